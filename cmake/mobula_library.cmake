@@ -1,0 +1,65 @@
+# The one library that users link, its public headers, and what an installation holds.
+#
+# It is shared, because the table of the functions that a job registers must exist once per process,
+# and because `mobula::init` finds the `mobula` program from where this library lies.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(MOBULA_LIBRARY_FOLDERS
+    base model protocol session transport store/core store device
+    transfer/core client/core executor/core client executor runtime)
+
+file(GLOB_RECURSE MOBULA_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/mobula/*.h")
+if(MOBULA_PUBLIC_HEADERS)
+  add_library(mobula_public_headers INTERFACE)
+  target_link_libraries(mobula_public_headers INTERFACE mobula_options)
+  target_sources(mobula_public_headers INTERFACE FILE_SET HEADERS
+      BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${MOBULA_PUBLIC_HEADERS})
+  set_target_properties(mobula_public_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endif()
+
+if(NOT TARGET mobula_runtime)
+  message(STATUS "Mobula::mobula is left out: there is no src/runtime")
+  return()
+endif()
+
+add_library(mobula_shared SHARED)
+add_library(Mobula::mobula ALIAS mobula_shared)
+foreach(folder IN LISTS MOBULA_LIBRARY_FOLDERS)
+  mobula_target_of("${folder}" target)
+  if(NOT TARGET ${target})
+    message(STATUS "Mobula::mobula lacks '${folder}'")
+    continue()
+  endif()
+  get_target_property(kind ${target} TYPE)
+  if(NOT kind STREQUAL "INTERFACE_LIBRARY")
+    # The objects, not the archive: all of them belong in, also those that nothing inside refers to.
+    target_sources(mobula_shared PRIVATE $<TARGET_OBJECTS:${target}>)
+  endif()
+  get_target_property(externals ${target} MOBULA_EXTERNAL_LINKS)
+  target_link_libraries(mobula_shared PRIVATE ${externals})
+endforeach()
+target_link_libraries(mobula_shared PRIVATE $<BUILD_INTERFACE:mobula_options> INTERFACE Threads::Threads)
+target_compile_features(mobula_shared INTERFACE cxx_std_20)
+target_include_directories(mobula_shared INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(mobula_shared PROPERTIES
+    OUTPUT_NAME mobula EXPORT_NAME mobula LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+
+install(TARGETS mobula_shared EXPORT MobulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/mobula" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+if(TARGET mobula)
+  install(TARGETS mobula RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(MOBULA_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Mobula")
+install(EXPORT MobulaTargets NAMESPACE Mobula:: DESTINATION "${MOBULA_PACKAGE_DIR}")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/MobulaConfig.cmake.in"
+    "${PROJECT_BINARY_DIR}/MobulaConfig.cmake" INSTALL_DESTINATION "${MOBULA_PACKAGE_DIR}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/MobulaConfigVersion.cmake"
+    COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/MobulaConfig.cmake" "${PROJECT_BINARY_DIR}/MobulaConfigVersion.cmake"
+        DESTINATION "${MOBULA_PACKAGE_DIR}")

@@ -1,0 +1,28 @@
+# The compile and link options that every target of the project shares, as one target: no option is global.
+add_library(mobula_options INTERFACE)
+target_compile_features(mobula_options INTERFACE cxx_std_20)
+target_compile_definitions(mobula_options INTERFACE MSGPACK_NO_BOOST)
+# Contracted multiply-adds would round differently per compiler, and with them a simulator's trace.
+target_compile_options(mobula_options INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi
+    -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports both inside std::string and std::optional once it optimises.
+  target_compile_options(mobula_options INTERFACE
+      $<$<NOT:$<CONFIG:Debug>>:-Wno-restrict> $<$<NOT:$<CONFIG:Debug>>:-Wno-maybe-uninitialized>)
+endif()
+if(MOBULA_WERROR)
+  target_compile_options(mobula_options INTERFACE -Werror)
+endif()
+if(MOBULA_SANITIZE)
+  target_compile_options(mobula_options INTERFACE
+      -fsanitize=${MOBULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(mobula_options INTERFACE -fsanitize=${MOBULA_SANITIZE})
+endif()
+if(MOBULA_FAST_LINKER)
+  find_program(MOBULA_MOLD mold)
+  if(MOBULA_MOLD)
+    target_link_options(mobula_options INTERFACE -fuse-ld=mold)
+  endif()
+endif()
+target_link_libraries(mobula_options INTERFACE Threads::Threads)

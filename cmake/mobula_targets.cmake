@@ -1,0 +1,123 @@
+# The three functions with which every folder declares its targets.
+#
+#   mobula_library(<folder> [SOURCES file...] [HEADERS file...] [LINKS item...])
+#     The code of one folder: target mobula_<folder>, with _ for /. All headers beside the
+#     CMakeLists.txt belong to it unless HEADERS names them. Without SOURCES it is header-only.
+#
+#   mobula_test(<name> SOURCES file... [LINKS item...] [TIMEOUT seconds] [LABELS label...]
+#               [OWN_MAIN] [SERIAL])
+#     A GoogleTest program whose tests run under ctest, with gtest's main unless OWN_MAIN.
+#     SERIAL: nothing else runs beside its tests. MOBULA_SOURCE_DIR and MOBULA_BINARY_DIR are
+#     defined as strings in its sources.
+#
+#   mobula_program(<name> SOURCES file... [LINKS item...])
+#     An executable, built into bin/ of the build folder.
+#
+# An item of LINKS is a folder ("base", "head/core") or an imported target ("fmt::fmt", "cppzmq").
+# Which folder may link which is the table in docs/architecture.md; tools/check_layers.py reads
+# these calls and holds them to it.
+include(GoogleTest)
+
+function(mobula_target_of folder result)
+  string(REPLACE "/" "_" name "mobula_${folder}")
+  set(${result} "${name}" PARENT_SCOPE)
+endfunction()
+
+# Resolves items of LINKS to targets, and remembers what must exist at the end of configuration.
+function(mobula_resolve_links result)
+  set(resolved "")
+  foreach(item IN LISTS ARGN)
+    if(NOT item MATCHES "::" AND NOT TARGET "${item}")
+      mobula_target_of("${item}" item)
+      set_property(GLOBAL APPEND PROPERTY MOBULA_LINKED "${item}")
+    endif()
+    list(APPEND resolved "${item}")
+  endforeach()
+  set(${result} "${resolved}" PARENT_SCOPE)
+endfunction()
+
+# Code under tests/ may include what stands there, as "sim/world.h".
+function(mobula_include_roots result)
+  set(roots "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
+    list(APPEND roots "${PROJECT_SOURCE_DIR}/tests")
+  endif()
+  set(${result} "${roots}" PARENT_SCOPE)
+endfunction()
+
+function(mobula_library folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;LINKS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "mobula_library(${folder}): unexpected '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  mobula_target_of("${folder}" target)
+  mobula_include_roots(roots)
+  mobula_resolve_links(links ${arg_LINKS})
+  if(NOT arg_HEADERS)
+    file(GLOB arg_HEADERS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
+  endif()
+
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${roots})
+  target_link_libraries(${target} ${scope} mobula_options ${links})
+  if(arg_HEADERS)
+    # The roots, never the folder itself: a base directory is searched for <time.h> as well.
+    target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${roots} FILES ${arg_HEADERS})
+    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  endif()
+  # What is not the project's own, for the one library that users link.
+  list(FILTER links EXCLUDE REGEX "^mobula_")
+  set_property(TARGET ${target} PROPERTY MOBULA_EXTERNAL_LINKS "${links}")
+endfunction()
+
+function(mobula_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "mobula_program(${name}): unexpected '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  mobula_include_roots(roots)
+  mobula_resolve_links(links ${arg_LINKS})
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${roots})
+  target_link_libraries(${name} PRIVATE mobula_options ${links})
+  set_target_properties(${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
+      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+function(mobula_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN;SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "mobula_test(${name}): unexpected '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  mobula_include_roots(roots)
+  mobula_resolve_links(links ${arg_LINKS})
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${roots})
+  target_compile_definitions(${name} PRIVATE
+      MOBULA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MOBULA_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE mobula_options ${links} GTest::gmock GTest::gtest)
+  if(NOT arg_OWN_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  set(properties TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(arg_SERIAL)
+    list(APPEND properties RUN_SERIAL ON)
+  endif()
+  # PRE_TEST: the program is asked for its tests when ctest starts, not in the middle of the build.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_PREFIX "${name}." PROPERTIES ${properties})
+endfunction()
