@@ -1,0 +1,73 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace mobula::internal {
+namespace {
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace: return spdlog::level::trace;
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warn: return spdlog::level::warn;
+    case LogLevel::error: return spdlog::level::err;
+    case LogLevel::off: return spdlog::level::off;
+  }
+  return spdlog::level::off;
+}
+
+std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOptions& options) {
+  auto logger = std::make_shared<spdlog::logger>(options.role, std::move(sink));
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %n[%P] %v", spdlog::pattern_time_type::utc);
+  logger->set_level(spdlog_level(options.level));
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+// The one process-wide sink; spdlog makes it safe for any thread. Replaced only by open_log.
+std::shared_ptr<spdlog::logger>& process_logger() {
+  static auto logger = make_logger(std::make_shared<spdlog::sinks::stderr_sink_mt>(),
+                                   LogOptions{.role = "mobula", .level = LogLevel::warn, .file = {}});
+  return logger;
+}
+
+}  // namespace
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  constexpr std::pair<std::string_view, LogLevel> names[] = {
+      {"trace", LogLevel::trace}, {"debug", LogLevel::debug}, {"info", LogLevel::info},
+      {"warn", LogLevel::warn},   {"error", LogLevel::error}, {"off", LogLevel::off}};
+  for (const auto& [name, level] : names) {
+    if (name == text) return level;
+  }
+  return failure(ErrorCode::invalid_argument, "log level '" + std::string(text) +
+                                                  "' is none of trace, debug, info, warn, error, off");
+}
+
+Result<void> open_log(const LogOptions& options) {
+  try {
+    spdlog::sink_ptr sink;
+    if (options.file.empty()) {
+      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    } else {
+      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes, 1);
+    }
+    process_logger() = make_logger(std::move(sink), options);
+  } catch (const spdlog::spdlog_ex& e) {
+    return failure(ErrorCode::unavailable, "open log file " + options.file + ": " + e.what());
+  }
+  return {};
+}
+
+bool log_enabled(LogLevel level) { return process_logger()->should_log(spdlog_level(level)); }
+
+void log_line(LogLevel level, std::string_view line) {
+  process_logger()->log(spdlog_level(level), "{}", line);
+}
+
+}  // namespace mobula::internal

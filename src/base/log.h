@@ -1,0 +1,46 @@
+// Log lines of a Mobula process: one process-wide sink set up by `main`, lines formatted with fmt.
+// Any thread. Cores do not log: they return commands.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace mobula::internal {
+
+enum class LogLevel { trace, debug, info, warn, error, off };
+
+struct LogOptions {
+  std::string role;         // printed in each line: "head", "agent", "driver"
+  LogLevel level = LogLevel::info;
+  std::string file;         // empty: stderr
+  std::size_t max_bytes = 64u << 20;  // a file is rotated at this size; one predecessor is kept
+};
+
+Result<LogLevel> parse_log_level(std::string_view text);
+// Replaces the process's sink. Without it, warnings and errors go to stderr.
+Result<void> open_log(const LogOptions& options);
+bool log_enabled(LogLevel level);
+void log_line(LogLevel level, std::string_view line);
+
+template <class... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::info)) log_line(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::debug)) log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_warn(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::warn)) log_line(LogLevel::warn, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::error)) log_line(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace mobula::internal

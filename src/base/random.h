@@ -1,0 +1,36 @@
+// Seeded random streams for simulations and jitter: xoshiro256** (Blackman, Vigna, 2018) with
+// distributions of our own, so that a seed means the same with every standard library.
+// Value type; one stream per concern, made with `fork`, so that a new use does not reshuffle others.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace mobula::internal {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed);
+
+  std::uint64_t next();
+  // Uniform in [0, bound); 0 for bound 0.
+  std::uint64_t below(std::uint64_t bound);
+  // Uniform in [low, high].
+  std::int64_t between(std::int64_t low, std::int64_t high);
+  Duration between(Duration low, Duration high) {
+    return Duration(between(low.count(), high.count()));
+  }
+  // True `per_mille` times in a thousand.
+  bool chance(unsigned per_mille) { return below(1000) < per_mille; }
+  // A stream of its own for `concern`; does not advance this one.
+  Random fork(std::string_view concern) const;
+
+ private:
+  std::uint64_t seed_;
+  std::array<std::uint64_t, 4> state_;
+};
+
+}  // namespace mobula::internal
