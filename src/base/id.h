@@ -58,5 +58,6 @@ using SlotId = Id<struct SlotTag>;
 using ClassId = Id<struct ClassTag>;      // demand class: hash of what a request asks for
 using ProgramId = Id<struct ProgramTag>;  // hash of an executable and its non-system libraries
 using GroupId = Id<struct GroupTag>;
+using SlabId = Id<struct SlabTag>;        // one shared-memory slab; unique over agent restarts
 
 }  // namespace mobula::internal
