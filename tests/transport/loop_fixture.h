@@ -1,0 +1,34 @@
+// Turns a loop until a condition holds, with a deadline instead of a sleep.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "transport/event_loop.h"
+
+namespace mobula::internal {
+
+// Turns until `condition` holds; false after `limit`.
+inline bool turn_until(EventLoop& loop, const std::function<bool()>& condition,
+                       Duration limit = 10s) {
+  const Time deadline = monotonic_now() + limit;
+  while (!condition()) {
+    if (monotonic_now() > deadline) return false;
+    loop.turn(10ms);
+  }
+  return true;
+}
+
+// Turns for the whole of `span`: for tests that something does not happen.
+inline void turn_for(EventLoop& loop, Duration span) {
+  const Time deadline = monotonic_now() + span;
+  while (monotonic_now() < deadline) loop.turn(10ms);
+}
+
+inline std::unique_ptr<EventLoop> make_loop(EventLoopOptions options = {}) {
+  return EventLoop::create(options).value();
+}
+
+}  // namespace mobula::internal
