@@ -18,6 +18,9 @@
 # these calls and holds them to it.
 include(GoogleTest)
 
+# Everything with the label `unit`, which is what the sanitizer builds compile and run.
+add_custom_target(unit_tests)
+
 function(mobula_target_of folder result)
   string(REPLACE "/" "_" name "mobula_${folder}")
   set(${result} "${name}" PARENT_SCOPE)
@@ -112,6 +115,9 @@ function(mobula_test name)
   target_link_libraries(${name} PRIVATE mobula_options ${links} GTest::gmock GTest::gtest)
   if(NOT arg_OWN_MAIN)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  if("unit" IN_LIST arg_LABELS)
+    add_dependencies(unit_tests ${name})
   endif()
   set(properties TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   if(arg_SERIAL)

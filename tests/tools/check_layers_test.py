@@ -1,0 +1,168 @@
+"""Feeds small trees to tools/check_layers.py, each with one breach, and expects exactly that breach."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
+
+TABLE = """# Architecture
+
+## Who may include whom
+
+| folder | what lives there | may include besides `base`, `model` |
+| --- | --- | --- |
+| `base` | vocabulary | – |
+| `model` | values | – |
+| `protocol` | messages | – |
+| `scheduler` | pure | – |
+| `store/core` | pure | – |
+| `store` | arena | `store/core` |
+| `head/core` | pure | `protocol`, `scheduler` |
+| `include/mobula` | public headers | – |
+| `client` | user's API | `include/mobula`, `protocol` |
+| `head` | service | `head/core`, `protocol` |
+| `worker` | agent | `protocol`, `store` |
+| `cli` | commands | `protocol`, `client` |
+| `cli/main.cc` | the program | `head/main.h` |
+| `examples` | programs | `include/mobula` |
+| `tests` | tests | everything |
+
+## Where is … decided?
+
+| question | where |
+| --- | --- |
+| ids | [id.h](../src/base/id.h) |
+"""
+
+SOUND = {
+    "docs/architecture.md": TABLE,
+    "src/base/id.h": "#pragma once\n#include <compare>\n",
+    "src/protocol/message.h": '#include "base/id.h"\n#include "model/request.h"\n',
+    "src/model/request.h": '#include "base/id.h"\n',
+    "src/head/core/members.h": '#include "protocol/message.h"\n#include "scheduler/view.h"\n',
+    "src/head/core/CMakeLists.txt": "mobula_library(head/core SOURCES a.cc LINKS base protocol fmt::fmt)\n",
+    "src/scheduler/view.h": "#include <map>\nstd::map<int, Row*> rows;\n",
+    "src/head/main.h": '#include "head/core/members.h"\n',
+    "src/client/get.cc": "#include <mobula/get.h>\n",
+    "include/mobula/get.h": "#include <mobula/ref.h>\n#include <vector>\n",
+    "src/cli/main.cc": '#include "head/main.h"\n#include "client/get.h"\n',
+    "src/cli/CMakeLists.txt": "mobula_program(mobula SOURCES main.cc LINKS client head CLI11::CLI11)\n",
+    "examples/hello.cc": "#include <mobula/get.h>\n",
+    "tests/head/core/members_test.cc": '#include "head/core/members.h"\n#include "sim/world.h"\n',
+}
+
+
+def check(changes):
+    """Exit status and output for the sound tree with `changes` (path -> text) laid over it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**SOUND, **changes}.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([sys.executable, TOOL, folder], capture_output=True, text=True, timeout=30)
+        return done.returncode, done.stdout + done.stderr
+
+
+class CheckLayers(unittest.TestCase):
+    def assert_sound(self, changes):
+        status, output = check(changes)
+        self.assertEqual(0, status, output)
+
+    def assert_breach(self, expected, changes):
+        status, output = check(changes)
+        self.assertEqual(1, status, output)
+        self.assertIn(expected, output)
+        self.assertIn(" 1 breaches", output)
+
+    def test_a_tree_that_keeps_to_the_table_passes(self):
+        self.assert_sound({})
+
+    def test_head_including_worker_is_named_with_file_and_line(self):
+        self.assert_breach("src/head/serve.cc:2: head may not include worker (worker/agent.h)",
+                           {"src/head/serve.cc": '#include <map>\n#include "worker/agent.h"\n'})
+
+    def test_including_upwards_is_a_breach(self):
+        self.assert_breach("base may not include protocol", {"src/base/log.cc": '#include "protocol/message.h"\n'})
+        self.assert_breach("base may not include model", {"src/base/log.cc": '#include "model/request.h"\n'})
+
+    def test_a_shell_may_not_reach_into_the_core_of_another(self):
+        self.assert_breach("worker may not include head/core",
+                           {"src/worker/agent.cc": '#include "head/core/members.h"\n'})
+
+    def test_only_the_named_file_has_the_extra_permission(self):
+        self.assert_breach("cli may not include head", {"src/cli/top.cc": '#include "head/main.h"\n'})
+        self.assert_breach("cli may not include head", {"src/cli/main.cc": '#include "head/journal.h"\n'})
+
+    def test_a_public_header_stands_alone(self):
+        self.assert_breach("include/mobula may not include base",
+                           {"include/mobula/ref.h": '#include "base/id.h"\n'})
+
+    def test_an_example_sees_public_headers_only(self):
+        self.assert_breach("examples may not include protocol", {"examples/hello.cc": '#include "protocol/message.h"\n'})
+
+    def test_a_core_may_not_include_public_headers(self):
+        self.assert_breach("head/core may not include include/mobula",
+                           {"src/head/core/members.cc": "#include <mobula/get.h>\n"})
+
+    def test_an_include_relative_to_the_file_is_a_breach(self):
+        self.assert_breach("names no folder of the table", {"src/head/core/members.cc": '#include "members.h"\n'})
+
+    def test_a_folder_without_a_row_is_a_breach(self):
+        self.assert_breach("src/tuner/tune.h: lies in a folder", {"src/tuner/tune.h": "#pragma once\n"})
+
+    def test_a_commented_include_is_no_include(self):
+        self.assert_sound({"src/head/serve.cc": '// #include "worker/agent.h"\n/*\n#include "worker/agent.h"\n*/\n'})
+
+    def test_linking_follows_the_same_table(self):
+        self.assert_breach("src/protocol/CMakeLists.txt:2: protocol may not link scheduler", {
+            "src/protocol/CMakeLists.txt": "# codec\nmobula_library(protocol SOURCES a.cc\n  LINKS base scheduler)\n"})
+
+    def test_a_library_declared_under_another_name_is_a_breach(self):
+        self.assert_breach("declares the library of head",
+                           {"src/head/core/CMakeLists.txt": "mobula_library(head SOURCES a.cc LINKS base)\n"})
+
+    def test_a_circle_in_the_table_is_a_breach(self):
+        self.assert_breach("the table allows a circle: client -> protocol -> client", {
+            "docs/architecture.md": TABLE.replace("| messages | – |", "| messages | `client` |")})
+
+    def test_a_link_of_the_index_that_leads_nowhere_is_a_breach(self):
+        self.assert_breach("leads to ../src/base/gone.h", {
+            "docs/architecture.md": TABLE + "| gone | [gone.h](../src/base/gone.h) |\n"})
+
+    def test_whatever_lets_chance_decide_is_a_breach_in_a_core(self):
+        for line in ("#include <mutex>", "#include <thread>", "std::unordered_map<int, int> rows;",
+                     "auto now = std::chrono::steady_clock::now();", "int x = rand();",
+                     "std::uniform_int_distribution<int> any(0, 5);", "thread_local int depth = 0;",
+                     'auto home = getenv("HOME");', "std::map<Row*, int> rows;",
+                     "std::set<const Row*> rows;", "Table<Row *, int> rows;", "#include <fstream>"):
+            with self.subTest(line):
+                text = f"// a core\n{line}\n"
+                self.assert_breach("src/scheduler/place.cc:2:", {"src/scheduler/place.cc": text})
+                self.assert_sound({"src/head/place.cc": text})
+
+    def test_words_in_comments_and_values_that_are_pointers_are_no_breach_in_a_core(self):
+        self.assert_sound({"src/scheduler/place.cc":
+                           "// Never std::unordered_map, nor rand(), nor steady_clock::now().\n"
+                           "std::map<NodeId, Row*> rows; int operand(int x);\n"})
+
+    def test_a_file_past_the_limit_is_a_breach_and_past_the_aim_a_warning(self):
+        self.assert_breach("src/base/big.h: 301 lines", {"src/base/big.h": "\n" * 301})
+        self.assert_breach("src/base/big.cc: 601 lines", {"src/base/big.cc": "\n" * 601})
+        status, output = check({"src/base/big.cc": "\n" * 300})
+        self.assertEqual(0, status)
+        self.assertIn("warning: src/base/big.cc: 300 lines", output)
+
+    def test_a_vague_file_name_is_a_breach(self):
+        self.assert_breach("'util' in a file's name", {"src/base/string_util.h": "#pragma once\n"})
+
+    def test_a_page_without_the_table_is_a_breach(self):
+        status, output = check({"docs/architecture.md": "# Architecture\n"})
+        self.assertEqual(1, status)
+        self.assertIn("was not found", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Holds the code to docs/architecture.md.
+
+Reads the page's two tables and reports, as `file:line: text`, every include and every LINKS item that the
+first one does not allow, every circle, every link of the page that leads nowhere, whatever in a pure core
+would let time, threads, chance or addresses decide, and files past the size limits of the style.
+Usage: check_layers.py [ROOT]. Exits 1 if there is a breach; warnings alone exit 0.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+PUBLIC = "include/mobula"
+PAGE = "docs/architecture.md"
+TREES = ("src", "include", "tests", "examples", "compat", "bench")
+SOURCE_ENDINGS = {".h", ".cc", ".cpp", ".cu"}
+SIZES = {"header": (120, 300), "source": (250, 600)}
+COLUMNS = 100
+VAGUE = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "data", "info", "handler", "old", "new", "2"}
+
+# In a core: what it would bring in, as (pattern, what to say).
+IMPURE = [
+    (r'#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|future|atomic|semaphore|stop_token)>',
+     "a core has no threads"),
+    (r'#\s*include\s*<(random|ctime|time\.h|sys/time\.h)>', "a core gets time and randomness as inputs"),
+    (r'#\s*include\s*<(iostream|fstream|filesystem|cstdio|stdio\.h|unistd\.h|fcntl\.h|sys/.*|zmq.*|sqlite3\.h|spdlog/.*)>',
+     "a core does no I/O"),
+    (r'#\s*include\s*<(unordered_map|unordered_set)>|\bstd::unordered_', "the order of an unordered table depends on hashing"),
+    (r'::now\s*\(', "a core reads no clock"),
+    (r'\bstd::(uniform_|normal_|bernoulli_|shuffle\b)|\bs?rand\s*\(|\bstd::hash\b',
+     "standard distributions and hashes differ per library"),
+    (r'\bthread_local\b', "a core has no threads"),
+    (r'\bgetenv\b', "a core reads no environment"),
+    (r'\b(?:map|set|multimap|multiset|Table)\s*<\s*(?:const\s+)?[\w:]+(?:\s*<[^<>]*>)?\s*(?:const\s*)?\*\s*[,>]',
+     "a table keyed by pointers iterates in the order of addresses"),
+]
+
+
+class Page:
+    """The two tables of docs/architecture.md."""
+
+    def __init__(self, path):
+        self.allowed = {}  # folder or file -> names it may include; None means everything
+        self.links = []    # (line number, target) of every relative link
+        section = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.startswith("## "):
+                section = line[3:].strip()
+            for target in re.findall(r'\]\(([^)#\s]+)', line):
+                if "://" not in target:
+                    self.links.append((number, target))
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            name = re.fullmatch(r'`([^`]+)`', cells[0])
+            if section == "Who may include whom" and len(cells) == 3 and name:
+                everything = cells[2] == "everything"
+                self.allowed[name[1]] = None if everything else set(re.findall(r'`([^`]+)`', cells[2]))
+
+    def folder_of(self, name):
+        """The longest folder of the table that holds `name` ("head/core/slots.h" -> "head/core")."""
+        parts = name.split("/")
+        for length in range(len(parts) - 1, 0, -1):
+            folder = "/".join(parts[:length])
+            if folder in self.allowed:
+                return folder
+        return None
+
+    def may(self, folder, file, target_folder, target_file=None):
+        if target_folder == folder or target_folder == "base" or (target_folder == "model" and folder != "base"):
+            return not (folder == PUBLIC and target_folder != PUBLIC)
+        for row in (folder, file):
+            if row in self.allowed:
+                names = self.allowed[row]
+                if names is None or target_folder in names or target_file in names:
+                    return True
+        return False
+
+    def may_link(self, folder, target_folder):
+        """A folder links what it, or one file of it, may include."""
+        files = [row for row in self.allowed if row.endswith(".cc") and self.folder_of(row) == folder]
+        linked = {self.folder_of(name) for row in files for name in self.allowed[row] if name.endswith(".h")}
+        return target_folder in linked or any(self.may(folder, row, target_folder) for row in files or [None])
+
+
+def without_comments(text):
+    """The same lines with comments blanked, and strings kept for the include lines only."""
+    def blank(match):
+        return match[0] if match[0].startswith('"') else re.sub(r'[^\n]', " ", match[0])
+    return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.S)
+
+
+def is_core(folder):
+    return folder in ("scheduler", "session") or bool(folder and folder.endswith("/core"))
+
+
+class Check:
+    def __init__(self, root):
+        self.root = root
+        self.page = Page(root / PAGE)
+        self.breaches, self.warnings = [], []
+        self.edges = {}  # folder -> {folder it includes: where}
+        self.files = 0
+
+    def breach(self, where, text):
+        self.breaches.append(f"{where}: {text}")
+
+    def run(self):
+        if not self.page.allowed:
+            self.breach(PAGE, "the table under 'Who may include whom' was not found")
+        for tree in TREES:
+            for path in sorted((self.root / tree).rglob("*")):
+                if path.suffix in SOURCE_ENDINGS and path.is_file():
+                    self.source(path)
+                elif path.name == "CMakeLists.txt" and tree == "src":
+                    self.cmake(path)
+        self.circles()
+        for number, target in self.page.links:
+            if not (self.root / PAGE).parent.joinpath(target).exists():
+                self.breach(f"{PAGE}:{number}", f"leads to {target}, which does not exist")
+
+    def source(self, path):
+        self.files += 1
+        name = path.relative_to(self.root).as_posix()
+        inner = name[len("src/"):] if name.startswith("src/") else name
+        folder = self.page.folder_of(inner)
+        if folder is None:
+            self.breach(name, f"lies in a folder that the table in {PAGE} does not name")
+            return
+        text = path.read_text()
+        self.size_and_name(path, name, text)
+        code = without_comments(text).splitlines()
+        for number, line in enumerate(code, 1):
+            include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+            if include:
+                self.include(f"{name}:{number}", folder, inner, include[1], include[2])
+            if is_core(folder) and name.startswith("src/"):
+                for pattern, reason in IMPURE:
+                    if re.search(pattern, line):
+                        self.breach(f"{name}:{number}", f"{reason}: {line.strip()}")
+
+    def include(self, where, folder, file, quote, target):
+        if target.startswith("mobula/"):
+            target_folder, target_file = PUBLIC, "include/" + target
+        else:
+            target_folder, target_file = self.page.folder_of(target), target
+        if quote == "<" and target_folder != PUBLIC:
+            if folder == "base" and file.endswith(".h") and target.startswith("spdlog/"):
+                self.breach(where, f"{target} belongs into .cc files of base only")
+            return
+        own = folder if folder in ("tests", "examples", "compat", "bench") else None
+        if target_folder is None and not own:
+            self.breach(where, f'"{target}" names no folder of the table; includes are written from src/')
+        elif target_folder is not None and not self.page.may(folder, file, target_folder, target_file):
+            self.breach(where, f"{folder} may not include {target_folder} ({target})")
+        elif target_folder not in (None, folder):
+            self.edges.setdefault(folder, {}).setdefault(target_folder, where)
+
+    def cmake(self, path):
+        name = path.relative_to(self.root).as_posix()
+        text = re.sub(r'#[^\n]*', "", path.read_text())
+        here = path.parent.relative_to(self.root / "src").as_posix()
+        for call in re.finditer(r'mobula_(library|program)\s*\(([^)]*)\)', text):
+            words = call[2].split()
+            where = f"{name}:{text.count(chr(10), 0, call.start()) + 1}"
+            if call[1] == "library" and words[0] != here:
+                self.breach(where, f"declares the library of {words[0]}")
+            links = words[words.index("LINKS") + 1:] if "LINKS" in words else []
+            for link in links:
+                if link in self.page.allowed and not self.page.may_link(here, link):
+                    self.breach(where, f"{here} may not link {link}")
+
+    def size_and_name(self, path, name, text):
+        lines = text.splitlines()
+        aim, limit = SIZES["header" if path.suffix == ".h" else "source"]
+        if len(lines) > limit:
+            self.breach(name, f"{len(lines)} lines, and {limit} is the limit: it holds two ideas")
+        elif len(lines) > aim:
+            self.warnings.append(f"{name}: {len(lines)} lines, where {aim} is the aim")
+        for number, line in enumerate(lines, 1):
+            if len(line) > COLUMNS:
+                self.warnings.append(f"{name}:{number}: {len(line)} columns")
+        vague = VAGUE & set(path.stem.split("_"))
+        if vague:
+            self.breach(name, f"'{vague.pop()}' in a file's name says nothing")
+
+    def circles(self):
+        rules = {folder: set(names or ()) & set(self.page.allowed)
+                 for folder, names in self.page.allowed.items() if names is not None}
+        for edges, of in ((rules, f"{PAGE}: the table allows a circle"), (self.edges, "a circle of includes")):
+            circle = find_circle(edges)
+            if circle:
+                self.breach(of, " -> ".join(circle))
+
+
+def find_circle(edges):
+    """A path that ends where it begins, or None. `edges`: name -> names."""
+    finished = set()
+
+    def visit(name, path):
+        if name in path:
+            return path[path.index(name):] + [name]
+        if name in finished:
+            return None
+        for following in sorted(edges.get(name, ())):
+            circle = visit(following, path + [name])
+            if circle:
+                return circle
+        finished.add(name)
+        return None
+
+    for start in sorted(edges):
+        circle = visit(start, [])
+        if circle:
+            return circle
+    return None
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
+    check = Check(root)
+    check.run()
+    for line in check.warnings:
+        print("warning:", line)
+    for line in check.breaches:
+        print(line)
+    print(f"{check.files} files, {len(check.breaches)} breaches, {len(check.warnings)} warnings")
+    return 1 if check.breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
