@@ -1,0 +1,104 @@
+// What a node has, instance by instance, and what a slot was given of it. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "model/request.h"
+#include "model/resources.h"
+
+namespace mobula::internal {
+
+// One GPU, Neuron core, ... or, for resources without instances, the whole amount.
+struct InstanceShape {
+  Quantity total;
+  std::string visible_id;          // the entry its mask variable takes: "0", "GPU-…", "MIG-…"
+  std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
+  std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
+  static constexpr auto fields() {
+    return field_list(field("total", &InstanceShape::total),
+                      field("visible_id", &InstanceShape::visible_id),
+                      field("types", &InstanceShape::types),
+                      field("memory_bytes", &InstanceShape::memory_bytes));
+  }
+  friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
+};
+
+struct ResourceShape {
+  std::string name;
+  std::vector<InstanceShape> instances;  // one entry unless the resource is unit-instance
+  static constexpr auto fields() {
+    return field_list(field("name", &ResourceShape::name),
+                      field("instances", &ResourceShape::instances));
+  }
+  friend bool operator==(const ResourceShape&, const ResourceShape&) = default;
+};
+
+struct NodeShape {
+  std::vector<ResourceShape> resources;  // ordered by name, each name once
+  std::vector<std::string> accelerator_types;  // types of the node as a whole, devices or not
+  Labels labels;
+  std::int32_t task_executors = 0;   // bound on executors that run tasks at once; 0: none
+  std::int32_t actor_executors = 0;  // bound on actors
+  static constexpr auto fields() {
+    return field_list(field("resources", &NodeShape::resources),
+                      field("accelerator_types", &NodeShape::accelerator_types),
+                      field("labels", &NodeShape::labels),
+                      field("task_executors", &NodeShape::task_executors),
+                      field("actor_executors", &NodeShape::actor_executors));
+  }
+  friend bool operator==(const NodeShape&, const NodeShape&) = default;
+
+  const ResourceShape* find(std::string_view name) const {
+    for (const auto& each : resources) {
+      if (each.name == name) return &each;
+    }
+    return nullptr;
+  }
+  Quantity total(std::string_view name) const {
+    Quantity sum;
+    if (const auto* shape = find(name)) {
+      for (const auto& instance : shape->instances) sum += instance.total;
+    }
+    return sum;
+  }
+};
+
+struct InstanceShare {
+  std::uint32_t index = 0;
+  Quantity amount;
+  std::int64_t memory_bytes = 0;  // device memory booked on this instance
+  static constexpr auto fields() {
+    return field_list(field("index", &InstanceShare::index),
+                      field("amount", &InstanceShare::amount),
+                      field("memory_bytes", &InstanceShare::memory_bytes));
+  }
+  friend bool operator==(const InstanceShare&, const InstanceShare&) = default;
+};
+
+struct ResourceShare {
+  std::string name;
+  std::vector<InstanceShare> shares;
+  static constexpr auto fields() {
+    return field_list(field("name", &ResourceShare::name), field("shares", &ResourceShare::shares));
+  }
+  friend bool operator==(const ResourceShare&, const ResourceShare&) = default;
+};
+
+// What one slot holds of its node, by resource name in order.
+struct Allocation {
+  std::vector<ResourceShare> resources;
+  static constexpr auto fields() { return field_list(field("resources", &Allocation::resources)); }
+  friend bool operator==(const Allocation&, const Allocation&) = default;
+
+  const ResourceShare* find(std::string_view name) const {
+    for (const auto& each : resources) {
+      if (each.name == name) return &each;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,93 @@
+#include "model/reason.h"
+
+#include <fmt/format.h>
+
+namespace mobula::internal {
+
+bool Reason::permanent() const {
+  switch (code) {
+    case ReasonCode::resource_absent:
+    case ReasonCode::resource_too_small:
+    case ReasonCode::instance_too_small:
+    case ReasonCode::accelerator_type_absent:
+    case ReasonCode::gpu_memory_too_small:
+    case ReasonCode::label_mismatch:
+    case ReasonCode::other_node_demanded:
+    case ReasonCode::program_cannot_start:
+    case ReasonCode::node_dead:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view to_string(ReasonCode code) {
+  switch (code) {
+    case ReasonCode::fits: return "Fits";
+    case ReasonCode::node_dead: return "NodeDead";
+    case ReasonCode::node_suspect: return "NodeSuspect";
+    case ReasonCode::node_draining: return "NodeDraining";
+    case ReasonCode::resource_absent: return "ResourceAbsent";
+    case ReasonCode::resource_too_small: return "ResourceTooSmall";
+    case ReasonCode::resource_busy: return "ResourceBusy";
+    case ReasonCode::instance_too_small: return "InstanceTooSmall";
+    case ReasonCode::accelerator_type_absent: return "AcceleratorTypeAbsent";
+    case ReasonCode::accelerator_type_busy: return "AcceleratorTypeBusy";
+    case ReasonCode::gpu_memory_too_small: return "GpuMemoryTooSmall";
+    case ReasonCode::gpu_memory_busy: return "GpuMemoryBusy";
+    case ReasonCode::label_mismatch: return "LabelMismatch";
+    case ReasonCode::other_node_demanded: return "OtherNodeDemanded";
+    case ReasonCode::program_cannot_start: return "ProgramCannotStart";
+    case ReasonCode::executors_full: return "ExecutorsFull";
+    case ReasonCode::reserved_for_older: return "ReservedForOlder";
+    case ReasonCode::group_unplaced: return "GroupUnplaced";
+    case ReasonCode::recovering: return "Recovering";
+    case ReasonCode::oversubscribed: return "Oversubscribed";
+  }
+  return "Unknown";
+}
+
+std::string to_string(const Reason& reason) {
+  const auto needed = reason.needed.to_string();
+  const auto available = reason.available.to_string();
+  switch (reason.code) {
+    case ReasonCode::fits: return "fits now";
+    case ReasonCode::node_dead: return "the node is dead";
+    case ReasonCode::node_suspect: return "the node is silent and suspected dead";
+    case ReasonCode::node_draining: return "the node is draining";
+    case ReasonCode::resource_absent:
+      return fmt::format("{}: needs {}, the node has none", reason.what, needed);
+    case ReasonCode::resource_too_small:
+      return fmt::format("{}: needs {}, the node has {} in all", reason.what, needed, available);
+    case ReasonCode::resource_busy:
+      return fmt::format("{}: needs {}, {} free", reason.what, needed, available);
+    case ReasonCode::instance_too_small:
+      return fmt::format("{}: needs {} on one device, the largest has {}", reason.what, needed,
+                         available);
+    case ReasonCode::accelerator_type_absent:
+      return fmt::format("no {} here{}", reason.what,
+                         reason.detail.empty() ? "" : " (has " + reason.detail + ")");
+    case ReasonCode::accelerator_type_busy:
+      return fmt::format("{}: all devices of this type are busy", reason.what);
+    case ReasonCode::gpu_memory_too_small:
+      return fmt::format("gpu_memory: needs {} bytes, the largest device has {}", needed, available);
+    case ReasonCode::gpu_memory_busy:
+      return fmt::format("gpu_memory: needs {} bytes on one device, {} free", needed, available);
+    case ReasonCode::label_mismatch:
+      return fmt::format("label {}: {}", reason.what, reason.detail);
+    case ReasonCode::other_node_demanded:
+      return fmt::format("the request demands node {}", reason.what);
+    case ReasonCode::program_cannot_start:
+      return fmt::format("the program cannot start here: {}", reason.detail);
+    case ReasonCode::executors_full:
+      return fmt::format("executors: all {} places are taken", available);
+    case ReasonCode::reserved_for_older:
+      return "freed instances are withheld for an older request";
+    case ReasonCode::group_unplaced: return "its placement group is not placed yet";
+    case ReasonCode::recovering: return "the head is recovering and waits for nodes to register";
+    case ReasonCode::oversubscribed: return "CPU is over-committed by resumed executors";
+  }
+  return "unknown reason";
+}
+
+}  // namespace mobula::internal

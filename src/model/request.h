@@ -1,0 +1,88 @@
+// What one task or actor asks of a node, and the demand class it belongs to: all that placement and
+// starting an executor depend on, nothing of the single task. Plain values with field lists.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/resources.h"
+
+namespace mobula::internal {
+
+using Labels = std::map<std::string, std::string>;
+using Environment = std::map<std::string, std::string>;
+
+struct DefaultStrategy {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const DefaultStrategy&, const DefaultStrategy&) = default;
+};
+struct SpreadStrategy {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const SpreadStrategy&, const SpreadStrategy&) = default;
+};
+struct NodeAffinityStrategy {
+  NodeId node;
+  bool soft = false;
+  static constexpr auto fields() {
+    return field_list(field("node", &NodeAffinityStrategy::node),
+                      field("soft", &NodeAffinityStrategy::soft));
+  }
+  friend bool operator==(const NodeAffinityStrategy&, const NodeAffinityStrategy&) = default;
+};
+using Strategy = std::variant<DefaultStrategy, SpreadStrategy, NodeAffinityStrategy>;
+
+struct GroupPlacement {
+  GroupId group;  // empty: none
+  std::int32_t bundle_index = -1;
+  bool capture_children = false;
+  static constexpr auto fields() {
+    return field_list(field("group", &GroupPlacement::group),
+                      field("bundle_index", &GroupPlacement::bundle_index),
+                      field("capture_children", &GroupPlacement::capture_children));
+  }
+  friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
+};
+
+struct Request {
+  ResourceSet resources;         // booked while the slot lives
+  ResourceSet required_totals;   // the node must have this much in all; not booked ("1 CPU to place")
+  std::int64_t gpu_memory = 0;   // bytes on each device
+  std::string accelerator_type;  // empty: any
+  Labels label_selector;
+  Strategy strategy;
+  GroupPlacement placement;
+  std::int32_t priority = 0;
+
+  static constexpr auto fields() {
+    return field_list(
+        field("resources", &Request::resources), field("required_totals", &Request::required_totals),
+        field("gpu_memory", &Request::gpu_memory),
+        field("accelerator_type", &Request::accelerator_type),
+        field("label_selector", &Request::label_selector), field("strategy", &Request::strategy),
+        field("placement", &Request::placement), field("priority", &Request::priority));
+  }
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+// All tasks of a class can run one after another in the same slot.
+struct DemandClass {
+  ClassId id;  // keyed hash of the rest, made by the submitter
+  JobId job;
+  Request request;
+  ProgramId program;
+  Environment env;
+  std::int32_t max_calls = 0;  // calls per executor process; 0 unlimited
+  static constexpr auto fields() {
+    return field_list(field("id", &DemandClass::id), field("job", &DemandClass::job),
+                      field("request", &DemandClass::request),
+                      field("program", &DemandClass::program), field("env", &DemandClass::env),
+                      field("max_calls", &DemandClass::max_calls));
+  }
+  friend bool operator==(const DemandClass&, const DemandClass&) = default;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,75 @@
+#include "model/resources.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mobula::internal {
+namespace {
+
+struct UnitInstance {
+  std::string_view name;
+  bool fractions;
+};
+
+// Resources with numbered instances and whether one can be shared, by vendor
+// (Ray: custom_unit_instance_resources and _private/accelerators).
+constexpr std::array<UnitInstance, 9> unit_instances{{{"GPU", true},
+                                                      {"neuron_cores", false},
+                                                      {"TPU", false},
+                                                      {"NPU", true},
+                                                      {"HPU", false},
+                                                      {"RBLN", false},
+                                                      {"FURIOSA", false},
+                                                      {"TTNPU", false},
+                                                      {"MBLT", false}}};
+
+}  // namespace
+
+bool is_unit_instance(std::string_view name) {
+  return std::ranges::any_of(unit_instances, [&](const auto& each) { return each.name == name; });
+}
+
+bool allows_fractions(std::string_view name) {
+  for (const auto& each : unit_instances) {
+    if (each.name == name) return each.fractions;
+  }
+  return true;
+}
+
+ResourceSet::ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts) {
+  for (const auto& [name, amount] : amounts) add(name, amount);
+}
+
+Quantity ResourceSet::get(std::string_view name) const {
+  const auto at = amounts_.find(name);
+  return at == amounts_.end() ? Quantity() : at->second;
+}
+
+void ResourceSet::set(std::string_view name, Quantity amount) {
+  const auto at = amounts_.find(name);
+  if (amount == Quantity()) {
+    if (at != amounts_.end()) amounts_.erase(at);
+  } else if (at != amounts_.end()) {
+    at->second = amount;
+  } else {
+    amounts_.emplace(name, amount);
+  }
+}
+
+void ResourceSet::add(std::string_view name, Quantity amount) { set(name, get(name) + amount); }
+
+void ResourceSet::add(const ResourceSet& other) {
+  for (const auto& [name, amount] : other.amounts_) add(name, amount);
+}
+
+std::string ResourceSet::to_string() const {
+  if (amounts_.empty()) return "nothing";
+  std::string text;
+  for (const auto& [name, amount] : amounts_) {
+    if (!text.empty()) text += ", ";
+    text += name + " " + amount.to_string();
+  }
+  return text;
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,54 @@
+// Amounts of named resources, as requests, totals and free amounts speak of them. Ordered by name,
+// zero amounts are dropped. Plain values; not thread-safe.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/quantity.h"
+
+namespace mobula::internal {
+
+namespace resource {
+inline constexpr std::string_view cpu = "CPU";
+inline constexpr std::string_view gpu = "GPU";
+inline constexpr std::string_view memory = "memory";
+inline constexpr std::string_view object_store_memory = "object_store_memory";
+inline constexpr std::string_view neuron_cores = "neuron_cores";
+inline constexpr std::string_view accelerator_prefix = "accelerator_type:";
+// What a request for one accelerator type books: 0.001, so that it never limits.
+inline constexpr std::int64_t accelerator_units = 10;
+}  // namespace resource
+
+// True for resources counted in numbered instances with ids: GPU, neuron_cores, TPU, NPU, HPU, ...
+bool is_unit_instance(std::string_view name);
+// True where a request may name less than one instance.
+bool allows_fractions(std::string_view name);
+
+class ResourceSet {
+ public:
+  using Amounts = std::map<std::string, Quantity, std::less<>>;
+
+  ResourceSet() = default;
+  ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts);
+
+  // 0 for a name that is not there.
+  Quantity get(std::string_view name) const;
+  void set(std::string_view name, Quantity amount);
+  void add(std::string_view name, Quantity amount);
+  void add(const ResourceSet& other);
+  bool empty() const { return amounts_.empty(); }
+  const Amounts& amounts() const { return amounts_; }
+  // "CPU 1, GPU 0.5"; "nothing" when empty.
+  std::string to_string() const;
+
+  friend auto operator<=>(const ResourceSet&, const ResourceSet&) = default;
+
+ private:
+  Amounts amounts_;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,151 @@
+// Functions, references and values as they travel between submitter and executor. Plain values with
+// field lists; the bytes inside a Payload are the client's and executor's business alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/payload.h"
+#include "model/principal.h"
+#include "model/request.h"
+
+namespace mobula::internal {
+
+// Values up to this size are private to their owner and travel inside messages.
+inline constexpr std::size_t inline_value_limit = 64 * 1024;
+
+// A registered function: its program and the offset of its invoker's registration in the image.
+struct FunctionKey {
+  ProgramId program;
+  std::uint64_t offset = 0;
+  static constexpr auto fields() {
+    return field_list(field("program", &FunctionKey::program), field("offset", &FunctionKey::offset));
+  }
+  friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
+};
+
+// A reference outside the process that owns it: which object, and where to ask for it.
+struct RefRecord {
+  ObjectId object;
+  NodeId home;     // node of the owner's agent: authority for an escaped object
+  ProcessId owner;
+  static constexpr auto fields() {
+    return field_list(field("object", &RefRecord::object), field("home", &RefRecord::home),
+                      field("owner", &RefRecord::owner));
+  }
+  friend bool operator==(const RefRecord&, const RefRecord&) = default;
+  friend auto operator<=>(const RefRecord&, const RefRecord&) = default;
+};
+
+// A value on its way: inline bytes, or an object in some node's store. An error is a value too.
+struct ValueRecord {
+  bool is_error = false;
+  bool in_store = false;
+  Payload bytes;                    // inline value or encoded error
+  std::int64_t size_bytes = 0;      // of the encoded value
+  NodeId location;                  // in_store: a node whose store has it
+  std::vector<RefRecord> contained; // refs inside the value
+  static constexpr auto fields() {
+    return field_list(field("is_error", &ValueRecord::is_error),
+                      field("in_store", &ValueRecord::in_store),
+                      field("bytes", &ValueRecord::bytes),
+                      field("size_bytes", &ValueRecord::size_bytes),
+                      field("location", &ValueRecord::location),
+                      field("contained", &ValueRecord::contained));
+  }
+  friend bool operator==(const ValueRecord&, const ValueRecord&) = default;
+};
+
+// One argument: a value, or a reference whose value the executor gets before the call starts.
+struct Argument {
+  bool is_ref = false;
+  RefRecord ref;      // is_ref, and the value was too large to send along
+  ValueRecord value;  // otherwise
+  static constexpr auto fields() {
+    return field_list(field("is_ref", &Argument::is_ref), field("ref", &Argument::ref),
+                      field("value", &Argument::value));
+  }
+  friend bool operator==(const Argument&, const Argument&) = default;
+};
+
+enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
+
+// One call as its executor sees it.
+struct CallRecord {
+  CallKind kind = CallKind::task;
+  TaskId task;
+  JobId job;
+  ActorId actor;
+  std::uint32_t attempt = 0;  // 0 is the first
+  FunctionKey function;
+  std::string name;
+  std::vector<Argument> arguments;
+  std::uint32_t num_returns = 1;
+  bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
+  NodeId caller_node;             // home of the results
+  std::string name_space;
+  static constexpr auto fields() {
+    return field_list(
+        field("kind", &CallRecord::kind), field("task", &CallRecord::task),
+        field("job", &CallRecord::job), field("actor", &CallRecord::actor),
+        field("attempt", &CallRecord::attempt), field("function", &CallRecord::function),
+        field("name", &CallRecord::name), field("arguments", &CallRecord::arguments),
+        field("num_returns", &CallRecord::num_returns),
+        field("retry_exceptions", &CallRecord::retry_exceptions),
+        field("caller_node", &CallRecord::caller_node),
+        field("name_space", &CallRecord::name_space));
+  }
+  friend bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+
+// An actor as the head keeps it. The constructor call travels with it, so that a restart needs
+// neither owner nor caller.
+struct ActorSpec {
+  ActorId actor;
+  JobId job;
+  ProcessId owner;
+  std::string class_name;
+  std::string name;        // empty: unnamed
+  std::string name_space;
+  bool detached = false;
+  bool get_if_exists = false;
+  bool exclusive = false;
+  DemandClass demand;
+  CallRecord constructor;
+  std::int32_t max_restarts = 0;      // -1 infinite
+  std::int32_t max_task_retries = 0;  // default for calls
+  std::int32_t max_concurrency = 1;
+  std::uint64_t class_offset = 0;     // registration of the class, for typed lookup by name
+  static constexpr auto fields() {
+    return field_list(
+        field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
+        field("owner", &ActorSpec::owner), field("class_name", &ActorSpec::class_name),
+        field("name", &ActorSpec::name), field("name_space", &ActorSpec::name_space),
+        field("detached", &ActorSpec::detached), field("get_if_exists", &ActorSpec::get_if_exists),
+        field("exclusive", &ActorSpec::exclusive), field("demand", &ActorSpec::demand),
+        field("constructor", &ActorSpec::constructor),
+        field("max_restarts", &ActorSpec::max_restarts),
+        field("max_task_retries", &ActorSpec::max_task_retries),
+        field("max_concurrency", &ActorSpec::max_concurrency),
+        field("class_offset", &ActorSpec::class_offset));
+  }
+  friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
+};
+
+// Ids of a task's children, puts and results are derived, so that a second run makes the same ones.
+inline ObjectId result_id(TaskId task, std::uint32_t index) {
+  return ObjectId::derived(task, "result", index);
+}
+inline ObjectId put_id(TaskId task, std::uint64_t index) {
+  return ObjectId::derived(task, "put", index);
+}
+inline TaskId child_id(TaskId parent, std::uint64_t index) {
+  return TaskId::derived(parent, "child", index);
+}
+// The object whose holds are the handles of an actor: when nobody holds it, no handle is left.
+inline ObjectId handle_id(ActorId actor) { return ObjectId::derived(actor, "handles", 0); }
+
+}  // namespace mobula::internal

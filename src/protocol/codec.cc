@@ -1,0 +1,337 @@
+#include "protocol/codec.h"
+
+#include <algorithm>
+
+namespace mobula::internal {
+namespace {
+
+constexpr int max_skip_depth = 64;
+
+}  // namespace
+
+// ---- Writer --------------------------------------------------------------------------------------
+
+void Writer::big_endian(std::uint64_t value, int width) {
+  for (int shift = 8 * (width - 1); shift >= 0; shift -= 8) byte((value >> shift) & 0xff);
+}
+
+void Writer::nil() { byte(0xc0); }
+
+void Writer::boolean(bool value) { byte(value ? 0xc3 : 0xc2); }
+
+void Writer::unsigned_integer(std::uint64_t value) {
+  if (value < 0x80) {
+    byte(static_cast<unsigned>(value));
+  } else if (value <= 0xff) {
+    byte(0xcc);
+    big_endian(value, 1);
+  } else if (value <= 0xffff) {
+    byte(0xcd);
+    big_endian(value, 2);
+  } else if (value <= 0xffffffff) {
+    byte(0xce);
+    big_endian(value, 4);
+  } else {
+    byte(0xcf);
+    big_endian(value, 8);
+  }
+}
+
+void Writer::integer(std::int64_t value) {
+  if (value >= 0) return unsigned_integer(static_cast<std::uint64_t>(value));
+  const auto bits = static_cast<std::uint64_t>(value);
+  if (value >= -32) {
+    byte(static_cast<unsigned>(bits & 0xff));
+  } else if (value >= INT8_MIN) {
+    byte(0xd0);
+    big_endian(bits, 1);
+  } else if (value >= INT16_MIN) {
+    byte(0xd1);
+    big_endian(bits, 2);
+  } else if (value >= INT32_MIN) {
+    byte(0xd2);
+    big_endian(bits, 4);
+  } else {
+    byte(0xd3);
+    big_endian(bits, 8);
+  }
+}
+
+void Writer::text(std::string_view value) {
+  if (value.size() < 32) {
+    byte(0xa0u | static_cast<unsigned>(value.size()));
+  } else if (value.size() <= 0xff) {
+    byte(0xd9);
+    big_endian(value.size(), 1);
+  } else if (value.size() <= 0xffff) {
+    byte(0xda);
+    big_endian(value.size(), 2);
+  } else {
+    byte(0xdb);
+    big_endian(value.size(), 4);
+  }
+  const auto* data = reinterpret_cast<const std::byte*>(value.data());
+  bytes_.insert(bytes_.end(), data, data + value.size());
+}
+
+void Writer::binary(std::span<const std::byte> value) {
+  if (value.size() <= 0xff) {
+    byte(0xc4);
+    big_endian(value.size(), 1);
+  } else if (value.size() <= 0xffff) {
+    byte(0xc5);
+    big_endian(value.size(), 2);
+  } else {
+    byte(0xc6);
+    big_endian(value.size(), 4);
+  }
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+}
+
+void Writer::array(std::size_t count) {
+  if (count < 16) {
+    byte(0x90u | static_cast<unsigned>(count));
+  } else if (count <= 0xffff) {
+    byte(0xdc);
+    big_endian(count, 2);
+  } else {
+    byte(0xdd);
+    big_endian(count, 4);
+  }
+}
+
+void Writer::map(std::size_t count) {
+  if (count < 16) {
+    byte(0x80u | static_cast<unsigned>(count));
+  } else if (count <= 0xffff) {
+    byte(0xde);
+    big_endian(count, 2);
+  } else {
+    byte(0xdf);
+    big_endian(count, 4);
+  }
+}
+
+// ---- Reader --------------------------------------------------------------------------------------
+
+Reader::Reader(std::span<const std::byte> bytes, DecodeLimits limits)
+    : bytes_(bytes), elements_left_(limits.max_elements) {}
+
+void Reader::fail(std::string_view why) {
+  if (fault_.empty()) fault_ = std::string(why) + " at byte " + std::to_string(at_);
+  at_ = bytes_.size();
+}
+
+unsigned Reader::next_byte() {
+  if (at_ >= bytes_.size()) {
+    fail("ends too early");
+    return 0xc1;  // the one byte msgpack never uses
+  }
+  return static_cast<unsigned>(bytes_[at_++]);
+}
+
+std::uint64_t Reader::big_endian(int width) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < width; ++i) value = (value << 8) | next_byte();
+  return failed() ? 0 : value;
+}
+
+std::span<const std::byte> Reader::raw(std::size_t size) {
+  if (failed()) return {};
+  if (size > bytes_.size() - at_) {
+    fail("claims more bytes than there are");
+    return {};
+  }
+  const auto part = bytes_.subspan(at_, size);
+  at_ += size;
+  return part;
+}
+
+// A container of n elements needs at least n bytes more, so a false count is found at once.
+std::size_t Reader::count(std::size_t elements, std::size_t per_element) {
+  if (failed()) return 0;
+  if (elements > (bytes_.size() - at_) / per_element || elements > elements_left_) {
+    fail("claims more elements than it can hold");
+    return 0;
+  }
+  elements_left_ -= elements;
+  return elements;
+}
+
+bool Reader::nil() {
+  if (failed() || at_ >= bytes_.size() || bytes_[at_] != std::byte{0xc0}) return false;
+  ++at_;
+  return true;
+}
+
+bool Reader::boolean() {
+  const unsigned tag = next_byte();
+  if (tag != 0xc2 && tag != 0xc3) fail("expected a boolean");
+  return !failed() && tag == 0xc3;
+}
+
+std::uint64_t Reader::unsigned_integer() {
+  const std::int64_t value = integer();
+  // integer() reports numbers over INT64_MAX as their two's complement; only a wide tag makes one.
+  return static_cast<std::uint64_t>(value);
+}
+
+std::int64_t Reader::integer() {
+  const unsigned tag = next_byte();
+  if (failed()) return 0;
+  if (tag < 0x80) return tag;
+  if (tag >= 0xe0) return static_cast<std::int8_t>(tag);
+  switch (tag) {
+    case 0xcc: return static_cast<std::int64_t>(big_endian(1));
+    case 0xcd: return static_cast<std::int64_t>(big_endian(2));
+    case 0xce: return static_cast<std::int64_t>(big_endian(4));
+    case 0xcf: return static_cast<std::int64_t>(big_endian(8));
+    case 0xd0: return static_cast<std::int8_t>(big_endian(1));
+    case 0xd1: return static_cast<std::int16_t>(big_endian(2));
+    case 0xd2: return static_cast<std::int32_t>(big_endian(4));
+    case 0xd3: return static_cast<std::int64_t>(big_endian(8));
+    default: fail("expected an integer"); return 0;
+  }
+}
+
+std::string Reader::text() {
+  const unsigned tag = next_byte();
+  if (failed()) return {};
+  std::size_t size = 0;
+  if ((tag & 0xe0) == 0xa0) {
+    size = tag & 0x1f;
+  } else if (tag == 0xd9 || tag == 0xda || tag == 0xdb) {
+    size = big_endian(1 << (tag - 0xd9));
+  } else {
+    fail("expected text");
+    return {};
+  }
+  const auto part = raw(size);
+  return {reinterpret_cast<const char*>(part.data()), part.size()};
+}
+
+std::span<const std::byte> Reader::binary() {
+  const unsigned tag = next_byte();
+  if (failed()) return {};
+  if (tag != 0xc4 && tag != 0xc5 && tag != 0xc6) {
+    fail("expected bytes");
+    return {};
+  }
+  return raw(big_endian(1 << (tag - 0xc4)));
+}
+
+std::size_t Reader::array() {
+  const unsigned tag = next_byte();
+  if (failed()) return 0;
+  if ((tag & 0xf0) == 0x90) return count(tag & 0x0f, 1);
+  if (tag == 0xdc) return count(big_endian(2), 1);
+  if (tag == 0xdd) return count(big_endian(4), 1);
+  fail("expected an array");
+  return 0;
+}
+
+std::size_t Reader::map() {
+  const unsigned tag = next_byte();
+  if (failed()) return 0;
+  if ((tag & 0xf0) == 0x80) return count(tag & 0x0f, 2);
+  if (tag == 0xde) return count(big_endian(2), 2);
+  if (tag == 0xdf) return count(big_endian(4), 2);
+  fail("expected a map");
+  return 0;
+}
+
+void Reader::skip() { skip_nested(0); }
+
+void Reader::skip_nested(int depth) {
+  if (depth > max_skip_depth) return fail("is nested too deeply");
+  if (failed() || at_ >= bytes_.size()) return fail("ends too early");
+  const unsigned tag = static_cast<unsigned>(bytes_[at_]);
+  const bool is_array = (tag & 0xf0) == 0x90 || tag == 0xdc || tag == 0xdd;
+  const bool is_map = (tag & 0xf0) == 0x80 || tag == 0xde || tag == 0xdf;
+  if (is_array || is_map) {
+    const std::size_t values = is_array ? array() : 2 * map();
+    for (std::size_t i = 0; i < values && !failed(); ++i) skip_nested(depth + 1);
+    return;
+  }
+  if ((tag & 0xe0) == 0xa0 || (tag >= 0xd9 && tag <= 0xdb)) return void(text());
+  if (tag >= 0xc4 && tag <= 0xc6) return void(binary());
+  ++at_;
+  if (tag < 0x80 || tag >= 0xe0 || tag == 0xc0 || tag == 0xc2 || tag == 0xc3) return;
+  switch (tag) {
+    case 0xca: raw(4); return;   // float
+    case 0xcb: raw(8); return;   // double
+    case 0xcc: case 0xd0: raw(1); return;
+    case 0xcd: case 0xd1: raw(2); return;
+    case 0xce: case 0xd2: raw(4); return;
+    case 0xcf: case 0xd3: raw(8); return;
+    case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8:
+      raw(1 + (std::size_t{1} << (tag - 0xd4)));
+      return;
+    case 0xc7: case 0xc8: case 0xc9: raw(1 + big_endian(1 << (tag - 0xc7))); return;
+    default: fail("holds a byte that msgpack does not use");
+  }
+}
+
+// ---- values --------------------------------------------------------------------------------------
+
+void write(Writer& out, Hash128 value) {
+  std::byte bytes[16];
+  for (int i = 0; i < 8; ++i) {
+    bytes[i] = static_cast<std::byte>(value.high >> (56 - 8 * i));
+    bytes[8 + i] = static_cast<std::byte>(value.low >> (56 - 8 * i));
+  }
+  out.binary(bytes);
+}
+
+void read(Reader& in, Hash128& value) {
+  const auto bytes = in.binary();
+  if (bytes.size() != 16) return in.fail("an id has 16 bytes");
+  value = {};
+  for (std::size_t i = 0; i < 8; ++i) {
+    value.high = (value.high << 8) | static_cast<std::uint64_t>(bytes[i]);
+    value.low = (value.low << 8) | static_cast<std::uint64_t>(bytes[8 + i]);
+  }
+}
+
+void write(Writer& out, const ResourceSet& value) {
+  out.map(value.amounts().size());
+  for (const auto& [name, amount] : value.amounts()) {
+    out.text(name);
+    write(out, amount);
+  }
+}
+
+void read(Reader& in, ResourceSet& value) {
+  value = {};
+  const std::size_t count = in.map();
+  for (std::size_t i = 0; i < count && !in.failed(); ++i) {
+    const std::string name = in.text();
+    Quantity amount;
+    read(in, amount);
+    value.set(name, amount);
+  }
+}
+
+void write(Writer& out, const Failure& value) {
+  out.array(2);
+  write(out, value.code);
+  out.text(value.text);
+}
+
+void read(Reader& in, Failure& value) {
+  if (in.array() != 2) return in.fail("a failure holds code and text");
+  read(in, value.code);
+  value.text = in.text();
+}
+
+void read(Reader& in, Bytes& value) {
+  const auto bytes = in.binary();
+  value.assign(bytes.begin(), bytes.end());
+}
+
+void read(Reader& in, Payload& value) {
+  const auto bytes = in.binary();
+  value = bytes.empty() ? Payload() : Payload(Bytes(bytes.begin(), bytes.end()));
+}
+
+}  // namespace mobula::internal

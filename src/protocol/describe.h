@@ -1,0 +1,107 @@
+// Prints any value with a field list as JSON-like text, for traces and people. Payload bytes are
+// shown by size only. Value functions.
+#pragma once
+
+#include <string>
+
+#include "protocol/codec.h"
+
+namespace mobula::internal {
+
+inline void describe(std::string& out, bool value) { out += value ? "true" : "false"; }
+void describe(std::string& out, const std::string& value);
+void describe(std::string& out, const Payload& value);
+void describe(std::string& out, const Bytes& value);
+void describe(std::string& out, const ResourceSet& value);
+void describe(std::string& out, const Failure& value);
+inline void describe(std::string& out, Quantity value) { out += value.to_string(); }
+void describe(std::string& out, Duration value);
+void describe(std::string& out, Time value);
+void describe(std::string& out, Hash128 value);
+template <class T>
+  requires(std::is_integral_v<T> || std::is_enum_v<T>)
+void describe(std::string& out, T value) {
+  out += std::to_string(static_cast<std::int64_t>(value));
+}
+template <class Tag>
+void describe(std::string& out, const Id<Tag>& value) {
+  out += value.empty() ? "-" : value.brief();
+}
+template <class T>
+void describe(std::string& out, const std::vector<T>& values);
+template <class T>
+void describe(std::string& out, const std::optional<T>& value);
+template <class K, class V>
+void describe(std::string& out, const std::map<K, V>& values);
+template <class A, class B>
+void describe(std::string& out, const std::pair<A, B>& value);
+template <class... T>
+void describe(std::string& out, const std::variant<T...>& value);
+
+// Fields that hold their default are left out.
+template <HasFields T>
+void describe(std::string& out, const T& value) {
+  const T standard{};
+  bool first = true;
+  out += '{';
+  std::apply(
+      [&](const auto&... each) {
+        ((value.*(each.member) == standard.*(each.member)
+              ? void()
+              : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
+                 void(out += ':'), describe(out, value.*(each.member)))),
+         ...);
+      },
+      T::fields());
+  out += '}';
+}
+template <class T>
+void describe(std::string& out, const std::vector<T>& values) {
+  out += '[';
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) out += ' ';
+    describe(out, values[i]);
+  }
+  out += ']';
+}
+template <class T>
+void describe(std::string& out, const std::optional<T>& value) {
+  if (value) {
+    describe(out, *value);
+  } else {
+    out += '-';
+  }
+}
+template <class K, class V>
+void describe(std::string& out, const std::map<K, V>& values) {
+  out += '{';
+  bool first = true;
+  for (const auto& [key, value] : values) {
+    if (!first) out += ' ';
+    first = false;
+    describe(out, key);
+    out += ':';
+    describe(out, value);
+  }
+  out += '}';
+}
+template <class A, class B>
+void describe(std::string& out, const std::pair<A, B>& value) {
+  describe(out, value.first);
+  out += '=';
+  describe(out, value.second);
+}
+template <class... T>
+void describe(std::string& out, const std::variant<T...>& value) {
+  out += '#' + std::to_string(value.index());
+  std::visit([&](const auto& each) { describe(out, each); }, value);
+}
+
+template <class T>
+std::string describe(const T& value) {
+  std::string out;
+  describe(out, value);
+  return out;
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,359 @@
+// Between a process (driver or executor) and the agent of its machine, over the inherited or the 0600
+// socket: reliable and ordered until one of them dies. Plain structs; alternatives are wire numbers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "model/node_shape.h"
+#include "model/task.h"
+#include "protocol/process_control.h"
+#include "protocol/wire.h"
+
+namespace mobula::internal {
+
+// Where an object's bytes lie on this node.
+struct Place {
+  std::uint64_t slab = 0;  // 0: nowhere
+  std::int64_t offset = 0;
+  std::int64_t size_bytes = 0;
+  static constexpr auto fields() {
+    return field_list(field("slab", &Place::slab), field("offset", &Place::offset),
+                      field("size_bytes", &Place::size_bytes));
+  }
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// ---- process to agent ----------------------------------------------------------------------------
+
+// A driver's first message.
+struct AttachDriver {
+  std::uint32_t version = protocol_version;
+  ProcessId process;
+  JobId job;
+  std::string curve_key;   // of the process's bus, goes into its ticket
+  std::int64_t pid = 0;
+  static constexpr auto fields() {
+    return field_list(field("version", &AttachDriver::version),
+                      field("process", &AttachDriver::process), field("job", &AttachDriver::job),
+                      field("curve_key", &AttachDriver::curve_key),
+                      field("pid", &AttachDriver::pid));
+  }
+  friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
+};
+
+// An executor answers its assignment: calls may come to this endpoint.
+struct ExecutorReady {
+  ProcessId process;
+  Endpoint endpoint;
+  static constexpr auto fields() {
+    return field_list(field("process", &ExecutorReady::process),
+                      field("endpoint", &ExecutorReady::endpoint));
+  }
+  friend bool operator==(const ExecutorReady&, const ExecutorReady&) = default;
+};
+
+struct ForHead {
+  ProcessToHead message;
+  static constexpr auto fields() { return field_list(field("message", &ForHead::message)); }
+  friend bool operator==(const ForHead&, const ForHead&) = default;
+};
+
+// Room for a value; answered by ObjectReserved. Again for the same object: the same place, or
+// `already_exists` if it is sealed.
+struct ReserveObject {
+  ObjectId object;
+  std::int64_t size_bytes = 0;
+  static constexpr auto fields() {
+    return field_list(field("object", &ReserveObject::object),
+                      field("size_bytes", &ReserveObject::size_bytes));
+  }
+  friend bool operator==(const ReserveObject&, const ReserveObject&) = default;
+};
+
+// The bytes are written. The object is held for `owner` at `home` from here on, before anybody else
+// learns of it; answered by ObjectSealed when that is so.
+struct SealObject {
+  ObjectId object;
+  ProcessId owner;
+  NodeId home;
+  bool is_error = false;
+  std::vector<RefRecord> contained;
+  static constexpr auto fields() {
+    return field_list(field("object", &SealObject::object), field("owner", &SealObject::owner),
+                      field("home", &SealObject::home), field("is_error", &SealObject::is_error),
+                      field("contained", &SealObject::contained));
+  }
+  friend bool operator==(const SealObject&, const SealObject&) = default;
+};
+
+// The owner's ref escaped: others may ask this agent for the object before it exists.
+struct ExportObject {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ExportObject::object)); }
+  friend bool operator==(const ExportObject&, const ExportObject&) = default;
+};
+
+// This process wants to be able to read the object; held until released. Answered by HoldConfirmed
+// once the home counts this node among the holders.
+struct HoldObject {
+  RefRecord ref;
+  static constexpr auto fields() { return field_list(field("ref", &HoldObject::ref)); }
+  friend bool operator==(const HoldObject&, const HoldObject&) = default;
+};
+
+struct ReleaseObject {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ReleaseObject::object)); }
+  friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
+};
+
+// Bring the object here and say when it can be read: ObjectReadable. Implies a hold.
+// `location` is a node known to have it, or empty.
+struct FetchObject {
+  RefRecord ref;
+  NodeId location;
+  static constexpr auto fields() {
+    return field_list(field("ref", &FetchObject::ref), field("location", &FetchObject::location));
+  }
+  friend bool operator==(const FetchObject&, const FetchObject&) = default;
+};
+
+struct CancelFetch {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &CancelFetch::object)); }
+  friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
+};
+
+// All tasks of this executor wait (on) or one goes on (off); after `lend_after` of waiting.
+struct ExecutorBlocked {
+  bool on = false;
+  static constexpr auto fields() { return field_list(field("on", &ExecutorBlocked::on)); }
+  friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
+};
+
+// The executor ends on purpose: max_calls reached, or exit_actor. It has drained its streams.
+struct ExecutorRetires {
+  EndKind kind = EndKind::retired;
+  static constexpr auto fields() { return field_list(field("kind", &ExecutorRetires::kind)); }
+  friend bool operator==(const ExecutorRetires&, const ExecutorRetires&) = default;
+};
+
+struct ConstructorFinished {
+  ValueRecord error;  // is_error if it threw
+  static constexpr auto fields() { return field_list(field("error", &ConstructorFinished::error)); }
+  friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
+};
+
+// What runs now, for the name on log lines and for `list executors`.
+struct RunningNow {
+  std::string name;
+  TaskId task;
+  static constexpr auto fields() {
+    return field_list(field("name", &RunningNow::name), field("task", &RunningNow::task));
+  }
+  friend bool operator==(const RunningNow&, const RunningNow&) = default;
+};
+
+using ProcessToAgent =
+    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
+                 HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
+                 ExecutorRetires, ConstructorFinished, RunningNow>;
+
+// ---- agent to process ----------------------------------------------------------------------------
+
+// Answer to AttachDriver.
+struct DriverAttached {
+  NodeId node;
+  ProcessId agent;         // incarnation
+  std::string ticket;      // for peers
+  std::string head_signing_key;
+  std::string cluster_name;
+  std::string bind_host;   // where the process's bus binds for peers of other nodes; empty: nowhere
+  static constexpr auto fields() {
+    return field_list(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
+                      field("ticket", &DriverAttached::ticket),
+                      field("head_signing_key", &DriverAttached::head_signing_key),
+                      field("cluster_name", &DriverAttached::cluster_name),
+                      field("bind_host", &DriverAttached::bind_host));
+  }
+  friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
+};
+
+// First message to an executor: who it is and what it may use. The device masks are in its environment.
+struct AssignExecutor {
+  ProcessId process;
+  NodeId node;
+  SlotId slot;
+  std::uint32_t generation = 0;
+  DemandClass demand_class;
+  Allocation allocation;
+  std::map<std::string, std::vector<std::string>> resource_ids;  // as user code sees them
+  ProcessId lessee;      // task slot: the one caller
+  ActorSpec actor;       // actor slot
+  std::uint32_t incarnation = 0;  // of the actor
+  std::string name_space;
+  std::string ticket;
+  std::string head_signing_key;
+  std::string local_endpoint;  // ipc path to bind for peers of this node
+  std::string bind_host;       // as in DriverAttached
+  Duration lend_after{};
+  std::uint64_t seed = 0;
+  Environment accelerator_env;
+  std::string curve_public_key;  // of its bus; made by the agent so that the ticket can name it
+  std::string curve_secret_key;
+  static constexpr auto fields() {
+    return field_list(
+        field("process", &AssignExecutor::process), field("node", &AssignExecutor::node),
+        field("slot", &AssignExecutor::slot), field("generation", &AssignExecutor::generation),
+        field("demand_class", &AssignExecutor::demand_class),
+        field("allocation", &AssignExecutor::allocation),
+        field("resource_ids", &AssignExecutor::resource_ids),
+        field("lessee", &AssignExecutor::lessee), field("actor", &AssignExecutor::actor),
+        field("incarnation", &AssignExecutor::incarnation),
+        field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
+        field("head_signing_key", &AssignExecutor::head_signing_key),
+        field("local_endpoint", &AssignExecutor::local_endpoint),
+        field("bind_host", &AssignExecutor::bind_host),
+        field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
+        field("accelerator_env", &AssignExecutor::accelerator_env),
+        field("curve_public_key", &AssignExecutor::curve_public_key),
+        field("curve_secret_key", &AssignExecutor::curve_secret_key));
+  }
+  friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
+};
+
+struct FromHead {
+  HeadToProcess message;
+  static constexpr auto fields() { return field_list(field("message", &FromHead::message)); }
+  friend bool operator==(const FromHead&, const FromHead&) = default;
+};
+
+// `new_slab`: the frame carries its fd, to be mapped writable, once; it is sealed after that.
+struct ObjectReserved {
+  ObjectId object;
+  Place place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  std::optional<Failure> failure;  // resource_exhausted: the store is full; already_exists: sealed
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectReserved::object),
+                      field("place", &ObjectReserved::place),
+                      field("new_slab", &ObjectReserved::new_slab),
+                      field("slab_bytes", &ObjectReserved::slab_bytes),
+                      field("failure", &ObjectReserved::failure));
+  }
+  friend bool operator==(const ObjectReserved&, const ObjectReserved&) = default;
+};
+
+struct ObjectSealed {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ObjectSealed::object)); }
+  friend bool operator==(const ObjectSealed&, const ObjectSealed&) = default;
+};
+
+struct HoldConfirmed {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &HoldConfirmed::object)); }
+  friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
+};
+
+// The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again.
+struct ObjectReadable {
+  ObjectId object;
+  Place place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  bool is_error = false;
+  std::vector<RefRecord> contained;
+  std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectReadable::object),
+                      field("place", &ObjectReadable::place),
+                      field("new_slab", &ObjectReadable::new_slab),
+                      field("slab_bytes", &ObjectReadable::slab_bytes),
+                      field("is_error", &ObjectReadable::is_error),
+                      field("contained", &ObjectReadable::contained),
+                      field("failure", &ObjectReadable::failure));
+  }
+  friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
+};
+
+// To the owner of an exported object: nobody else holds it any more (or `held` again).
+struct ExportUnheld {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ExportUnheld::object)); }
+  friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
+};
+
+// To the owner: the last copy of an object it owns is gone with the node that had it.
+struct ObjectGone {
+  ObjectId object;
+  std::string cause;
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
+  }
+  friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
+};
+
+// The head answers, does not, or is a new one: on a new epoch a process restates what it wants.
+struct HeadStatus {
+  bool connected = false;
+  std::uint64_t epoch = 0;
+  static constexpr auto fields() {
+    return field_list(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
+  }
+  friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
+};
+
+// Processes and agents that will never speak again; streams to them are drained, then dropped.
+struct PeersDead {
+  std::vector<ProcessId> processes;
+  std::vector<NodeId> nodes;
+  static constexpr auto fields() {
+    return field_list(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
+  }
+  friend bool operator==(const PeersDead&, const PeersDead&) = default;
+};
+
+// Ask the executor to end: after the running call (graceful) or as soon as it can.
+struct EndExecutor {
+  bool graceful = true;
+  std::string why;
+  static constexpr auto fields() {
+    return field_list(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why));
+  }
+  friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
+};
+
+// Lines an executor of the job printed, for the driver's terminal.
+struct LogLines {
+  std::string source;  // "square pid=12 node=ab12"
+  std::vector<std::string> lines;
+  static constexpr auto fields() {
+    return field_list(field("source", &LogLines::source), field("lines", &LogLines::lines));
+  }
+  friend bool operator==(const LogLines&, const LogLines&) = default;
+};
+
+struct AttachRefused {
+  ErrorCode code = ErrorCode::permission_denied;
+  std::string why;
+  static constexpr auto fields() {
+    return field_list(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
+  }
+  friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
+};
+
+using AgentToProcess =
+    std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
+                 HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
+                 EndExecutor, LogLines, AttachRefused>;
+
+}  // namespace mobula::internal

@@ -1,0 +1,33 @@
+// The whole messages of every link, with their codecs compiled once (in messages.cc) instead of in
+// every file that sends one. Include this where messages are encoded, decoded or printed.
+#pragma once
+
+#include "protocol/agent_control.h"
+#include "protocol/call_stream.h"
+#include "protocol/codec.h"
+#include "protocol/describe.h"
+#include "protocol/local_control.h"
+#include "protocol/peer_control.h"
+#include "protocol/tools.h"
+
+namespace mobula::internal {
+
+#define MOBULA_DECLARE_MESSAGE(Type)                                                   \
+  extern template Bytes encode<Type>(const Type&);                                     \
+  extern template Result<Type> decode<Type>(std::span<const std::byte>, DecodeLimits); \
+  extern template std::string describe<Type>(const Type&)
+
+MOBULA_DECLARE_MESSAGE(AgentToHead);
+MOBULA_DECLARE_MESSAGE(HeadToAgent);
+MOBULA_DECLARE_MESSAGE(ProcessToAgent);
+MOBULA_DECLARE_MESSAGE(AgentToProcess);
+MOBULA_DECLARE_MESSAGE(CallerFrame);
+MOBULA_DECLARE_MESSAGE(ExecutorFrame);
+MOBULA_DECLARE_MESSAGE(PeerFrame);
+MOBULA_DECLARE_MESSAGE(PeerHello);
+MOBULA_DECLARE_MESSAGE(ToolRequest);
+MOBULA_DECLARE_MESSAGE(ToolReply);
+
+#undef MOBULA_DECLARE_MESSAGE
+
+}  // namespace mobula::internal

@@ -1,0 +1,62 @@
+// Signed statements of who a process is (runtime rules: identity). The head signs for agents; an agent
+// signs, with a key the head delegated to it, only for processes of its own node. Ed25519 (RFC 8032)
+// through libsodium. Values; any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/result.h"
+#include "model/principal.h"
+
+namespace mobula::internal {
+
+struct SigningKeys {
+  std::string public_key;  // 32 bytes
+  std::string secret_key;  // 64 bytes
+  static SigningKeys generate();
+};
+
+struct Ticket {
+  Principal principal;
+  ProcessId process;
+  NodeId node;
+  std::string curve_key;       // of the process's bus, Z85
+  std::string delegated_key;   // agents: the key whose tickets for this node are honoured; else empty
+  std::int64_t expires_ms = 0; // wall clock, UTC
+  static constexpr auto fields() {
+    return field_list(field("principal", &Ticket::principal), field("process", &Ticket::process),
+                      field("node", &Ticket::node), field("curve_key", &Ticket::curve_key),
+                      field("delegated_key", &Ticket::delegated_key),
+                      field("expires_ms", &Ticket::expires_ms));
+  }
+  friend bool operator==(const Ticket&, const Ticket&) = default;
+};
+
+// A ticket, its signature and, if an agent signed, the agent's own ticket signed by the head.
+struct SignedTicket {
+  std::string ticket;     // encoded Ticket
+  std::string signature;  // 64 bytes
+  std::string signer;     // encoded SignedTicket of the agent; empty: the head signed
+  static constexpr auto fields() {
+    return field_list(field("ticket", &SignedTicket::ticket),
+                      field("signature", &SignedTicket::signature),
+                      field("signer", &SignedTicket::signer));
+  }
+  friend bool operator==(const SignedTicket&, const SignedTicket&) = default;
+};
+
+// The encoded SignedTicket for `ticket`. `signer` is the signing agent's own ticket, or empty.
+std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys, const std::string& signer = {});
+
+// Checks signature, chain, expiry (5 minutes of skew allowed) and, for tickets signed by an agent,
+// that they are for the agent's own node and for a driver or executor. `permission_denied` says what
+// is wrong and, for expiry, shows both clocks.
+Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
+                            std::int64_t now_ms);
+
+}  // namespace mobula::internal

@@ -1,0 +1,16 @@
+#include "protocol/process_control.h"
+
+namespace mobula::internal {
+
+std::string_view to_string(ActorState state) {
+  switch (state) {
+    case ActorState::placing: return "placing";
+    case ActorState::starting: return "starting";
+    case ActorState::alive: return "alive";
+    case ActorState::restarting: return "restarting";
+    case ActorState::dead: return "dead";
+  }
+  return "unknown";
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,41 @@
+// Between a tool (the `mobula` program) and the head: one question, one answer. Plain structs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/fields.h"
+#include "base/result.h"
+#include "protocol/wire.h"
+
+namespace mobula::internal {
+
+struct ToolRequest {
+  std::uint32_t version = protocol_version;
+  std::uint64_t request = 0;
+  std::string verb;      // status, list, get, explain, drain, stop, job_stop, ping
+  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, objects
+  std::string argument;  // id, JSON request, filter
+  static constexpr auto fields() {
+    return field_list(field("version", &ToolRequest::version),
+                      field("request", &ToolRequest::request), field("verb", &ToolRequest::verb),
+                      field("kind", &ToolRequest::kind), field("argument", &ToolRequest::argument));
+  }
+  friend bool operator==(const ToolRequest&, const ToolRequest&) = default;
+};
+
+struct ToolReply {
+  std::uint64_t request = 0;
+  bool ok = true;
+  std::string json;      // the answer: one JSON document
+  ErrorCode code = ErrorCode::invalid_argument;  // if not ok
+  std::string text;
+  static constexpr auto fields() {
+    return field_list(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
+                      field("json", &ToolReply::json), field("code", &ToolReply::code),
+                      field("text", &ToolReply::text));
+  }
+  friend bool operator==(const ToolReply&, const ToolReply&) = default;
+};
+
+}  // namespace mobula::internal

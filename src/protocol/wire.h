@@ -1,0 +1,44 @@
+// What stands at the front of every connection: protocol version, who speaks, and the frame in which
+// sequenced messages travel. Plain structs with field lists (append only).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/principal.h"
+
+namespace mobula::internal {
+
+// Raised when an older peer could misread a newer one in spite of skipped fields.
+inline constexpr std::uint32_t protocol_version = 1;
+
+// One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
+template <class Message>
+struct Frame {
+  std::uint64_t sequence = 0;      // of `message`, from 1
+  std::uint64_t acknowledged = 0;  // all of the peer's messages up to this one were taken
+  std::optional<Message> message;
+  static constexpr auto fields() {
+    return field_list(field("sequence", &Frame::sequence),
+                      field("acknowledged", &Frame::acknowledged),
+                      field("message", &Frame::message));
+  }
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// First message on a connection between peers that are not head and agent: at most 1 KiB, within 1 s.
+struct PeerHello {
+  std::uint32_t version = protocol_version;
+  ProcessId process;     // who speaks
+  std::string ticket;    // encoded SignedTicket
+  static constexpr auto fields() {
+    return field_list(field("version", &PeerHello::version), field("process", &PeerHello::process),
+                      field("ticket", &PeerHello::ticket));
+  }
+  friend bool operator==(const PeerHello&, const PeerHello&) = default;
+};
+
+}  // namespace mobula::internal
