@@ -2,7 +2,6 @@
 #
 # It is shared, because the table of the functions that a job registers must exist once per process,
 # and because `mobula::init` finds the `mobula` program from where this library lies.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(MOBULA_LIBRARY_FOLDERS
@@ -41,6 +40,10 @@ foreach(folder IN LISTS MOBULA_LIBRARY_FOLDERS)
 endforeach()
 target_link_libraries(mobula_shared PRIVATE $<BUILD_INTERFACE:mobula_options> INTERFACE Threads::Threads)
 target_compile_features(mobula_shared INTERFACE cxx_std_20)
+if(NOT MOBULA_SANITIZE)
+  # A folder missing from the list above is to fail here, not in a user's program.
+  target_link_options(mobula_shared PRIVATE -Wl,--no-undefined)
+endif()
 target_include_directories(mobula_shared INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 set_target_properties(mobula_shared PROPERTIES

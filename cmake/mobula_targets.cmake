@@ -1,7 +1,7 @@
 # The three functions with which every folder declares its targets.
 #
 #   mobula_library(<folder> [SOURCES file...] [HEADERS file...] [LINKS item...])
-#     The code of one folder: target mobula_<folder>, with _ for /. All headers beside the
+#     The code of one folder: target mobula_<folder>, with _ for /. All headers beside and below the
 #     CMakeLists.txt belong to it unless HEADERS names them. Without SOURCES it is header-only.
 #
 #   mobula_test(<name> SOURCES file... [LINKS item...] [TIMEOUT seconds] [LABELS label...]
@@ -48,6 +48,17 @@ function(mobula_include_roots result)
   set(${result} "${roots}" PARENT_SCOPE)
 endfunction()
 
+# The headers of a folder, without those of subfolders that declare targets of their own.
+function(mobula_headers_below folder result)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder}/*.h")
+  file(GLOB_RECURSE lists CONFIGURE_DEPENDS "${folder}/*/CMakeLists.txt")
+  foreach(list IN LISTS lists)
+    cmake_path(GET list PARENT_PATH other)
+    list(FILTER headers EXCLUDE REGEX "^${other}/")
+  endforeach()
+  set(${result} "${headers}" PARENT_SCOPE)
+endfunction()
+
 function(mobula_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;LINKS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -57,7 +68,7 @@ function(mobula_library folder)
   mobula_include_roots(roots)
   mobula_resolve_links(links ${arg_LINKS})
   if(NOT arg_HEADERS)
-    file(GLOB arg_HEADERS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
+    mobula_headers_below("${CMAKE_CURRENT_SOURCE_DIR}" arg_HEADERS)
   endif()
 
   if(arg_SOURCES)
