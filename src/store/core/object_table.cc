@@ -1,0 +1,328 @@
+#include "store/core/object_table.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace mobula::internal {
+
+std::string_view to_string(ObjectState state) {
+  switch (state) {
+    case ObjectState::wanted: return "wanted";
+    case ObjectState::reserved: return "reserved";
+    case ObjectState::sealed: return "sealed";
+    case ObjectState::failed: return "failed";
+  }
+  return "unknown";
+}
+
+ObjectTable::ObjectTable(TableOptions options) : options_(options), space_(options.space) {
+  MOBULA_CHECK(!options_.space.incarnation.empty(), "the agent's process id is missing");
+  processes_.insert(options_.space.incarnation, ProcessRow{});
+}
+
+void ObjectTable::add_process(ProcessId process, JobId job) {
+  processes_.insert(process, ProcessRow{job, {}});
+}
+
+// ---- writing ---------------------------------------------------------------------------------
+
+Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
+  if (auto checked = check_reserve(request); !checked) return checked.error();
+  auto placement = space_.place(request.job, request.writer, request.size_bytes);
+  if (!placement) return full(request);
+  if (!placement->place) return std::move(*placement);
+
+  ObjectRow& row = objects_[request.object];
+  row.job = request.job;
+  row.state = ObjectState::reserved;
+  row.place = *placement->place;
+  row.writer = request.writer;
+  row.home = request.home;
+  row.exported = row.exported || request.exported;
+  row.failure.reset();
+  set_upstream(request.object, row, request.upstream);
+  book(row);
+  row.processes.insert(request.writer);
+  processes_.at(request.writer).held.insert(request.object);
+  return std::move(*placement);
+}
+
+Result<void> ObjectTable::check_reserve(const ReserveRequest& request) {
+  auto writer = process_for(request.writer);
+  if (!writer) return writer.error();
+  if (!(*writer)->job.empty() && (*writer)->job != request.job) {
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("process {} of job {} cannot write object {} of job {}", request.writer.brief(),
+                    (*writer)->job.brief(), request.object.brief(), request.job.brief()));
+  }
+  const ObjectRow* row = objects_.find(request.object);
+  if (row != nullptr && row->has_place()) {
+    return failure(ErrorCode::already_exists,
+                   fmt::format("object {} is {} on this node already", request.object.brief(),
+                               to_string(row->state)));
+  }
+  return check_hold_limit(request.writer, **writer, request.object);
+}
+
+Result<void> ObjectTable::check_hold_limit(ProcessId process, const ProcessRow& row,
+                                           ObjectId object) const {
+  if (row.held.size() < options_.max_holds_per_process || row.held.contains(object)) return {};
+  return failure(ErrorCode::resource_exhausted,
+                 fmt::format("process {} holds {} objects, the most one process may: release some",
+                             process.brief(), row.held.size()));
+}
+
+Result<void> ObjectTable::seal(ObjectId object, ProcessId writer) {
+  ObjectRow* row = objects_.find(object);
+  if (row == nullptr || !row->has_place()) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("seal of object {}: it has no place on this node", object.brief()));
+  }
+  if (row->state == ObjectState::sealed) {
+    return failure(ErrorCode::already_exists,
+                   fmt::format("seal of object {}: it is sealed already", object.brief()));
+  }
+  if (row->writer != writer) {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("seal of object {} by process {}: process {} reserved it",
+                               object.brief(), writer.brief(), row->writer.brief()));
+  }
+  row->state = ObjectState::sealed;
+  row->writer = ProcessId{};
+  return {};
+}
+
+Consequences ObjectTable::fail(ObjectId object, Failure cause) {
+  Consequences out;
+  ObjectRow* row = objects_.find(object);
+  if (row == nullptr || row->state == ObjectState::sealed) return out;
+  if (row->state == ObjectState::reserved) free_place(*row, out.slabs);
+  row->state = ObjectState::failed;
+  row->failure = std::move(cause);
+  return out;
+}
+
+void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
+  if (!space_.owner_of(slab)) return;
+  for (auto& [object, row] : objects_) {
+    if (!row.has_place() || row.place.slab != slab) continue;
+    MOBULA_CHECK(row.state == ObjectState::reserved, "a slab failed that has sealed objects");
+    unbook(row);
+    row.state = ObjectState::failed;
+    row.failure = cause;
+  }
+  space_.forget(slab);
+}
+
+// ---- holds -----------------------------------------------------------------------------------
+
+Result<HoldOutcome> ObjectTable::hold(ProcessId process, ObjectId object) {
+  auto holder = process_for(process);
+  if (!holder) return holder.error();
+  ProcessRow& process_row = **holder;
+  if (auto within = check_hold_limit(process, process_row, object); !within) return within.error();
+  ObjectRow* row = objects_.find(object);
+  const bool newly_wanted = row == nullptr;
+  if (row == nullptr) {
+    row = objects_.insert(object, ObjectRow{}).first;
+  } else if (!may_read(process_row, *row)) {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("object {} belongs to job {} and is not exported to job {}",
+                               object.brief(), row->job.brief(), process_row.job.brief()));
+  }
+  row->processes.insert(process);
+  process_row.held.insert(object);
+  return HoldOutcome{row->state, newly_wanted};
+}
+
+Consequences ObjectTable::release(ProcessId process, ObjectId object) {
+  Consequences out;
+  unhold(process, object, out);
+  return out;
+}
+
+Result<void> ObjectTable::hold_node(NodeId node, ObjectId object) {
+  ObjectRow* row = objects_.find(object);
+  if (row == nullptr) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("node {} relies on object {}, which is not here", node.brief(),
+                               object.brief()));
+  }
+  if (row->nodes.insert(node).second) digest(object, node, "node", true);
+  return {};
+}
+
+Consequences ObjectTable::release_node(NodeId node, ObjectId object) {
+  Consequences out;
+  unhold_node(node, object, out);
+  return out;
+}
+
+Consequences ObjectTable::drop_process(ProcessId process) {
+  Consequences out;
+  ProcessRow* row = processes_.find(process);
+  if (row == nullptr) return out;
+  MOBULA_CHECK(process != options_.space.incarnation, "an agent outlives its own table");
+  const std::set<ObjectId> held = row->held;
+  for (const ObjectId object : held) unhold(process, object, out);
+  processes_.erase(process);
+  space_.drop_writer(process, out.slabs);
+  withdraw_released(out.slabs);
+  return out;
+}
+
+Consequences ObjectTable::drop_node(NodeId node) {
+  Consequences out;
+  std::vector<ObjectId> held;
+  for (auto& [object, row] : objects_) {
+    if (row.nodes.contains(node)) held.push_back(object);
+    if (row.upstream == node) set_upstream(object, row, NodeId{});
+  }
+  for (const ObjectId object : held) unhold_node(node, object, out);
+  return out;
+}
+
+Consequences ObjectTable::drop_job(JobId job) {
+  Consequences out;
+  std::vector<ProcessId> members;
+  for (const auto& [process, row] : processes_) {
+    if (!row.job.empty() && row.job == job) members.push_back(process);
+  }
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const ProcessId process : members) {
+    const Consequences one = drop_process(process);
+    append(out.gone, one.gone);
+    append(out.interrupted, one.interrupted);
+    append(out.slabs.retire, one.slabs.retire);
+    append(out.slabs.released, one.slabs.released);
+  }
+  std::vector<ObjectId> left;
+  for (const auto& [object, row] : objects_) {
+    if (row.job == job && !row.exported) left.push_back(object);
+  }
+  for (const ObjectId object : left) {
+    const std::set<NodeId> nodes = objects_.at(object).nodes;
+    for (const NodeId node : nodes) unhold_node(node, object, out);
+    unhold(options_.space.incarnation, object, out);
+  }
+  space_.drop_job(job, out.slabs);
+  withdraw_released(out.slabs);
+  std::erase_if(out.interrupted, [&](ObjectId object) { return !objects_.contains(object); });
+  return out;
+}
+
+// ---- reading ---------------------------------------------------------------------------------
+
+bool ObjectTable::export_object(ObjectId object) {
+  ObjectRow* row = objects_.find(object);
+  if (row != nullptr) row->exported = true;
+  return row != nullptr;
+}
+
+Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object) const {
+  const ProcessRow* reader = processes_.find(process);
+  const ObjectRow* row = objects_.find(object);
+  if (reader == nullptr || row == nullptr) {
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("lookup of object {} by process {}: {}", object.brief(), process.brief(),
+                    reader == nullptr ? "the process is unknown" : "it is not here"));
+  }
+  if (!may_read(*reader, *row)) {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("object {} belongs to job {} and is not exported to job {}",
+                               object.brief(), row->job.brief(), reader->job.brief()));
+  }
+  if (row->failure) return *row->failure;
+  return row;
+}
+
+// ---- parts -----------------------------------------------------------------------------------
+
+Result<ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId process) {
+  ProcessRow* row = processes_.find(process);
+  if (row == nullptr) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("process {} is not known to the object store", process.brief()));
+  }
+  return row;
+}
+
+bool ObjectTable::may_read(const ProcessRow& process, const ObjectRow& object) const {
+  return process.job.empty() || object.exported || object.job.empty() || process.job == object.job;
+}
+
+void ObjectTable::set_upstream(ObjectId object, ObjectRow& row, NodeId upstream) {
+  if (row.upstream == upstream) return;
+  if (!row.upstream.empty()) digest(object, row.upstream, "upstream", false);
+  row.upstream = upstream;
+  if (!row.upstream.empty()) digest(object, row.upstream, "upstream", true);
+}
+
+void ObjectTable::book(const ObjectRow& row) {
+  JobUse& use = jobs_[row.job];
+  use.used_bytes += SlabAllocator::extent_bytes(row.place.size_bytes);
+  ++use.objects;
+}
+
+void ObjectTable::unbook(ObjectRow& row) {
+  const auto use = jobs_.find(row.job);
+  use->second.used_bytes -= SlabAllocator::extent_bytes(row.place.size_bytes);
+  if (--use->second.objects == 0) jobs_.erase(use);
+  row.place = Place{};
+  row.writer = ProcessId{};
+}
+
+void ObjectTable::free_place(ObjectRow& row, SlabChanges& out) {
+  space_.free(row.place, out);
+  unbook(row);
+}
+
+// A slab retired a moment ago needs no unmapping if its writer has died since.
+void ObjectTable::withdraw_released(SlabChanges& changes) const {
+  std::erase_if(changes.retire,
+                [&](const RetiredSlab& retired) { return !space_.owner_of(retired.slab); });
+}
+
+void ObjectTable::unhold(ProcessId process, ObjectId object, Consequences& out) {
+  ProcessRow* holder = processes_.find(process);
+  if (holder == nullptr || holder->held.erase(object) == 0) return;
+  ObjectRow& row = objects_.at(object);
+  row.processes.erase(process);
+  if (row.state == ObjectState::reserved && row.writer == process) {
+    free_place(row, out.slabs);
+    row.state = ObjectState::wanted;
+    if (!row.processes.empty() || !row.nodes.empty()) out.interrupted.push_back(object);
+  }
+  erase_unheld(object, out);
+}
+
+void ObjectTable::unhold_node(NodeId node, ObjectId object, Consequences& out) {
+  ObjectRow* row = objects_.find(object);
+  if (row == nullptr || row->nodes.erase(node) == 0) return;
+  digest(object, node, "node", false);
+  erase_unheld(object, out);
+}
+
+void ObjectTable::erase_unheld(ObjectId object, Consequences& out) {
+  ObjectRow& row = objects_.at(object);
+  if (!row.processes.empty() || !row.nodes.empty()) return;
+  out.gone.push_back({object, row.job, row.state, row.home, row.upstream});
+  if (row.has_place()) free_place(row, out.slabs);
+  set_upstream(object, row, NodeId{});
+  objects_.erase(object);
+}
+
+// A sum, so that the order of additions does not matter and each can be taken back.
+void ObjectTable::digest(ObjectId object, NodeId node, std::string_view kind, bool add) {
+  const Hash128 bits = derive_bits(object.bits(), kind, node.bits().high);
+  const Hash128 term = derive_bits(bits, kind, node.bits().low);
+  shared_digest_.high += add ? term.high : 0 - term.high;
+  shared_digest_.low += add ? term.low : 0 - term.low;
+}
+
+}  // namespace mobula::internal

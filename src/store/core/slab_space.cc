@@ -1,0 +1,204 @@
+#include "store/core/slab_space.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace mobula::internal {
+namespace {
+
+std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + SlabSpace::page_bytes - 1) / SlabSpace::page_bytes * SlabSpace::page_bytes;
+}
+
+}  // namespace
+
+SlabSpace::SlabSpace(SpaceOptions options) : options_(options) {
+  options_.first_slab_bytes = whole_pages(std::max<std::uint64_t>(options_.first_slab_bytes, 1));
+  options_.max_slab_bytes =
+      std::max(whole_pages(options_.max_slab_bytes), options_.first_slab_bytes);
+}
+
+std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint64_t size_bytes) {
+  if (size_bytes > options_.capacity_bytes) return std::nullopt;
+  const Owners owner{writer, job};
+  Placement placement;
+  placement.place = place_in_existing(owner, size_bytes);
+  if (placement.place) return placement;
+
+  const std::uint64_t minimum = whole_pages(SlabAllocator::extent_bytes(size_bytes));
+  const auto slab_bytes = new_slab_bytes(owner, minimum);
+  if (!slab_bytes) {
+    auto retired = make_room(minimum);
+    if (!retired) return std::nullopt;
+    placement.retire = std::move(*retired);
+    return placement;
+  }
+  const SlabId id = SlabId::derived(options_.incarnation, "slab", next_slab_++);
+  add_slab(id, job, writer, *slab_bytes);
+  placement.create = NewSlab{id, job, writer, *slab_bytes};
+  placement.place = place_in_existing(owner, size_bytes);
+  MOBULA_CHECK(placement.place.has_value(), "an object does not fit the slab made for it");
+  return placement;
+}
+
+std::optional<Place> SlabSpace::place_in_existing(const Owners& owner, std::uint64_t size_bytes) {
+  const auto owned = by_owner_.find(owner);
+  if (owned == by_owner_.end()) return std::nullopt;
+  const auto take = [&](SlabId id, Slab& slab) -> std::optional<Place> {
+    if (slab.retiring || slab.closing) return std::nullopt;
+    const auto offset = slab.extents.allocate(size_bytes);
+    if (!offset) return std::nullopt;
+    used_bytes_ += SlabAllocator::extent_bytes(size_bytes);
+    return Place{id, *offset, size_bytes};
+  };
+  for (const SlabId id : owned->second) {
+    Slab& slab = slabs_.at(id);
+    if (!slab.extents.has_warm(size_bytes)) continue;
+    if (auto place = take(id, slab)) return place;
+  }
+  for (const SlabId id : owned->second) {
+    if (auto place = take(id, slabs_.at(id))) return place;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> SlabSpace::new_slab_bytes(const Owners& owner,
+                                                       std::uint64_t minimum) const {
+  std::uint64_t owned_bytes = 0;
+  if (const auto owned = by_owner_.find(owner); owned != by_owner_.end()) {
+    for (const SlabId id : owned->second) owned_bytes += slabs_.at(id).extents.size_bytes();
+  }
+  const std::uint64_t free_bytes =
+      options_.capacity_bytes - std::min(options_.capacity_bytes, committed_bytes_);
+  if (minimum > free_bytes) return std::nullopt;
+  std::uint64_t wanted =
+      std::clamp(whole_pages(owned_bytes), options_.first_slab_bytes, options_.max_slab_bytes);
+  while (wanted > free_bytes && wanted > minimum) wanted = whole_pages(wanted / 2);
+  return std::max(wanted, minimum);
+}
+
+std::optional<std::vector<RetiredSlab>> SlabSpace::make_room(std::uint64_t needed) {
+  std::uint64_t empty_bytes = 0;
+  for (const auto& [id, slab] : slabs_) {
+    if (slab.extents.empty() && !slab.retiring) empty_bytes += slab.extents.size_bytes();
+  }
+  const auto fits = [&](std::uint64_t coming) {
+    return committed_bytes_ - coming + needed <= options_.capacity_bytes;
+  };
+  if (!fits(retiring_bytes_ + empty_bytes)) return std::nullopt;
+  std::vector<RetiredSlab> retired;
+  for (auto& [id, slab] : slabs_) {
+    if (fits(retiring_bytes_)) break;
+    if (slab.extents.empty() && !slab.retiring) retire(id, slab, retired);
+  }
+  return retired;
+}
+
+void SlabSpace::free(const Place& place, SlabChanges& out) {
+  Slab& slab = slabs_.at(place.slab);
+  slab.extents.free(place.offset);
+  used_bytes_ -= SlabAllocator::extent_bytes(place.size_bytes);
+  if (slab.extents.empty()) settle_empty(place.slab, slab, out);
+}
+
+// An empty slab goes with its writer; a live writer keeps the larger of its empty ones.
+void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
+  if (slab.writer.empty()) {
+    erase(id);
+    out.released.push_back(id);
+    return;
+  }
+  if (slab.retiring) return;
+  if (slab.closing) {
+    retire(id, slab, out.retire);
+    return;
+  }
+  for (const SlabId other_id : by_owner_.at({slab.writer, slab.job})) {
+    Slab& other = slabs_.at(other_id);
+    if (other_id == id || other.retiring || !other.extents.empty()) continue;
+    const bool keep_other = other.extents.size_bytes() > slab.extents.size_bytes();
+    retire(keep_other ? id : other_id, keep_other ? slab : other, out.retire);
+    return;
+  }
+}
+
+bool SlabSpace::adopt(SlabId slab, JobId job, ProcessId writer, std::uint64_t size_bytes) {
+  if (slabs_.contains(slab)) return false;
+  add_slab(slab, job, writer, size_bytes);
+  return true;
+}
+
+bool SlabSpace::claim(const Place& place) {
+  Slab* slab = slabs_.find(place.slab);
+  if (slab == nullptr || !slab->extents.claim(place.offset, place.size_bytes)) return false;
+  used_bytes_ += SlabAllocator::extent_bytes(place.size_bytes);
+  return true;
+}
+
+void SlabSpace::drop_writer(ProcessId writer, SlabChanges& out) {
+  std::vector<SlabId> owned;
+  for (auto at = by_owner_.lower_bound({writer, JobId{}});
+       at != by_owner_.end() && at->first.first == writer; at = by_owner_.erase(at)) {
+    owned.insert(owned.end(), at->second.begin(), at->second.end());
+  }
+  for (const SlabId id : owned) {
+    Slab& slab = slabs_.at(id);
+    slab.writer = ProcessId{};
+    if (!slab.extents.empty()) continue;
+    erase(id);
+    out.released.push_back(id);
+  }
+}
+
+void SlabSpace::drop_job(JobId job, SlabChanges& out) {
+  for (auto& [id, slab] : slabs_) {
+    if (slab.job != job) continue;
+    slab.closing = true;
+    if (slab.extents.empty() && !slab.retiring) retire(id, slab, out.retire);
+  }
+}
+
+bool SlabSpace::slab_gone(SlabId slab) {
+  const Slab* row = slabs_.find(slab);
+  if (row == nullptr || !row->retiring) return false;
+  erase(slab);
+  return true;
+}
+
+void SlabSpace::forget(SlabId slab) {
+  used_bytes_ -= slabs_.at(slab).extents.used_bytes();
+  erase(slab);
+}
+
+std::optional<SlabSpace::Owner> SlabSpace::owner_of(SlabId slab) const {
+  const Slab* row = slabs_.find(slab);
+  if (row == nullptr) return std::nullopt;
+  return Owner{row->job, row->writer, row->extents.size_bytes()};
+}
+
+void SlabSpace::add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes) {
+  Slab slab{.job = job, .writer = writer, .extents = SlabAllocator(size_bytes)};
+  committed_bytes_ += slab.extents.size_bytes();
+  slabs_.insert(id, std::move(slab));
+  if (!writer.empty()) by_owner_[{writer, job}].push_back(id);
+}
+
+void SlabSpace::retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out) {
+  slab.retiring = true;
+  retiring_bytes_ += slab.extents.size_bytes();
+  out.push_back({id, slab.writer});
+}
+
+void SlabSpace::erase(SlabId id) {
+  const Slab& slab = slabs_.at(id);
+  committed_bytes_ -= slab.extents.size_bytes();
+  if (slab.retiring) retiring_bytes_ -= slab.extents.size_bytes();
+  if (const auto owned = by_owner_.find({slab.writer, slab.job}); owned != by_owner_.end()) {
+    std::erase(owned->second, id);
+    if (owned->second.empty()) by_owner_.erase(owned);
+  }
+  slabs_.erase(id);
+}
+
+}  // namespace mobula::internal

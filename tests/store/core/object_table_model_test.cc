@@ -1,0 +1,331 @@
+// Random lives of objects, processes, nodes and jobs against a model that knows only sets: who
+// holds what, and in which state it is. Sizes and slabs are recounted from what the table handed
+// out.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "store/core/object_table.h"
+
+namespace mobula::internal {
+namespace {
+
+constexpr std::uint64_t kib = 1024;
+constexpr std::uint64_t capacity = 2048 * kib;
+constexpr ProcessId agent = ProcessId::of(1);
+
+struct ModelObject {
+  ObjectState state = ObjectState::wanted;
+  JobId job;
+  ProcessId writer;
+  Place place;
+  std::set<ProcessId> processes;
+  std::set<NodeId> nodes;
+};
+
+class RandomLife {
+ public:
+  explicit RandomLife(std::uint64_t seed) : random_(seed), table_(options()) {}
+
+  void play(int steps) {
+    for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
+      step();
+      check();
+    }
+    finish();
+  }
+
+ private:
+  static TableOptions options() {
+    TableOptions made;
+    made.space = {.capacity_bytes = capacity,
+                  .first_slab_bytes = 64 * kib,
+                  .max_slab_bytes = 256 * kib,
+                  .incarnation = agent};
+    return made;
+  }
+  template <class Map>
+  auto any_key(const Map& map) {
+    auto at = map.begin();
+    std::advance(at, random_.below(map.size()));
+    return at->first;
+  }
+  ObjectId any_object() { return ObjectId::of(1000 + random_.below(40)); }
+  NodeId any_node() { return NodeId::of(1 + random_.below(4)); }
+
+  void step() {
+    const std::uint64_t choice = random_.below(100);
+    if (jobs_of_.size() < 3 || choice < 4) return start_process();
+    if (choice < 34) return reserve();
+    if (choice < 52) return seal();
+    if (choice < 66) return hold();
+    if (choice < 84) return release();
+    if (choice < 90) return node_hold();
+    if (choice < 93) return acknowledge_retired();
+    if (choice < 95) return fail();
+    if (choice < 98) return kill_process();
+    if (choice < 99) return kill_node(any_node());
+    end_job(JobId::of(1 + random_.below(3)));
+  }
+
+  void start_process() {
+    const ProcessId process = ProcessId::of(next_process_++);
+    jobs_of_[process] = JobId::of(1 + random_.below(3));
+    table_.add_process(process, jobs_of_[process]);
+  }
+
+  void reserve() {
+    const ObjectId object = any_object();
+    const bool by_agent = random_.chance(200);
+    const ProcessId process = any_key(jobs_of_);
+    ReserveRequest request{.object = object, .job = jobs_of_[process]};
+    request.writer = by_agent ? agent : process;
+    request.size_bytes = random_.below(random_.chance(100) ? 900 * kib : 40 * kib);
+    const auto placement = table_.reserve(request);
+    const auto at = objects_.find(object);
+    if (at != objects_.end() && has_place(at->second)) {
+      ASSERT_EQ(placement.error().code, ErrorCode::already_exists);
+      return;
+    }
+    if (!placement) {
+      ASSERT_EQ(placement.error().code, ErrorCode::resource_exhausted) << placement.error().text;
+      return;
+    }
+    for (const auto& retired : placement->retire) retire(retired);
+    if (!placement->place) return;
+    if (placement->create) {
+      ASSERT_TRUE(slabs_.emplace(placement->create->slab, placement->create->size_bytes).second);
+      writers_[placement->create->slab] = request.writer;
+    }
+    ASSERT_EQ(writers_.at(placement->place->slab), request.writer);
+    ModelObject& row = objects_[object];
+    row.state = ObjectState::reserved;
+    row.job = request.job;
+    row.writer = request.writer;
+    row.place = *placement->place;
+    row.processes.insert(request.writer);
+  }
+
+  void seal() {
+    for (auto& [object, row] : objects_) {
+      if (row.state != ObjectState::reserved || random_.chance(500)) continue;
+      ASSERT_TRUE(table_.seal(object, row.writer).ok());
+      row.state = ObjectState::sealed;
+      if (row.writer == agent) {
+        row.processes.erase(agent);
+        absorb(table_.release(agent, object), collect_all());
+      }
+      return;
+    }
+  }
+
+  void hold() {
+    const ObjectId object = any_object();
+    const ProcessId process = any_key(jobs_of_);
+    const auto held = table_.hold(process, object);
+    const auto at = objects_.find(object);
+    const bool denied =
+        at != objects_.end() && !at->second.job.empty() && at->second.job != jobs_of_[process];
+    ASSERT_EQ(held.ok(), !denied);
+    if (denied) return;
+    ASSERT_EQ(held->newly_wanted, at == objects_.end());
+    objects_[object].processes.insert(process);
+    ASSERT_EQ(held->state, objects_[object].state);
+  }
+
+  void release() {
+    if (objects_.empty()) return;
+    const ObjectId object = any_key(objects_);
+    ModelObject& row = objects_[object];
+    if (row.processes.empty()) return;
+    auto at = row.processes.begin();
+    std::advance(at, random_.below(row.processes.size()));
+    const ProcessId process = *at;
+    drop_hold(row, process);
+    absorb(table_.release(process, object), collect_all());
+  }
+
+  void node_hold() {
+    const ObjectId object = any_object();
+    const NodeId node = any_node();
+    const auto at = objects_.find(object);
+    if (random_.chance(500)) {
+      ASSERT_EQ(table_.hold_node(node, object).ok(), at != objects_.end());
+      if (at != objects_.end()) at->second.nodes.insert(node);
+    } else {
+      if (at != objects_.end()) at->second.nodes.erase(node);
+      absorb(table_.release_node(node, object), collect_all());
+    }
+  }
+
+  void fail() {
+    const ObjectId object = any_object();
+    const auto at = objects_.find(object);
+    const Consequences out = table_.fail(object, failure(ErrorCode::unavailable, "lost"));
+    if (at != objects_.end() && at->second.state != ObjectState::sealed) {
+      at->second.state = ObjectState::failed;
+      at->second.writer = ProcessId{};
+    }
+    absorb(out, {});
+  }
+
+  void kill_process() {
+    const ProcessId process = any_key(jobs_of_);
+    const auto gone = collect_after_death(process);
+    jobs_of_.erase(process);
+    absorb(table_.drop_process(process), gone);
+  }
+
+  void kill_node(NodeId node) {
+    for (auto& [object, row] : objects_) row.nodes.erase(node);
+    absorb(table_.drop_node(node), collect_all());
+  }
+
+  void end_job(JobId job) {
+    std::set<ProcessId> members;
+    for (const auto& [process, of] : jobs_of_) {
+      if (of == job) members.insert(process);
+    }
+    for (const ProcessId process : members) jobs_of_.erase(process);
+    for (auto& [object, row] : objects_) {
+      for (const ProcessId process : members) drop_hold(row, process);
+      if (row.job != job) continue;
+      row.nodes.clear();
+      drop_hold(row, agent);
+    }
+    for (auto& [slab, writer] : writers_) {
+      if (members.contains(writer)) writer = ProcessId{};
+    }
+    absorb(table_.drop_job(job), collect_all());
+  }
+
+  static bool has_place(const ModelObject& row) {
+    return row.state == ObjectState::reserved || row.state == ObjectState::sealed;
+  }
+  static void drop_hold(ModelObject& row, ProcessId process) {
+    row.processes.erase(process);
+    if (row.state == ObjectState::reserved && row.writer == process) {
+      row.state = ObjectState::wanted;
+      row.writer = ProcessId{};
+    }
+  }
+  // Removes from the model what nobody holds any more, and returns it.
+  std::set<ObjectId> collect_all() {
+    std::set<ObjectId> gone;
+    for (auto at = objects_.begin(); at != objects_.end();) {
+      const bool held = !at->second.processes.empty() || !at->second.nodes.empty();
+      if (!held) gone.insert(at->first);
+      at = held ? std::next(at) : objects_.erase(at);
+    }
+    return gone;
+  }
+  std::set<ObjectId> collect_after_death(ProcessId process) {
+    for (auto& [object, row] : objects_) drop_hold(row, process);
+    for (auto& [slab, writer] : writers_) {
+      if (writer == process) writer = ProcessId{};
+    }
+    return collect_all();
+  }
+
+  void retire(const RetiredSlab& retired) {
+    ASSERT_EQ(writers_.at(retired.slab), retired.writer);
+    ASSERT_FALSE(retired.writer.empty());
+    ASSERT_TRUE(retired_.insert(retired.slab).second);
+  }
+  void absorb(const Consequences& out, const std::set<ObjectId>& expected_gone) {
+    std::set<ObjectId> gone;
+    for (const auto& it : out.gone) ASSERT_TRUE(gone.insert(it.object).second);
+    ASSERT_EQ(gone, expected_gone);
+    for (const ObjectId object : out.interrupted) {
+      ASSERT_EQ(objects_.at(object).state, ObjectState::wanted);
+    }
+    for (const auto& retired : out.slabs.retire) retire(retired);
+    for (const SlabId slab : out.slabs.released) {
+      ASSERT_TRUE(writers_.at(slab).empty()) << "only a slab without writer needs no unmapping";
+      ASSERT_EQ(slabs_.erase(slab), 1u);
+      writers_.erase(slab);
+      retired_.erase(slab);
+    }
+  }
+  void acknowledge_retired() {
+    if (retired_.empty()) return;
+    const SlabId slab = *retired_.begin();
+    ASSERT_TRUE(table_.slab_gone(slab));
+    retired_.erase(slab);
+    slabs_.erase(slab);
+    writers_.erase(slab);
+  }
+
+  void check() {
+    std::uint64_t used = 0;
+    std::map<std::pair<SlabId, std::uint64_t>, std::uint64_t> extents;
+    std::map<JobId, JobUse> jobs;
+    ASSERT_EQ(table_.objects().size(), objects_.size());
+    for (const auto& [object, row] : objects_) {
+      const ObjectRow* real = table_.find(object);
+      ASSERT_NE(real, nullptr);
+      ASSERT_EQ(real->state, row.state);
+      ASSERT_EQ(real->processes, row.processes);
+      ASSERT_EQ(real->nodes, row.nodes);
+      if (!has_place(row)) continue;
+      ASSERT_EQ(real->place, row.place);
+      ASSERT_TRUE(slabs_.contains(row.place.slab));
+      ASSERT_FALSE(retired_.contains(row.place.slab));
+      const std::uint64_t bytes = SlabAllocator::extent_bytes(row.place.size_bytes);
+      ASSERT_LE(row.place.offset + bytes, slabs_.at(row.place.slab));
+      ASSERT_TRUE(extents.emplace(std::pair{row.place.slab, row.place.offset}, bytes).second);
+      used += bytes;
+      jobs[row.job].used_bytes += bytes;
+      ++jobs[row.job].objects;
+    }
+    for (auto at = extents.begin(); at != extents.end(); ++at) {
+      const auto next = std::next(at);
+      if (next == extents.end() || next->first.first != at->first.first) continue;
+      ASSERT_LE(at->first.second + at->second, next->first.second) << "two objects overlap";
+    }
+    std::uint64_t committed = 0;
+    for (const auto& [slab, bytes] : slabs_) committed += bytes;
+    ASSERT_EQ(table_.space().used_bytes(), used);
+    ASSERT_EQ(table_.space().committed_bytes(), committed);
+    ASSERT_EQ(table_.space().slab_count(), slabs_.size());
+    ASSERT_LE(committed, capacity);
+    ASSERT_EQ(table_.jobs(), jobs);
+  }
+
+  void finish() {
+    while (!jobs_of_.empty()) kill_process();
+    for (std::uint64_t node = 1; node <= 4; ++node) kill_node(NodeId::of(node));
+    for (std::uint64_t job = 1; job <= 3; ++job) end_job(JobId::of(job));
+    while (!retired_.empty()) acknowledge_retired();
+    EXPECT_EQ(table_.objects().size(), 0u);
+    EXPECT_EQ(table_.space().used_bytes(), 0u);
+    EXPECT_EQ(table_.space().committed_bytes(), 0u);
+    EXPECT_EQ(table_.space().slab_count(), 0u);
+    EXPECT_TRUE(slabs_.empty());
+    EXPECT_EQ(table_.shared_digest(), Hash128{});
+  }
+
+  Random random_;
+  ObjectTable table_;
+  std::map<ObjectId, ModelObject> objects_;
+  std::map<ProcessId, JobId> jobs_of_;
+  std::map<SlabId, std::uint64_t> slabs_;
+  std::map<SlabId, ProcessId> writers_;
+  std::set<SlabId> retired_;
+  std::uint64_t next_process_ = 10;
+};
+
+TEST(ObjectTableModel, RandomLivesAgreeWithASetModel) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomLife(seed).play(1500);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal
