@@ -1,0 +1,20 @@
+// How much memory a node's object store may take when nobody said. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace mobula::internal {
+
+struct StoreMemory {
+  // What the machine has free for new use (MemAvailable).
+  std::uint64_t available_bytes = 0;
+  // What the memory cgroup still grants beyond its present use, if there is one with a limit.
+  std::optional<std::uint64_t> cgroup_headroom_bytes{};
+};
+
+// 30 % of the smaller of both, in whole pages of 4 KiB. The store refuses beyond its capacity, and
+// must do so before the kernel would kill: over a cgroup's limit it sends SIGKILL, not an error.
+std::uint64_t default_store_capacity(const StoreMemory& memory);
+
+}  // namespace mobula::internal
