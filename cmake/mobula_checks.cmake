@@ -51,10 +51,9 @@ function(mobula_check_links_exist)
   endforeach()
 endfunction()
 
-set(MOBULA_BREACH WARNING)
+# How a breach is reported.
+if(NOT DEFINED MOBULA_BREACH)
+  set(MOBULA_BREACH FATAL_ERROR)
+endif()
 mobula_check_every_source_is_listed()
 mobula_check_links_exist()
-
-# Compiles every header alone. Not part of `all`.
-add_custom_target(verify_headers)
-add_dependencies(verify_headers all_verify_interface_header_sets)
