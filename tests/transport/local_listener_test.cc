@@ -1,0 +1,106 @@
+#include "transport/local_listener.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "transport/bytes_fixture.h"
+#include "transport/child_fixture.h"
+#include "transport/loop_fixture.h"
+#include "transport/local_link.h"
+
+namespace mobula::internal {
+namespace {
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+class LocalListenerTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<LocalListener>> listen(const std::string& path) {
+    return LocalListener::open(*loop_, path, [this](Fd socket) { accepted_.push_back(std::move(socket)); });
+  }
+
+  const TemporaryFolder folder_;
+  const std::unique_ptr<EventLoop> loop_ = make_loop();
+  std::vector<Fd> accepted_;
+};
+
+using LocalListenerPlaces = LocalListenerTest;
+
+TEST_F(LocalListenerPlaces, AcceptsInAPrivateFolderThatItMakes) {
+  const std::string path = folder_.file("run/agent.sock");
+  auto listener = listen(path).value();
+  EXPECT_EQ(mode_of(path), 0600u);
+  EXPECT_EQ(mode_of(folder_.file("run")), 0700u);
+  const Fd client = connect_local(path).value();
+  ASSERT_TRUE(turn_until(*loop_, [&] { return accepted_.size() == 1; }));
+  EXPECT_EQ(credentials_of(accepted_[0])->pid, ::getpid());
+  listener.reset();
+  EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the socket file goes with its listener";
+  EXPECT_EQ(connect_local(path).error().code, ErrorCode::not_found);
+}
+
+TEST_F(LocalListenerPlaces, RefusesAPathThatIsTooLongWithItsLength) {
+  const std::string path = folder_.file(std::string(120, 'x'));
+  const Failure why = listen(path).error();
+  EXPECT_EQ(why.code, ErrorCode::invalid_argument);
+  EXPECT_NE(why.text.find(std::to_string(path.size())), std::string::npos);
+  EXPECT_NE(why.text.find("107"), std::string::npos);
+  EXPECT_EQ(connect_local(path).error().code, ErrorCode::invalid_argument);
+  const std::string longest = folder_.file(std::string(107 - folder_.path().size() - 1, 'x'));
+  EXPECT_TRUE(listen(longest).ok());
+}
+
+TEST_F(LocalListenerPlaces, RefusesAFolderThatOthersMayEnter) {
+  ASSERT_EQ(::mkdir(folder_.file("open").c_str(), 0755), 0);
+  const Failure why = listen(folder_.file("open/agent.sock")).error();
+  EXPECT_EQ(why.code, ErrorCode::permission_denied);
+  EXPECT_NE(why.text.find("chmod 700"), std::string::npos);
+}
+
+TEST_F(LocalListenerPlaces, LeavesASocketThatAnswersAndOtherFilesAlone) {
+  const std::string path = folder_.file("agent.sock");
+  const auto first = listen(path).value();
+  EXPECT_EQ(listen(path).error().code, ErrorCode::already_exists);
+  EXPECT_TRUE(connect_local(path).ok());
+  std::ofstream(folder_.file("file")) << "text";
+  EXPECT_EQ(listen(folder_.file("file")).error().code, ErrorCode::already_exists);
+}
+
+TEST_F(LocalListenerPlaces, ReplacesTheSocketOfAKilledProcess) {
+  const std::string path = folder_.file("agent.sock");
+  Child child([&] {
+    const auto loop = make_loop();
+    const auto listener = LocalListener::open(*loop, path, [](Fd) {}).value();
+    loop->run();
+  });
+  ASSERT_TRUE(turn_until(*loop_, [&] { return connect_local(path).ok(); }));
+  child.kill();
+  EXPECT_EQ(connect_local(path).error().code, ErrorCode::unavailable);
+  const auto listener = listen(path).value();
+  EXPECT_TRUE(connect_local(path).ok());
+}
+
+TEST_F(LocalListenerPlaces, TheOwnerMayDestroyTheListenerInItsCallback) {
+  std::unique_ptr<LocalListener> listener;
+  int calls = 0;
+  listener = LocalListener::open(*loop_, folder_.file("agent.sock"), [&](Fd) {
+               ++calls;
+               listener.reset();
+             }).value();
+  const Fd first = connect_local(listener->path()).value();
+  const Fd second = connect_local(listener->path()).value();
+  ASSERT_TRUE(turn_until(*loop_, [&] { return listener == nullptr; }));
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace mobula::internal
