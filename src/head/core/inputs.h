@@ -1,0 +1,117 @@
+// What the head's core is told: every input it ever gets, with field lists, so that a recorded run can
+// be replayed to the same outputs. Plain structs; the order of alternatives is the number in recordings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/time.h"
+#include "model/principal.h"
+#include "protocol/agent_control.h"
+#include "protocol/codec.h"
+#include "protocol/tools.h"
+
+namespace mobula::internal::head {
+
+// The shell's number of one connection, given once and never again. 0: none.
+using LinkId = std::uint64_t;
+
+// One row of the journal. Tables: "meta", "nodes", "jobs", "actors"; keys are ids in hex.
+struct JournalRow {
+  std::string table;
+  std::string key;
+  Bytes value;
+  static constexpr auto fields() {
+    return field_list(field("table", &JournalRow::table), field("key", &JournalRow::key),
+                      field("value", &JournalRow::value));
+  }
+  friend bool operator==(const JournalRow&, const JournalRow&) = default;
+};
+
+// The first input. Randomness comes in here: ids of this epoch's slots are derived from `epoch_id`.
+struct Started {
+  std::vector<JournalRow> rows;
+  Hash128 epoch_id;
+  static constexpr auto fields() {
+    return field_list(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id));
+  }
+  friend bool operator==(const Started&, const Started&) = default;
+};
+
+struct AgentSaid {
+  LinkId link = 0;
+  Principal principal;  // as the connection's key says
+  AgentToHead message;
+  static constexpr auto fields() {
+    return field_list(field("link", &AgentSaid::link), field("principal", &AgentSaid::principal),
+                      field("message", &AgentSaid::message));
+  }
+  friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
+};
+
+struct AgentLinkLost {
+  LinkId link = 0;
+  static constexpr auto fields() { return field_list(field("link", &AgentLinkLost::link)); }
+  friend bool operator==(const AgentLinkLost&, const AgentLinkLost&) = default;
+};
+
+// Answer to ProbeNode. `refused`: nobody listens there. Not refused: somebody does, or no answer came.
+struct NodeProbed {
+  ProcessId incarnation;
+  bool refused = false;
+  static constexpr auto fields() {
+    return field_list(field("incarnation", &NodeProbed::incarnation),
+                      field("refused", &NodeProbed::refused));
+  }
+  friend bool operator==(const NodeProbed&, const NodeProbed&) = default;
+};
+
+struct ToolSaid {
+  LinkId link = 0;
+  Principal principal;
+  ToolRequest request;
+  static constexpr auto fields() {
+    return field_list(field("link", &ToolSaid::link), field("principal", &ToolSaid::principal),
+                      field("request", &ToolSaid::request));
+  }
+  friend bool operator==(const ToolSaid&, const ToolSaid&) = default;
+};
+
+// All batches up to and including `upto` are durable.
+struct Persisted {
+  std::uint64_t upto = 0;
+  static constexpr auto fields() { return field_list(field("upto", &Persisted::upto)); }
+  friend bool operator==(const Persisted&, const Persisted&) = default;
+};
+
+// No batch up to and including `upto` that was not reported durable before will be: the shell has
+// dropped them. Batches may be persisted again after that.
+struct PersistFailed {
+  std::uint64_t upto = 0;
+  std::string text;
+  static constexpr auto fields() {
+    return field_list(field("upto", &PersistFailed::upto), field("text", &PersistFailed::text));
+  }
+  friend bool operator==(const PersistFailed&, const PersistFailed&) = default;
+};
+
+// The process stood still (or the machine slept) for `gap`: peers are not to blame for it.
+struct Paused {
+  Duration gap{};
+  static constexpr auto fields() { return field_list(field("gap", &Paused::gap)); }
+  friend bool operator==(const Paused&, const Paused&) = default;
+};
+
+// A deadline may have passed; nothing else happened.
+struct Tick {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+
+using Event = std::variant<Started, AgentSaid, AgentLinkLost, NodeProbed, ToolSaid, Persisted,
+                           PersistFailed, Paused, Tick>;
+
+}  // namespace mobula::internal::head

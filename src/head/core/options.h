@@ -1,0 +1,53 @@
+// Settings of the head's core. Plain values; a recording keeps them beside its inputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+#include "protocol/agent_control.h"
+
+namespace mobula::internal::head {
+
+struct HeadOptions {
+  ClusterSettings settings;
+  Duration recovery = Duration(30s);         // above the agents' back-off cap
+  Duration exclusive_margin = Duration(2s);  // on top of fence_after, before an exclusive actor restarts
+  Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
+  Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
+  Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
+  // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
+  std::uint64_t max_nodes = 4096;
+  std::uint64_t max_jobs = 10'000;
+  std::uint64_t max_actors = 100'000;
+  std::uint64_t max_classes_per_lessee = 4096;
+  std::uint64_t max_ended_kept = 1000;       // of jobs, actors and nodes each; the oldest are forgotten
+  std::uint64_t max_copies_per_node = 1'000'000;  // further copies cannot be found if their home dies
+  std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is declared dead
+  std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
+  // For `status` only.
+  std::string address;
+  std::string version;
+  std::string http_url;
+  std::string http_token_file;
+  static constexpr auto fields() {
+    return field_list(
+        field("settings", &HeadOptions::settings), field("recovery", &HeadOptions::recovery),
+        field("exclusive_margin", &HeadOptions::exclusive_margin),
+        field("publish_after", &HeadOptions::publish_after),
+        field("persist_again", &HeadOptions::persist_again),
+        field("orphan_watch", &HeadOptions::orphan_watch),
+        field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
+        field("max_actors", &HeadOptions::max_actors),
+        field("max_classes_per_lessee", &HeadOptions::max_classes_per_lessee),
+        field("max_ended_kept", &HeadOptions::max_ended_kept),
+        field("max_copies_per_node", &HeadOptions::max_copies_per_node),
+        field("max_backlog", &HeadOptions::max_backlog),
+        field("max_listed", &HeadOptions::max_listed), field("address", &HeadOptions::address),
+        field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
+        field("http_token_file", &HeadOptions::http_token_file));
+  }
+  friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
+};
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,92 @@
+// What the head's core wants done. Every command may be carried out late, and sent again without harm.
+// Plain structs with field lists, so that a replay can compare them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "head/core/inputs.h"
+
+namespace mobula::internal::head {
+
+struct SendAgent {
+  LinkId link = 0;
+  HeadToAgent message;  // never Registered: that is Admit
+  static constexpr auto fields() {
+    return field_list(field("link", &SendAgent::link), field("message", &SendAgent::message));
+  }
+  friend bool operator==(const SendAgent&, const SendAgent&) = default;
+};
+
+// Send `registered` after filling in `ticket` (signed by the head for the agent, with its delegated
+// key) and `head_signing_key`.
+struct Admit {
+  LinkId link = 0;
+  Registered registered;
+  Principal principal;
+  AgentAddress address;
+  std::string delegated_key;
+  static constexpr auto fields() {
+    return field_list(field("link", &Admit::link), field("registered", &Admit::registered),
+                      field("principal", &Admit::principal), field("address", &Admit::address),
+                      field("delegated_key", &Admit::delegated_key));
+  }
+  friend bool operator==(const Admit&, const Admit&) = default;
+};
+
+struct ReplyTool {
+  LinkId link = 0;
+  ToolReply reply;
+  static constexpr auto fields() {
+    return field_list(field("link", &ReplyTool::link), field("reply", &ReplyTool::reply));
+  }
+  friend bool operator==(const ReplyTool&, const ReplyTool&) = default;
+};
+
+struct JournalChange {
+  std::string table;
+  std::string key;
+  Bytes value;
+  bool erase = false;
+  static constexpr auto fields() {
+    return field_list(field("table", &JournalChange::table), field("key", &JournalChange::key),
+                      field("value", &JournalChange::value), field("erase", &JournalChange::erase));
+  }
+  friend bool operator==(const JournalChange&, const JournalChange&) = default;
+};
+
+// Make the changes durable, all or none, after all batches with lower numbers; then say Persisted.
+// Numbers rise by one from 1 in each run.
+struct Persist {
+  std::uint64_t n = 0;
+  std::vector<JournalChange> changes;
+  static constexpr auto fields() {
+    return field_list(field("n", &Persist::n), field("changes", &Persist::changes));
+  }
+  friend bool operator==(const Persist&, const Persist&) = default;
+};
+
+// Try to connect to `address` (NAME:PORT), then say NodeProbed. No answer in about a second: not refused.
+struct ProbeNode {
+  ProcessId incarnation;
+  std::string address;
+  static constexpr auto fields() {
+    return field_list(field("incarnation", &ProbeNode::incarnation),
+                      field("address", &ProbeNode::address));
+  }
+  friend bool operator==(const ProbeNode&, const ProbeNode&) = default;
+};
+
+// Everything for this link has been said; the shell may close it after sending.
+struct CloseLink {
+  LinkId link = 0;
+  static constexpr auto fields() { return field_list(field("link", &CloseLink::link)); }
+  friend bool operator==(const CloseLink&, const CloseLink&) = default;
+};
+
+using Command =
+    std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink>;
+
+}  // namespace mobula::internal::head
