@@ -116,8 +116,9 @@ class RandomLife {
       ASSERT_TRUE(table_.seal(object, row.writer).ok());
       row.state = ObjectState::sealed;
       if (row.writer == agent) {
+        const ObjectId released = object;  // The row goes with its last hold.
         row.processes.erase(agent);
-        absorb(table_.release(agent, object), collect_all());
+        absorb(table_.release(agent, released), collect_all());
       }
       return;
     }
