@@ -40,6 +40,12 @@ struct SlotFact {
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };
 
+// The term of one slot in AgentFrame::slots_digest, which is the sum over all slots of the node that
+// are not stopping: equal sums, equal slots, whatever their order.
+inline std::uint64_t slot_digest(SlotId slot, std::uint32_t generation, bool ready) {
+  return derive_bits(slot.bits(), ready ? "ready" : "starting", generation).low;
+}
+
 struct ProcessFact {
   ProcessId process;
   Principal principal;
@@ -224,7 +230,7 @@ struct AgentFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   std::uint64_t applied_through = 0;  // last head command that was carried out
-  std::uint64_t slots_digest = 0;     // of (slot, generation, ready) after that command
+  std::uint64_t slots_digest = 0;     // sum of slot_digest() after that command
   Frame<AgentMessage> frame;
   static constexpr auto fields() {
     return field_list(field("head_epoch", &AgentFrame::head_epoch),

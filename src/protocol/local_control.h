@@ -19,15 +19,15 @@
 namespace mobula::internal {
 
 // Where an object's bytes lie on this node.
-struct Place {
-  std::uint64_t slab = 0;  // 0: nowhere
+struct PlaceRecord {
+  std::uint64_t slab = 0;  // 0: nowhere; the low 64 bits of its SlabId
   std::int64_t offset = 0;
   std::int64_t size_bytes = 0;
   static constexpr auto fields() {
-    return field_list(field("slab", &Place::slab), field("offset", &Place::offset),
-                      field("size_bytes", &Place::size_bytes));
+    return field_list(field("slab", &PlaceRecord::slab), field("offset", &PlaceRecord::offset),
+                      field("size_bytes", &PlaceRecord::size_bytes));
   }
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const PlaceRecord&, const PlaceRecord&) = default;
 };
 
 // ---- process to agent ----------------------------------------------------------------------------
@@ -161,10 +161,17 @@ struct RunningNow {
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };
 
+// Answer to RetireSlab: this process has no mapping of the slab any more.
+struct SlabUnmapped {
+  std::uint64_t slab = 0;
+  static constexpr auto fields() { return field_list(field("slab", &SlabUnmapped::slab)); }
+  friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
+};
+
 using ProcessToAgent =
     std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
                  HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
-                 ExecutorRetires, ConstructorFinished, RunningNow>;
+                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped>;
 
 // ---- agent to process ----------------------------------------------------------------------------
 
@@ -238,7 +245,7 @@ struct FromHead {
 // `new_slab`: the frame carries its fd, to be mapped writable, once; it is sealed after that.
 struct ObjectReserved {
   ObjectId object;
-  Place place;
+  PlaceRecord place;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   std::optional<Failure> failure;  // resource_exhausted: the store is full; already_exists: sealed
@@ -267,7 +274,7 @@ struct HoldConfirmed {
 // The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again.
 struct ObjectReadable {
   ObjectId object;
-  Place place;
+  PlaceRecord place;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   bool is_error = false;
@@ -285,7 +292,9 @@ struct ObjectReadable {
   friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
 };
 
-// To the owner of an exported object: nobody else holds it any more (or `held` again).
+// To the owner of an exported object that has released it: nobody holds it any more, its entry is
+// gone. Follows every ReleaseObject of an exported object by its owner, at once or later; if the owner
+// holds it again before, it does not follow until the next release.
 struct ExportUnheld {
   ObjectId object;
   static constexpr auto fields() { return field_list(field("object", &ExportUnheld::object)); }
@@ -351,9 +360,17 @@ struct AttachRefused {
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
 
+// No object lies in the slab any more: unmap it, so that its memory can be given back. Answered by
+// SlabUnmapped; a slab that is needed again comes with its fd again.
+struct RetireSlab {
+  std::uint64_t slab = 0;
+  static constexpr auto fields() { return field_list(field("slab", &RetireSlab::slab)); }
+  friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
+};
+
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
-                 EndExecutor, LogLines, AttachRefused>;
+                 EndExecutor, LogLines, AttachRefused, RetireSlab>;
 
 }  // namespace mobula::internal
