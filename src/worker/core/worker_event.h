@@ -1,0 +1,235 @@
+// What the agent's core is told: every input it ever gets, with field lists, so that a recorded run
+// can be replayed to the same outputs. Plain structs; the order of alternatives is the number in
+// recordings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "protocol/agent_control.h"
+#include "protocol/local_control.h"
+#include "protocol/peer_control.h"
+
+namespace mobula::internal::worker {
+
+// The shell's number of one local connection, given once and never again. 0: none.
+using LinkId = std::uint64_t;
+
+// The first input. No process of an earlier incarnation of this node is left.
+struct Started {
+  AgentAddress address;       // `incarnation` is new and random
+  std::string host;           // for people
+  Role role = Role::agent;    // agent, or driver_agent
+  NodeShape shape;
+  std::string delegated_key;  // public half; signs tickets of this node's processes
+  std::string bind_host;      // where processes bind for peers of other nodes; empty: nowhere
+  static constexpr auto fields() {
+    return field_list(field("address", &Started::address), field("host", &Started::host),
+                      field("role", &Started::role), field("shape", &Started::shape),
+                      field("delegated_key", &Started::delegated_key),
+                      field("bind_host", &Started::bind_host));
+  }
+  friend bool operator==(const Started&, const Started&) = default;
+};
+
+// The way to the head is up or down, as far as the bus can tell.
+struct HeadLink {
+  bool connected = false;
+  static constexpr auto fields() { return field_list(field("connected", &HeadLink::connected)); }
+  friend bool operator==(const HeadLink&, const HeadLink&) = default;
+};
+
+struct HeadSaid {
+  HeadToAgent message;
+  static constexpr auto fields() { return field_list(field("message", &HeadSaid::message)); }
+  friend bool operator==(const HeadSaid&, const HeadSaid&) = default;
+};
+
+// A process connected to the 0600 socket; `user` and `pid` as the kernel says.
+struct ProcessConnected {
+  LinkId link = 0;
+  std::string user;
+  std::int64_t pid = 0;
+  static constexpr auto fields() {
+    return field_list(field("link", &ProcessConnected::link),
+                      field("user", &ProcessConnected::user), field("pid", &ProcessConnected::pid));
+  }
+  friend bool operator==(const ProcessConnected&, const ProcessConnected&) = default;
+};
+
+struct ProcessSaid {
+  LinkId link = 0;
+  ProcessToAgent message;
+  static constexpr auto fields() {
+    return field_list(field("link", &ProcessSaid::link), field("message", &ProcessSaid::message));
+  }
+  friend bool operator==(const ProcessSaid&, const ProcessSaid&) = default;
+};
+
+// Told after everything the link still held. For a driver this is its death.
+struct ProcessLinkLost {
+  LinkId link = 0;
+  static constexpr auto fields() { return field_list(field("link", &ProcessLinkLost::link)); }
+  friend bool operator==(const ProcessLinkLost&, const ProcessLinkLost&) = default;
+};
+
+struct PeerSaid {
+  PeerFrame frame;
+  static constexpr auto fields() { return field_list(field("frame", &PeerSaid::frame)); }
+  friend bool operator==(const PeerSaid&, const PeerSaid&) = default;
+};
+
+// The way to another agent is up again, or down. Only speeds up what timers would do.
+struct PeerLink {
+  ProcessId incarnation;
+  bool connected = false;
+  static constexpr auto fields() {
+    return field_list(field("incarnation", &PeerLink::incarnation),
+                      field("connected", &PeerLink::connected));
+  }
+  friend bool operator==(const PeerLink&, const PeerLink&) = default;
+};
+
+// Answers to StartExecutor. `link`: the inherited socket; the shell has sent the assignment.
+struct ExecutorStarted {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  std::int64_t pid = 0;
+  LinkId link = 0;
+  static constexpr auto fields() {
+    return field_list(field("slot", &ExecutorStarted::slot),
+                      field("generation", &ExecutorStarted::generation),
+                      field("pid", &ExecutorStarted::pid), field("link", &ExecutorStarted::link));
+  }
+  friend bool operator==(const ExecutorStarted&, const ExecutorStarted&) = default;
+};
+
+// `program_fault`: it can never start on this node; `text` is the loader's message.
+struct ExecutorStartFailed {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  std::string text;
+  bool program_fault = false;
+  static constexpr auto fields() {
+    return field_list(field("slot", &ExecutorStartFailed::slot),
+                      field("generation", &ExecutorStartFailed::generation),
+                      field("text", &ExecutorStartFailed::text),
+                      field("program_fault", &ExecutorStartFailed::program_fault));
+  }
+  friend bool operator==(const ExecutorStartFailed&, const ExecutorStartFailed&) = default;
+};
+
+// The process is gone, and everything its link still held has been told.
+struct ExecutorExited {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  EndCause cause;
+  static constexpr auto fields() {
+    return field_list(field("slot", &ExecutorExited::slot),
+                      field("generation", &ExecutorExited::generation),
+                      field("cause", &ExecutorExited::cause));
+  }
+  friend bool operator==(const ExecutorExited&, const ExecutorExited&) = default;
+};
+
+struct ExecutorPrinted {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  std::vector<std::string> lines;
+  static constexpr auto fields() {
+    return field_list(field("slot", &ExecutorPrinted::slot),
+                      field("generation", &ExecutorPrinted::generation),
+                      field("lines", &ExecutorPrinted::lines));
+  }
+  friend bool operator==(const ExecutorPrinted&, const ExecutorPrinted&) = default;
+};
+
+// Answer to PrepareProgram. `missing`: files that are not on this node yet; the core pulls them and
+// asks again. Otherwise ready, or `failure`: it cannot start on this node.
+struct ProgramPrepared {
+  ProgramId program;
+  std::vector<ProgramFile> missing;
+  std::optional<Failure> failure;
+  static constexpr auto fields() {
+    return field_list(field("program", &ProgramPrepared::program),
+                      field("missing", &ProgramPrepared::missing),
+                      field("failure", &ProgramPrepared::failure));
+  }
+  friend bool operator==(const ProgramPrepared&, const ProgramPrepared&) = default;
+};
+
+// The memory of a slab could not be had. Messages that were to carry its fd were not sent.
+struct SlabFailed {
+  SlabId slab;
+  Failure failure;
+  static constexpr auto fields() {
+    return field_list(field("slab", &SlabFailed::slab), field("failure", &SlabFailed::failure));
+  }
+  friend bool operator==(const SlabFailed&, const SlabFailed&) = default;
+};
+
+// The end of a StartPull or StartFilePull, also of a cancelled one: nobody writes there any more.
+struct PullFinished {
+  std::uint64_t pull = 0;
+  std::optional<Failure> failure;
+  static constexpr auto fields() {
+    return field_list(field("pull", &PullFinished::pull), field("failure", &PullFinished::failure));
+  }
+  friend bool operator==(const PullFinished&, const PullFinished&) = default;
+};
+
+// Answer to OfferObject and OfferFile: where a peer may read, or why not.
+struct BulkOffered {
+  std::uint64_t offer = 0;
+  std::int64_t size_bytes = 0;
+  std::string token;
+  std::string key;  // empty: plain on a trusted fabric
+  std::optional<Failure> failure;
+  static constexpr auto fields() {
+    return field_list(field("offer", &BulkOffered::offer),
+                      field("size_bytes", &BulkOffered::size_bytes),
+                      field("token", &BulkOffered::token), field("key", &BulkOffered::key),
+                      field("failure", &BulkOffered::failure));
+  }
+  friend bool operator==(const BulkOffered&, const BulkOffered&) = default;
+};
+
+// The peer has read it all, or gave up, or the shell did: the offer is over.
+struct BulkServed {
+  std::uint64_t offer = 0;
+  static constexpr auto fields() { return field_list(field("offer", &BulkServed::offer)); }
+  friend bool operator==(const BulkServed&, const BulkServed&) = default;
+};
+
+// This process did not run for so long: silence of others meanwhile is nobody's fault.
+struct Paused {
+  Duration gap{};
+  static constexpr auto fields() { return field_list(field("gap", &Paused::gap)); }
+  friend bool operator==(const Paused&, const Paused&) = default;
+};
+
+// SIGTERM. With `drain` running calls finish, within WorkerOptions::drain_within.
+struct Stop {
+  bool drain = true;
+  static constexpr auto fields() { return field_list(field("drain", &Stop::drain)); }
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// A deadline has come.
+struct Tick {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+
+using Event =
+    std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid, ProcessLinkLost,
+                 PeerSaid, PeerLink, ExecutorStarted, ExecutorStartFailed, ExecutorExited,
+                 ExecutorPrinted, ProgramPrepared, SlabFailed, PullFinished, BulkOffered,
+                 BulkServed, Paused, Stop, Tick>;
+
+}  // namespace mobula::internal::worker
