@@ -1,0 +1,134 @@
+#include "device/cgroup.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace mobula::internal {
+namespace {
+
+// Version 1 writes "no limit" as the largest number of whole pages.
+constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
+
+std::optional<std::uint64_t> number_of(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> number_in_file(const std::string& path) {
+  const auto text = small_file(path);
+  return text ? number_of(*text) : std::nullopt;
+}
+
+// The value of `key` in a file of lines "key value".
+std::uint64_t field_in_file(const std::string& path, std::string_view key) {
+  std::istringstream text(small_file(path).value_or(""));
+  std::string name;
+  std::uint64_t value = 0;
+  while (text >> name >> value) {
+    if (name == key) return value;
+  }
+  return 0;
+}
+
+bool names_controller(const std::string& list, const std::string& controller) {
+  std::istringstream text(list);
+  for (std::string each; std::getline(text, each, ',');) {
+    if (each == controller) return true;
+  }
+  return list.empty() && controller.empty();
+}
+
+template <class T>
+void keep_smaller(std::optional<T>& kept, T found) {
+  if (!kept || found < *kept) kept = found;
+}
+
+std::uint64_t headroom(std::uint64_t limit, std::uint64_t used, std::uint64_t droppable) {
+  const std::uint64_t held = used - std::min(used, droppable);
+  return limit - std::min(limit, held);
+}
+
+}  // namespace
+
+std::optional<std::string> small_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+CgroupLimits::CgroupLimits(const std::string& self, std::string root) : root_(std::move(root)) {
+  std::istringstream text(small_file(self).value_or(""));
+  for (std::string line; std::getline(text, line);) {
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
+    memberships_.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
+  }
+}
+
+std::vector<std::string> CgroupLimits::folders(const std::string& controller) const {
+  std::vector<std::string> found;
+  for (const auto& membership : memberships_) {
+    if (!names_controller(membership.controllers, controller)) continue;
+    const std::string hierarchy = controller.empty() ? root_ : root_ + "/" + controller;
+    // In a container the path may be the host's and not exist here: the walk then finds only the
+    // root, which is the container's own group.
+    for (std::string path = membership.path; path.size() > 1;) {
+      found.push_back(hierarchy + path);
+      path.resize(path.rfind('/'));
+    }
+    found.push_back(hierarchy);
+    break;
+  }
+  return found;
+}
+
+std::optional<double> CgroupLimits::cpu_quota() const {
+  std::optional<double> quota;
+  for (const std::string& folder : folders("")) {
+    std::istringstream text(small_file(folder + "/cpu.max").value_or(""));
+    std::string granted;
+    double period = 0;
+    if (!(text >> granted >> period) || period <= 0) continue;
+    if (const auto number = number_of(granted)) {
+      keep_smaller(quota, static_cast<double>(*number) / period);
+    }
+  }
+  for (const std::string& folder : folders("cpu")) {
+    const auto granted = number_in_file(folder + "/cpu.cfs_quota_us");  // "-1": none
+    const auto period = number_in_file(folder + "/cpu.cfs_period_us");
+    if (granted && period && *period > 0) {
+      keep_smaller(quota, static_cast<double>(*granted) / static_cast<double>(*period));
+    }
+  }
+  return quota;
+}
+
+std::optional<std::uint64_t> CgroupLimits::memory_headroom() const {
+  std::optional<std::uint64_t> left;
+  for (const std::string& folder : folders("")) {
+    const auto limit = number_in_file(folder + "/memory.max");  // "max": none
+    const auto used = number_in_file(folder + "/memory.current");
+    if (!limit || !used) continue;
+    keep_smaller(left,
+                 headroom(*limit, *used, field_in_file(folder + "/memory.stat", "inactive_file")));
+  }
+  for (const std::string& folder : folders("memory")) {
+    const auto limit = number_in_file(folder + "/memory.limit_in_bytes");
+    const auto used = number_in_file(folder + "/memory.usage_in_bytes");
+    if (!limit || !used || *limit >= no_limit) continue;
+    keep_smaller(left, headroom(*limit, *used,
+                                field_in_file(folder + "/memory.stat", "total_inactive_file")));
+  }
+  return left;
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,190 @@
+#include "device/nvml.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "device/nvml_abi.h"
+
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+static_assert(sizeof(nvmlMemory_t) == sizeof(mobula::internal::nvml_abi::Memory));
+static_assert(sizeof(nvmlPciInfo_t) == sizeof(mobula::internal::nvml_abi::PciInfo));
+static_assert(NVML_ERROR_NOT_SUPPORTED == mobula::internal::nvml_abi::not_supported);
+static_assert(NVML_ERROR_NOT_FOUND == mobula::internal::nvml_abi::not_found);
+#endif
+
+namespace mobula::internal {
+namespace {
+
+// A name that a call writes into a buffer of its own.
+template <unsigned size, class Call>
+std::string text_from(const Call& call, int& status) {
+  std::array<char, size> text{};
+  status = call(text.data(), size);
+  text.back() = 0;
+  return status == nvml_abi::success ? std::string(text.data()) : std::string();
+}
+
+// What a device need not support: an answer, nothing, or an error.
+bool unsupported(int status) {
+  return status == nvml_abi::not_supported || status == nvml_abi::not_found;
+}
+
+}  // namespace
+
+struct Nvml::Functions {
+  nvml_abi::Init* init;
+  nvml_abi::Shutdown* shutdown;
+  nvml_abi::ErrorString* error_string;
+  nvml_abi::DriverVersion* driver_version;
+  nvml_abi::DeviceCount* device_count;
+  nvml_abi::DeviceByIndex* device_by_index;
+  nvml_abi::DeviceName* device_name;
+  nvml_abi::DeviceUuid* device_uuid;
+  nvml_abi::DeviceMemory* device_memory;
+  nvml_abi::DevicePci* device_pci;
+  // Null in drivers older than MIG.
+  nvml_abi::MigMode* mig_mode = nullptr;
+  nvml_abi::MigCount* mig_count = nullptr;
+  nvml_abi::MigByIndex* mig_by_index = nullptr;
+};
+
+Result<Nvml> Nvml::open(const std::string& library_name) {
+  auto library = SharedLibrary::open(library_name);
+  if (!library) return library.error();
+  auto functions = std::make_unique<Functions>();
+  Result<void> found;
+  const auto load = [&]<class Function>(Function*& to, const char* name) {
+    auto loaded = library->load(to, name);
+    if (!loaded && found) found = loaded;
+  };
+  load(functions->init, "nvmlInit_v2");
+  load(functions->shutdown, "nvmlShutdown");
+  load(functions->error_string, "nvmlErrorString");
+  load(functions->driver_version, "nvmlSystemGetDriverVersion");
+  load(functions->device_count, "nvmlDeviceGetCount_v2");
+  load(functions->device_by_index, "nvmlDeviceGetHandleByIndex_v2");
+  load(functions->device_name, "nvmlDeviceGetName");
+  load(functions->device_uuid, "nvmlDeviceGetUUID");
+  load(functions->device_memory, "nvmlDeviceGetMemoryInfo");
+  load(functions->device_pci, "nvmlDeviceGetPciInfo_v3");
+  if (!found) return found.error();
+  load(functions->mig_mode, "nvmlDeviceGetMigMode");
+  load(functions->mig_count, "nvmlDeviceGetMaxMigDeviceCount");
+  load(functions->mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex");
+  if (!found) functions->mig_mode = nullptr;
+
+  if (const int status = functions->init(); status != nvml_abi::success) {
+    return failure(ErrorCode::unavailable, fmt::format("nvmlInit_v2 of {}: {}", library_name,
+                                                       functions->error_string(status)));
+  }
+  return Nvml(std::move(*library), std::move(functions));
+}
+
+Nvml::Nvml(SharedLibrary library, std::unique_ptr<Functions> functions)
+    : library_(std::move(library)), functions_(std::move(functions)) {}
+
+Nvml::Nvml(Nvml&& other) noexcept = default;
+
+Nvml::~Nvml() {
+  if (functions_ != nullptr) functions_->shutdown();
+}
+
+Failure Nvml::error(std::string what, int status) const {
+  return failure(ErrorCode::unavailable,
+                 fmt::format("{}: {}", what, functions_->error_string(status)));
+}
+
+Result<std::string> Nvml::driver_version() const {
+  int status = 0;
+  auto text = text_from<nvml_abi::version_bytes>(
+      [&](char* to, unsigned size) { return functions_->driver_version(to, size); }, status);
+  if (status != nvml_abi::success) return error("nvmlSystemGetDriverVersion", status);
+  return text;
+}
+
+Result<std::vector<NvmlDevice>> Nvml::devices() const {
+  unsigned count = 0;
+  if (const int status = functions_->device_count(&count); status != nvml_abi::success) {
+    return error("nvmlDeviceGetCount_v2", status);
+  }
+  std::vector<NvmlDevice> all;
+  for (unsigned index = 0; index < count; ++index) {
+    auto one = device(index);
+    if (!one) return one.error();
+    all.push_back(std::move(*one));
+  }
+  return all;
+}
+
+Result<NvmlDevice> Nvml::device(unsigned index) const {
+  nvml_abi::Device handle = nullptr;
+  NvmlDevice found{.index = index};
+  int status = functions_->device_by_index(index, &handle);
+  if (status == nvml_abi::success) {
+    found.name = text_from<nvml_abi::name_bytes>(
+        [&](char* to, unsigned size) { return functions_->device_name(handle, to, size); }, status);
+  }
+  if (status == nvml_abi::success) {
+    found.uuid = text_from<nvml_abi::uuid_bytes>(
+        [&](char* to, unsigned size) { return functions_->device_uuid(handle, to, size); }, status);
+  }
+  if (status != nvml_abi::success) return error(fmt::format("GPU {} of NVML", index), status);
+
+  nvml_abi::Memory memory{};
+  status = functions_->device_memory(handle, &memory);
+  if (status == nvml_abi::success) {
+    found.memory_bytes = memory.total;
+  } else if (!unsupported(status)) {
+    return error(fmt::format("memory of GPU {}", index), status);
+  }
+  nvml_abi::PciInfo pci{};
+  if (functions_->device_pci(handle, &pci) == nvml_abi::success) {
+    pci.bus_id[sizeof pci.bus_id - 1] = 0;
+    found.pci_bus_id = pci.bus_id;
+  }
+  unsigned current = 0;
+  unsigned pending = 0;
+  if (functions_->mig_mode == nullptr ||
+      functions_->mig_mode(handle, &current, &pending) != nvml_abi::success || current == 0) {
+    return found;
+  }
+  found.mig_mode = true;
+  auto slices_found = slices(handle);
+  if (!slices_found) return slices_found.error();
+  found.slices = std::move(*slices_found);
+  return found;
+}
+
+Result<std::vector<MigSlice>> Nvml::slices(void* device) const {
+  const auto parent = static_cast<nvml_abi::Device>(device);
+  unsigned most = 0;
+  if (const int status = functions_->mig_count(parent, &most); status != nvml_abi::success) {
+    return error("nvmlDeviceGetMaxMigDeviceCount", status);
+  }
+  std::vector<MigSlice> all;
+  for (unsigned i = 0; i < most; ++i) {
+    nvml_abi::Device handle = nullptr;
+    int status = functions_->mig_by_index(parent, i, &handle);
+    if (status == nvml_abi::not_found) continue;  // slots need not be filled in order
+    MigSlice slice;
+    if (status == nvml_abi::success) {
+      slice.uuid = text_from<nvml_abi::uuid_bytes>(
+          [&](char* to, unsigned size) { return functions_->device_uuid(handle, to, size); },
+          status);
+    }
+    if (status != nvml_abi::success) return error(fmt::format("MIG device {}", i), status);
+    slice.name = text_from<nvml_abi::name_bytes>(
+        [&](char* to, unsigned size) { return functions_->device_name(handle, to, size); }, status);
+    nvml_abi::Memory memory{};
+    if (functions_->device_memory(handle, &memory) == nvml_abi::success) {
+      slice.memory_bytes = memory.total;
+    }
+    all.push_back(std::move(slice));
+  }
+  return all;
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,65 @@
+// What NVIDIA's management library says about the GPUs of this machine. For the agent's start and
+// for `doctor`; asks, never changes anything. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/shared_library.h"
+
+namespace mobula::internal {
+
+// A slice of a GPU in MIG mode: to CUDA a device of its own, named by its uuid alone.
+struct MigSlice {
+  std::string name;
+  std::string uuid;
+  std::uint64_t memory_bytes = 0;
+
+  friend bool operator==(const MigSlice&, const MigSlice&) = default;
+};
+
+struct NvmlDevice {
+  unsigned index = 0;  // NVML counts in the order of PCI bus ids
+  std::string name{};
+  std::string uuid{};
+  std::uint64_t memory_bytes = 0;
+  std::string pci_bus_id{};
+  bool mig_mode = false;
+  std::vector<MigSlice> slices{};
+
+  friend bool operator==(const NvmlDevice&, const NvmlDevice&) = default;
+};
+
+class Nvml {
+ public:
+  static constexpr const char* default_library = "libnvidia-ml.so.1";
+
+  // Loads and initialises the library; the destructor shuts it down. not_found without the library
+  // or a function of it, unavailable if it does not initialise (no driver, no permission).
+  static Result<Nvml> open(const std::string& library = default_library);
+
+  Nvml(Nvml&& other) noexcept;
+  Nvml& operator=(Nvml&&) = delete;
+  ~Nvml();
+
+  Result<std::string> driver_version() const;
+  // All devices, or the failure of the first that does not answer. What a device does not support
+  // (memory, PCI address, MIG) is left at its default.
+  Result<std::vector<NvmlDevice>> devices() const;
+
+ private:
+  struct Functions;
+
+  Nvml(SharedLibrary library, std::unique_ptr<Functions> functions);
+  Failure error(std::string what, int status) const;
+  Result<NvmlDevice> device(unsigned index) const;
+  Result<std::vector<MigSlice>> slices(void* device) const;
+
+  SharedLibrary library_;
+  std::unique_ptr<Functions> functions_;  // null: moved from
+};
+
+}  // namespace mobula::internal

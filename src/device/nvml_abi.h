@@ -1,0 +1,49 @@
+// The part of NVML's binary interface that Mobula calls, from NVIDIA's NVML API reference: own
+// prototypes, because no build may need NVIDIA's headers. Layouts and numbers are those of the
+// driver; nothing here may be changed to taste.
+#pragma once
+
+namespace mobula::internal::nvml_abi {
+
+using Status = int;  // nvmlReturn_t
+inline constexpr Status success = 0;
+inline constexpr Status not_supported = 3;
+inline constexpr Status not_found = 6;
+
+using Device = struct DeviceOpaque*;
+
+inline constexpr unsigned name_bytes = 96;     // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+inline constexpr unsigned uuid_bytes = 96;     // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+inline constexpr unsigned version_bytes = 80;  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+
+struct Memory {  // nvmlMemory_t
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct PciInfo {  // nvmlPciInfo_t, as of nvmlDeviceGetPciInfo_v3
+  char legacy_bus_id[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned device_and_vendor;
+  unsigned subsystem;
+  char bus_id[32];
+};
+
+using Init = Status();                                 // nvmlInit_v2
+using Shutdown = Status();                             // nvmlShutdown
+using ErrorString = const char*(Status);               // nvmlErrorString
+using DriverVersion = Status(char*, unsigned);         // nvmlSystemGetDriverVersion
+using DeviceCount = Status(unsigned*);                 // nvmlDeviceGetCount_v2
+using DeviceByIndex = Status(unsigned, Device*);       // nvmlDeviceGetHandleByIndex_v2
+using DeviceName = Status(Device, char*, unsigned);    // nvmlDeviceGetName
+using DeviceUuid = Status(Device, char*, unsigned);    // nvmlDeviceGetUUID
+using DeviceMemory = Status(Device, Memory*);          // nvmlDeviceGetMemoryInfo
+using DevicePci = Status(Device, PciInfo*);            // nvmlDeviceGetPciInfo_v3
+using MigMode = Status(Device, unsigned*, unsigned*);  // nvmlDeviceGetMigMode: current, pending
+using MigCount = Status(Device, unsigned*);            // nvmlDeviceGetMaxMigDeviceCount
+using MigByIndex = Status(Device, unsigned, Device*);  // nvmlDeviceGetMigDeviceHandleByIndex
+
+}  // namespace mobula::internal::nvml_abi

@@ -1,0 +1,163 @@
+// A simulated NVML: what it reports is a file that the environment variable FAKE_NVML_FILE names,
+// read at nvmlInit_v2. Lines, fields separated by '|':
+//   driver|VERSION      gpu|NAME|UUID|BYTES|PCI|MIG        slice|NAME|UUID|BYTES (of the gpu above)
+//   fail|FUNCTION|STATUS
+// Bytes of "-" answer "not supported". Calls before a successful init end the process.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "device/nvml_abi.h"
+
+namespace {
+
+namespace abi = mobula::internal::nvml_abi;
+
+constexpr int insufficient_size = 7;
+constexpr int invalid_argument = 2;
+
+struct FakeDevice {
+  std::string name;
+  std::string uuid;
+  std::string bytes;
+  std::string pci;
+  bool mig = false;
+  std::vector<std::unique_ptr<FakeDevice>> slices;
+};
+
+struct FakeDriver {
+  bool initialised = false;
+  std::string version = "0.0";
+  std::vector<std::unique_ptr<FakeDevice>> devices;
+  std::map<std::string, int> failures;
+};
+
+FakeDriver driver;
+
+int enter(const char* function) {
+  if (!driver.initialised) {
+    std::fprintf(stderr, "fake NVML: %s before nvmlInit_v2\n", function);
+    std::abort();
+  }
+  const auto at = driver.failures.find(function);
+  return at == driver.failures.end() ? abi::success : at->second;
+}
+
+FakeDevice* of(abi::Device device) { return reinterpret_cast<FakeDevice*>(device); }
+abi::Device handle(const std::unique_ptr<FakeDevice>& device) {
+  return reinterpret_cast<abi::Device>(device.get());
+}
+
+int copy(const std::string& text, char* to, unsigned size) {
+  if (text.size() >= size) return insufficient_size;
+  std::memcpy(to, text.c_str(), text.size() + 1);
+  return abi::success;
+}
+
+void read_line(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream text(line);
+  for (std::string field; std::getline(text, field, '|');) fields.push_back(field);
+  fields.resize(6);
+  if (fields[0] == "driver") driver.version = fields[1];
+  if (fields[0] == "fail") driver.failures[fields[1]] = std::atoi(fields[2].c_str());
+  if (fields[0] != "gpu" && fields[0] != "slice") return;
+  auto device = std::make_unique<FakeDevice>();
+  device->name = fields[1];
+  device->uuid = fields[2];
+  device->bytes = fields[3];
+  device->pci = fields[4];
+  device->mig = fields[5] == "1";
+  auto& list = fields[0] == "gpu" ? driver.devices : driver.devices.back()->slices;
+  list.push_back(std::move(device));
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  driver = FakeDriver{};
+  const char* path = std::getenv("FAKE_NVML_FILE");
+  std::ifstream file(path == nullptr ? "" : path);
+  for (std::string line; std::getline(file, line);) read_line(line);
+  const auto failure = driver.failures.find("nvmlInit_v2");
+  if (failure != driver.failures.end()) return failure->second;
+  driver.initialised = true;
+  return abi::success;
+}
+
+int nvmlShutdown() {
+  const int status = enter("nvmlShutdown");
+  driver.initialised = false;
+  return status;
+}
+
+const char* nvmlErrorString(int status) {
+  static std::string text;
+  text = "fake status " + std::to_string(status);
+  return text.c_str();
+}
+
+int nvmlSystemGetDriverVersion(char* to, unsigned size) {
+  const int status = enter("nvmlSystemGetDriverVersion");
+  return status != abi::success ? status : copy(driver.version, to, size);
+}
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(driver.devices.size());
+  return enter("nvmlDeviceGetCount_v2");
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, abi::Device* to) {
+  if (index >= driver.devices.size()) return invalid_argument;
+  *to = handle(driver.devices[index]);
+  return enter("nvmlDeviceGetHandleByIndex_v2");
+}
+
+int nvmlDeviceGetName(abi::Device device, char* to, unsigned size) {
+  const int status = enter("nvmlDeviceGetName");
+  return status != abi::success ? status : copy(of(device)->name, to, size);
+}
+
+int nvmlDeviceGetUUID(abi::Device device, char* to, unsigned size) {
+  const int status = enter("nvmlDeviceGetUUID");
+  return status != abi::success ? status : copy(of(device)->uuid, to, size);
+}
+
+int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
+  if (of(device)->bytes == "-") return abi::not_supported;
+  memory->total = std::strtoull(of(device)->bytes.c_str(), nullptr, 10);
+  return enter("nvmlDeviceGetMemoryInfo");
+}
+
+int nvmlDeviceGetPciInfo_v3(abi::Device device, abi::PciInfo* pci) {
+  const int status = enter("nvmlDeviceGetPciInfo_v3");
+  return status != abi::success ? status : copy(of(device)->pci, pci->bus_id, sizeof pci->bus_id);
+}
+
+int nvmlDeviceGetMigMode(abi::Device device, unsigned* current, unsigned* pending) {
+  *current = *pending = of(device)->mig ? 1 : 0;
+  return enter("nvmlDeviceGetMigMode");
+}
+
+// As on hardware, slots are more than slices, and the first one may be empty.
+int nvmlDeviceGetMaxMigDeviceCount(abi::Device device, unsigned* count) {
+  *count = static_cast<unsigned>(of(device)->slices.size()) + 2;
+  return enter("nvmlDeviceGetMaxMigDeviceCount");
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi::Device* to) {
+  const auto& slices = of(device)->slices;
+  if (index == 0 || index > slices.size()) return abi::not_found;
+  *to = handle(slices[index - 1]);
+  return enter("nvmlDeviceGetMigDeviceHandleByIndex");
+}
+
+}  // extern "C"
