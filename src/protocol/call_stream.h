@@ -25,20 +25,15 @@ struct PushCall {
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
 
-// A number that will never carry a call: it was cancelled or failed before it left.
-struct SkipCall {
-  std::uint64_t number = 0;
-  static constexpr auto fields() { return field_list(field("number", &SkipCall::number)); }
-  friend bool operator==(const SkipCall&, const SkipCall&) = default;
-};
-
 // Cancels: a call not yet started ends as cancelled; a running one sees current().cancelled().
 struct CancelCall {
   std::uint64_t number = 0;
   bool recursive = true;
+  bool force = false;  // a running call ends with its executor; its neighbours are handed back
   static constexpr auto fields() {
     return field_list(field("number", &CancelCall::number),
-                      field("recursive", &CancelCall::recursive));
+                      field("recursive", &CancelCall::recursive),
+                      field("force", &CancelCall::force));
   }
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
@@ -56,7 +51,7 @@ struct ReplyHeld {
   friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
 };
 
-using CallerMessage = std::variant<PushCall, SkipCall, CancelCall, TakeBackCalls, ReplyHeld>;
+using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHeld>;
 
 // ---- executor to caller --------------------------------------------------------------------------
 

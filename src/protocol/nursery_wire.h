@@ -1,6 +1,6 @@
-// What an agent and the processes it starts say to each other over an inherited SOCK_SEQPACKET pair:
-// a nursery (which forks executors) or an executor that was started directly. One packet is one
-// message; fds travel beside it. Little-endian, private to one build: both ends are the same
+// What an agent and the processes it starts say to each other over an inherited SOCK_SEQPACKET
+// pair: a nursery (which forks executors) or an executor that was started directly. One packet is
+// one message; fds travel beside it. Little-endian, private to one build: both ends are the same
 // version of Mobula, and the hello says so. Value functions, any thread; decoding never trusts.
 #pragma once
 

@@ -31,7 +31,8 @@ struct SessionOptions {
 template <class Out, class In>
 class Session {
  public:
-  explicit Session(SessionOptions options = {}) : options_(options) {}
+  Session() : Session(SessionOptions{}) {}
+  explicit Session(SessionOptions options) : options_(options) {}
 
   // Queues `message`; `frames` gets what may leave now.
   void send(Time now, Out message, std::vector<Frame<Out>>& frames) {

@@ -1,0 +1,263 @@
+// Actors as their owner and their callers see them: place, restarts, the order of calls.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_call_retried("client.actor_call_retried");
+const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
+const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
+const Mark mark_handle_gone("client.last_handle_gone");
+
+}  // namespace
+
+void ClientCore::on(const SubmitActor& event) {
+  const ActorId actor = event.spec.actor;
+  ActorRow row;
+  row.spec = event.spec;
+  row.owned = true;
+  row.detached = event.spec.detached;
+  row.fail_if_infeasible = event.fail_if_infeasible;
+  row.max_task_retries = event.spec.max_task_retries;
+  actors_.insert(actor, std::move(row));
+  own_object(handle_id(actor), TaskId()).actor = actor;
+  for (const auto& argument : event.spec.constructor.arguments) {
+    if (argument.is_ref) {
+      pin(argument.ref);
+    } else {
+      escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) pin(ref);
+    }
+  }
+  ActorRow& added = actors_.at(actor);
+  added.missing = count_missing(event.spec.constructor.arguments);
+  for (const auto& argument : event.spec.constructor.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && !object->ready) waiting_actors_[argument.ref.object].push_back(actor);
+  }
+  if (added.missing == 0) ask_for_actor(actor);
+}
+
+void ClientCore::ask_for_actor(ActorId actor) {
+  ActorRow& row = actors_.at(actor);
+  if (row.asked || row.state == ActorState::dead) return;
+  for (const auto& argument : row.spec.constructor.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && object->value.is_error && !object->value.bytes.empty()) {
+      mark_constructor_argument.hit();
+      row.construction_error = object->value;
+      row.construction_error.in_store = false;
+      return actor_died(actor);
+    }
+  }
+  row.asked = true;
+  CreateActor create{row.spec, row.fail_if_infeasible};
+  create.spec.constructor = resolved(row.spec.constructor);
+  create.spec.owner = options_.process;
+  // What stays a ref is fetched by each incarnation: the home must know it.
+  for (const auto& argument : create.spec.constructor.arguments) {
+    if (argument.is_ref) escape(argument.ref.object);
+  }
+  tell_head(std::move(create));
+}
+
+void ClientCore::watch_actor(ActorId actor) {
+  auto [row, fresh] = actors_.insert(actor, ActorRow{});
+  if (row->owned || row->watched) return;
+  row->watched = true;
+  tell_head(WatchActor{actor, true});
+}
+
+void ClientCore::head_says(const ActorFound& message) {
+  if (message.found && !message.actor.empty()) {
+    auto [row, fresh] = actors_.insert(message.actor, ActorRow{});
+    if (fresh) {
+      row->detached = message.detached;
+      row->max_task_retries = message.max_task_retries;
+    }
+  }
+  emit(HeadAnswered{message});
+}
+
+void ClientCore::head_says(const ActorChanged& message) {
+  auto* row = actors_.find(message.actor);
+  if (row == nullptr || message.version <= row->version || row->state == ActorState::dead) return;
+  row->version = message.version;
+  if (!row->owned) row->max_task_retries = message.max_task_retries;
+  const ProcessId previous = row->executor;
+  row->state = message.state;
+  row->incarnation = message.incarnation;
+  row->cause = message.cause;
+  if (message.state == ActorState::alive) {
+    if (!previous.empty() && previous != message.endpoint.process) end_stream(previous, message.cause);
+    row = &actors_.at(message.actor);
+    row->executor = message.endpoint.process;
+    StreamRow& stream = open_stream(message.endpoint);
+    stream.actor = message.actor;
+    changed(handle_id(message.actor));
+    return advance_actor(message.actor);
+  }
+  if (message.state == ActorState::dead) {
+    if (message.construction_error.is_error) row->construction_error = message.construction_error;
+    if (message.refused) row->refusal = message.cause.text;
+    return actor_died(message.actor);
+  }
+  if (!previous.empty() && message.state == ActorState::restarting) end_stream(previous, message.cause);
+  changed(handle_id(message.actor));
+}
+
+void ClientCore::actor_died(ActorId actor) {
+  ActorRow& row = actors_.at(actor);
+  row.state = ActorState::dead;
+  if (!row.executor.empty() && streams_.contains(row.executor)) {
+    end_stream(row.executor, row.cause);
+  } else {
+    row.executor = {};
+  }
+  fail_actor_calls(actor);
+  if (auto* dead = actors_.find(actor); dead != nullptr && dead->owned) {
+    const CallRecord constructor = std::exchange(dead->spec.constructor, CallRecord{});
+    release_arguments(constructor);
+  }
+  changed(handle_id(actor));
+}
+
+ErrorRecord ClientCore::actor_error(const ActorRow& row, ActorId actor) const {
+  ErrorRecord error;
+  error.kind = row.state == ActorState::dead ? ErrorKind::actor_died : ErrorKind::actor_unavailable;
+  const auto name = row.spec.class_name.empty() ? actor.brief() : row.spec.class_name;
+  error.text = "actor " + name;
+  if (!row.refusal.empty()) {
+    error.text += " could not be created: " + row.refusal;
+    error.kind = row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
+  } else {
+    error.text += ": its executor " + to_string(row.cause);
+    if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";
+  }
+  error.pid = row.cause.pid;
+  error.signal = row.cause.signal;
+  error.exit_code = row.cause.exit_code;
+  error.last_lines = row.cause.last_lines;
+  return error;
+}
+
+void ClientCore::fail_actor_calls(ActorId actor) {
+  const auto* row = actors_.find(actor);
+  if (row == nullptr) return;
+  const ErrorRecord error = actor_error(*row, actor);
+  const ValueRecord construction_error = row->construction_error;
+  const auto calls = std::exchange(actors_.at(actor).queue, {});
+  for (const TaskId task : calls) {
+    const auto results = tasks_.at(task).call.num_returns;
+    if (construction_error.is_error) {
+      finish(task, std::vector<ValueRecord>(std::max(1u, results), construction_error));
+    } else {
+      finish_with_error(task, error);
+    }
+  }
+}
+
+// ---- calls ---------------------------------------------------------------------------------------
+
+void ClientCore::on(const SubmitActorCall& event) {
+  const ActorId actor = event.call.actor;
+  TaskRow& row = add_task(event.call, event.parent);
+  if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
+  auto [target, fresh] = actors_.insert(actor, ActorRow{});
+  ++target->calls;
+  row.retries_left = event.max_task_retries.value_or(target->max_task_retries);
+  target->queue.push_back(event.call.task);
+  row.missing = count_missing(row.call.arguments);
+  for (const auto& argument : event.call.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(event.call.task);
+  }
+  if (row.missing == 0) row.state = TaskState::queued;
+  if (target->state == ActorState::dead && !streams_.contains(target->executor)) {
+    return fail_actor_calls(actor);
+  }
+  advance_actor(actor);
+}
+
+// Sends what may leave: in order of submission, each once its arguments are there.
+void ClientCore::advance_actor(ActorId actor) {
+  while (true) {
+    auto* row = actors_.find(actor);
+    if (row == nullptr || row->queue.empty()) return;
+    const TaskId task = row->queue.front();
+    if (tasks_.at(task).missing > 0) return;
+    auto* stream = streams_.find(row->executor);
+    const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires;
+    if (row->state == ActorState::dead && stream == nullptr) return fail_actor_calls(actor);
+    if (!open) return;
+    row->queue.pop_front();
+    if (fail_on_argument_errors(task)) continue;
+    push(task, *stream, row->executor);
+  }
+}
+
+// Calls that were sent and not answered may or may not have run. Those that may be retried go first,
+// in order; the others fail. A planned exit has answered or handed back every call.
+void ClientCore::conclude_actor_stream(StreamRow& stream, const EndCause& cause) {
+  std::vector<TaskId> calls;
+  for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
+  const ActorId actor = stream.actor;
+  if (auto* row = actors_.find(actor)) {
+    row->executor = row->executor == stream.endpoint.process ? ProcessId() : row->executor;
+    if (row->cause.text.empty() && row->cause.kind == EndKind::exited) row->cause = cause;
+  }
+  for (const TaskId task : calls) {
+    TaskRow& row = tasks_.at(task);
+    if (row.cancelled) {
+      finish_cancelled(task);
+    } else if (row.retries_left != 0) {
+      mark_call_retried.hit();
+      if (row.retries_left > 0) --row.retries_left;
+      ++row.call.attempt;
+      requeue(task);
+    } else {
+      mark_call_failed.hit();
+      auto error = actor_error(actors_.at(actor), actor);
+      error.text += "; the call was sent and not answered, so it may have run";
+      finish_with_error(task, std::move(error));
+    }
+  }
+  advance_actor(actor);
+}
+
+void ClientCore::call_over(ActorId actor) {
+  if (auto* row = actors_.find(actor)) --row->calls;
+  unpin(handle_id(actor));
+}
+
+void ClientCore::on(const KillActor& event) {
+  if (actors_.contains(event.actor)) {
+    tell_head(EndActor{event.actor, true, event.no_restart, "killed by kill()"});
+  }
+}
+
+// No handle is left here (nor, for the owner, anywhere).
+void ClientCore::forget_actor(ActorId actor) {
+  auto* row = actors_.find(actor);
+  if (row == nullptr) return;
+  if (row->owned && !row->detached && row->state != ActorState::dead) {
+    mark_handle_gone.hit();
+    tell_head(EndActor{actor, false, true, "its last handle is gone"});
+  }
+  if (row->watched) tell_head(WatchActor{actor, false});
+  const ProcessId executor = row->executor;
+  const CallRecord constructor = std::move(row->spec.constructor);
+  const bool pinned = row->owned;
+  actors_.erase(actor);
+  if (pinned) release_arguments(constructor);
+  if (!executor.empty() && streams_.contains(executor)) {
+    streams_.erase(executor);
+    std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
+    emit(CloseStream{executor});
+  }
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,209 @@
+#include "client/core/client_core.h"
+
+#include <algorithm>
+
+#include "protocol/codec.h"
+
+namespace mobula::internal::client {
+
+ValueRecord error_value(const ErrorRecord& error) {
+  ValueRecord value;
+  value.is_error = true;
+  value.bytes = Payload(encode(error));
+  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
+  return value;
+}
+
+void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
+  now_ = now;
+  out_ = &out;
+  std::visit([&](auto& each) { on(each); }, event);
+  // Slots and queues may have changed many times in one event; each class is served once.
+  while (!stale_.empty()) {
+    const ClassId demand_class = stale_.back();
+    stale_.pop_back();
+    dispatch(demand_class);
+  }
+  out_ = nullptr;
+}
+
+std::optional<Time> ClientCore::next_deadline() const {
+  std::optional<Time> earliest;
+  const auto consider = [&](std::optional<Time> at) {
+    if (at && (!earliest || *at < *earliest)) earliest = at;
+  };
+  for (const auto& [id, row] : classes_) {
+    if (row.dirty) consider(row.tell_after);
+    for (const SlotId slot : row.slots) {
+      const auto* held = slots_.find(slot);
+      const auto* stream = held ? streams_.find(held->executor) : nullptr;
+      if (stream && stream->in_flight.empty() && row.queue.empty()) {
+        consider(held->idle_since + options_.idle_return);
+      }
+      if (stream && stream->in_flight.size() > 1 && !stream->taking_back && row.queue.empty()) {
+        consider(stream->last_reply + options_.steal_after);
+      }
+    }
+  }
+  for (const auto& [id, stream] : streams_) {
+    consider(stream.session.next_deadline());
+    if (stream.ending) consider(stream.drain_until);
+  }
+  for (const auto& [id, write] : writes_) consider(write.retry_at);
+  return earliest;
+}
+
+void ClientCore::on(const Tick&) {
+  tick_streams();
+  tick_slots();
+  tick_writes();
+}
+
+void ClientCore::tick_writes() {
+  for (auto& [object, write] : writes_) {
+    if (write.retry_at && *write.retry_at <= now_) {
+      write.retry_at.reset();
+      tell_agent(ReserveObject{object, write.size_bytes});
+    }
+  }
+}
+
+// ---- agent and head ------------------------------------------------------------------------------
+
+void ClientCore::on(const Attached& event) {
+  const bool again = attached_ || !node_.empty();
+  node_ = event.node;
+  attached_ = true;
+  job_ = event.job;
+  if (again) lose_store();
+  restate();
+}
+
+void ClientCore::on(const AgentLost&) {
+  attached_ = false;
+  head_epoch_ = 0;
+}
+
+void ClientCore::on(const AgentSaid& event) {
+  std::visit([&](const auto& each) { heard(each); }, event.message);
+}
+
+void ClientCore::heard(const FromHead& message) {
+  std::visit([&](const auto& each) { head_says(each); }, message.message);
+}
+
+void ClientCore::heard(const HeadStatus& message) {
+  if (!message.connected || message.epoch == head_epoch_) return;
+  const bool first = head_epoch_ == 0;
+  head_epoch_ = message.epoch;
+  if (!first) restate();
+}
+
+// Everything the head cannot know after a restart of it or of this node's agent.
+void ClientCore::restate() {
+  if (!job_.job.empty()) tell_head(job_);
+  for (auto& [id, row] : actors_) {
+    row.version = 0;
+    if (row.owned && row.asked && row.state != ActorState::dead) {
+      row.asked = false;
+      ask_for_actor(id);
+    } else if (row.watched) {
+      tell_head(WatchActor{id, true});
+    }
+  }
+  for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
+  for (auto& [id, row] : classes_) {
+    row.told = -1;
+    tell_demand(row);
+  }
+}
+
+void ClientCore::heard(const PeersDead& message) {
+  for (const ProcessId process : message.processes) {
+    if (streams_.contains(process)) {
+      end_stream(process, EndCause{.kind = EndKind::node_died, .exit_code = 0, .signal = 0, .pid = 0,
+                                   .text = "its death was published by the head", .last_lines = {}});
+    }
+  }
+}
+
+void ClientCore::head_says(const JobStarted& message) { emit(HeadAnswered{message}); }
+void ClientCore::head_says(const StateRead& message) { emit(HeadAnswered{message}); }
+void ClientCore::head_says(const RequestRefused& message) { emit(HeadAnswered{message}); }
+void ClientCore::on(const AskHead& event) { tell_head(event.question); }
+
+// ---- queries -------------------------------------------------------------------------------------
+
+bool ClientCore::settled(ObjectId object) const {
+  const auto* row = objects_.find(object);
+  if (row == nullptr || row->readable || row->fetch_failure) return true;
+  return row->ready && !(row->value.in_store && row->value.bytes.empty());
+}
+
+std::int64_t ClientCore::pending_calls(ActorId actor) const {
+  const auto* row = actors_.find(actor);
+  return row ? row->calls : 0;
+}
+
+bool ClientCore::holds_unconfirmed(const std::vector<RefRecord>& refs) const {
+  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
+    const auto* row = objects_.find(ref.object);
+    return row && !row->owned && row->refs > 0 && row->hold == HoldState::asked;
+  });
+}
+
+std::vector<ObjectId> ClientCore::held(const std::vector<RefRecord>& refs) const {
+  std::vector<ObjectId> result;
+  for (const auto& ref : refs) {
+    const auto* row = objects_.find(ref.object);
+    if (row && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
+  }
+  return result;
+}
+
+std::string ClientCore::why_pending(Time now, ObjectId object) const {
+  const auto* row = objects_.find(object);
+  if (row == nullptr) return "this process has no ref on the object";
+  if (row->ready && !row->fetching) return "it is ready";
+  if (row->fetching) return "its bytes are on their way from another node";
+  const auto* task = tasks_.find(row->creator);
+  if (task == nullptr) return row->owned ? "nothing makes it" : "its owner has not finished it";
+  const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
+  const auto name = "task " + task->call.name;
+  switch (task->state) {
+    case TaskState::waiting:
+      return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " + ms;
+    case TaskState::queued: {
+      if (task->call.kind == CallKind::actor_call) return name + " waits for its turn at the actor, since " + ms;
+      const auto* demand = classes_.find(task->demand_class);
+      std::string text = name + " is queued for a slot with " +
+                         demand->spec.request.resources.to_string() + ", since " + ms + ", " +
+                         std::to_string(demand->queue.size()) + " waiting, " +
+                         std::to_string(demand->slots.size()) + " slots held";
+      return demand->waiting_reason.empty() ? text : text + "; " + demand->waiting_reason;
+    }
+    case TaskState::sent: return name + " is at executor " + task->executor.brief() + ", since " + ms;
+    case TaskState::finished: return name + " has finished";
+  }
+  return {};
+}
+
+bool ClientCore::empty() const {
+  return objects_.empty() && tasks_.empty() && streams_.empty() && slots_.empty() &&
+         classes_.empty() && actors_.empty() && writes_.empty() && pending_held_.empty();
+}
+
+ClientCore::Sizes ClientCore::sizes() const {
+  return {objects_.size(), tasks_.size(), streams_.size(), slots_.size(),
+          classes_.size(), actors_.size(), writes_.size()};
+}
+
+std::vector<std::pair<TaskId, const TaskRow*>> ClientCore::unfinished(std::size_t at_most) const {
+  std::vector<std::pair<TaskId, const TaskRow*>> rows;
+  for (const auto& [id, row] : tasks_) {
+    if (row.state != TaskState::finished && rows.size() < at_most) rows.emplace_back(id, &row);
+  }
+  return rows;
+}
+
+}  // namespace mobula::internal::client

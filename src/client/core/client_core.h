@@ -1,0 +1,239 @@
+// What a process that submits work has to decide: which task waits for what, which slot takes it,
+// what happens when an executor ends, who may still read an object. It is the owner of the tasks and
+// objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers and
+// executors it belongs to the lock of the process's runtime (docs/concurrency.md).
+//
+// It does not run tasks (executor core), place anything (head) or touch bytes (shell).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/table.h"
+#include "base/time.h"
+#include "client/core/client_events.h"
+#include "client/core/rows.h"
+#include "model/error_record.h"
+
+namespace mobula::internal::client {
+
+struct ClientOptions {
+  ProcessId process;
+  JobId job;
+  std::string name_space;
+  Duration idle_return = 100ms;      // an idle slot goes back after this
+  Duration tell_interval = 20ms;     // between changes of one class's demand that are no edges
+  Duration steal_after = 20ms;       // an idle slot takes back calls that waited so long behind another
+  Duration drain_bound = 500ms;      // a dead executor's stream is believed empty after this at latest
+  Duration pipeline_work = 1ms;      // queued work that may wait at one executor
+  std::size_t max_pipeline = 64;
+  static constexpr auto fields() {
+    return field_list(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
+                      field("name_space", &ClientOptions::name_space),
+                      field("idle_return", &ClientOptions::idle_return),
+                      field("tell_interval", &ClientOptions::tell_interval),
+                      field("steal_after", &ClientOptions::steal_after),
+                      field("drain_bound", &ClientOptions::drain_bound),
+                      field("pipeline_work", &ClientOptions::pipeline_work),
+                      field("max_pipeline", &ClientOptions::max_pipeline));
+  }
+  friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
+};
+
+class ClientCore {
+ public:
+  explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
+
+  void step(Time now, Event event, std::vector<Command>& out);
+  std::optional<Time> next_deadline() const;
+
+  // ---- queries; the pointers hold until the next step ----
+  const ObjectRow* object(ObjectId object) const { return objects_.find(object); }
+  // True if a thread that waits for the object can go on: its value is here, or it never comes.
+  bool settled(ObjectId object) const;
+  const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
+  std::int64_t pending_bytes() const { return pending_bytes_; }
+  std::int64_t pending_calls(ActorId actor) const;
+  // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
+  bool holds_unconfirmed(const std::vector<RefRecord>& refs) const;
+  std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
+  // Why the task that makes this object is not done: for people.
+  std::string why_pending(Time now, ObjectId object) const;
+  // Nothing is left: no object, task, slot, stream or actor.
+  bool empty() const;
+  struct Sizes {
+    std::size_t objects, tasks, streams, slots, classes, actors, writes;
+  };
+  Sizes sizes() const;
+  // Unfinished tasks by (name, state), for lists.
+  std::vector<std::pair<TaskId, const TaskRow*>> unfinished(std::size_t at_most) const;
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  // events
+  void on(const SubmitTask& event);
+  void on(const SubmitActor& event);
+  void on(const SubmitActorCall& event);
+  void on(const PutInline& event);
+  void on(const ReserveRoom& event);
+  void on(const ValueWritten& event);
+  void on(const RetainRef& event);
+  void on(const ReleaseRef& event);
+  void on(const AdoptRef& event);
+  void on(const WantObject& event);
+  void on(const CancelObject& event);
+  void on(const CancelChildren& event);
+  void on(const KillActor& event);
+  void on(const AskHead& event);
+  void on(const PinRefs& event);
+  void on(const UnpinRefs& event);
+  void on(const Attached& event);
+  void on(const AgentLost& event);
+  void on(const AgentSaid& event);
+  void on(const ExecutorSaid& event);
+  void on(const StreamEnded& event);
+  void on(const Tick& event);
+
+  // agent's messages (others do not concern this core)
+  void heard(const FromHead& message);
+  void heard(const ObjectReserved& message);
+  void heard(const ObjectSealed& message);
+  void heard(const HoldConfirmed& message);
+  void heard(const ObjectReadable& message);
+  void heard(const ExportUnheld& message);
+  void heard(const ObjectGone& message);
+  void heard(const HeadStatus& message);
+  void heard(const PeersDead& message);
+  template <class Other>
+  void heard(const Other&) {}
+
+  // head's messages
+  void head_says(const JobStarted& message);
+  void head_says(const SlotReady& message);
+  void head_says(const GenerationEnded& message);
+  void head_says(const SlotLost& message);
+  void head_says(const RecallSlot& message);
+  void head_says(const DemandInfeasible& message);
+  void head_says(const ActorChanged& message);
+  void head_says(const ActorFound& message);
+  void head_says(const StateRead& message);
+  void head_says(const RequestRefused& message);
+
+  // executors' messages
+  void executor_says(ProcessId executor, CallReply message);
+  void executor_says(ProcessId executor, CallHandedBack message);
+  void executor_says(ProcessId executor, CallStarted message);
+  void executor_says(ProcessId executor, StreamRetires message);
+
+  // objects.cc
+  ObjectRow& own_object(ObjectId object, TaskId creator);
+  ObjectRow& borrow(const RefRecord& ref);
+  void ensure_hold(ObjectRow& row);
+  void escape(ObjectId object);
+  void escape_contained(const ValueRecord& value);
+  void store_inline(ObjectRow& row);
+  void complete(ObjectId object, ValueRecord value);
+  void fail_object(ObjectId object, ErrorRecord error);
+  void pin(const RefRecord& ref);
+  void unpin(ObjectId object);
+  void drop_if_unused(ObjectId object);
+  void erase_object(ObjectId object);
+  void lose_store();
+  void fetch(ObjectRow& row);
+  void changed(ObjectId object) { emit(ObjectChanged{object}); }
+  void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
+  void reconstruct(ObjectId object, const std::string& cause);
+
+  // tasks.cc
+  std::size_t count_missing(const std::vector<Argument>& arguments);
+  void argument_ready(ObjectId object);
+  void task_ready(TaskId task);
+  bool fail_on_argument_errors(TaskId task);
+  CallRecord resolved(const CallRecord& call);
+  void finish(TaskId task, std::vector<ValueRecord> results);
+  void finish_with_error(TaskId task, ErrorRecord error);
+  void finish_cancelled(TaskId task);
+  void attempt_failed(TaskId task, const EndCause& cause);
+  void resubmit(TaskId task);
+  TaskRow& add_task(const CallRecord& call, TaskId parent);
+  void release_arguments(const CallRecord& call);
+  void forget_task(TaskId task);
+  void cancel_task(TaskId task, bool force, bool recursive);
+  void take_over(const Handover& handover);
+
+  // slots.cc
+  void want(ClassId demand_class);
+  void tell_demand(ClassRow& row);
+  void dispatch(ClassId demand_class);
+  std::size_t pipeline_depth(const ClassRow& row) const;
+  std::optional<SlotId> best_slot(const ClassRow& row, const CallRecord& call) const;
+  void push(TaskId task, StreamRow& stream, ProcessId executor);
+  void return_slot(SlotId slot);
+  void forget_slot(SlotId slot);
+  void slot_idle(SlotId slot);
+  void steal(ClassRow& row);
+  StreamRow& open_stream(const Endpoint& endpoint);
+  void end_stream(ProcessId executor, EndCause cause);
+  void requeue(TaskId task);
+  void call_left_stream(StreamRow& stream, std::uint64_t number);
+  bool owes_holds(ProcessId executor) const;
+  void tick_slots();
+  void tick_streams();
+  void tick_writes();
+  void conclude_stream(ProcessId executor);
+  void conclude_task_stream(StreamRow& stream, const EndCause& cause);
+  void conclude_actor_stream(StreamRow& stream, const EndCause& cause);
+  void send_frames(StreamRow& stream, std::vector<CallerFrame> frames);
+  void say(StreamRow& stream, CallerMessage message);
+
+  // actors.cc
+  void ask_for_actor(ActorId actor);
+  void watch_actor(ActorId actor);
+  void advance_actor(ActorId actor);
+  void actor_died(ActorId actor);
+  void fail_actor_calls(ActorId actor);
+  ErrorRecord actor_error(const ActorRow& row, ActorId actor) const;
+  void call_over(ActorId actor);
+  void forget_actor(ActorId actor);
+
+  void restate();
+  void emit(Command command) { out_->push_back(std::move(command)); }
+  void tell_agent(ProcessToAgent message) { emit(TellAgent{std::move(message)}); }
+  void tell_head(ProcessToHead message) { tell_agent(ForHead{std::move(message)}); }
+
+  ClientOptions options_;
+  NodeId node_;
+  bool attached_ = false;
+  StartJob job_;
+  std::uint64_t head_epoch_ = 0;
+  std::uint64_t demand_version_ = 0;
+  std::uint64_t submissions_ = 0;
+  std::int64_t pending_bytes_ = 0;
+
+  Table<ObjectId, ObjectRow> objects_;
+  Table<TaskId, TaskRow> tasks_;
+  Table<ProcessId, StreamRow> streams_;
+  Table<SlotId, SlotRow> slots_;
+  Table<ClassId, ClassRow> classes_;
+  Table<ActorId, ActorRow> actors_;
+  Table<ObjectId, WriteRow> writes_;
+  Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
+  Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
+  struct PendingHeld {
+    ProcessId executor;
+    std::uint64_t number;
+    std::vector<ObjectId> missing;
+  };
+  std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
+  std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
+
+  Time now_;                           // of the running step
+  std::vector<Command>* out_ = nullptr;  // of the running step
+};
+
+// The bytes of an error value.
+ValueRecord error_value(const ErrorRecord& error);
+
+}  // namespace mobula::internal::client

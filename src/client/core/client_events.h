@@ -1,0 +1,296 @@
+// Inputs and outputs of the client core: what user code asks, what agent and executors say, and what
+// the shell has to do about it. Every struct has a field list, so that inputs can be recorded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/task.h"
+#include "protocol/call_stream.h"
+#include "protocol/local_control.h"
+
+namespace mobula::internal::client {
+
+// ---- asked by user code --------------------------------------------------------------------------
+
+// One new task; the caller gets one ref on each of its results, result_id(task, 0..num_returns).
+struct SubmitTask {
+  CallRecord call;  // a ref argument has is_ref and ref set, no value
+  DemandClass demand_class;
+  TaskId parent;
+  std::int32_t max_retries = 3;  // -1 infinite
+  bool retry_exceptions = false;
+  bool fail_if_infeasible = false;
+  static constexpr auto fields() {
+    return field_list(field("call", &SubmitTask::call),
+                      field("demand_class", &SubmitTask::demand_class),
+                      field("parent", &SubmitTask::parent),
+                      field("max_retries", &SubmitTask::max_retries),
+                      field("retry_exceptions", &SubmitTask::retry_exceptions),
+                      field("fail_if_infeasible", &SubmitTask::fail_if_infeasible));
+  }
+  friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
+};
+
+// One new actor, owned by this process; the caller gets one ref on handle_id(actor).
+struct SubmitActor {
+  ActorSpec spec;
+  bool fail_if_infeasible = false;
+  static constexpr auto fields() {
+    return field_list(field("spec", &SubmitActor::spec),
+                      field("fail_if_infeasible", &SubmitActor::fail_if_infeasible));
+  }
+  friend bool operator==(const SubmitActor&, const SubmitActor&) = default;
+};
+
+struct SubmitActorCall {
+  CallRecord call;
+  TaskId parent;
+  std::optional<std::int32_t> max_task_retries;  // none: the actor's default
+  static constexpr auto fields() {
+    return field_list(field("call", &SubmitActorCall::call),
+                      field("parent", &SubmitActorCall::parent),
+                      field("max_task_retries", &SubmitActorCall::max_task_retries));
+  }
+  friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
+};
+
+// A small value; the caller gets one ref.
+struct PutInline {
+  ObjectId object;
+  ValueRecord value;
+  static constexpr auto fields() {
+    return field_list(field("object", &PutInline::object), field("value", &PutInline::value));
+  }
+  friend bool operator==(const PutInline&, const PutInline&) = default;
+};
+
+// Room in the node's store for a value that a thread of this process will write: a put (owner is this
+// process: the caller gets one ref) or a result of a running call (owner is its caller).
+struct ReserveRoom {
+  ObjectId object;
+  std::int64_t size_bytes = 0;
+  ProcessId owner;
+  NodeId home;
+  static constexpr auto fields() {
+    return field_list(field("object", &ReserveRoom::object),
+                      field("size_bytes", &ReserveRoom::size_bytes),
+                      field("owner", &ReserveRoom::owner), field("home", &ReserveRoom::home));
+  }
+  friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
+};
+
+struct ValueWritten {
+  ObjectId object;
+  bool is_error = false;
+  std::vector<RefRecord> contained;
+  static constexpr auto fields() {
+    return field_list(field("object", &ValueWritten::object),
+                      field("is_error", &ValueWritten::is_error),
+                      field("contained", &ValueWritten::contained));
+  }
+  friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
+};
+
+// One more or one fewer ref in this process's hands.
+struct RetainRef {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &RetainRef::object)); }
+  friend bool operator==(const RetainRef&, const RetainRef&) = default;
+};
+struct ReleaseRef {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ReleaseRef::object)); }
+  friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
+};
+
+// A ref came out of a value: one more in this process's hands, of an object it may not know yet.
+// For an actor handle `actor` names the actor.
+struct AdoptRef {
+  RefRecord ref;
+  ActorId actor;
+  static constexpr auto fields() {
+    return field_list(field("ref", &AdoptRef::ref), field("actor", &AdoptRef::actor));
+  }
+  friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
+};
+
+// Somebody waits for the object: see to it that its value comes here.
+struct WantObject {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &WantObject::object)); }
+  friend bool operator==(const WantObject&, const WantObject&) = default;
+};
+
+struct CancelObject {
+  ObjectId object;
+  bool force = false;
+  bool recursive = true;
+  static constexpr auto fields() {
+    return field_list(field("object", &CancelObject::object), field("force", &CancelObject::force),
+                      field("recursive", &CancelObject::recursive));
+  }
+  friend bool operator==(const CancelObject&, const CancelObject&) = default;
+};
+
+// All unfinished tasks submitted by `parent`, and theirs.
+struct CancelChildren {
+  TaskId parent;
+  static constexpr auto fields() { return field_list(field("parent", &CancelChildren::parent)); }
+  friend bool operator==(const CancelChildren&, const CancelChildren&) = default;
+};
+
+struct KillActor {
+  ActorId actor;
+  bool no_restart = true;
+  static constexpr auto fields() {
+    return field_list(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
+  }
+  friend bool operator==(const KillActor&, const KillActor&) = default;
+};
+
+// A question for the head (FindActor, ReadState); answered by HeadAnswered.
+struct AskHead {
+  ProcessToHead question;
+  static constexpr auto fields() { return field_list(field("question", &AskHead::question)); }
+  friend bool operator==(const AskHead&, const AskHead&) = default;
+};
+
+// Results of a finished call leave with refs in them: they stay held until the caller holds them.
+struct PinRefs {
+  std::vector<RefRecord> refs;
+  static constexpr auto fields() { return field_list(field("refs", &PinRefs::refs)); }
+  friend bool operator==(const PinRefs&, const PinRefs&) = default;
+};
+struct UnpinRefs {
+  std::vector<RefRecord> refs;
+  static constexpr auto fields() { return field_list(field("refs", &UnpinRefs::refs)); }
+  friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
+};
+
+// ---- said by others ------------------------------------------------------------------------------
+
+// The process is known to its agent: at the start, and again when a lost agent has come back.
+struct Attached {
+  NodeId node;
+  ProcessId agent;
+  StartJob job;  // drivers; job id empty in executors
+  static constexpr auto fields() {
+    return field_list(field("node", &Attached::node), field("agent", &Attached::agent),
+                      field("job", &Attached::job));
+  }
+  friend bool operator==(const Attached&, const Attached&) = default;
+};
+struct AgentLost {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const AgentLost&, const AgentLost&) = default;
+};
+struct AgentSaid {
+  AgentToProcess message;
+  static constexpr auto fields() { return field_list(field("message", &AgentSaid::message)); }
+  friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
+};
+struct ExecutorSaid {
+  ProcessId executor;
+  ExecutorFrame frame;
+  static constexpr auto fields() {
+    return field_list(field("executor", &ExecutorSaid::executor),
+                      field("frame", &ExecutorSaid::frame));
+  }
+  friend bool operator==(const ExecutorSaid&, const ExecutorSaid&) = default;
+};
+// The connection to the executor has ended and everything that was in it has been delivered.
+struct StreamEnded {
+  ProcessId executor;
+  static constexpr auto fields() { return field_list(field("executor", &StreamEnded::executor)); }
+  friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
+};
+// Only time has passed.
+struct Tick {
+  static constexpr auto fields() { return field_list(); }
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+
+using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
+                           ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
+                           CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
+                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick>;
+
+// ---- commands ------------------------------------------------------------------------------------
+
+struct TellAgent {
+  ProcessToAgent message;
+  static constexpr auto fields() { return field_list(field("message", &TellAgent::message)); }
+  friend bool operator==(const TellAgent&, const TellAgent&) = default;
+};
+// On the stream to this executor; the shell connects on first use and says hello.
+struct TellExecutor {
+  Endpoint executor;
+  CallerFrame frame;
+  static constexpr auto fields() {
+    return field_list(field("executor", &TellExecutor::executor),
+                      field("frame", &TellExecutor::frame));
+  }
+  friend bool operator==(const TellExecutor&, const TellExecutor&) = default;
+};
+struct CloseStream {
+  ProcessId executor;
+  static constexpr auto fields() { return field_list(field("executor", &CloseStream::executor)); }
+  friend bool operator==(const CloseStream&, const CloseStream&) = default;
+};
+// The object's state has changed: threads that wait for it look again.
+struct ObjectChanged {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ObjectChanged::object)); }
+  friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
+};
+// Answer to ReserveRoom; or, with a payload, the shell itself writes it there and says ValueWritten.
+struct RoomMade {
+  ObjectId object;
+  PlaceRecord place;
+  Payload payload;
+  std::vector<RefRecord> contained;  // of the payload
+  bool is_error = false;
+  std::optional<Failure> failure;
+  static constexpr auto fields() {
+    return field_list(field("object", &RoomMade::object), field("place", &RoomMade::place),
+                      field("payload", &RoomMade::payload),
+                      field("contained", &RoomMade::contained),
+                      field("is_error", &RoomMade::is_error), field("failure", &RoomMade::failure));
+  }
+  friend bool operator==(const RoomMade&, const RoomMade&) = default;
+};
+// A value written for ReserveRoom is held by its owner: others may learn of it.
+struct ValueSealed {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ValueSealed::object)); }
+  friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
+};
+struct HeadAnswered {
+  HeadToProcess answer;  // ActorFound, StateRead, JobStarted or RequestRefused
+  static constexpr auto fields() { return field_list(field("answer", &HeadAnswered::answer)); }
+  friend bool operator==(const HeadAnswered&, const HeadAnswered&) = default;
+};
+// The process no longer reads this place: its mapping may go when the last view is gone.
+struct DropPlace {
+  ObjectId object;
+  PlaceRecord place;
+  static constexpr auto fields() {
+    return field_list(field("object", &DropPlace::object), field("place", &DropPlace::place));
+  }
+  friend bool operator==(const DropPlace&, const DropPlace&) = default;
+};
+// One line for the person in front of the driver.
+struct Warn {
+  std::string text;
+  static constexpr auto fields() { return field_list(field("text", &Warn::text)); }
+  friend bool operator==(const Warn&, const Warn&) = default;
+};
+
+using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
+                             ValueSealed, HeadAnswered, DropPlace, Warn>;
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,407 @@
+// References and values: who may still read what, and where it lies.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_discarded("client.result_nobody_wants");
+const Mark mark_reconstructed("client.object_reconstructed");
+const Mark mark_lost("client.object_lost");
+const Mark mark_escaped_pending("client.pending_object_escaped");
+const Mark mark_store_retry("client.escaped_value_found_store_full");
+
+bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
+
+}  // namespace
+
+ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
+  auto [row, fresh] = objects_.insert(object, ObjectRow{});
+  row->ref = {object, node_, options_.process};
+  row->owned = true;
+  row->creator = creator;
+  ++row->refs;
+  return *row;
+}
+
+ObjectRow& ClientCore::borrow(const RefRecord& ref) {
+  auto [row, fresh] = objects_.insert(ref.object, ObjectRow{});
+  if (fresh) row->ref = ref;
+  return *row;
+}
+
+void ClientCore::ensure_hold(ObjectRow& row) {
+  if (row.owned) {
+    // Back in our hands after we had let go of it: the home must count us again.
+    if (row.released) {
+      row.released = false;
+      tell_agent(HoldObject{row.ref});
+    }
+    return;
+  }
+  const auto* handle_of = row.actor.empty() ? nullptr : actors_.find(row.actor);
+  if (row.hold != HoldState::none || (handle_of && handle_of->detached)) return;
+  row.hold = HoldState::asked;
+  tell_agent(HoldObject{row.ref});
+}
+
+// A ref of ours goes to another process inside a value: from now on others may ask the home for it.
+void ClientCore::escape(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || !row->owned || row->exported) return;
+  row->exported = true;
+  if (!row->ready) mark_escaped_pending.hit();
+  tell_agent(ExportObject{object});
+  if (row->ready && !row->value.in_store) store_inline(*row);
+}
+
+void ClientCore::escape_contained(const ValueRecord& value) {
+  for (const auto& ref : value.contained) escape(ref.object);
+}
+
+void ClientCore::store_inline(ObjectRow& row) {
+  if (row.storing) return;
+  row.storing = true;
+  writes_[row.ref.object] = WriteRow{.size_bytes = row.value.size_bytes, .owner = options_.process,
+                                     .home = node_, .escaping = true, .retry_at = {}};
+  tell_agent(ReserveObject{row.ref.object, row.value.size_bytes});
+}
+
+void ClientCore::complete(ObjectId object, ValueRecord value) {
+  auto* row = objects_.find(object);
+  if (row == nullptr) {
+    mark_discarded.hit();
+    if (value.in_store) tell_agent(ReleaseObject{object});  // it was held for us
+    return;
+  }
+  if (row->ready) return;  // a superseded attempt made the same
+  row->ready = true;
+  row->value = std::move(value);
+  row->fetch_failure.reset();
+  if (is_inline(row->value)) {
+    // The contents of a stored value are held by the store; those of an inline one by us.
+    const auto contained = row->value.contained;
+    for (const auto& ref : contained) pin(ref);
+    row = &objects_.at(object);
+    if (row->exported && !row->value.in_store) store_inline(*row);
+  } else if (row->wanted) {
+    fetch(*row);
+  }
+  changed(object);
+  argument_ready(object);
+  drop_if_unused(object);
+}
+
+void ClientCore::fail_object(ObjectId object, ErrorRecord error) {
+  complete(object, error_value(error));
+}
+
+void ClientCore::pin(const RefRecord& ref) {
+  ObjectRow& row = borrow(ref);
+  ++row.pins;
+  ensure_hold(row);
+}
+
+void ClientCore::unpin(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr) return;
+  MOBULA_CHECK(row->pins > 0, "unpinned more often than pinned");
+  --row->pins;
+  drop_if_unused(object);
+}
+
+// Lets go of an object that nobody here needs. An exported one stays, with its lineage, until its
+// home says that nobody anywhere holds it.
+void ClientCore::drop_if_unused(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing) return;
+  if (!row->owned) {
+    if (row->hold != HoldState::none) tell_agent(ReleaseObject{object});
+    const ActorId actor = row->actor;
+    erase_object(object);
+    if (!actor.empty()) forget_actor(actor);
+    return;
+  }
+  if (row->exported) {
+    const bool unfinished = row->actor.empty() && !row->ready;
+    if (unfinished || row->released) return;  // others may wait for it
+    row->released = true;
+    tell_agent(ReleaseObject{object});
+    return;
+  }
+  if (row->ready && row->value.in_store) tell_agent(ReleaseObject{object});
+  const ActorId actor = row->actor;
+  erase_object(object);
+  if (!actor.empty()) forget_actor(actor);
+}
+
+void ClientCore::erase_object(ObjectId object) {
+  ObjectRow row = std::move(objects_.at(object));
+  objects_.erase(object);
+  if (row.readable) emit(DropPlace{object, row.place});
+  if (row.ready && is_inline(row.value)) {
+    for (const auto& ref : row.value.contained) unpin(ref.object);
+  }
+  if (auto* task = tasks_.find(row.creator)) {
+    if (task->live_results > 0) --task->live_results;
+    if (task->live_results == 0 && task->state == TaskState::finished) forget_task(row.creator);
+  }
+}
+
+void ClientCore::fetch(ObjectRow& row) {
+  if (row.readable || row.fetching) return;
+  row.fetching = true;
+  row.fetch_failure.reset();
+  if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
+  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId()});
+}
+
+// ---- events --------------------------------------------------------------------------------------
+
+void ClientCore::on(const PutInline& event) {
+  own_object(event.object, TaskId());
+  escape_contained(event.value);
+  complete(event.object, event.value);
+}
+
+void ClientCore::on(const ReserveRoom& event) {
+  writes_[event.object] = WriteRow{.size_bytes = event.size_bytes, .owner = event.owner,
+                                   .home = event.home, .escaping = false, .retry_at = {}};
+  tell_agent(ReserveObject{event.object, event.size_bytes});
+}
+
+void ClientCore::heard(const ObjectReserved& message) {
+  auto* write = writes_.find(message.object);
+  if (write == nullptr) return;
+  const bool sealed = message.failure && message.failure->code == ErrorCode::already_exists;
+  if (!write->escaping) {
+    emit(RoomMade{message.object, message.place, {}, {}, false, message.failure});
+    if (sealed) {
+      writes_.erase(message.object);
+      emit(ValueSealed{message.object});
+    } else if (message.failure) {
+      writes_.erase(message.object);
+    }
+    return;
+  }
+  if (sealed) return heard(ObjectSealed{message.object});
+  if (message.failure) {
+    mark_store_retry.hit();
+    write->retry_at = now_ + 100ms;
+    return;
+  }
+  const ObjectRow& row = objects_.at(message.object);
+  emit(RoomMade{message.object, message.place, row.value.bytes, row.value.contained,
+                row.value.is_error, std::nullopt});
+}
+
+void ClientCore::on(const ValueWritten& event) {
+  const auto* write = writes_.find(event.object);
+  if (write == nullptr) return;
+  for (const auto& ref : event.contained) escape(ref.object);
+  tell_agent(SealObject{event.object, write->owner, write->home, event.is_error, event.contained});
+  if (write->owner == options_.process && !write->escaping) {
+    ValueRecord value;
+    value.in_store = true;
+    value.is_error = event.is_error;
+    value.size_bytes = write->size_bytes;
+    value.location = node_;
+    own_object(event.object, TaskId());
+    complete(event.object, std::move(value));
+  }
+}
+
+void ClientCore::heard(const ObjectSealed& message) {
+  const auto* write = writes_.find(message.object);
+  if (write == nullptr) return;
+  const bool escaping = write->escaping;
+  writes_.erase(message.object);
+  if (!escaping) return emit(ValueSealed{message.object});
+  if (auto* row = objects_.find(message.object)) {
+    row->storing = false;
+    row->value.in_store = true;
+    row->value.location = node_;
+    drop_if_unused(message.object);
+  }
+}
+
+void ClientCore::on(const RetainRef& event) {
+  if (auto* row = objects_.find(event.object)) {
+    ++row->refs;
+    ensure_hold(*row);
+  }
+}
+
+void ClientCore::on(const ReleaseRef& event) {
+  auto* row = objects_.find(event.object);
+  if (row == nullptr) return;
+  MOBULA_CHECK(row->refs > 0, "released more refs than were taken");
+  --row->refs;
+  drop_if_unused(event.object);
+}
+
+void ClientCore::on(const AdoptRef& event) {
+  ObjectRow& row = borrow(event.ref);
+  ++row.refs;
+  if (!event.actor.empty()) row.actor = event.actor;
+  ensure_hold(row);
+  if (!event.actor.empty()) watch_actor(event.actor);
+}
+
+void ClientCore::on(const WantObject& event) {
+  auto* row = objects_.find(event.object);
+  if (row == nullptr) return;
+  row->wanted = true;
+  if (row->ready && is_inline(row->value)) return;
+  if (row->fetch_failure) row->fetch_failure.reset();
+  if (row->ready || !row->owned) fetch(*row);
+}
+
+void ClientCore::on(const PinRefs& event) {
+  for (const auto& ref : event.refs) {
+    escape(ref.object);
+    pin(ref);
+  }
+}
+
+void ClientCore::on(const UnpinRefs& event) {
+  for (const auto& ref : event.refs) unpin(ref.object);
+}
+
+// ---- agent's news --------------------------------------------------------------------------------
+
+void ClientCore::heard(const HoldConfirmed& message) {
+  auto* row = objects_.find(message.object);
+  if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
+  changed(message.object);
+  for (std::size_t i = 0; i < pending_held_.size();) {
+    auto& pending = pending_held_[i];
+    std::erase(pending.missing, message.object);
+    if (!pending.missing.empty()) {
+      ++i;
+      continue;
+    }
+    if (auto* stream = streams_.find(pending.executor)) say(*stream, ReplyHeld{pending.number});
+    const ProcessId executor = pending.executor;
+    pending_held_.erase(pending_held_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (const auto* stream = streams_.find(executor)) {
+      if (const auto* slot = slots_.find(stream->slot); slot != nullptr) stale_.push_back(slot->demand_class);
+    }
+  }
+}
+
+void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
+                               const std::vector<RefRecord>& refs) {
+  if (refs.empty()) return;
+  PendingHeld pending{executor, number, {}};
+  for (const auto& ref : refs) {
+    const auto* row = objects_.find(ref.object);
+    if (row && !row->owned && row->hold == HoldState::asked) pending.missing.push_back(ref.object);
+  }
+  if (!pending.missing.empty()) {
+    pending_held_.push_back(std::move(pending));
+  } else if (auto* stream = streams_.find(executor)) {
+    say(*stream, ReplyHeld{number});
+  }
+}
+
+void ClientCore::heard(const ObjectReadable& message) {
+  auto* row = objects_.find(message.object);
+  if (row == nullptr) return;
+  row->fetching = false;
+  if (message.failure) {
+    if (message.failure->code == ErrorCode::unavailable) {
+      return reconstruct(message.object, message.failure->text);
+    }
+    row->fetch_failure = message.failure;
+    return changed(message.object);
+  }
+  if (!row->owned) row->hold = HoldState::confirmed;
+  const bool first = !row->ready;
+  row->ready = true;
+  row->readable = true;
+  row->place = message.place;
+  row->value.in_store = true;
+  row->value.is_error = message.is_error;
+  row->value.size_bytes = message.place.size_bytes;
+  row->value.location = node_;
+  row->value.contained = message.contained;
+  changed(message.object);
+  if (first) argument_ready(message.object);
+  heard(HoldConfirmed{message.object});
+}
+
+void ClientCore::heard(const ExportUnheld& message) {
+  auto* row = objects_.find(message.object);
+  if (row == nullptr || !row->released) return;
+  row->released = false;
+  row->exported = false;
+  row->value.in_store = row->value.in_store && row->value.bytes.empty();
+  if (row->refs > 0 || row->pins > 0) return;
+  const ActorId actor = row->actor;
+  erase_object(message.object);
+  if (!actor.empty()) forget_actor(actor);
+}
+
+void ClientCore::heard(const ObjectGone& message) { reconstruct(message.object, message.cause); }
+
+// The stored bytes are lost. Private bytes are stored again; a result is made again by its task;
+// anything else is lost for good.
+void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || (row->owned && !row->ready)) return;
+  if (row->readable) return;  // still mapped here
+  if (row->owned && !row->value.bytes.empty()) {
+    row->value.in_store = false;
+    if (row->exported) store_inline(*row);
+    return;
+  }
+  row->ready = false;
+  row->fetching = false;
+  row->value = {};
+  auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
+  if (task != nullptr && task->state == TaskState::finished && task->retries_left != 0) {
+    mark_reconstructed.hit();
+    if (task->retries_left > 0) --task->retries_left;
+    ++task->call.attempt;
+    return resubmit(row->creator);
+  }
+  if (task != nullptr && task->state != TaskState::finished) return;  // already on its way
+  mark_lost.hit();
+  ErrorRecord error;
+  error.kind = ErrorKind::object_lost;
+  error.text = "object " + object.brief() + " is lost: " + cause +
+               (row->owned ? (row->creator.empty() ? "; it was put, so no task can make it again"
+                                                   : "; its task has no retries left to make it again")
+                           : "");
+  fail_object(object, std::move(error));
+}
+
+// The node's agent is a new one: its store is empty and counts nobody. Mapped values stay readable.
+void ClientCore::lose_store() {
+  std::vector<ObjectId> lost;
+  for (auto& [object, row] : objects_) {
+    row.fetching = false;
+    if (!row.owned) {
+      if (row.hold != HoldState::none) {
+        row.hold = HoldState::none;
+        ensure_hold(row);
+      }
+      if (row.wanted && !row.readable) fetch(row);
+      continue;
+    }
+    row.released = false;
+    if (row.exported) tell_agent(ExportObject{object});
+    if (row.ready && row.value.in_store) lost.push_back(object);
+  }
+  for (const ObjectId object : lost) reconstruct(object, "the agent of its node died");
+  for (auto& [object, write] : writes_) tell_agent(ReserveObject{object, write.size_bytes});
+  for (const auto& [object, row] : objects_) {
+    if (row.refs == 0 && row.pins == 0) lost.push_back(object);
+  }
+  for (const ObjectId object : lost) drop_if_unused(object);
+}
+
+}  // namespace mobula::internal::client

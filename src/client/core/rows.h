@@ -1,0 +1,137 @@
+// The rows of the client core's tables. Plain state, owned and changed by ClientCore alone; tables
+// refer to each other by id.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "model/task.h"
+#include "protocol/call_stream.h"
+#include "protocol/local_control.h"
+#include "session/session.h"
+
+namespace mobula::internal::client {
+
+enum class HoldState : std::uint8_t { none, asked, confirmed };
+
+// One object this process has refs on, owns, or has pinned for somebody.
+struct ObjectRow {
+  RefRecord ref;
+  bool owned = false;
+  bool ready = false;        // `value` is set
+  ValueRecord value;
+  std::int64_t refs = 0;     // in the hands of user code
+  std::int64_t pins = 0;     // arguments of unfinished calls, contents of other values
+  TaskId creator;            // owned results: the task that makes it
+  ActorId actor;             // not empty: stands for the handles of this actor, never becomes ready
+  bool exported = false;     // owned: others may ask for it
+  bool released = false;     // exported: told the home so, waits for ExportUnheld
+  bool storing = false;      // an inline value on its way into the store
+  HoldState hold = HoldState::none;  // borrowed
+  bool wanted = false;
+  bool fetching = false;
+  bool readable = false;     // `place` can be read
+  PlaceRecord place;
+  std::optional<Failure> fetch_failure;  // of the last fetch; a new want tries again
+};
+
+enum class TaskState : std::uint8_t {
+  waiting,    // for arguments
+  queued,     // for a slot, or for its turn at an actor
+  sent,
+  finished,   // kept as lineage of its results
+};
+
+struct TaskRow {
+  CallRecord call;
+  ClassId demand_class;
+  TaskId parent;
+  TaskState state = TaskState::waiting;
+  std::int32_t retries_left = 0;
+  bool retry_exceptions = false;
+  std::size_t missing = 0;          // arguments not ready
+  std::size_t live_results = 0;
+  ProcessId executor;               // sent: whose stream
+  std::uint64_t number = 0;         // sent: in that stream
+  bool cancelled = false;
+  std::uint64_t order = 0;          // of submission
+  std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
+  Time since;                       // of `state`
+};
+
+// The caller's end of one call stream.
+struct StreamRow {
+  Endpoint endpoint;
+  SlotId slot;     // task stream
+  ActorId actor;   // actor stream
+  Session<CallerMessage, ExecutorMessage> session;
+  std::uint64_t next_number = 1;
+  std::map<std::uint64_t, TaskId> in_flight;   // oldest first
+  std::optional<EndCause> ending;  // the executor's end is known; believed once drained
+  Time drain_until;
+  bool retires = false;
+  bool ended = false;              // the connection is empty and closed
+  bool taking_back = false;
+  Time last_reply;
+};
+
+struct SlotRow {
+  ClassId demand_class;
+  NodeId node;
+  std::uint32_t generation = 0;
+  ProcessId executor;      // empty: between generations
+  bool recalled = false;
+  Time idle_since;
+};
+
+struct ClassRow {
+  DemandClass spec;
+  std::deque<TaskId> queue;
+  std::vector<SlotId> slots;
+  std::uint64_t version = 0;
+  std::size_t tasks = 0;           // of this class, lineage included
+  std::int64_t told = 0;           // wanted slots last told to the head
+  bool dirty = false;
+  Time tell_after;
+  Duration run_time{};             // moving average
+  bool measured = false;
+  bool fail_if_infeasible = false;
+  bool warned = false;
+  std::string waiting_reason;      // the head's, while nothing fits
+};
+
+struct ActorRow {
+  ActorSpec spec;                 // owned
+  bool owned = false;
+  bool detached = false;
+  bool asked = false;             // CreateActor sent
+  bool watched = false;
+  bool fail_if_infeasible = false;
+  std::size_t missing = 0;        // constructor arguments not ready
+  ActorState state = ActorState::placing;
+  std::uint64_t version = 0;
+  std::uint32_t incarnation = 0;
+  ProcessId executor;             // of the open stream
+  std::deque<TaskId> queue;       // unsent calls in order of submission
+  std::int64_t calls = 0;         // unfinished
+  std::int32_t max_task_retries = 0;
+  EndCause cause;
+  ValueRecord construction_error;
+  std::string refusal;
+};
+
+// A value that goes into the node's store.
+struct WriteRow {
+  std::int64_t size_bytes = 0;
+  ProcessId owner;
+  NodeId home;
+  bool escaping = false;  // the inline value of an own object, not a thread's
+  std::optional<Time> retry_at;  // escaping: the store was full
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,386 @@
+// Demand, slots and call streams: how queued tasks reach executors, and what an executor's end means.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_unwanted_slot("client.slot_came_when_nothing_waited");
+const Mark mark_recalled_busy("client.recalled_while_busy");
+const Mark mark_stolen("client.calls_taken_back_for_an_idle_slot");
+const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
+const Mark mark_death_before_data("client.death_notice_before_the_last_data");
+const Mark mark_infeasible("client.class_infeasible");
+
+}  // namespace
+
+// ---- demand --------------------------------------------------------------------------------------
+
+void ClientCore::want(ClassId demand_class) {
+  stale_.push_back(demand_class);
+}
+
+void ClientCore::tell_demand(ClassRow& row) {
+  const auto wanted = static_cast<std::int64_t>(row.queue.size());
+  row.dirty = wanted != row.told;
+  if (!row.dirty) return;
+  const bool edge = wanted == 0 || row.told <= 0;
+  if (!edge && now_ < row.tell_after) return;
+  Demand demand;
+  demand.demand_class = row.spec;
+  demand.version = ++demand_version_;
+  demand.wanted_slots = wanted;
+  demand.waiting_tasks = wanted;
+  demand.fail_if_infeasible = row.fail_if_infeasible;
+  if (!row.queue.empty()) {
+    const TaskRow& oldest = tasks_.at(row.queue.front());
+    demand.oldest_wait = now_ - oldest.since;
+    demand.example_name = oldest.call.name;
+  }
+  std::map<NodeId, std::int64_t> preferences;
+  for (std::size_t i = 0; i < std::min<std::size_t>(row.queue.size(), 64); ++i) {
+    for (const auto& argument : tasks_.at(row.queue[i]).call.arguments) {
+      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+      if (object && object->ready && object->value.in_store) ++preferences[object->value.location];
+    }
+  }
+  for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
+  row.told = wanted;
+  row.dirty = false;
+  row.tell_after = now_ + options_.tell_interval;
+  tell_head(std::move(demand));
+}
+
+void ClientCore::head_says(const DemandInfeasible& message) {
+  if (!message.actor.empty()) {
+    auto* actor = actors_.find(message.actor);
+    if (actor == nullptr) return;
+    if (!message.fatal) return emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
+    actor->refusal = message.summary;
+    actor->cause = EndCause{EndKind::start_failed, 0, 0, 0, message.summary, {}};
+    return actor_died(message.actor);
+  }
+  auto* row = classes_.find(message.demand_class);
+  if (row == nullptr) return;
+  mark_infeasible.hit();
+  row->waiting_reason = "Infeasible: " + message.summary;
+  if (!message.fatal) {
+    if (!row->warned) emit(Warn{"tasks wait that no present node can run: " + message.summary});
+    row->warned = true;
+    return;
+  }
+  const auto tasks = std::exchange(row->queue, {});
+  for (const TaskId task : tasks) {
+    ErrorRecord error;
+    error.kind = ErrorKind::unschedulable;
+    error.text = "task " + tasks_.at(task).call.name + " can never be scheduled: " + message.summary;
+    finish_with_error(task, std::move(error));
+  }
+  want(message.demand_class);
+}
+
+// ---- slots ---------------------------------------------------------------------------------------
+
+void ClientCore::head_says(const SlotReady& message) {
+  auto* demand = classes_.find(message.demand_class);
+  if (demand == nullptr) {
+    mark_unwanted_slot.hit();
+    return tell_head(ReturnSlot{message.slot});
+  }
+  auto [slot, fresh] = slots_.insert(message.slot, SlotRow{});
+  if (!fresh && slot->executor == message.endpoint.process) return;
+  if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
+  if (fresh) demand->slots.push_back(message.slot);
+  if (!slot->executor.empty()) end_stream(slot->executor, message.previous);
+  slot = &slots_.at(message.slot);
+  slot->demand_class = message.demand_class;
+  slot->node = message.node;
+  slot->generation = message.generation;
+  slot->executor = message.endpoint.process;
+  slot->idle_since = now_;
+  demand = &classes_.at(message.demand_class);
+  demand->waiting_reason.clear();
+  demand->warned = false;
+  StreamRow& stream = open_stream(message.endpoint);
+  stream.slot = message.slot;
+  stale_.push_back(message.demand_class);
+}
+
+void ClientCore::head_says(const GenerationEnded& message) {
+  if (auto* slot = slots_.find(message.slot); slot && slot->executor == message.process) {
+    slot->executor = {};
+  }
+  end_stream(message.process, message.cause);
+}
+
+void ClientCore::head_says(const SlotLost& message) {
+  const auto* slot = slots_.find(message.slot);
+  if (slot == nullptr) return;
+  const ClassId demand_class = slot->demand_class;
+  if (!slot->executor.empty()) end_stream(slot->executor, message.cause);
+  forget_slot(message.slot);
+  stale_.push_back(demand_class);
+}
+
+void ClientCore::head_says(const RecallSlot& message) {
+  auto* slot = slots_.find(message.slot);
+  if (slot == nullptr) return tell_head(ReturnSlot{message.slot});
+  slot->recalled = true;
+  auto* stream = streams_.find(slot->executor);
+  if (stream && !stream->in_flight.empty()) {
+    mark_recalled_busy.hit();
+    if (stream->in_flight.size() > 1) say(*stream, TakeBackCalls{});
+  }
+  stale_.push_back(slot->demand_class);
+}
+
+void ClientCore::return_slot(SlotId slot) {
+  const ProcessId executor = slots_.at(slot).executor;
+  tell_head(ReturnSlot{slot});
+  forget_slot(slot);
+  if (!executor.empty() && streams_.contains(executor)) {
+    streams_.erase(executor);
+    emit(CloseStream{executor});
+  }
+}
+
+void ClientCore::forget_slot(SlotId slot) {
+  const auto* row = slots_.find(slot);
+  if (row == nullptr) return;
+  if (auto* demand = classes_.find(row->demand_class)) std::erase(demand->slots, slot);
+  slots_.erase(slot);
+}
+
+bool ClientCore::owes_holds(ProcessId executor) const {
+  return std::ranges::any_of(pending_held_, [&](const auto& each) { return each.executor == executor; });
+}
+
+// ---- dispatch ------------------------------------------------------------------------------------
+
+// How many calls may be at one executor of the class: more than one only while the work that waits
+// there stays small.
+std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
+  if (!row.measured) return 1;
+  const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);
+  const auto fits = static_cast<std::size_t>(options_.pipeline_work.count() / run_ns) + 1;
+  std::size_t depth = std::min(fits, options_.max_pipeline);
+  if (row.spec.max_calls > 0) depth = std::min(depth, static_cast<std::size_t>(row.spec.max_calls));
+  return depth;
+}
+
+// The slot with room that holds most argument bytes, then the one with the least in flight.
+std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const CallRecord& call) const {
+  const std::size_t depth = pipeline_depth(row);
+  std::optional<SlotId> best;
+  std::int64_t best_bytes = -1;
+  std::size_t best_load = 0;
+  for (const SlotId id : row.slots) {
+    const SlotRow& slot = slots_.at(id);
+    const auto* stream = streams_.find(slot.executor);
+    if (slot.recalled || stream == nullptr || stream->ending || stream->retires) continue;
+    const std::size_t load = stream->in_flight.size();
+    if (load >= depth) continue;
+    std::int64_t bytes = 0;
+    for (const auto& argument : call.arguments) {
+      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+      if (object && object->value.in_store && object->value.location == slot.node) {
+        bytes += object->value.size_bytes;
+      }
+    }
+    if (!best || bytes > best_bytes || (bytes == best_bytes && load < best_load)) {
+      best = id;
+      best_bytes = bytes;
+      best_load = load;
+    }
+  }
+  return best;
+}
+
+void ClientCore::dispatch(ClassId demand_class) {
+  auto* row = classes_.find(demand_class);
+  if (row == nullptr) return;
+  while (!row->queue.empty()) {
+    const TaskId task = row->queue.front();
+    const auto slot = best_slot(*row, tasks_.at(task).call);
+    if (!slot) break;
+    row->queue.pop_front();
+    const ProcessId executor = slots_.at(*slot).executor;
+    push(task, streams_.at(executor), executor);
+  }
+  const auto slots = row->slots;
+  for (const SlotId slot : slots) slot_idle(slot);
+  row = classes_.find(demand_class);
+  if (row->queue.empty()) steal(*row);
+  tell_demand(*row);
+  if (row->tasks == 0 && row->slots.empty() && row->told == 0) classes_.erase(demand_class);
+}
+
+void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
+  TaskRow& row = tasks_.at(task);
+  row.state = TaskState::sent;
+  row.since = now_;
+  row.executor = executor;
+  row.number = stream.next_number++;
+  if (stream.in_flight.empty()) stream.last_reply = now_;
+  stream.in_flight.emplace(row.number, task);
+  say(stream, PushCall{row.number, resolved(row.call)});
+}
+
+// Decides about a slot whose executor has nothing of ours: kept for a moment, or returned.
+void ClientCore::slot_idle(SlotId id) {
+  SlotRow& slot = slots_.at(id);
+  const auto* stream = streams_.find(slot.executor);
+  if (stream != nullptr && !stream->in_flight.empty()) {
+    slot.idle_since = now_;
+    return;
+  }
+  if (owes_holds(slot.executor)) return;
+  const ClassRow& own = classes_.at(slot.demand_class);
+  const bool others_wait = std::ranges::any_of(classes_, [&](const auto& each) {
+    return each.first != slot.demand_class && !each.second.queue.empty();
+  });
+  const bool between_generations = stream == nullptr && !slot.recalled && !own.queue.empty();
+  if (between_generations) return;
+  const bool unused = own.queue.empty() || slot.recalled;
+  if (!unused) return;
+  if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return) return_slot(id);
+}
+
+// An idle slot takes over calls that wait behind a long one at another executor of the class.
+void ClientCore::steal(ClassRow& row) {
+  const bool idle = std::ranges::any_of(row.slots, [&](SlotId id) {
+    const auto* stream = streams_.find(slots_.at(id).executor);
+    return stream && stream->in_flight.empty() && !slots_.at(id).recalled;
+  });
+  if (!idle) return;
+  for (const SlotId id : row.slots) {
+    auto* stream = streams_.find(slots_.at(id).executor);
+    if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;
+    if (now_ - stream->last_reply < options_.steal_after) continue;
+    mark_stolen.hit();
+    stream->taking_back = true;
+    say(*stream, TakeBackCalls{});
+  }
+}
+
+void ClientCore::tick_slots() {
+  for (const auto& [id, row] : classes_) stale_.push_back(id);
+}
+
+// ---- streams -------------------------------------------------------------------------------------
+
+StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
+  auto [stream, fresh] = streams_.insert(endpoint.process, StreamRow{});
+  if (fresh) {
+    stream->endpoint = endpoint;
+    stream->last_reply = now_;
+  }
+  return *stream;
+}
+
+void ClientCore::say(StreamRow& stream, CallerMessage message) {
+  std::vector<CallerFrame> frames;
+  stream.session.send(now_, std::move(message), frames);
+  send_frames(stream, std::move(frames));
+}
+
+void ClientCore::send_frames(StreamRow& stream, std::vector<CallerFrame> frames) {
+  for (auto& frame : frames) emit(TellExecutor{stream.endpoint, std::move(frame)});
+}
+
+void ClientCore::on(const ExecutorSaid& event) {
+  auto* stream = streams_.find(event.executor);
+  if (stream == nullptr) return;
+  stream->ended = false;
+  std::vector<CallerFrame> frames;
+  auto message = stream->session.receive(now_, event.frame, frames);
+  send_frames(*stream, std::move(frames));
+  if (!message) return;
+  std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
+  // A stream whose executor is known to have ended is over with its last call.
+  stream = streams_.find(event.executor);
+  if (stream && stream->ending) {
+    mark_death_before_data.hit();
+    if (stream->in_flight.empty()) conclude_stream(event.executor);
+  }
+}
+
+void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
+  const TaskId task = stream.in_flight.at(number);
+  stream.in_flight.erase(number);
+  stream.last_reply = now_;
+  if (stream.in_flight.size() < 2) stream.taking_back = false;
+  if (!stream.slot.empty()) stale_.push_back(tasks_.at(task).demand_class);
+}
+
+void ClientCore::executor_says(ProcessId, CallStarted) {}
+
+// The executor ends on purpose; telling it at once that all was taken lets it go sooner.
+void ClientCore::executor_says(ProcessId executor, StreamRetires) {
+  auto& stream = streams_.at(executor);
+  stream.retires = true;
+  std::vector<CallerFrame> frames{stream.session.acknowledgement()};
+  send_frames(stream, std::move(frames));
+}
+
+void ClientCore::on(const StreamEnded& event) {
+  auto* stream = streams_.find(event.executor);
+  if (stream == nullptr) return;
+  stream->ended = true;
+  if (stream->ending) conclude_stream(event.executor);
+}
+
+// The executor is known to be dead. Its last data may still be on the way: results never race deaths.
+void ClientCore::end_stream(ProcessId executor, EndCause cause) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || stream->ending) return;
+  stream->ending = std::move(cause);
+  stream->drain_until = now_ + options_.drain_bound;
+  if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
+}
+
+void ClientCore::conclude_stream(ProcessId executor) {
+  StreamRow stream = std::move(streams_.at(executor));
+  streams_.erase(executor);
+  emit(CloseStream{executor});
+  std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
+  if (stream.slot.empty()) {
+    conclude_actor_stream(stream, *stream.ending);
+  } else {
+    conclude_task_stream(stream, *stream.ending);
+  }
+}
+
+// The oldest call without a reply was running (calls run in order); the others never started.
+void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
+  std::vector<TaskId> calls;
+  for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
+  for (auto task = calls.rbegin(); task != calls.rend(); ++task) {
+    const bool ran = *task == calls.front() && cause.kind != EndKind::retired;
+    if (ran) {
+      attempt_failed(*task, cause);
+    } else {
+      requeue(*task);
+    }
+  }
+  if (const auto* slot = slots_.find(stream.slot)) stale_.push_back(slot->demand_class);
+}
+
+void ClientCore::tick_streams() {
+  std::vector<ProcessId> over;
+  for (auto& [executor, stream] : streams_) {
+    if (stream.ending && stream.drain_until <= now_) {
+      mark_drained_late.hit();
+      over.push_back(executor);
+      continue;
+    }
+    std::vector<CallerFrame> frames;
+    stream.session.tick(now_, frames);
+    send_frames(stream, std::move(frames));
+  }
+  for (const ProcessId executor : over) conclude_stream(executor);
+}
+
+}  // namespace mobula::internal::client

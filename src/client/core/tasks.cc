@@ -1,0 +1,373 @@
+// Tasks: from submission through their arguments to one end each: value, error or cancelled.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_argument_error("client.task_failed_by_its_argument");
+const Mark mark_retry("client.task_retried_after_a_crash");
+const Mark mark_exception_retry("client.task_retried_after_an_exception");
+const Mark mark_exhausted("client.task_out_of_retries");
+const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
+const Mark mark_argument_lost("client.argument_lost_on_its_way");
+const Mark mark_handover("client.task_taken_over");
+
+}  // namespace
+
+TaskRow& ClientCore::add_task(const CallRecord& call, TaskId parent) {
+  TaskRow row;
+  row.call = call;
+  row.parent = parent;
+  row.order = ++submissions_;
+  row.since = now_;
+  row.live_results = call.num_returns;
+  for (const auto& argument : call.arguments) {
+    if (argument.is_ref) {
+      pin(argument.ref);
+    } else {
+      escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) pin(ref);
+      row.inline_bytes += argument.value.size_bytes;
+    }
+  }
+  pending_bytes_ += row.inline_bytes;
+  for (std::uint32_t i = 0; i < call.num_returns; ++i) own_object(result_id(call.task, i), call.task);
+  return *tasks_.insert(call.task, std::move(row)).first;
+}
+
+void ClientCore::on(const SubmitTask& event) {
+  TaskRow& row = add_task(event.call, event.parent);
+  row.demand_class = event.demand_class.id;
+  row.retries_left = event.max_retries;
+  row.retry_exceptions = event.retry_exceptions;
+  row.call.retry_exceptions = event.retry_exceptions;
+  auto [demand, fresh] = classes_.insert(event.demand_class.id, ClassRow{});
+  if (fresh) demand->spec = event.demand_class;
+  ++demand->tasks;
+  demand->fail_if_infeasible |= event.fail_if_infeasible;
+  row.missing = count_missing(row.call.arguments);
+  for (const auto& argument : event.call.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(event.call.task);
+  }
+  if (row.missing == 0) task_ready(event.call.task);
+}
+
+// A borrowed argument that has not been seen here yet is asked for: only then is it known to exist.
+std::size_t ClientCore::count_missing(const std::vector<Argument>& arguments) {
+  std::size_t missing = 0;
+  for (const auto& argument : arguments) {
+    if (!argument.is_ref) continue;
+    auto& row = objects_.at(argument.ref.object);
+    if (row.ready) continue;
+    ++missing;
+    if (!row.owned) fetch(row);
+  }
+  return missing;
+}
+
+void ClientCore::argument_ready(ObjectId object) {
+  if (auto* waiting = waiting_tasks_.find(object)) {
+    const auto tasks = std::move(*waiting);
+    waiting_tasks_.erase(object);
+    for (const TaskId task : tasks) {
+      auto* row = tasks_.find(task);
+      if (row == nullptr || row->state == TaskState::finished || row->missing == 0) continue;
+      if (--row->missing == 0) task_ready(task);
+    }
+  }
+  if (auto* waiting = waiting_actors_.find(object)) {
+    const auto actors = std::move(*waiting);
+    waiting_actors_.erase(object);
+    for (const ActorId actor : actors) {
+      auto* row = actors_.find(actor);
+      if (row != nullptr && row->missing > 0 && --row->missing == 0) ask_for_actor(actor);
+    }
+  }
+}
+
+void ClientCore::task_ready(TaskId task) {
+  TaskRow& row = tasks_.at(task);
+  if (row.call.kind == CallKind::actor_call) {
+    row.state = TaskState::queued;
+    row.since = now_;
+    return advance_actor(row.call.actor);
+  }
+  if (fail_on_argument_errors(task)) return;
+  row.state = TaskState::queued;
+  row.since = now_;
+  classes_.at(row.demand_class).queue.push_back(task);
+  want(row.demand_class);
+}
+
+// A call whose argument is an error ends with that error and never runs.
+bool ClientCore::fail_on_argument_errors(TaskId task) {
+  for (const auto& argument : tasks_.at(task).call.arguments) {
+    if (!argument.is_ref) continue;
+    const auto* row = objects_.find(argument.ref.object);
+    if (row == nullptr || !row->ready || !row->value.is_error || row->value.bytes.empty()) continue;
+    mark_argument_error.hit();
+    ValueRecord error = row->value;
+    error.in_store = false;
+    finish(task, std::vector<ValueRecord>(tasks_.at(task).call.num_returns, error));
+    return true;
+  }
+  return false;
+}
+
+// The call as it travels: small values in place of their refs.
+CallRecord ClientCore::resolved(const CallRecord& call) {
+  CallRecord result = call;
+  result.caller_node = node_;
+  for (auto& argument : result.arguments) {
+    if (!argument.is_ref) continue;
+    const ObjectRow& row = objects_.at(argument.ref.object);
+    if (row.value.in_store && row.value.bytes.empty()) {
+      argument.value.in_store = true;
+      argument.value.location = row.value.location;
+      argument.value.size_bytes = row.value.size_bytes;
+      continue;
+    }
+    const ValueRecord value = row.value;
+    argument = Argument{};
+    argument.value = value;
+    argument.value.in_store = false;
+    escape_contained(value);
+  }
+  return result;
+}
+
+// ---- ends ----------------------------------------------------------------------------------------
+
+void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
+  {
+    TaskRow& row = tasks_.at(task);
+    row.state = TaskState::finished;
+    row.since = now_;
+    row.executor = {};
+    pending_bytes_ -= row.inline_bytes;
+    row.inline_bytes = 0;
+  }
+  const CallRecord call = tasks_.at(task).call;
+  bool stored = false;
+  for (std::uint32_t i = 0; i < call.num_returns; ++i) {
+    ValueRecord value = i < results.size() ? std::move(results[i])
+                        : results.empty()  ? ValueRecord{}
+                                           : results.front();
+    stored |= value.in_store;
+    complete(result_id(call.task, i), std::move(value));
+  }
+  if (call.kind == CallKind::actor_call) call_over(call.actor);
+  auto* row = tasks_.find(task);
+  if (row == nullptr) return;  // its results were wanted by nobody
+  const bool lineage = stored && call.kind == CallKind::task && row->retries_left != 0;
+  if (!lineage || row->live_results == 0) forget_task(task);
+}
+
+void ClientCore::forget_task(TaskId task) {
+  const TaskRow row = std::move(tasks_.at(task));
+  tasks_.erase(task);
+  if (auto* demand = classes_.find(row.demand_class); demand && row.call.kind == CallKind::task) {
+    --demand->tasks;
+    stale_.push_back(row.demand_class);
+  }
+  release_arguments(row.call);
+}
+
+void ClientCore::release_arguments(const CallRecord& call) {
+  for (const auto& argument : call.arguments) {
+    if (argument.is_ref) {
+      unpin(argument.ref.object);
+    } else {
+      for (const auto& ref : argument.value.contained) unpin(ref.object);
+    }
+  }
+}
+
+void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
+  const TaskRow& row = tasks_.at(task);
+  error.task = task;
+  error.task_name = row.call.name;
+  finish(task, std::vector<ValueRecord>(std::max<std::uint32_t>(1, row.call.num_returns),
+                                        error_value(error)));
+}
+
+void ClientCore::finish_cancelled(TaskId task) {
+  ErrorRecord error;
+  error.kind = ErrorKind::cancelled;
+  error.text = "task " + tasks_.at(task).call.name + " was cancelled";
+  finish_with_error(task, std::move(error));
+}
+
+// The executor that ran the task ended before it answered.
+void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
+  TaskRow& row = tasks_.at(task);
+  if (row.cancelled) return finish_cancelled(task);
+  if (row.retries_left != 0) {
+    mark_retry.hit();
+    if (row.retries_left > 0) --row.retries_left;
+    ++row.call.attempt;
+    return resubmit(task);
+  }
+  mark_exhausted.hit();
+  ErrorRecord error;
+  error.kind = cause.kind == EndKind::out_of_memory ? ErrorKind::out_of_memory : ErrorKind::worker_crashed;
+  error.text = "task " + row.call.name + ": its executor " + to_string(cause) + "; attempt " +
+               std::to_string(row.call.attempt + 1) + " was the last (max_retries)";
+  error.pid = cause.pid;
+  error.signal = cause.signal;
+  error.exit_code = cause.exit_code;
+  error.last_lines = cause.last_lines;
+  finish_with_error(task, std::move(error));
+}
+
+void ClientCore::resubmit(TaskId task) {
+  TaskRow& row = tasks_.at(task);
+  row.executor = {};
+  row.state = TaskState::waiting;
+  row.since = now_;
+  MOBULA_CHECK(row.call.kind != CallKind::task || classes_.contains(row.demand_class),
+               "a resubmitted task has lost its class");
+  row.missing = count_missing(row.call.arguments);
+  for (const auto& argument : row.call.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
+  }
+  if (row.missing == 0) task_ready(task);
+}
+
+// Back to the queue without having run: costs no retry.
+void ClientCore::requeue(TaskId task) {
+  TaskRow& row = tasks_.at(task);
+  row.executor = {};
+  if (row.cancelled) return finish_cancelled(task);
+  row.state = TaskState::queued;
+  row.since = now_;
+  if (row.call.kind == CallKind::actor_call) {
+    auto& queue = actors_.at(row.call.actor).queue;
+    const auto place = std::ranges::find_if(queue, [&](TaskId other) {
+      return tasks_.at(other).order > row.order;
+    });
+    queue.insert(place, task);
+    return;
+  }
+  auto& queue = classes_.at(row.demand_class).queue;
+  queue.push_front(task);
+  want(row.demand_class);
+}
+
+// ---- cancelling ----------------------------------------------------------------------------------
+
+void ClientCore::on(const CancelObject& event) {
+  const auto* row = objects_.find(event.object);
+  if (row == nullptr || row->ready) return;
+  cancel_task(row->creator, event.force, event.recursive);
+}
+
+void ClientCore::on(const CancelChildren& event) {
+  std::vector<TaskId> children;
+  for (const auto& [id, row] : tasks_) {
+    if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
+  }
+  for (const TaskId child : children) cancel_task(child, false, true);
+}
+
+void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
+  auto* row = tasks_.find(task);
+  if (row == nullptr || row->state == TaskState::finished) return;
+  row->cancelled = true;
+  if (row->state == TaskState::sent) {
+    if (auto* stream = streams_.find(row->executor)) {
+      say(*stream, CancelCall{row->number, recursive, force});
+    }
+    return;
+  }
+  mark_cancelled_unsent.hit();
+  if (row->call.kind == CallKind::actor_call) {
+    std::erase(actors_.at(row->call.actor).queue, task);
+  } else if (row->state == TaskState::queued) {
+    std::erase(classes_.at(row->demand_class).queue, task);
+    want(row->demand_class);
+  }
+  const ActorId actor = row->call.actor;
+  finish_cancelled(task);
+  if (!actor.empty()) advance_actor(actor);
+}
+
+// ---- replies -------------------------------------------------------------------------------------
+
+void ClientCore::executor_says(ProcessId executor, CallReply message) {
+  auto& stream = streams_.at(executor);
+  const auto at = stream.in_flight.find(message.number);
+  if (at == stream.in_flight.end() || at->second != message.task) return;
+  const TaskId task = at->second;
+  call_left_stream(stream, message.number);
+
+  std::vector<RefRecord> contents;
+  for (const auto& result : message.results) {
+    if (!result.in_store) contents.insert(contents.end(), result.contained.begin(), result.contained.end());
+  }
+  for (const auto& handover : message.handovers) take_over(handover);
+
+  TaskRow& row = tasks_.at(task);
+  row.executor = {};
+  const bool retry = message.outcome == CallOutcome::exception && row.retry_exceptions &&
+                     row.retries_left != 0 && !row.cancelled;
+  if (message.outcome == CallOutcome::cancelled) {
+    finish_cancelled(task);
+  } else if (retry) {
+    mark_exception_retry.hit();
+    if (row.retries_left > 0) --row.retries_left;
+    ++row.call.attempt;
+    for (std::uint32_t i = 0; i < message.results.size(); ++i) {
+      if (message.results[i].in_store) tell_agent(ReleaseObject{result_id(task, i)});
+    }
+    if (row.call.kind == CallKind::actor_call) {
+      requeue(task);
+      advance_actor(tasks_.at(task).call.actor);
+    } else {
+      resubmit(task);
+    }
+  } else if (message.outcome == CallOutcome::failed && row.retries_left != 0 && !row.cancelled &&
+             row.call.kind == CallKind::task) {
+    // It never ran: an argument was lost on the way there. The recount finds it, or makes it again.
+    mark_argument_lost.hit();
+    if (row.retries_left > 0) --row.retries_left;
+    ++row.call.attempt;
+    resubmit(task);
+  } else {
+    finish(task, std::move(message.results));
+  }
+  hold_contents(executor, message.number, contents);
+}
+
+void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
+  auto& stream = streams_.at(executor);
+  const auto at = stream.in_flight.find(message.number);
+  if (at == stream.in_flight.end()) return;
+  const TaskId task = at->second;
+  call_left_stream(stream, message.number);
+  requeue(task);
+}
+
+// A task of an executor that is about to end is ours from here on: its results are in what we got.
+void ClientCore::take_over(const Handover& handover) {
+  if (tasks_.contains(handover.call.task)) return;
+  mark_handover.hit();
+  SubmitTask submit;
+  submit.call = handover.call;
+  submit.demand_class = handover.demand_class;
+  submit.max_retries = handover.retries_left;
+  submit.retry_exceptions = handover.call.retry_exceptions;
+  on(submit);
+  for (std::uint32_t i = 0; i < handover.call.num_returns; ++i) {
+    const ObjectId object = result_id(handover.call.task, i);
+    escape(object);
+    --objects_.at(object).refs;  // the value that contains it takes its own
+  }
+}
+
+}  // namespace mobula::internal::client

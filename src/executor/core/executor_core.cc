@@ -1,0 +1,353 @@
+#include "executor/core/executor_core.h"
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "model/error_record.h"
+#include "protocol/codec.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+const Mark mark_foreign_caller("executor.call_from_somebody_else_refused");
+const Mark mark_cancel_queued("executor.cancelled_before_start");
+const Mark mark_cancel_running("executor.cancelled_while_running");
+const Mark mark_forced("executor.forced_cancel");
+const Mark mark_handed_back("executor.queue_handed_back");
+const Mark mark_lent("executor.lent_its_cpu");
+const Mark mark_argument_lost("executor.argument_lost");
+const Mark mark_left_unacknowledged("executor.left_at_the_bound");
+
+ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
+  ErrorRecord error;
+  error.kind = kind;
+  error.text = std::move(text);
+  error.task_name = call.name;
+  error.task = call.task;
+  ValueRecord value;
+  value.is_error = true;
+  value.bytes = Payload(encode(error));
+  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
+  return value;
+}
+
+bool has_refs(const CallRecord& call) {
+  return std::ranges::any_of(call.arguments, [](const Argument& each) { return each.is_ref; });
+}
+
+}  // namespace
+
+void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
+  now_ = now;
+  out_ = &out;
+  std::visit([&](auto& each) { on(each); }, event);
+  start_ready();
+  update_lending();
+  try_leave();
+  out_ = nullptr;
+}
+
+std::optional<Time> ExecutorCore::next_deadline() const {
+  std::optional<Time> earliest;
+  const auto consider = [&](std::optional<Time> at) {
+    if (at && (!earliest || *at < *earliest)) earliest = at;
+  };
+  for (const auto& [id, caller] : callers_) consider(caller.session.next_deadline());
+  if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
+  if (farewell_said_ && !left_) consider(leave_by_);
+  return earliest;
+}
+
+// ---- calls come in -------------------------------------------------------------------------------
+
+void ExecutorCore::on(const Assigned& event) {
+  assignment_ = event.assignment;
+  constructed_ = !is_actor();
+  if (!is_actor()) return;
+  CallRow row;
+  row.call = assignment_.actor.constructor;
+  row.call.kind = CallKind::construct_actor;
+  admit(std::move(row));
+}
+
+bool ExecutorCore::accepts_calls() const { return !leaving_ && !(lent_ && !is_actor()); }
+
+void ExecutorCore::on(const CallerSaid& event) {
+  if (!is_actor() && event.caller != assignment_.lessee) return mark_foreign_caller.hit();
+  CallerRow& caller = callers_[event.caller];
+  std::vector<ExecutorFrame> frames;
+  auto message = caller.session.receive(now_, event.frame, frames);
+  for (auto& frame : frames) emit(TellCaller{event.caller, std::move(frame)});
+  if (message) std::visit([&](auto& each) { caller_says(event.caller, each); }, *message);
+}
+
+void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
+  callers_.at(caller).last_number = std::max(callers_.at(caller).last_number, message.number);
+  CallRow row;
+  row.caller = caller;
+  row.number = message.number;
+  row.call = std::move(message.call);
+  if (!accepts_calls() || queue_.size() >= options_.max_queue) return hand_back(row, "");
+  admit(std::move(row));
+}
+
+// Arguments of waiting calls are fetched before their turn comes.
+void ExecutorCore::admit(CallRow row) {
+  row.token = next_token_++;
+  row.ready = !has_refs(row.call);
+  if (!row.ready) {
+    FetchArguments fetch{row.token, {}};
+    std::ranges::copy_if(row.call.arguments, std::back_inserter(fetch.refs),
+                         [](const Argument& each) { return each.is_ref; });
+    emit(std::move(fetch));
+  }
+  queue_.push_back(std::move(row));
+}
+
+void ExecutorCore::on(const ArgumentsFetched& event) {
+  const auto at = std::ranges::find(queue_, event.token, &CallRow::token);
+  if (at == queue_.end()) return;
+  if (!event.failure) {
+    at->ready = true;
+    return;
+  }
+  mark_argument_lost.hit();
+  const CallRow row = std::move(*at);
+  queue_.erase(at);
+  emit(DropCall{row.token});
+  const bool full = event.failure->code == ErrorCode::resource_exhausted;
+  CallReply answer;
+  answer.outcome = CallOutcome::failed;
+  answer.results.push_back(error_value(full ? ErrorKind::store_full : ErrorKind::object_lost,
+                                       "an argument of " + row.call.name + " cannot be read: " +
+                                           event.failure->text,
+                                       row.call));
+  reply(row, std::move(answer));
+}
+
+std::size_t ExecutorCore::max_running() const {
+  if (!is_actor() || !constructed_) return 1;
+  return static_cast<std::size_t>(std::max(1, assignment_.actor.max_concurrency));
+}
+
+// In order of arrival; a call whose arguments are not here holds up its own caller's later calls only.
+void ExecutorCore::start_ready() {
+  if (leaving_) return;
+  std::vector<ProcessId> held_up;
+  for (auto at = queue_.begin(); at != queue_.end() && running_.size() < max_running();) {
+    const bool constructor = at->call.kind == CallKind::construct_actor;
+    const bool its_turn = constructed_ != constructor;
+    if (!its_turn || !at->ready || std::ranges::find(held_up, at->caller) != held_up.end()) {
+      held_up.push_back(at->caller);
+      ++at;
+      continue;
+    }
+    CallRow row = std::move(*at);
+    at = queue_.erase(at);
+    emit(RunCall{row.token, row.caller, row.call});
+    row.call.arguments.clear();
+    blocked_since_.reset();
+    running_.emplace(row.token, std::move(row));
+  }
+}
+
+// ---- calls go out --------------------------------------------------------------------------------
+
+void ExecutorCore::on(CallFinished& event) {
+  const auto at = running_.find(event.token);
+  if (at == running_.end()) return;
+  const CallRow row = std::move(at->second);
+  running_.erase(at);
+  if (event.leave) leave_when_done(EndKind::intended);
+  if (row.call.kind == CallKind::construct_actor) {
+    constructed_ = true;
+    ValueRecord error;
+    if (event.outcome != CallOutcome::value && !event.results.empty()) error = event.results.front();
+    return emit(TellAgent{ConstructorFinished{std::move(error)}});
+  }
+  CallReply answer;
+  answer.outcome = row.cancelled ? CallOutcome::cancelled : event.outcome;
+  answer.results = std::move(event.results);
+  answer.kept = std::move(event.kept);
+  answer.handovers = std::move(event.handovers);
+  answer.run_time = event.run_time;
+  answer.pid = event.pid;
+  if (row.cancelled) answer.results.clear();
+  if (!event.pinned.empty()) {
+    auto* caller = callers_.find(row.caller);
+    if (caller == nullptr || row.cancelled) {
+      emit(ReleasePins{std::move(event.pinned)});
+    } else {
+      caller->pinned.emplace(row.number, std::move(event.pinned));
+    }
+  }
+  reply(row, std::move(answer));
+  ++finished_;
+  const auto max_calls = assignment_.demand_class.max_calls;
+  if (!is_actor() && max_calls > 0 && finished_ >= max_calls) leave_when_done(EndKind::retired);
+}
+
+void ExecutorCore::reply(const CallRow& row, CallReply answer) {
+  if (row.call.kind == CallKind::construct_actor) {
+    ValueRecord error = answer.results.empty() ? ValueRecord{} : answer.results.front();
+    return emit(TellAgent{ConstructorFinished{std::move(error)}});
+  }
+  answer.number = row.number;
+  answer.task = row.call.task;
+  answer.attempt = row.call.attempt;
+  say(row.caller, std::move(answer));
+}
+
+void ExecutorCore::hand_back(const CallRow& row, std::string why) {
+  if (row.token != 0) emit(DropCall{row.token});
+  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why)});
+}
+
+void ExecutorCore::hand_back_queue() {
+  if (!queue_.empty()) mark_handed_back.hit();
+  const auto calls = std::exchange(queue_, {});
+  for (const auto& row : calls) {
+    if (row.call.kind != CallKind::construct_actor) hand_back(row, "");
+  }
+}
+
+void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
+  auto* row = callers_.find(caller);
+  if (row == nullptr) return;
+  std::vector<ExecutorFrame> frames;
+  row->session.send(now_, std::move(message), frames);
+  for (auto& frame : frames) emit(TellCaller{caller, std::move(frame)});
+}
+
+void ExecutorCore::caller_says(ProcessId, TakeBackCalls&) {
+  if (!is_actor()) hand_back_queue();
+}
+
+void ExecutorCore::caller_says(ProcessId caller, ReplyHeld& message) {
+  auto& pinned = callers_.at(caller).pinned;
+  const auto at = pinned.find(message.number);
+  if (at == pinned.end()) return;
+  emit(ReleasePins{std::move(at->second)});
+  pinned.erase(at);
+}
+
+void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
+  const auto is_it = [&](const CallRow& row) {
+    return row.caller == caller && row.number == message.number;
+  };
+  if (const auto at = std::ranges::find_if(queue_, is_it); at != queue_.end()) {
+    mark_cancel_queued.hit();
+    const CallRow row = std::move(*at);
+    queue_.erase(at);
+    emit(DropCall{row.token});
+    CallReply answer;
+    answer.outcome = CallOutcome::cancelled;
+    return reply(row, std::move(answer));
+  }
+  for (auto& [token, row] : running_) {
+    if (!is_it(row)) continue;
+    row.cancelled = true;
+    mark_cancel_running.hit();
+    emit(CancelRunning{token, message.recursive});
+    if (!message.force || is_actor()) return;
+    // The caller has its answer; the process ends with the user's code still in it.
+    mark_forced.hit();
+    CallReply answer;
+    answer.outcome = CallOutcome::cancelled;
+    const CallRow ended = std::move(row);
+    running_.erase(token);
+    reply(ended, std::move(answer));
+    return leave_when_done(EndKind::killed);
+  }
+}
+
+void ExecutorCore::on(const CallerGone& event) {
+  auto* caller = callers_.find(event.caller);
+  if (caller == nullptr) return;
+  for (auto& [number, refs] : caller->pinned) emit(ReleasePins{std::move(refs)});
+  callers_.erase(event.caller);
+  std::erase_if(queue_, [&](const CallRow& row) {
+    if (row.caller != event.caller || row.call.kind == CallKind::construct_actor) return false;
+    emit(DropCall{row.token});
+    return true;
+  });
+  for (auto& [token, row] : running_) {
+    if (row.caller != event.caller) continue;
+    row.cancelled = true;
+    emit(CancelRunning{token, true});
+  }
+}
+
+// ---- lending -------------------------------------------------------------------------------------
+
+void ExecutorCore::on(const CallBlocked& event) {
+  const auto at = running_.find(event.token);
+  if (at != running_.end()) at->second.blocked = event.on;
+}
+
+void ExecutorCore::on(const Tick&) {
+  for (auto& [id, caller] : callers_) {
+    std::vector<ExecutorFrame> frames;
+    caller.session.tick(now_, frames);
+    for (auto& frame : frames) emit(TellCaller{id, std::move(frame)});
+  }
+}
+
+// When every running call waits, the slot's CPU and place serve somebody else, and calls not yet
+// started go back: what is waited for may be among them.
+void ExecutorCore::update_lending() {
+  const bool all_wait = !running_.empty() && std::ranges::all_of(running_, [](const auto& each) {
+    return each.second.blocked;
+  });
+  if (!all_wait) {
+    blocked_since_.reset();
+    if (lent_) {
+      lent_ = false;
+      emit(TellAgent{ExecutorBlocked{false}});
+    }
+    return;
+  }
+  if (!blocked_since_) blocked_since_ = now_;
+  if (!is_actor()) hand_back_queue();
+  if (!lent_ && now_ - *blocked_since_ >= assignment_.lend_after) {
+    mark_lent.hit();
+    lent_ = true;
+    emit(TellAgent{ExecutorBlocked{true}});
+  }
+}
+
+// ---- leaving -------------------------------------------------------------------------------------
+
+void ExecutorCore::on(const EndAsked& event) {
+  if (!event.graceful) {
+    left_ = true;
+    return emit(Leave{EndKind::killed});
+  }
+  leave_when_done(EndKind::retired);
+}
+
+void ExecutorCore::leave_when_done(EndKind kind) {
+  if (leaving_) return;
+  leaving_ = kind;
+  hand_back_queue();
+}
+
+// Leaves once nothing runs and every caller has all answers and holds what they contain.
+void ExecutorCore::try_leave() {
+  if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
+  if (!farewell_said_) {
+    farewell_said_ = true;
+    leave_by_ = now_ + options_.leave_bound;
+    for (auto& [id, caller] : callers_) say(id, StreamRetires{caller.last_number});
+  }
+  const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
+    return each.second.session.drained() && each.second.pinned.empty();
+  });
+  if (!settled && now_ < leave_by_) return;
+  if (!settled) mark_left_unacknowledged.hit();
+  left_ = true;
+  emit(TellAgent{ExecutorRetires{*leaving_}});
+  emit(Leave{*leaving_});
+}
+
+}  // namespace mobula::internal::executor

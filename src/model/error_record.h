@@ -1,0 +1,58 @@
+// An error as a value: what `get` throws at the end of its way. Encoded into the bytes of a
+// ValueRecord whose `is_error` is set. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/payload.h"
+#include "model/principal.h"
+
+namespace mobula::internal {
+
+// Which public error type it becomes. Travels in messages: append only.
+enum class ErrorKind : std::uint8_t {
+  task = 0,  // user code threw
+  cancelled = 1,
+  worker_crashed = 2,
+  out_of_memory = 3,
+  actor_died = 4,
+  actor_unavailable = 5,
+  object_lost = 6,
+  store_full = 7,
+  unschedulable = 8,
+  pending_limit = 9,
+  invalid_request = 10,
+  not_found = 11,
+  permission = 12,
+  connection = 13,
+};
+
+struct ErrorRecord {
+  ErrorKind kind = ErrorKind::task;
+  std::string text;
+  std::string remote_type;  // task: the exception's type name
+  std::string task_name;
+  TaskId task;
+  NodeId node;
+  std::int64_t pid = 0;
+  std::int32_t signal = 0;
+  std::int32_t exit_code = 0;
+  std::string last_lines;
+  Payload exception;  // the encoded exception, if its type is registered
+  static constexpr auto fields() {
+    return field_list(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
+                      field("remote_type", &ErrorRecord::remote_type),
+                      field("task_name", &ErrorRecord::task_name), field("task", &ErrorRecord::task),
+                      field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
+                      field("signal", &ErrorRecord::signal),
+                      field("exit_code", &ErrorRecord::exit_code),
+                      field("last_lines", &ErrorRecord::last_lines),
+                      field("exception", &ErrorRecord::exception));
+  }
+  friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
+};
+
+}  // namespace mobula::internal
