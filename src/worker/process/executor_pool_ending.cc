@@ -1,0 +1,151 @@
+// The part of ExecutorPool that ends executors and finds what they leave behind.
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+#include "worker/process/executor_pool.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr Duration look_again = 5ms;
+
+}  // namespace
+
+void ExecutorPool::kill(ProcessId process, Duration grace) {
+  const auto found = serials_.find(process);
+  if (found == serials_.end()) return;
+  Executor& executor = executors_.at(found->second);
+  executor.asked = true;
+  if (executor.stage == Stage::waiting) {
+    for (auto& [serial, nursery] : nurseries_) std::erase(nursery.waiting, found->second);
+    fail_start(found->second, "it was told to end before it was started");
+  } else if (executor.stage == Stage::starting ||
+             (executor.stage == Stage::running && grace <= Duration(0))) {
+    signal_tree(executor.stamp, SIGKILL);
+    executor.deadline.reset();
+  } else if (executor.stage == Stage::running) {
+    signal_tree(executor.stamp, SIGTERM);
+    const Time end = monotonic_now() + grace;
+    executor.deadline = executor.deadline ? std::min(*executor.deadline, end) : end;
+  }
+  // What is only requested has no pid yet: it is killed when it reports.
+  schedule();
+}
+
+void ExecutorPool::executor_ended(Serial serial) {
+  // It may have said that it started, and ended right after.
+  read_control(serial);
+  Executor& executor = executors_.at(serial);
+  if (!executor.pidfd) return;
+  auto cause = reap_child(executor.stamp.pid);
+  if (!cause) return;
+  poll_.remove(executor.pidfd.get());
+  executor.pidfd.reset();
+  const Time now = monotonic_now();
+  executor.cause = *cause;
+  executor.cause.asked = executor.asked;
+  if (executor.reported) executor.cause.ran = now - executor.begun;
+  if (cause->signal == SIGKILL && !executor.asked) {
+    oom_.look(now);
+    executor.cause.oom = oom_.suspects(now);
+  }
+  executor.stage = Stage::ending;
+  executor.deadline = now;
+}
+
+// Whether a process that came to us was started by that executor. The mark tells, or the session.
+// Without either it made a session of its own and cleared its environment: then it is laid at the
+// door of the only executor that was there before it, if there is just one.
+bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const {
+  if (orphan.session == executor.stamp.pid) return true;
+  if (orphan.process_mark) return *orphan.process_mark == executor.process.hex();
+  if (ended_nurseries_.contains(orphan.session)) return false;
+  for (const auto& [serial, nursery] : nurseries_) {
+    if (nursery.running && nursery.program.stamp.pid == orphan.session) return false;
+  }
+  if (orphan.stamp.start_time < executor.stamp.start_time) return false;
+  return std::none_of(executors_.begin(), executors_.end(), [&](const auto& entry) {
+    const Executor& other = entry.second;
+    return &other != &executor && other.pidfd && other.stamp.start_time <= orphan.stamp.start_time;
+  });
+}
+
+// Looks for what ended executors have left, kills it, and reports those that have left nothing.
+void ExecutorPool::sweep(Time now) {
+  std::vector<Serial> due;
+  for (const auto& [serial, executor] : executors_) {
+    if (executor.stage == Stage::ending && *executor.deadline <= now) due.push_back(serial);
+  }
+  const bool housekeeping = now - housekept_ >= housekeeping_interval;
+  if (due.empty() && !housekeeping) return;
+  const std::vector<Orphan> orphans = find_orphans(known_processes(), !forks_are_pending());
+  for (const Serial serial : due) {
+    Executor& executor = executors_.at(serial);
+    executor.deadline = now + look_again;
+    bool left = false;
+    for (const Orphan& orphan : orphans) {
+      if (!belongs(orphan, executor)) continue;
+      signal_tree(orphan.stamp, SIGKILL);
+      left = true;
+    }
+    if (!left) conclude(serial);
+  }
+  if (!housekeeping) return;
+  housekept_ = now;
+  oom_.look(now);
+  sweep_after_nurseries(orphans);
+  std::vector<Serial> all;
+  for (const auto& [serial, nursery] : nurseries_) all.push_back(serial);
+  for (const Serial serial : all) send_requests(serial);
+}
+
+void ExecutorPool::sweep_after_nurseries(const std::vector<Orphan>& orphans) {
+  std::set<pid_t> left;
+  for (const Orphan& orphan : orphans) {
+    if (!ended_nurseries_.contains(orphan.session)) continue;
+    signal_tree(orphan.stamp, SIGKILL);
+    left.insert(orphan.session);
+  }
+  ended_nurseries_ = std::move(left);
+}
+
+void ExecutorPool::conclude(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  poll_.remove(executor.output.fd());
+  executor.output.finish(sink_of(executor));
+  if (!executor.reported) {
+    return fail_start(serial,
+                      describe_early_end(executor.cause, executor.overdue, executor.output));
+  }
+  if (options_.table != nullptr) {
+    if (auto removed = options_.table->remove(executor.stamp); !removed) {
+      log_warn("executor {} stays recorded: {}", executor.stamp.pid, removed.error().text);
+    }
+  }
+  events_.push_back(Exited{executor.process, executor.cause});
+  serials_.erase(executor.process);
+  executors_.erase(serial);
+}
+
+std::set<pid_t> ExecutorPool::known_processes() const {
+  std::set<pid_t> known;
+  for (const auto& [serial, executor] : executors_) {
+    if (executor.pidfd) known.insert(executor.stamp.pid);
+  }
+  for (const auto& [serial, nursery] : nurseries_) {
+    if (nursery.running) known.insert(nursery.program.stamp.pid);
+  }
+  return known;
+}
+
+bool ExecutorPool::forks_are_pending() const {
+  return std::any_of(nurseries_.begin(), nurseries_.end(),
+                     [](const auto& entry) { return !entry.second.requested.empty(); });
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,144 @@
+#include "worker/process/keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <optional>
+
+#include "base/time.h"
+#include "worker/process/cgroup.h"
+#include "worker/process/pipe.h"
+#include "worker/process/process_tree.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr int could_not_start = 70;  // EX_SOFTWARE of sysexits.h
+constexpr Duration complain_after = 5s;
+
+sigset_t keeper_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
+  return set;
+}
+
+// Blocks the keeper's signals while it lives: they are waited for, not handled.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    const sigset_t set = keeper_signals();
+    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { restore(); }
+  void restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+void write_line(int fd, const std::string& line) { (void)!::write(fd, line.data(), line.size()); }
+
+// Reaps every child that has ended; the agent's status if it was among them.
+std::optional<int> reap(pid_t agent) {
+  std::optional<int> agent_status;
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid == agent) agent_status = status;
+  }
+  return agent_status;
+}
+
+int wait_for_agent(pid_t agent) {
+  const sigset_t set = keeper_signals();
+  for (;;) {
+    if (const auto status = reap(agent)) return *status;
+    siginfo_t signal{};
+    if (::sigwaitinfo(&set, &signal) < 0 || signal.si_signo == SIGCHLD) continue;
+    // A terminal sends Ctrl-C to the whole group: the agent has it already.
+    if (signal.si_code != SI_KERNEL) ::kill(agent, signal.si_signo);
+  }
+}
+
+void complain_about_remaining() {
+  for (const pid_t child : children_of(::getpid())) {
+    write_line(STDERR_FILENO,
+               fmt::format("mobula keeper: process {} was killed and has not ended yet\n", child));
+  }
+}
+
+// Kills and reaps until there is no child left. What a killed process leaves behind becomes a child
+// of the keeper in turn, so nothing can escape. Waits as long as it takes: a device that is still
+// held must not be offered again.
+void end_everything(KillGroup* group) {
+  sigset_t child_ended;
+  ::sigemptyset(&child_ended);
+  ::sigaddset(&child_ended, SIGCHLD);
+  const Time begun = monotonic_now();
+  bool complained = false;
+  for (;;) {
+    if (group != nullptr) group->kill_all();
+    for (const pid_t child : children_of(::getpid())) ::kill(child, SIGKILL);
+    int status = 0;
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, &status, WNOHANG)) > 0) {
+    }
+    if (reaped < 0 && errno == ECHILD) return;
+    const timespec pause{0, 20'000'000};
+    ::sigtimedwait(&child_ended, nullptr, &pause);
+    if (!complained && monotonic_now() - begun > complain_after) {
+      complain_about_remaining();
+      complained = true;
+    }
+  }
+}
+
+[[noreturn]] void become_agent(pid_t keeper, const BlockedSignals& blocked, const Fd& go,
+                               const std::function<int()>& agent_main) {
+  blocked.restore();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  char byte = 0;
+  // Nothing may be started before the group holds this process.
+  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != keeper) ::_exit(could_not_start);
+  const int code = agent_main();
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace
+
+int run_under_keeper(const std::function<int()>& agent_main, Fd* of_agent) {
+  std::fflush(nullptr);
+  const BlockedSignals blocked;
+  // An ignored SIGCHLD, as some starters leave it, would take the agent's status away.
+  ::signal(SIGCHLD, SIG_DFL);
+  const pid_t self = ::getpid();
+  auto go = make_pipe();
+  if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return could_not_start;
+  auto group = KillGroup::create();
+  const pid_t agent = ::fork();
+  if (agent < 0) return could_not_start;
+  if (agent == 0) {
+    go->write.reset();
+    become_agent(self, blocked, go->read, agent_main);
+  }
+  if (of_agent != nullptr) of_agent->reset();
+  if (group && !group->add(agent)) group.reset();
+  (void)!::write(go->write.get(), "g", 1);
+
+  const int status = wait_for_agent(agent);
+  end_everything(group ? &*group : nullptr);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,117 @@
+#include "worker/process/launch.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr int cannot_run = 127;
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Everything below runs between fork and exec in a copy of a process with threads: system calls
+// only, no allocation.
+
+[[noreturn]] void give_up(const char* what, const char* on) {
+  const char* why = ::strerrordesc_np(errno);
+  for (const char* part : {"mobula: ", what, " ", on, ": ", why != nullptr ? why : "?", "\n"}) {
+    (void)!::write(STDERR_FILENO, part, std::strlen(part));
+  }
+  ::_exit(cannot_run);
+}
+
+void reset_signals() {
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &plain, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void enter_directory(const Launch& what) {
+  if (!what.working_directory.empty() && ::chdir(what.working_directory.c_str()) == 0) return;
+  const char* scratch = what.scratch_directory.empty() ? "/" : what.scratch_directory.c_str();
+  if (::chdir(scratch) != 0) give_up("enter the folder", scratch);
+}
+
+[[noreturn]] void become_program(const Launch& what, pid_t parent, char* const* argv,
+                                 char* const* environment) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(cannot_run);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(what.output_fd, STDOUT_FILENO) < 0 ||
+      ::dup2(what.output_fd, STDERR_FILENO) < 0) {
+    ::_exit(cannot_run);
+  }
+  ::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
+  if (what.control_fd >= 0) ::fcntl(what.control_fd, F_SETFD, 0);
+  enter_directory(what);
+  reset_signals();
+  ::execve(what.program.c_str(), argv, environment);
+  give_up("cannot run", what.program.c_str());
+}
+
+}  // namespace
+
+std::vector<std::string> with_variables(std::vector<std::string> base,
+                                        const std::vector<EnvironmentVariable>& settings) {
+  for (const auto& [name, value] : settings) {
+    const std::string prefix = name + "=";
+    const auto place = std::find_if(base.begin(), base.end(), [&](const std::string& entry) {
+      return entry.starts_with(prefix);
+    });
+    if (place != base.end()) {
+      *place = prefix + value;
+    } else {
+      base.push_back(prefix + value);
+    }
+  }
+  return base;
+}
+
+Result<Launched> launch(const Launch& what) {
+  MOBULA_CHECK(what.output_fd > STDERR_FILENO, "an fd for output that is not stdio");
+  const auto argv = pointers_to(what.argv);
+  const auto environment = pointers_to(what.environment);
+  if (!what.scratch_directory.empty()) ::mkdir(what.scratch_directory.c_str(), 0700);
+  const pid_t parent = ::getpid();
+
+  // No signal may run a handler of this process in the child.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::fork();
+  if (pid == 0) become_program(what, parent, argv.data(), environment.data());
+  const int fork_error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return errno_failure("fork to run " + what.program, fork_error);
+
+  Launched launched{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  if (!launched.pidfd) {
+    const int why = errno;
+    ::kill(pid, SIGKILL);
+    return errno_failure("watch the new process of " + what.program, why);
+  }
+  return launched;
+}
+
+}  // namespace mobula::internal::worker

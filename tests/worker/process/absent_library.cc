@@ -1,0 +1,2 @@
+int absent_function();
+int absent_function() { return 0; }

@@ -1,0 +1,179 @@
+// How executors end, and what is left of them: nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "pool_fixture.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<ProcessStamp> processes_in(const std::string& pids) {
+  std::istringstream words(pids);
+  std::vector<ProcessStamp> processes;
+  for (pid_t pid = 0; words >> pid;) {
+    const auto stat = read_stat(pid);
+    EXPECT_TRUE(stat.has_value()) << pid;
+    if (stat) processes.push_back(stat->stamp);
+  }
+  return processes;
+}
+
+TEST_F(PoolTest, ExitCodeIsReported) {
+  const ProcessId process = run(key());
+  send(process, "exit 3");
+  const ExitCause cause = end_of(process);
+  EXPECT_EQ(cause.exit_code, 3);
+  EXPECT_EQ(cause.signal, 0);
+  EXPECT_FALSE(cause.asked);
+  EXPECT_GT(cause.ran.count(), 0);
+}
+
+TEST_F(PoolTest, CrashIsReportedWithItsSignal) {
+  const ProcessId process = run(key());
+  send(process, "crash");
+  const ExitCause cause = end_of(process);
+  EXPECT_EQ(cause.signal, SIGSEGV);
+  EXPECT_THAT(cause.to_string(), HasSubstr("signal 11 (Segmentation fault)"));
+}
+
+TEST_F(PoolTest, KillFromOutsideIsReportedAndNotGuessedToBeLackOfMemory) {
+  const ProcessId process = run(key());
+  ASSERT_TRUE(signal_process(started_.at(process), SIGKILL));
+  const ExitCause cause = end_of(process);
+  EXPECT_EQ(cause.signal, SIGKILL);
+  EXPECT_FALSE(cause.asked);
+  EXPECT_FALSE(cause.oom);
+}
+
+TEST_F(PoolTest, KillWithGraceSendsTermFirst) {
+  const ProcessId process = run(key());
+  pool().kill(process, 60s);
+  const ExitCause cause = end_of(process);
+  EXPECT_EQ(cause.signal, SIGTERM);
+  EXPECT_TRUE(cause.asked);
+}
+
+TEST_F(PoolTest, ExecutorThatIgnoresTermIsKilledAfterTheGrace) {
+  const ProcessId process = run(key());
+  ASSERT_EQ(ask(process, "ignore-term"), "done");
+  pool().kill(process, 30ms);
+  EXPECT_EQ(end_of(process).signal, SIGKILL);
+}
+
+TEST_F(PoolTest, KillEndsEverythingTheExecutorStartedToo) {
+  for (const bool nurseries : {true, false}) {
+    pool_.reset();
+    options_.use_nurseries = nurseries;
+    const ProcessId process = run(key());
+    const auto left = processes_in(ask(process, "leave-processes"));
+    ASSERT_EQ(left.size(), 4u);
+    for (const ProcessStamp one : left) EXPECT_TRUE(is_running(one));
+    pool().kill(process, Duration(0));
+    end_of(process);
+    for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+  }
+}
+
+TEST_F(PoolTest, CrashEndsWhatTheExecutorStartedBeforeItIsReported) {
+  const ProcessId process = run(key());
+  const auto left = processes_in(ask(process, "leave-processes"));
+  send(process, "exit 1");
+  end_of(process);
+  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+}
+
+TEST_F(PoolTest, ProcessesOfAnotherExecutorAreLeftAlone) {
+  const ProcessId dying = run(key());
+  const ProcessId living = run(key());
+  const auto left = processes_in(ask(living, "leave-processes"));
+  pool().kill(dying, Duration(0));
+  end_of(dying);
+  for (const ProcessStamp one : left) EXPECT_TRUE(is_running(one)) << one.pid;
+  pool().kill(living, Duration(0));
+  end_of(living);
+  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+}
+
+TEST_F(PoolTest, KillBeforeTheStartIsAFailedStart) {
+  const ProcessId process = start(key());
+  pool().kill(process, Duration(0));
+  EXPECT_THAT(failure_of(process), HasSubstr("told to end"));
+  // One that the nursery is asked for already starts, and ends.
+  const ProcessId ready = run(key());
+  const ProcessId requested = start(key());
+  pool().kill(requested, Duration(0));
+  EXPECT_TRUE(end_of(requested).asked);
+  EXPECT_EQ(ask(ready, "print x"), "done");
+}
+
+TEST_F(PoolTest, PoolThatGoesAwayTakesEverythingAlong) {
+  const ProcessId process = run(key());
+  const auto left = processes_in(ask(process, "leave-processes"));
+  pool_.reset();
+  EXPECT_FALSE(is_running(started_.at(process)));
+  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+  EXPECT_TRUE(children_of(::getpid()).empty());
+}
+
+TEST_F(PoolTest, ExecutorEndsWhenItsLinkCloses) {
+  const ProcessId process = run(key());
+  links_.erase(process);
+  EXPECT_EQ(end_of(process).exit_code, 0);
+}
+
+TEST_F(PoolTest, LastLineWithoutAnEndIsDelivered) {
+  const ProcessId process = run(key());
+  ask(process, "print-unfinished half a line");
+  send(process, "exit 0");
+  end_of(process);
+  EXPECT_EQ(output_[process], "half a line\n");
+}
+
+std::size_t own_memory_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoul(line.substr(8));
+  }
+  return 0;
+}
+
+TEST_F(PoolTest, FloodOfAGibibyteNeitherBlocksNorGrows) {
+  auto log = CappedLog::open((folder_ / "slot.log").string());
+  ASSERT_TRUE(log.ok());
+  options_.on_output = [&](ProcessId, std::string_view lines) {
+    output_bytes_ += lines.size();
+    log->append(lines);
+  };
+  const ProcessId process = run(key());
+  const std::size_t before = own_memory_kib();
+  EXPECT_EQ(ask(process, "flood 1073741824"), "done");
+  send(process, "exit 0");
+  end_of(process);
+  EXPECT_EQ(output_bytes_, 1073741824u);
+  EXPECT_LT(own_memory_kib(), before + 16 * 1024);
+  const std::uintmax_t kept =
+      std::filesystem::file_size(log->path()) + std::filesystem::file_size(log->path() + ".1");
+  EXPECT_LE(kept, 2 * CappedLog::default_max_bytes);
+  EXPECT_EQ(log->lost_bytes(), 0u);
+}
+
+TEST_F(PoolTest, RunningExecutorsAreInTheTable) {
+  auto table = ProcessTable::create((folder_ / "processes").string());
+  ASSERT_TRUE(table.ok());
+  options_.table = &*table;
+  const ProcessId process = run(key());
+  EXPECT_EQ(table->size(), 1u);
+  send(process, "exit 0");
+  end_of(process);
+  EXPECT_EQ(table->size(), 0u);
+  pool_.reset();
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

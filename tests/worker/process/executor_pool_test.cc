@@ -1,0 +1,201 @@
+// How executors are started, and what they find.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <sstream>
+
+#include "pool_fixture.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The description without what is different by purpose.
+std::string common_part(const std::string& description) {
+  std::istringstream lines(description);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("env MOBULA_PROCESS=")) kept += line + "\n";
+  }
+  return kept;
+}
+
+TEST_F(PoolTest, ForkedAndDirectlyStartedExecutorsFindTheSame) {
+  const std::vector<EnvironmentVariable> masks{{"CUDA_VISIBLE_DEVICES", "3"},
+                                               {"TASK_VARIABLE", "t"}};
+  const std::string forked = ask(run(key(), masks), "describe");
+  pool_.reset();
+  options_.use_nurseries = false;
+  const std::string direct = ask(run(key(), masks), "describe");
+
+  EXPECT_EQ(common_part(forked), common_part(direct));
+  EXPECT_THAT(
+      forked,
+      AllOf(HasSubstr("env CUDA_VISIBLE_DEVICES=3\n"), HasSubstr("env JOB_VARIABLE=of the job\n"),
+            HasSubstr("env TASK_VARIABLE=t\n"), HasSubstr("argument plain\n"),
+            HasSubstr("argument second argument\n"), HasSubstr("folder " + folder_.string()),
+            HasSubstr("own session 1\n"), HasSubstr("seed 4711\n"), HasSubstr("stdin /dev/null\n"),
+            HasSubstr("stdout is pipe:\n"), HasSubstr("stdout is stderr 1\n"),
+            HasSubstr("death signal 9\n")));
+  EXPECT_THAT(forked, AllOf(HasSubstr("SigBlk:\t0000000000000000\n"),
+                            HasSubstr("SigIgn:\t0000000000000000\n"), Not(HasSubstr("_FD="))));
+  EXPECT_THAT(forked, HasSubstr("env MOBULA_SLOT=" + SlotId::of(77).hex()));
+}
+
+TEST_F(PoolTest, ExecutorIsAChildOfTheAgentWithItsMarkVisibleFromOutside) {
+  const ProcessId process = run(key());
+  const ProcessStamp stamp = started_.at(process);
+  EXPECT_EQ(read_stat(stamp.pid)->parent, ::getpid());
+  EXPECT_EQ(environment_of(stamp.pid, "MOBULA_PROCESS"), process.hex());
+  EXPECT_EQ(environment_of(stamp.pid, "MOBULA_SLOT"), SlotId::of(77).hex());
+}
+
+TEST_F(PoolTest, ExecutorsOfOneKeyComeFromOneNursery) {
+  run(key());
+  run(key());
+  NurseryKey other = key();
+  other.environment.emplace_back("OMP_NUM_THREADS", "2");
+  run(other);
+  const auto views = pool().nurseries();
+  ASSERT_EQ(views.size(), 2u);
+  EXPECT_EQ(views[0].state, "ready");
+}
+
+TEST_F(PoolTest, MissingWorkingDirectoryGivesTheScratchFolder) {
+  NurseryKey elsewhere = key();
+  elsewhere.working_directory = "/no/such/folder";
+  EXPECT_THAT(ask(run(elsewhere), "describe"),
+              HasSubstr("folder " + (folder_ / "scratch").string()));
+}
+
+TEST_F(PoolTest, ThreadsBeforeInitMeanExecAndAReason) {
+  const ProcessId process = run(key("thread"));
+  EXPECT_THAT(ask(process, "describe"), HasSubstr("own session 1\n"));
+  const auto views = pool().nurseries();
+  ASSERT_EQ(views.size(), 1u);
+  EXPECT_EQ(views[0].state, "exec");
+  EXPECT_THAT(views[0].refusal, HasSubstr("2 threads run before init"));
+  run(key("thread"));
+}
+
+TEST_F(PoolTest, UnflushedOutputIsNotPrintedAgainByForkedExecutors) {
+  const ProcessId process = run(key("unflushed"));
+  ask(process, "print of the task");
+  send(process, "exit 0");
+  end_of(process);
+  EXPECT_EQ(output_[process], "of the task\n");
+}
+
+TEST_F(PoolTest, NurseryThatWasKilledIsReplaced) {
+  const ProcessId first = run(key());
+  std::vector<ProcessStamp> nurseries;
+  for (const ProcessStamp process : descendants_of(::getpid())) {
+    if (process != started_.at(first)) nurseries.push_back(process);
+  }
+  ASSERT_EQ(nurseries.size(), 1u);
+  ASSERT_TRUE(signal_process(nurseries[0], SIGKILL));
+  // Without serving the pool in between: this request may meet a nursery that is dead already.
+  const ProcessId second = run(key());
+  EXPECT_EQ(ask(second, "print again"), "done");
+  EXPECT_EQ(ask(first, "print the first one runs on"), "done");
+}
+
+TEST_F(PoolTest, ProgramThatCannotBeLoadedFailsWithTheLoadersMessage) {
+  NurseryKey unloadable = key();
+  unloadable.program = UNLOADABLE_PROGRAM;
+  EXPECT_THAT(failure_of(start(unloadable)),
+              AllOf(HasSubstr("libprocess_test_absent.so: cannot open shared object file"),
+                    HasSubstr("exit code 127"), HasSubstr(UNLOADABLE_PROGRAM)));
+  options_.use_nurseries = false;
+  pool_.reset();
+  EXPECT_THAT(failure_of(start(unloadable)), HasSubstr("cannot open shared object file"));
+}
+
+TEST_F(PoolTest, ProgramThatIsNotThereFailsWithItsPath) {
+  NurseryKey absent = key();
+  absent.program = "/no/such/program";
+  EXPECT_THAT(failure_of(start(absent)), HasSubstr("cannot run /no/such/program: No such file"));
+}
+
+TEST_F(PoolTest, ProgramThatEndsBeforeInitFailsWithWhatItPrinted) {
+  EXPECT_THAT(failure_of(start(key("early-exit"))),
+              AllOf(HasSubstr("exit code 4"), HasSubstr("before it reached mobula::init"),
+                    HasSubstr("no licence found")));
+  options_.use_nurseries = false;
+  pool_.reset();
+  EXPECT_THAT(failure_of(start(key("early-exit"))), HasSubstr("no licence found"));
+  EXPECT_THAT(failure_of(start(key("returns"))), HasSubstr("exit code 0"));
+}
+
+TEST_F(PoolTest, ProgramThatNeverReachesInitIsKilledAtTheLimit) {
+  options_.start_limit = 50ms;
+  EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
+  options_.use_nurseries = false;
+  pool_.reset();
+  EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
+}
+
+TEST_F(PoolTest, SecondStartUnderTheSameIdIsRefused) {
+  const ProcessId process = run(key());
+  pool().start({process, SlotId::of(1), key(), {}, Fd(), 0});
+  EXPECT_THAT(failure_of(process), HasSubstr("in use"));
+}
+
+TEST_F(PoolTest, LongestUnusedNurseryMakesRoomAtTheLimit) {
+  options_.max_nurseries = 2;
+  std::vector<NurseryKey> keys;
+  for (const char* name : {"a", "b", "c"}) {
+    keys.push_back(key());
+    keys.back().environment.emplace_back("WHICH", name);
+    EXPECT_EQ(ask(run(keys.back()), "print x"), "done");
+  }
+  EXPECT_EQ(pool().nurseries().size(), 2u);
+  run(keys[0]);
+}
+
+TEST_F(PoolTest, TwoHundredExecutorsLeaveNoFdAndNoZombie) {
+  run(key());
+  pool_.reset();
+  links_.clear();
+  const std::size_t before = open_fds();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<ProcessId> all;
+    for (int i = 0; i < 20; ++i) all.push_back(start(key()));
+    for (const ProcessId process : all) EXPECT_EQ(receive(process), "hello");
+    for (const ProcessId process : all) send(process, "exit 0");
+    for (const ProcessId process : all) end_of(process);
+    links_.clear();
+  }
+  EXPECT_EQ(pool().size(), 0u);
+  pool_.reset();
+  EXPECT_EQ(open_fds(), before);
+  EXPECT_TRUE(children_of(::getpid()).empty());
+}
+
+// Prints times; asserts none, because the machine may be busy.
+TEST_F(PoolTest, MeasureStarts) {
+  run(key());
+  for (const bool nurseries : {true, false}) {
+    pool_.reset();
+    options_.use_nurseries = nurseries;
+    run(key());
+    std::vector<double> times;
+    for (int i = 0; i < 50; ++i) {
+      const Time begun = monotonic_now();
+      const ProcessId process = start(key());
+      ASSERT_EQ(receive(process), "hello");
+      times.push_back(static_cast<double>((monotonic_now() - begun).count()) / 1e6);
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("%s: from request to the executor's first message: median %.3f ms, best %.3f ms\n",
+                nurseries ? "fork" : "exec", times[times.size() / 2], times.front());
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

@@ -1,0 +1,2 @@
+int absent_function();
+int main() { return absent_function(); }
