@@ -30,11 +30,12 @@ struct FunctionKey {
 // A reference outside the process that owns it: which object, and where to ask for it.
 struct RefRecord {
   ObjectId object;
-  NodeId home;     // node of the owner's agent: authority for an escaped object
+  NodeId home;     // node of the owner's agent: authority for an escaped object; empty: needs no hold
   ProcessId owner;
+  ActorId actor;   // not empty: a handle of this actor; `object` is handle_id(actor)
   static constexpr auto fields() {
     return field_list(field("object", &RefRecord::object), field("home", &RefRecord::home),
-                      field("owner", &RefRecord::owner));
+                      field("owner", &RefRecord::owner), field("actor", &RefRecord::actor));
   }
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
   friend auto operator<=>(const RefRecord&, const RefRecord&) = default;

@@ -23,7 +23,10 @@ void ClientCore::on(const SubmitActor& event) {
   row.fail_if_infeasible = event.fail_if_infeasible;
   row.max_task_retries = event.spec.max_task_retries;
   actors_.insert(actor, std::move(row));
-  own_object(handle_id(actor), TaskId()).actor = actor;
+  ObjectRow& handle = own_object(handle_id(actor), TaskId());
+  handle.actor = actor;
+  handle.ref.actor = actor;
+  if (event.spec.detached) handle.ref.home = {};  // nobody counts its handles
   for (const auto& argument : event.spec.constructor.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);

@@ -108,13 +108,9 @@ struct ReleaseRef {
 };
 
 // A ref came out of a value: one more in this process's hands, of an object it may not know yet.
-// For an actor handle `actor` names the actor.
 struct AdoptRef {
   RefRecord ref;
-  ActorId actor;
-  static constexpr auto fields() {
-    return field_list(field("ref", &AdoptRef::ref), field("actor", &AdoptRef::actor));
-  }
+  static constexpr auto fields() { return field_list(field("ref", &AdoptRef::ref)); }
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 

@@ -19,7 +19,7 @@ bool is_inline(const ValueRecord& value) { return !value.in_store || !value.byte
 
 ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
   auto [row, fresh] = objects_.insert(object, ObjectRow{});
-  row->ref = {object, node_, options_.process};
+  row->ref = {object, node_, options_.process, {}};
   row->owned = true;
   row->creator = creator;
   ++row->refs;
@@ -28,7 +28,11 @@ ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
 
 ObjectRow& ClientCore::borrow(const RefRecord& ref) {
   auto [row, fresh] = objects_.insert(ref.object, ObjectRow{});
-  if (fresh) row->ref = ref;
+  if (fresh) {
+    row->ref = ref;
+    row->actor = ref.actor;
+    if (!ref.actor.empty()) watch_actor(ref.actor);
+  }
   return *row;
 }
 
@@ -41,8 +45,7 @@ void ClientCore::ensure_hold(ObjectRow& row) {
     }
     return;
   }
-  const auto* handle_of = row.actor.empty() ? nullptr : actors_.find(row.actor);
-  if (row.hold != HoldState::none || (handle_of && handle_of->detached)) return;
+  if (row.hold != HoldState::none || row.ref.home.empty()) return;
   row.hold = HoldState::asked;
   tell_agent(HoldObject{row.ref});
 }
@@ -50,7 +53,7 @@ void ClientCore::ensure_hold(ObjectRow& row) {
 // A ref of ours goes to another process inside a value: from now on others may ask the home for it.
 void ClientCore::escape(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || !row->owned || row->exported) return;
+  if (row == nullptr || !row->owned || row->exported || row->ref.home.empty()) return;
   row->exported = true;
   if (!row->ready) mark_escaped_pending.hit();
   tell_agent(ExportObject{object});
@@ -245,9 +248,7 @@ void ClientCore::on(const ReleaseRef& event) {
 void ClientCore::on(const AdoptRef& event) {
   ObjectRow& row = borrow(event.ref);
   ++row.refs;
-  if (!event.actor.empty()) row.actor = event.actor;
   ensure_hold(row);
-  if (!event.actor.empty()) watch_actor(event.actor);
 }
 
 void ClientCore::on(const WantObject& event) {
