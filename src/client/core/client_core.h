@@ -70,6 +70,7 @@ class ClientCore {
   // Unfinished tasks by (name, state), for lists.
   std::vector<std::pair<TaskId, const TaskRow*>> unfinished(std::size_t at_most) const;
   const ClientOptions& options() const { return options_; }
+  NodeId node() const { return node_; }
 
  private:
   // events

@@ -1,0 +1,50 @@
+// Names of accelerator types for `accelerator_type` options. A type may also be given as text: any
+// name that a node shows is one.
+#pragma once
+
+namespace mobula::accelerators {
+
+inline constexpr const char* NVIDIA_TESLA_V100 = "V100";
+inline constexpr const char* NVIDIA_TESLA_P100 = "P100";
+inline constexpr const char* NVIDIA_TESLA_T4 = "T4";
+inline constexpr const char* NVIDIA_TESLA_P4 = "P4";
+inline constexpr const char* NVIDIA_TESLA_K80 = "K80";
+inline constexpr const char* NVIDIA_TESLA_A10G = "A10G";
+inline constexpr const char* NVIDIA_L4 = "L4";
+inline constexpr const char* NVIDIA_L40S = "L40S";
+inline constexpr const char* NVIDIA_A100 = "A100";
+inline constexpr const char* NVIDIA_H100 = "H100";
+inline constexpr const char* NVIDIA_H200 = "H200";
+inline constexpr const char* NVIDIA_H20 = "H20";
+inline constexpr const char* NVIDIA_B200 = "B200";
+// By hand only: nodes show these beside the name without the memory.
+inline constexpr const char* NVIDIA_A100_40G = "A100-40G";
+inline constexpr const char* NVIDIA_A100_80G = "A100-80G";
+
+inline constexpr const char* INTEL_GPU_MAX_1550 = "Intel-GPU-Max-1550";
+inline constexpr const char* INTEL_GPU_MAX_1100 = "Intel-GPU-Max-1100";
+inline constexpr const char* INTEL_GAUDI = "Intel-GAUDI";
+
+inline constexpr const char* AMD_INSTINCT_MI100 = "AMD-Instinct-MI100";
+inline constexpr const char* AMD_INSTINCT_MI250X = "AMD-Instinct-MI250X";
+inline constexpr const char* AMD_INSTINCT_MI250X_MI250 = "AMD-Instinct-MI250X-MI250";
+inline constexpr const char* AMD_INSTINCT_MI210 = "AMD-Instinct-MI210";
+inline constexpr const char* AMD_INSTINCT_MI300A = "AMD-Instinct-MI300A";
+inline constexpr const char* AMD_INSTINCT_MI300X_OAM = "AMD-Instinct-MI300X-OAM";
+inline constexpr const char* AMD_INSTINCT_MI300X_HF = "AMD-Instinct-MI300X-HF";
+inline constexpr const char* AMD_INSTINCT_MI308X = "AMD-Instinct-MI308X";
+inline constexpr const char* AMD_INSTINCT_MI325X_OAM = "AMD-Instinct-MI325X-OAM";
+inline constexpr const char* AMD_RADEON_R9_200_HD_7900 = "AMD-Radeon-R9-200-HD-7900";
+inline constexpr const char* AMD_RADEON_HD_7900 = "AMD-Radeon-HD-7900";
+
+inline constexpr const char* AWS_NEURON_CORE = "aws-neuron-core";
+inline constexpr const char* GOOGLE_TPU_V2 = "TPU-V2";
+inline constexpr const char* GOOGLE_TPU_V3 = "TPU-V3";
+inline constexpr const char* GOOGLE_TPU_V4 = "TPU-V4";
+inline constexpr const char* GOOGLE_TPU_V5P = "TPU-V5P";
+inline constexpr const char* GOOGLE_TPU_V5LITEPOD = "TPU-V5LITEPOD";
+inline constexpr const char* GOOGLE_TPU_V6E = "TPU-V6E";
+inline constexpr const char* HUAWEI_NPU_910B = "Ascend910B";
+inline constexpr const char* HUAWEI_NPU_910B4 = "Ascend910B4";
+
+}  // namespace mobula::accelerators

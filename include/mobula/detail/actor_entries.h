@@ -1,0 +1,152 @@
+// What actor<C> needs to know of C at compile time: which parameters its constructor gets for given
+// arguments, and the entries of its constructors and methods.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <mobula/detail/submit.h>
+#include <mobula/task.h>
+
+namespace mobula::detail {
+
+// One address per class. Not const: linkers may fold equal constants.
+template <class C>
+inline char class_tag = 0;
+
+template <class C, class... P>
+inline constexpr bool constructs = std::is_constructible_v<C, P...> ||
+                                   (std::is_aggregate_v<C> &&
+                                    requires { C{std::declval<P>()...}; });
+
+// As it is, and for refs as the value.
+template <class Arg>
+struct AsGiven {
+  using Type = typename Stored<Arg>::Type;
+};
+template <class Arg, class Bare = std::remove_cvref_t<Arg>>
+struct AsValue : AsGiven<Arg> {};
+template <class Arg, class T>
+struct AsValue<Arg, ObjectRef<T>> {
+  using Type = T;
+};
+
+// Decides argument by argument, from the left; the first choice with which C can be constructed.
+template <class C, class Decided, class... Rest>
+struct ChooseParameters;
+
+template <class C, class... Decided>
+struct ChooseParameters<C, TypeList<Decided...>> {
+  static constexpr bool found = constructs<C, Decided...>;
+  using Type = TypeList<Decided...>;
+};
+
+template <class C, class... Decided, class Arg, class... Rest>
+struct ChooseParameters<C, TypeList<Decided...>, Arg, Rest...> {
+  using AsIs = ChooseParameters<C, TypeList<Decided..., typename AsGiven<Arg>::Type>, Rest...>;
+  using Resolved = ChooseParameters<C, TypeList<Decided..., typename AsValue<Arg>::Type>, Rest...>;
+  template <bool as_is, class A, class B>
+  struct Pick : A {};
+  template <class A, class B>
+  struct Pick<false, A, B> : B {};
+  using Chosen = Pick<AsIs::found, AsIs, Resolved>;
+
+  static constexpr bool found = Chosen::found;
+  using Type = typename Chosen::Type;
+};
+
+template <class C, class... Args>
+using ConstructorParameters = typename ChooseParameters<C, TypeList<>, Args...>::Type;
+
+template <class C, class... P>
+constexpr bool check_constructor(TypeList<P...>) {
+  static_assert(std::is_class_v<C> && !std::is_abstract_v<C>,
+                "mobula: actor<C> needs a class that can be constructed");
+  static_assert(constructs<C, P...>,
+                "mobula: the actor's class has no constructor for these arguments, neither with "
+                "refs as they are nor with their values");
+  return constructs<C, P...>;
+}
+
+template <class C, class Parameters>
+struct ConstructorEntry;
+
+template <class C, class... P>
+struct ConstructorEntry<C, TypeList<P...>> {
+  static std::shared_ptr<C> make(Incoming<P>... incoming) {
+    if constexpr (std::is_constructible_v<C, P...>)
+      return std::make_shared<C>(incoming.pass()...);
+    else
+      return std::shared_ptr<C>(new C{incoming.pass()...});
+  }
+  static void run_body(const Invocation& call) {
+    [&call]<std::size_t... I>(std::index_sequence<I...>) {
+      *call.created = make(Incoming<P>(call.arguments[I])...);
+    }
+    (std::index_sequence_for<P...>{});
+  }
+  static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
+
+  static inline Entry entry{
+      EntryKind::constructor, type_name<C>, &invoke, static_cast<int>(sizeof...(P)), 0,
+      &class_tag<C>,          type_name<C>};
+};
+
+template <class C, auto M, bool split>
+struct MethodEntry {
+  using Callee = Signature<std::remove_cv_t<decltype(M)>>;
+  using Result = typename Callee::Result;
+  using Parameters = typename Callee::Parameters;
+  using Refs = typename CallResult<Result, split>::Refs;
+
+  static void run_body(const Invocation& call) {
+    C* self = static_cast<C*>(call.self);
+    run<split, Result>(call, Parameters{}, [self](auto&&... argument) -> Result {
+      return (self->*M)(std::forward<decltype(argument)>(argument)...);
+    });
+  }
+  static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
+
+  static inline Entry entry{EntryKind::method,
+                            value_name<M>,
+                            &invoke,
+                            static_cast<int>(Parameters::size),
+                            CallResult<Result, split>::count,
+                            &class_tag<C>,
+                            type_name<C>};
+};
+
+template <class C, auto M>
+constexpr bool check_method() {
+  using Pointer = std::remove_cv_t<decltype(M)>;
+  static_assert(std::is_member_function_pointer_v<Pointer> && Signature<Pointer>::known,
+                "mobula: call<&C::method> needs a method of the actor's class");
+  if constexpr (std::is_member_function_pointer_v<Pointer> && Signature<Pointer>::known) {
+    constexpr bool belongs = std::is_base_of_v<typename Signature<Pointer>::Class, C>;
+    static_assert(belongs, "mobula: the method belongs to another class than the actor's");
+    return belongs;
+  } else {
+    return false;
+  }
+}
+
+template <class C, auto M, bool split, class... Args>
+auto call_method(const std::shared_ptr<const Anchor>& actor,
+                 const std::shared_ptr<const CallRequest>& request, Args&&... args) {
+  using This = MethodEntry<C, M, split>;
+  using Refs = typename This::Refs;
+  using Parameters = typename This::Parameters;
+  constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
+                         check_result<typename This::Result, split>();
+  if constexpr (sound) {
+    const auto send = [&](std::span<const ArgumentSource> arguments) {
+      return call_actor(This::entry, actor, request, arguments);
+    };
+    return refs_from<Refs>(with_arguments(Parameters{}, send, std::forward<Args>(args)...));
+  } else {
+    return Refs();
+  }
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,265 @@
+// What templates know of a call: the signature of the callee, how arguments are passed by the
+// caller and taken by the callee, what results look like. Decided at compile time; no state.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <mobula/detail/registry.h>
+#include <mobula/object_ref.h>
+
+namespace mobula::detail {
+
+template <class... T>
+struct TypeList {
+  static constexpr std::size_t size = sizeof...(T);
+};
+
+// Result, parameters and, for methods, class.
+template <class F>
+struct Signature {
+  static constexpr bool known = false;
+};
+
+template <class R, class C, class... A>
+struct SignatureOf {
+  static constexpr bool known = true;
+  using Result = R;
+  using Class = C;
+  using Parameters = TypeList<A...>;
+};
+
+template <class R, class... A, bool N>
+struct Signature<R (*)(A...) noexcept(N)> : SignatureOf<R, void, A...> {};
+template <class R, class C, class... A, bool N>
+struct Signature<R (C::*)(A...) noexcept(N)> : SignatureOf<R, C, A...> {};
+template <class R, class C, class... A, bool N>
+struct Signature<R (C::*)(A...) const noexcept(N)> : SignatureOf<R, C, A...> {};
+template <class R, class C, class... A, bool N>
+struct Signature<R (C::*)(A...)& noexcept(N)> : SignatureOf<R, C, A...> {};
+template <class R, class C, class... A, bool N>
+struct Signature<R (C::*)(A...) const& noexcept(N)> : SignatureOf<R, C, A...> {};
+
+// A captureless lambda is called as its operator() is.
+template <class Lambda>
+requires requires { &Lambda::operator(); }
+struct Signature<Lambda> : Signature<decltype(&Lambda::operator())> {};
+
+// How a parameter of type P is taken from a stored value of type Stored.
+template <class P, class Bare = std::remove_cvref_t<P>>
+struct Incoming {
+  using Stored = Bare;
+  explicit Incoming(const StoredValue& from) : value(decode<Stored>(from)) {}
+  P&& pass() { return static_cast<P&&>(value); }
+  Stored value;
+};
+
+template <class P, class C>
+struct Incoming<P, View<C>> {
+  using Stored = C;
+  explicit Incoming(const StoredValue& from) : value(decode_view<C>(from)) {}
+  P&& pass() { return static_cast<P&&>(value); }
+  View<C> value;
+};
+
+// Spans and string views look at the stored elements in place, for the time of the call.
+template <class P, class E>
+struct Incoming<P, std::span<const E>> {
+  using Stored = std::vector<E>;
+  explicit Incoming(const StoredValue& from)
+      : view(decode_view<Stored>(from)), value(view.data(), view.size()) {}
+  P&& pass() { return static_cast<P&&>(value); }
+  View<Stored> view;
+  std::span<const E> value;
+};
+
+template <class P>
+struct Incoming<P, std::string_view> {
+  using Stored = std::string;
+  explicit Incoming(const StoredValue& from)
+      : view(decode_view<Stored>(from)), value(view.data(), view.size()) {}
+  P&& pass() { return static_cast<P&&>(value); }
+  View<Stored> view;
+  std::string_view value;
+};
+
+template <class P>
+using StoredAs = typename Incoming<P>::Stored;
+
+// What the compiled part gets: a value, or a ref whose value is to be passed.
+struct ArgumentSource {
+  const Outgoing* value = nullptr;
+  const std::shared_ptr<const Anchor>* ref = nullptr;
+};
+
+enum class Passing { refused, as_it_is, by_ref, converted };
+
+template <class Stored, class Arg>
+constexpr Passing passing_of() {
+  using Bare = std::remove_cvref_t<Arg>;
+  if constexpr (std::is_same_v<Bare, Stored>)
+    return Passing::as_it_is;
+  else if constexpr (std::is_same_v<Bare, ObjectRef<Stored>>)
+    return Passing::by_ref;
+  else if constexpr (is_a<Bare, View>) {
+    return std::is_same_v<Bare, View<Stored>> ? Passing::as_it_is : Passing::refused;
+  } else if constexpr (is_ref<Bare>)
+    return Passing::refused;
+  else
+    return std::is_convertible_v<Arg, Stored> ? Passing::converted : Passing::refused;
+}
+
+// An argument on its way out; lives for one full expression, beside the argument.
+template <class Stored, class Arg, Passing = passing_of<Stored, Arg>()>
+class OutgoingArgument {
+ public:
+  explicit OutgoingArgument(const std::remove_reference_t<Arg>& argument) : value_(argument) {}
+  ArgumentSource source() const { return {.value = &value_, .ref = nullptr}; }
+
+ private:
+  OutgoingValue<std::remove_cvref_t<Arg>> value_;
+};
+
+template <class Stored, class Arg>
+class OutgoingArgument<Stored, Arg, Passing::by_ref> {
+ public:
+  explicit OutgoingArgument(const ObjectRef<Stored>& ref) : ref_(ref) {}
+  ArgumentSource source() const { return {.value = nullptr, .ref = &ref_.anchor()}; }
+
+ private:
+  const ObjectRef<Stored>& ref_;
+};
+
+template <class Stored, class Arg>
+class OutgoingArgument<Stored, Arg, Passing::converted> {
+ public:
+  explicit OutgoingArgument(Arg&& argument)
+      : converted_(static_cast<Stored>(std::forward<Arg>(argument))), value_(converted_) {}
+  OutgoingArgument(const OutgoingArgument&) = delete;
+  OutgoingArgument& operator=(const OutgoingArgument&) = delete;
+  ArgumentSource source() const { return {.value = &value_, .ref = nullptr}; }
+
+ private:
+  const Stored converted_;
+  OutgoingValue<Stored> value_;
+};
+
+template <class Parameter, class Argument>
+constexpr bool check_argument() {
+  using Stored = StoredAs<Parameter>;
+  static_assert(is_serializable<Stored>,
+                "mobula: a parameter's type cannot be serialised; see <mobula/serialize.h>");
+  static_assert(passing_of<Stored, Argument>() != Passing::refused,
+                "mobula: an argument is neither convertible to its parameter's type nor an "
+                "ObjectRef of exactly that type");
+  return is_serializable<Stored> && passing_of<Stored, Argument>() != Passing::refused;
+}
+
+// Says at compile time, once, what is wrong with a call. False: the call must not be looked at.
+template <class... Parameter, class... Argument>
+constexpr bool check_arguments(TypeList<Parameter...>, TypeList<Argument...>) {
+  static_assert(sizeof...(Parameter) == sizeof...(Argument),
+                "mobula: the number of arguments is not the number of parameters");
+  if constexpr (sizeof...(Parameter) != sizeof...(Argument))
+    return false;
+  else
+    return (check_argument<Parameter, Argument>() && ...);
+}
+
+// What refs to the result of a call look like: one, or one for each part.
+template <class R>
+struct ResultRefs {
+  using Stored = std::conditional_t<std::is_void_v<R>, Nothing, std::remove_cvref_t<R>>;
+  using One = ObjectRef<std::conditional_t<std::is_void_v<R>, void, std::remove_cvref_t<R>>>;
+};
+
+template <class R>
+struct SplitResult {
+  static constexpr bool possible = false;
+  static constexpr int count = 1;
+  using Refs = ObjectRef<void>;
+};
+
+template <class... Part>
+struct SplitResult<std::tuple<Part...>> {
+  static constexpr bool possible = sizeof...(Part) != 0;
+  static constexpr int count = static_cast<int>(sizeof...(Part));
+  static constexpr bool serializable = (is_serializable<std::remove_cvref_t<Part>> && ...);
+  using Refs = std::tuple<ObjectRef<std::remove_cvref_t<Part>>...>;
+};
+
+template <class E, std::size_t size>
+struct SplitResult<std::array<E, size>> {
+  static constexpr bool possible = size != 0;
+  static constexpr int count = static_cast<int>(size);
+  static constexpr bool serializable = is_serializable<E>;
+  using Refs = std::array<ObjectRef<E>, size>;
+};
+
+template <class R, bool split>
+struct CallResult {
+  using Refs = typename ResultRefs<R>::One;
+  static constexpr int count = 1;
+  static constexpr bool serializable = is_serializable<typename ResultRefs<R>::Stored>;
+};
+template <class R>
+struct CallResult<R, true> : SplitResult<std::remove_cvref_t<R>> {};
+
+template <class R, bool split>
+constexpr bool check_result() {
+  static_assert(CallResult<R, split>::serializable,
+                "mobula: the result's type cannot be serialised; see <mobula/serialize.h>");
+  return CallResult<R, split>::serializable;
+}
+
+using Anchors = std::vector<std::shared_ptr<const Anchor>>;
+
+template <class Refs>
+Refs refs_from(Anchors anchors) {
+  if constexpr (requires { typename Refs::value_type; } && is_ref<Refs>) {
+    return Refs(std::move(anchors.front()));
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Refs{std::tuple_element_t<I, Refs>(std::move(anchors[I]))...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<Refs>>{});
+  }
+}
+
+// Calls `function` with the arguments of `call` and stores what it returns.
+template <bool split, class R, class... P, class Function>
+void run(const Invocation& call, TypeList<P...>, Function function) {
+  const auto apply = [&]<std::size_t... I>(std::index_sequence<I...>)->R {
+    return [&](Incoming<P>... incoming) -> R {
+      return function(incoming.pass()...);
+    }(Incoming<P>(call.arguments[I])...);
+  };
+  using Indices = std::index_sequence_for<P...>;
+  if constexpr (std::is_void_v<R>) {
+    apply(Indices{});
+    give_result(call, 0, OutgoingValue<Nothing>(Nothing{}));
+  } else if constexpr (split) {
+    const auto parts = apply(Indices{});
+    std::apply(
+        [&call](const auto&... part) {
+          std::size_t index = 0;
+          (give_result(call, index++, OutgoingValue<std::remove_cvref_t<decltype(part)>>(part)),
+           ...);
+        },
+        parts);
+  } else {
+    const std::remove_cvref_t<R> value = apply(Indices{});
+    give_result(call, 0, OutgoingValue<std::remove_cvref_t<R>>(value));
+  }
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,41 @@
+// The compiled half of remote(): hands calls to the runtime and takes over the refs. All throw what
+// went wrong: with an argument's serializer first, then with the submission. Any thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include <mobula/detail/call.h>
+#include <mobula/detail/registry.h>
+#include <mobula/detail/request.h>
+
+namespace mobula::detail {
+
+MOBULA_API Anchors submit_task(const Entry& entry,
+                               const std::shared_ptr<const TaskRequest>& request,
+                               std::span<const ArgumentSource> arguments);
+MOBULA_API std::shared_ptr<const Anchor> create_actor(
+    const Entry& entry, const std::shared_ptr<const ActorRequest>& request,
+    std::span<const ArgumentSource> arguments);
+MOBULA_API Anchors call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
+                              const std::shared_ptr<const CallRequest>& request,
+                              std::span<const ArgumentSource> arguments);
+// Throws NotFoundError, and InvalidRequestError where the name belongs to another class.
+MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
+                                                    const std::string& name_space,
+                                                    std::string_view class_name);
+MOBULA_API void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart);
+
+// Passes `send` the arguments, as what Parameter... take.
+template <class... Parameter, class Send, class... Argument>
+auto with_arguments(TypeList<Parameter...>, Send&& send, Argument&&... argument) {
+  const auto collected = [&send](const auto&... outgoing) {
+    const ArgumentSource sources[] = {outgoing.source()..., ArgumentSource{}};
+    return send(std::span<const ArgumentSource>(sources, sizeof...(outgoing)));
+  };
+  return collected(
+      OutgoingArgument<StoredAs<Parameter>, Argument>(std::forward<Argument>(argument))...);
+}
+
+}  // namespace mobula::detail

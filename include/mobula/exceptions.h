@@ -1,0 +1,103 @@
+// register_exception<E>(): lets E pass from a task to the caller of get as itself. Call it at
+// namespace scope, so that every process of the program does:
+//
+//   static const bool registered = mobula::register_exception<ParseError>();
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <mobula/detail/export.h>
+#include <mobula/detail/value.h>
+#include <mobula/errors.h>
+
+namespace mobula {
+
+namespace detail {
+
+// How one type of exception travels.
+struct ExceptionCodec {
+  const std::type_info* type = nullptr;
+  // The same with a nested exception: as std::throw_with_nested makes it, and as Mobula does.
+  std::vector<const std::type_info*> with_nested = {};
+  std::vector<std::byte> (*encode)(const std::exception& thrown) = nullptr;
+  // Throws the exception, with the one being handled nested in it; returns where the bytes are
+  // none.
+  void (*rethrow)(std::span<const std::byte> bytes) = nullptr;
+};
+
+// A type that is registered already stays as it is.
+MOBULA_API bool add_exception(const ExceptionCodec& codec);
+
+template <class E>
+struct WithNested final : E, std::nested_exception {
+  explicit WithNested(E&& thrown) : E(std::move(thrown)) {}
+};
+
+template <class T>
+std::vector<std::byte> to_bytes(const T& value) {
+  const OutgoingValue<T> outgoing(value);
+  std::vector<std::byte> bytes(outgoing.size_bytes());
+  if (!outgoing.write(bytes)) outgoing.rethrow_failure();
+  return bytes;
+}
+
+template <class E>
+[[noreturn]] void throw_nested(E&& thrown) {
+  if constexpr (std::is_final_v<E> || std::is_base_of_v<std::nested_exception, E>) {
+    throw std::move(thrown);
+  } else {
+    throw WithNested<E>(std::move(thrown));
+  }
+}
+
+// E travels as its Serializer writes it, else as its text.
+template <class E>
+std::vector<std::byte> encode_exception(const std::exception& thrown) {
+  if constexpr (Custom<E>)
+    return to_bytes<E>(dynamic_cast<const E&>(thrown));
+  else
+    return to_bytes<std::string>(thrown.what());
+}
+
+template <class E>
+void rethrow_exception_from(std::span<const std::byte> bytes) {
+  const StoredValue stored{.bytes = bytes};
+  if constexpr (Custom<E>)
+    throw_nested(decode<E>(stored));
+  else
+    throw_nested(E(decode<std::string>(stored)));
+}
+
+}  // namespace detail
+
+// E: a std::exception with a constructor from a string, or with a Serializer. Returns true.
+template <class E>
+bool register_exception() {
+  static_assert(std::is_base_of_v<std::exception, E>,
+                "mobula: register_exception<E> needs a class derived from std::exception");
+  static_assert(detail::Custom<E> || std::is_constructible_v<E, std::string>,
+                "mobula: register_exception<E> needs a constructor E(std::string) or a "
+                "mobula::Serializer<E>");
+  detail::ExceptionCodec codec;
+  codec.type = &typeid(E);
+  if constexpr (!std::is_final_v<E> && !std::is_base_of_v<std::nested_exception, E>) {
+    codec.with_nested.push_back(&typeid(detail::WithNested<E>));
+#ifdef __GLIBCXX__
+    codec.with_nested.push_back(&typeid(std::_Nested_exception<E>));
+#endif
+  }
+  codec.encode = &detail::encode_exception<E>;
+  codec.rethrow = &detail::rethrow_exception_from<E>;
+  return detail::add_exception(codec);
+}
+
+}  // namespace mobula

@@ -1,0 +1,173 @@
+// Values of refs, and refs of values: get, try_get, get_view, wait, put, cancel. Any thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <mobula/object_ref.h>
+#include <mobula/options.h>
+
+namespace mobula {
+
+// Waits for the value and returns it; throws what stands in its place (<mobula/errors.h>), or
+// GetTimeoutError.
+template <class T>
+T get(const ObjectRef<T>& ref, const GetOptions& options) {
+  return detail::decode_result<T>(detail::fetch_one(ref, detail::get_request(options)));
+}
+
+template <class T>
+T get(const ObjectRef<T>& ref) {
+  return ref.get();
+}
+
+template <class T>
+T get(const ObjectRef<T>& ref, Duration timeout) {
+  return get(ref, GetOptions{.timeout = timeout});
+}
+
+// All values, in order; nothing for refs to nothing. Throws the first error in that order.
+template <class T>
+auto get(const std::vector<ObjectRef<T>>& refs, const GetOptions& options = {}) {
+  std::vector<std::shared_ptr<const detail::Anchor>> anchors;
+  anchors.reserve(refs.size());
+  for (const auto& ref : refs) anchors.push_back(ref.anchor());
+  const auto stored = detail::fetch(anchors, detail::get_request(options)).take();
+  if constexpr (std::is_void_v<T>) {
+    for (const auto& one : stored) detail::decode_result<T>(one);
+  } else {
+    std::vector<T> values;
+    values.reserve(stored.size());
+    for (const auto& one : stored) values.push_back(detail::decode<T>(one));
+    return values;
+  }
+}
+
+template <class T>
+auto get(const std::vector<ObjectRef<T>>& refs, Duration timeout) {
+  return get(refs, GetOptions{.timeout = timeout});
+}
+
+// As get, with the error as a value. Bad options still throw.
+template <class T>
+Result<T> try_get(const ObjectRef<T>& ref, const GetOptions& options) {
+  auto stored = detail::fetch({&ref.anchor(), 1}, detail::get_request(options));
+  if (!stored.ok()) return stored.error();
+  const detail::StoredValue& value = stored.value().front();
+  if (value.error) return *value.error;
+  if constexpr (std::is_void_v<T>) {
+    detail::decode_result<T>(value);
+    return {};
+  } else {
+    return detail::decode<T>(value);
+  }
+}
+
+template <class T>
+Result<T> try_get(const ObjectRef<T>& ref) {
+  return try_get(ref, GetOptions{});
+}
+
+template <class T>
+Result<T> try_get(const ObjectRef<T>& ref, Duration timeout) {
+  return try_get(ref, GetOptions{.timeout = timeout});
+}
+
+// The elements of a stored container, in place.
+template <class T>
+View<T> get_view(const ObjectRef<T>& ref, const GetOptions& options = {}) {
+  return detail::decode_view<T>(detail::fetch_one(ref, detail::get_request(options)));
+}
+
+template <class T>
+View<T> get_view(const ObjectRef<T>& ref, Duration timeout) {
+  return get_view(ref, GetOptions{.timeout = timeout});
+}
+
+template <class T>
+struct WaitResult {
+  std::vector<ObjectRef<T>> ready = {};
+  std::vector<ObjectRef<T>> pending = {};
+};
+
+namespace detail {
+
+// For each ref whether it is among the ready; never more than options.num_returns are.
+MOBULA_API std::vector<bool> wait_for(std::span<const std::shared_ptr<const Anchor>> anchors,
+                                      const WaitOptions& options);
+
+}  // namespace detail
+
+// Waits until `options.num_returns` have a value or an error, or for the time-out.
+template <class T>
+WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options = {}) {
+  std::vector<std::shared_ptr<const detail::Anchor>> anchors;
+  anchors.reserve(refs.size());
+  for (const auto& ref : refs) anchors.push_back(ref.anchor());
+  const std::vector<bool> ready = detail::wait_for(anchors, options);
+  WaitResult<T> result;
+  for (std::size_t i = 0; i < refs.size(); ++i) {
+    (ready[i] ? result.ready : result.pending).push_back(std::move(refs[i]));
+  }
+  refs.clear();
+  return result;
+}
+
+template <class T>
+WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, const WaitOptions& options = {}) {
+  return wait(std::vector<ObjectRef<T>>(refs), options);
+}
+
+namespace detail {
+
+// How a value of type T is stored: text as std::string.
+template <class T>
+struct Stored {
+  using Type = std::remove_cvref_t<T>;
+};
+template <class T>
+requires(std::is_convertible_v<T, std::string_view> &&
+         (std::is_array_v<std::remove_reference_t<T>> || std::is_pointer_v<std::decay_t<T>> ||
+          std::is_same_v<std::remove_cvref_t<T>, std::string_view>)) struct Stored<T> {
+  using Type = std::string;
+};
+
+MOBULA_API std::shared_ptr<const Anchor> put_value(const Outgoing& value,
+                                                   const PutOptions& options);
+
+}  // namespace detail
+
+// Stores a value. It is written once, into the memory from which others read it.
+template <class T>
+auto put(const T& value, const PutOptions& options = {}) {
+  using StoredType = typename detail::Stored<const T&>::Type;
+  detail::require_serializable<StoredType>();
+  using Ref = ObjectRef<StoredType>;
+  if constexpr (!is_serializable<StoredType>) {
+    return Ref();
+  } else if constexpr (std::is_same_v<StoredType, T>) {
+    return Ref(detail::put_value(detail::OutgoingValue<T>(value), options));
+  } else {
+    const StoredType converted(value);
+    return Ref(detail::put_value(detail::OutgoingValue<StoredType>(converted), options));
+  }
+}
+
+namespace detail {
+
+MOBULA_API void cancel_object(const std::shared_ptr<const Anchor>& anchor,
+                              const CancelOptions& options);
+
+}  // namespace detail
+
+// Asks that the task that makes the object stop. Without force a running one sees
+// current().cancelled(); get throws TaskCancelledError.
+template <class T>
+void cancel(const ObjectRef<T>& ref, const CancelOptions& options = {}) {
+  detail::cancel_object(ref.anchor(), options);
+}
+
+}  // namespace mobula

@@ -1,0 +1,17 @@
+// All of Mobula's public interface, MSGPACK_DEFINE types (<mobula/msgpack.h>) excepted.
+#pragma once
+
+#include <mobula/accelerators.h>
+#include <mobula/actor.h>
+#include <mobula/cluster.h>
+#include <mobula/context.h>
+#include <mobula/errors.h>
+#include <mobula/exceptions.h>
+#include <mobula/get.h>
+#include <mobula/node.h>
+#include <mobula/object_ref.h>
+#include <mobula/options.h>
+#include <mobula/result.h>
+#include <mobula/serialize.h>
+#include <mobula/task.h>
+#include <mobula/view.h>

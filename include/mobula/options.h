@@ -1,0 +1,195 @@
+// What a call may ask for: the options of init, tasks, actors, calls, get, put and wait. Aggregates
+// for designated initialisers, checked when they are used (InvalidRequestError). Values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include <mobula/detail/raw_id.h>
+
+namespace mobula {
+
+// A number of CPUs, GPUs or other resources, from any number: an int is no narrowing error.
+class Amount {
+ public:
+  constexpr Amount() = default;
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  constexpr Amount(Number number) : value_(static_cast<double>(number)) {}  // NOLINT: implicit
+
+  constexpr double value() const { return value_; }
+  constexpr operator double() const { return value_; }  // NOLINT: implicit
+
+ private:
+  double value_ = 0;
+};
+
+using Resources = std::map<std::string, Amount>;
+using Labels = std::map<std::string, std::string>;
+using Environment = std::map<std::string, std::string>;
+// Seconds; every std::chrono duration converts to it.
+using Duration = std::chrono::duration<double>;
+
+// How tensors move. `object_store`: by way of the store. `automatic`: the best path there is.
+enum class Transport : std::uint8_t {
+  automatic,
+  shm,
+  tcp,
+  gloo,
+  ucx,
+  cuda_ipc,
+  nccl,
+  object_store
+};
+
+// `index` counts in this process.
+struct Device {
+  enum Kind : std::uint8_t { cpu, cuda };
+  Kind kind = cpu;
+  int index = 0;
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+// Scheduling strategies. A selector of labels is an option of its own.
+struct Default {
+  friend bool operator==(const Default&, const Default&) = default;
+};
+struct Spread {
+  friend bool operator==(const Spread&, const Spread&) = default;
+};
+struct NodeAffinity {
+  std::string node_id = {};
+  bool soft = false;
+  friend bool operator==(const NodeAffinity&, const NodeAffinity&) = default;
+};
+using Scheduling = std::variant<Default, Spread, NodeAffinity>;
+
+// Names a placement group; empty: no group.
+class PlacementGroupId {
+ public:
+  constexpr PlacementGroupId() = default;
+  explicit constexpr PlacementGroupId(detail::RawId bits) : bits_(bits) {}
+  constexpr bool empty() const { return bits_.empty(); }
+  constexpr detail::RawId bits() const { return bits_; }
+  friend constexpr bool operator==(const PlacementGroupId&, const PlacementGroupId&) = default;
+
+ private:
+  detail::RawId bits_;
+};
+
+// Where in a group; without a group it opts out of the group of the task that submits.
+struct Placement {
+  PlacementGroupId group = {};
+  int bundle_index = -1;  // any
+  bool capture_child_tasks = false;
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+enum class Lifetime : std::uint8_t { counted, detached };
+
+struct InitOptions {
+  std::string address = {};
+  std::optional<Amount> num_cpus = {};
+  std::optional<Amount> num_gpus = {};
+  std::optional<std::int64_t> gpu_memory = {};  // bytes of each device
+  std::optional<std::int64_t> memory = {};      // bytes
+  std::optional<std::int64_t> object_store_memory = {};
+  Resources resources = {};
+  std::string accelerator_type = {};
+  Labels labels = {};
+  std::string job_name = {};
+  std::string name_space = {};
+  Environment env = {};
+  std::string log_level = {};
+  std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+};
+
+struct TaskOptions {
+  std::string name = {};
+  Amount num_cpus = 1;
+  Amount num_gpus = 0;
+  std::int64_t gpu_memory = 0;  // bytes of each device
+  std::int64_t memory = 0;      // bytes
+  Resources resources = {};
+  std::string accelerator_type = {};
+  Labels label_selector = {};  // values: "v", "!v", "in(a,b)", "!in(a,b)"
+  Scheduling scheduling = Default{};
+  std::optional<Placement> placement = {};
+  int num_returns = 1;
+  int max_calls = -1;  // -1: 1 with accelerators, else 0, which is unlimited
+  int max_retries = 3;
+  bool retry_exceptions = false;
+  Transport tensor_transport = Transport::object_store;
+  Environment env = {};
+  bool allow_fallback = false;
+  bool block_on_limit = true;
+  bool fail_if_infeasible = false;
+};
+
+struct ActorOptions {
+  std::string name = {};
+  std::string name_space = {};
+  Lifetime lifetime = Lifetime::counted;
+  bool get_if_exists = false;
+  std::optional<Amount> num_cpus = {};
+  Amount num_gpus = 0;
+  std::int64_t gpu_memory = 0;  // bytes of each device
+  std::int64_t memory = 0;      // bytes
+  Resources resources = {};
+  std::string accelerator_type = {};
+  Labels label_selector = {};
+  Scheduling scheduling = Default{};
+  std::optional<Placement> placement = {};
+  int max_restarts = 0;      // -1: for ever
+  int max_task_retries = 0;  // -1: for ever
+  int max_concurrency = 1;
+  int max_pending_calls = -1;  // -1: no limit
+  bool exclusive = false;      // never two incarnations at once
+  Environment env = {};
+  bool block_on_limit = true;
+  bool fail_if_infeasible = false;
+};
+
+struct CallOptions {
+  std::string name = {};
+  Transport tensor_transport = Transport::object_store;
+  std::optional<int> max_task_retries = {};
+  int num_returns = 1;
+  bool allow_fallback = false;
+  bool block_on_limit = true;
+};
+
+struct GetOptions {
+  Transport tensor_transport = Transport::automatic;
+  std::optional<Device> device = {};
+  bool allow_fallback = false;
+  std::optional<Duration> timeout = {};
+};
+
+struct PutOptions {
+  Transport tensor_transport = Transport::object_store;
+  bool allow_fallback = false;
+};
+
+struct WaitOptions {
+  int num_returns = 1;
+  std::optional<Duration> timeout = {};
+  bool fetch_local = true;
+};
+
+struct CancelOptions {
+  bool force = false;
+  bool recursive = true;
+};
+
+struct KillOptions {
+  bool no_restart = true;
+};
+
+}  // namespace mobula

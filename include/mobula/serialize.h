@@ -1,0 +1,56 @@
+// How values become bytes. Numbers, strings, enums, optionals, variants, tuples, containers,
+// durations and aggregates of up to 64 members need nothing; any other type needs
+//
+//   template <>
+//   struct mobula::Serializer<Money> {
+//     static void write(Writer& out, const Money& money) { out.write(money.cents()); }
+//     static Money read(Reader& in) { return Money(in.read<std::int64_t>()); }
+//   };
+//
+// `write` is called twice, first to count, and must do the same both times. Raw pointers, C arrays,
+// bases, string_view and span are refused at compile time: nothing would own what they point at.
+#pragma once
+
+#include <mobula/detail/codec.h>
+#include <mobula/detail/codec_std.h>
+#include <mobula/detail/wire.h>
+
+namespace mobula {
+
+template <class T>
+inline constexpr bool is_serializable = detail::supported<T>();
+
+namespace detail {
+
+template <class T>
+constexpr void require_serializable() {
+  static_assert(is_serializable<T>,
+                "mobula: this type cannot be serialised: it, or a member of it, is a pointer, a "
+                "reference, a C array, a class with bases or private members, or has more than 64 "
+                "members; specialise mobula::Serializer for it");
+}
+
+// What the bytes of a T begin with, so that reading them as another type is an error.
+template <class T>
+constexpr std::uint64_t fingerprint() {
+  if constexpr (is_serializable<T>)
+    return fingerprint_of<T>(mix_start);
+  else
+    return 0;
+}
+
+}  // namespace detail
+
+template <class T>
+void Writer::write(const T& value) {
+  detail::require_serializable<T>();
+  if constexpr (is_serializable<T>) detail::Codec<T>::write(*this, value);
+}
+
+template <class T>
+T Reader::read() {
+  detail::require_serializable<T>();
+  if constexpr (is_serializable<T>) return detail::Codec<T>::read(*this);
+}
+
+}  // namespace mobula

@@ -1,0 +1,120 @@
+// task<f>.options({...}).remote(args...): runs f somewhere in the cluster and returns at once with
+// a ref to its result. f is a free or static function or a captureless lambda. Any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <mobula/detail/submit.h>
+#include <mobula/get.h>
+#include <mobula/options.h>
+
+namespace mobula {
+
+namespace detail {
+
+template <auto F, bool split>
+struct TaskEntry {
+  using Callee = Signature<std::remove_cv_t<decltype(F)>>;
+  using Result = typename Callee::Result;
+  using Parameters = typename Callee::Parameters;
+  using Refs = typename CallResult<Result, split>::Refs;
+
+  static void run_body(const Invocation& call) {
+    run<split, Result>(call, Parameters{}, [](auto&&... argument) -> Result {
+      return F(std::forward<decltype(argument)>(argument)...);
+    });
+  }
+  static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
+
+  static inline Entry entry{EntryKind::task, value_name<F>, &invoke,
+                            static_cast<int>(Parameters::size), CallResult<Result, split>::count};
+};
+
+template <auto F, bool split, class... Args>
+auto submit(const std::shared_ptr<const TaskRequest>& request, Args&&... args) {
+  using This = TaskEntry<F, split>;
+  using Refs = typename This::Refs;
+  using Parameters = typename This::Parameters;
+  constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
+                         check_result<typename This::Result, split>();
+  if constexpr (sound) {
+    const auto send = [&request](std::span<const ArgumentSource> arguments) {
+      return submit_task(This::entry, request, arguments);
+    };
+    return refs_from<Refs>(with_arguments(Parameters{}, send, std::forward<Args>(args)...));
+  } else {
+    return Refs();
+  }
+}
+
+template <auto F>
+constexpr bool check_function() {
+  using F_ = Signature<std::remove_cv_t<decltype(F)>>;
+  static_assert(!std::is_member_pointer_v<decltype(F)>,
+                "mobula: task<f> runs functions; methods are called on actors: "
+                "actor<C>.remote(...).call<&C::method>(...)");
+  static_assert(F_::known,
+                "mobula: task<f> needs a function or a captureless lambda without auto parameters");
+  return F_::known && !std::is_member_pointer_v<decltype(F)>;
+}
+
+template <class Result>
+constexpr bool check_split() {
+  static_assert(SplitResult<std::remove_cvref_t<Result>>::possible,
+                "mobula: split() needs a function that returns a std::tuple or std::array");
+  return SplitResult<std::remove_cvref_t<Result>>::possible;
+}
+
+}  // namespace detail
+
+// A task with its options. Copies share them; may be used again and again, from any thread.
+template <auto F, bool is_split = false>
+class PreparedTask {
+ public:
+  explicit PreparedTask(detail::Prepared<detail::TaskRequest> request)
+      : request_(std::move(request)) {}
+
+  // In place of all earlier options.
+  PreparedTask options(const TaskOptions& options) const {
+    return PreparedTask(detail::prepare(options));
+  }
+
+  // One ref for each part of the std::tuple or std::array that f returns.
+  auto split() const {
+    using Result = typename detail::TaskEntry<F, false>::Result;
+    return PreparedTask<F, detail::check_split<Result>()>(request_);
+  }
+
+  // Throws InvalidRequestError where the options break a rule.
+  template <class... Args>
+  auto remote(Args&&... args) const {
+    return detail::submit<F, is_split>(request_.value(), std::forward<Args>(args)...);
+  }
+
+ private:
+  detail::Prepared<detail::TaskRequest> request_;
+};
+
+template <auto F>
+class Task {
+ public:
+  PreparedTask<F> options(const TaskOptions& options) const {
+    return PreparedTask<F>(detail::prepare(options));
+  }
+
+  auto split() const { return PreparedTask<F>(detail::default_task_request()).split(); }
+
+  template <class... Args>
+  auto remote(Args&&... args) const {
+    if constexpr (detail::check_function<F>()) {
+      return detail::submit<F, false>(detail::default_task_request(), std::forward<Args>(args)...);
+    }
+  }
+};
+
+template <auto F>
+inline constexpr Task<F> task{};
+
+}  // namespace mobula

@@ -1,0 +1,163 @@
+#include "client/api/exception_table.h"
+
+#include <any>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <typeindex>
+#include <variant>
+
+namespace mobula::internal::client {
+
+namespace {
+
+using detail::ExceptionCodec;
+
+struct Table {
+  std::mutex mutex;
+  // Entries are never taken out, so pointers to them stay good without the lock.
+  std::map<std::string, ExceptionCodec, std::less<>> by_key;
+  std::map<std::type_index, const ExceptionCodec*> by_type;
+};
+
+bool insert(Table& table, const ExceptionCodec& codec) {
+  const auto [row, added] = table.by_key.try_emplace(codec.type->name(), codec);
+  if (!added) return true;
+  table.by_type.emplace(*codec.type, &row->second);
+  for (const std::type_info* type : codec.with_nested) table.by_type.emplace(*type, &row->second);
+  return true;
+}
+
+// Exceptions whose text is their type's: nothing but the type travels.
+template <class E>
+void insert_textless(Table& table) {
+  ExceptionCodec codec;
+  codec.type = &typeid(E);
+  codec.with_nested = {&typeid(detail::WithNested<E>)};
+  codec.encode = [](const std::exception&) { return std::vector<std::byte>(); };
+  codec.rethrow = [](std::span<const std::byte>) { detail::throw_nested(E()); };
+  insert(table, codec);
+}
+
+template <class E>
+void insert_with_text(Table& table) {
+  ExceptionCodec codec;
+  codec.type = &typeid(E);
+  codec.with_nested = {&typeid(detail::WithNested<E>)};
+#ifdef __GLIBCXX__
+  codec.with_nested.push_back(&typeid(std::_Nested_exception<E>));
+#endif
+  codec.encode = &detail::encode_exception<E>;
+  codec.rethrow = &detail::rethrow_exception_from<E>;
+  insert(table, codec);
+}
+
+struct SystemErrorParts {
+  std::string category;
+  int value = 0;
+  std::string text;
+};
+
+// A category is an object of the process that made it; those of the standard library are known by
+// name.
+void insert_system_error(Table& table) {
+  ExceptionCodec codec;
+  codec.type = &typeid(std::system_error);
+  codec.with_nested = {&typeid(detail::WithNested<std::system_error>)};
+  codec.encode = [](const std::exception& thrown) {
+    const auto& error = dynamic_cast<const std::system_error&>(thrown);
+    // what() is the text given, ": " and the code's message, which the constructor adds again.
+    std::string text = error.what();
+    const std::string message = error.code().message();
+    if (text.ends_with(message)) text.resize(text.size() - message.size());
+    if (text.ends_with(": ")) text.resize(text.size() - 2);
+    return detail::to_bytes(
+        SystemErrorParts{error.code().category().name(), error.code().value(), std::move(text)});
+  };
+  codec.rethrow = [](std::span<const std::byte> bytes) {
+    const auto parts = detail::decode<SystemErrorParts>(detail::StoredValue{.bytes = bytes});
+    for (const std::error_category* category :
+         {&std::generic_category(), &std::system_category(), &std::future_category()}) {
+      if (parts.category == category->name()) {
+        detail::throw_nested(std::system_error(parts.value, *category, parts.text));
+      }
+    }
+  };
+  insert(table, codec);
+}
+
+Table* make_table() {
+  auto* table = new Table;
+  insert_with_text<std::runtime_error>(*table);
+  insert_with_text<std::logic_error>(*table);
+  insert_with_text<std::invalid_argument>(*table);
+  insert_with_text<std::domain_error>(*table);
+  insert_with_text<std::length_error>(*table);
+  insert_with_text<std::out_of_range>(*table);
+  insert_with_text<std::range_error>(*table);
+  insert_with_text<std::overflow_error>(*table);
+  insert_with_text<std::underflow_error>(*table);
+  insert_textless<std::exception>(*table);
+  insert_textless<std::bad_alloc>(*table);
+  insert_textless<std::bad_array_new_length>(*table);
+  insert_textless<std::bad_cast>(*table);
+  insert_textless<std::bad_typeid>(*table);
+  insert_textless<std::bad_function_call>(*table);
+  insert_textless<std::bad_optional_access>(*table);
+  insert_textless<std::bad_variant_access>(*table);
+  insert_textless<std::bad_any_cast>(*table);
+  insert_textless<std::bad_weak_ptr>(*table);
+  insert_system_error(*table);
+  return table;
+}
+
+// Filled by static initialisers of user code and asked until the very end of the process.
+Table& table() {
+  static Table* const process_wide = make_table();
+  return *process_wide;
+}
+
+}  // namespace
+
+const ExceptionCodec* find_exception(const std::string& key) {
+  if (key.empty()) return nullptr;
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto row = all.by_key.find(key);
+  return row == all.by_key.end() ? nullptr : &row->second;
+}
+
+const ExceptionCodec* find_exception(const std::exception& thrown) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto row = all.by_type.find(typeid(thrown));
+  return row == all.by_type.end() ? nullptr : row->second;
+}
+
+std::string exception_key(const ExceptionCodec& codec) { return codec.type->name(); }
+
+void rethrow_registered(const ExceptionCodec& codec, std::span<const std::byte> bytes) {
+  try {
+    codec.rethrow(bytes);
+  } catch (const SerializationError&) {
+    // Not the bytes of such an exception: the caller still has the TaskError.
+    if (codec.type->name() == std::string(typeid(SerializationError).name())) throw;
+  }
+}
+
+}  // namespace mobula::internal::client
+
+namespace mobula::detail {
+
+bool add_exception(const ExceptionCodec& codec) {
+  auto& all = internal::client::table();
+  const std::lock_guard lock(all.mutex);
+  return internal::client::insert(all, codec);
+}
+
+}  // namespace mobula::detail

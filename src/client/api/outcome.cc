@@ -1,0 +1,124 @@
+// Between user code that throws and records that travel: executors run calls through guarded().
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <typeinfo>
+
+#include <mobula/context.h>
+#include <mobula/detail/registry.h>
+#include <mobula/errors.h>
+
+#include "client/api/exception_table.h"
+
+namespace mobula::detail {
+
+namespace {
+
+// Carries a sink's failure past user code's frames to guarded().
+struct ResultRefused {
+  ErrorRecord why;
+};
+
+// A cause of a cause of a cause … is cut here.
+constexpr int max_causes = 8;
+
+std::string readable(const char* mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  return name;
+}
+
+ErrorRecord record_current(int causes_left);
+
+void add_cause(ErrorRecord& record, std::exception_ptr cause, int causes_left) {
+  if (!cause || causes_left == 0) return;
+  try {
+    std::rethrow_exception(cause);
+  } catch (...) {
+    record.nested.push_back(record_current(causes_left - 1));
+  }
+}
+
+void describe_exception(ErrorRecord& record, const std::exception& thrown, int causes_left) {
+  record.message = thrown.what();
+  const ExceptionCodec* codec = internal::client::find_exception(thrown);
+  // The wrapper that carries a nested exception is nobody's type.
+  record.remote_type = readable(codec != nullptr ? codec->type->name() : typeid(thrown).name());
+  if (codec != nullptr) {
+    try {
+      record.exception_bytes = codec->encode(thrown);
+      record.exception_type = internal::client::exception_key(*codec);
+    } catch (...) {
+      // What cannot be written stays a TaskError with the same text.
+      record.exception_bytes.clear();
+    }
+  }
+  const auto* nested = dynamic_cast<const std::nested_exception*>(&thrown);
+  if (nested != nullptr) add_cause(record, nested->nested_ptr(), causes_left);
+}
+
+ErrorRecord record_current(int causes_left) {
+  ErrorRecord record;
+  record.kind = ErrorKind::task;
+  try {
+    throw;
+  } catch (const TaskError& failed) {
+    return failed.record();
+  } catch (const Error& failed) {
+    record.message = failed.what();
+    record.remote_type = readable(typeid(failed).name());
+    if (causes_left > 0) record.nested.push_back(failed.record());
+  } catch (const std::exception& thrown) {
+    describe_exception(record, thrown, causes_left);
+  } catch (...) {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    record.remote_type = type != nullptr ? readable(type->name()) : "unknown";
+    record.message = "an exception that is no std::exception";
+  }
+  return record;
+}
+
+}  // namespace
+
+ErrorRecord record_current_exception() {
+  try {
+    throw;
+  } catch (const TaskError& failed) {
+    // User code let the failure of another task through: what began it stays in sight.
+    ErrorRecord record;
+    record.kind = ErrorKind::task;
+    record.remote_type = failed.remote_type();
+    record.message = failed.message();
+    record.nested.push_back(failed.record());
+    return record;
+  } catch (...) {
+    return record_current(max_causes);
+  }
+}
+
+Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
+  try {
+    body(call);
+    return {};
+  } catch (const ExitActor&) {
+    return {.error = std::nullopt, .exit_actor = true};
+  } catch (const ResultRefused& refused) {
+    return {.error = refused.why};
+  } catch (abi::__forced_unwind&) {
+    throw;  // the thread is being cancelled, which may not be stopped
+  } catch (...) {
+    return {.error = record_current_exception()};
+  }
+}
+
+void give_result(const Invocation& call, std::size_t index, const Outgoing& value) {
+  const Done done = call.results->accept(index, value);
+  value.rethrow_failure();
+  if (done) throw ResultRefused{*done};
+}
+
+}  // namespace mobula::detail

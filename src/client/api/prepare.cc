@@ -1,0 +1,287 @@
+#include <mobula/detail/request.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mobula/errors.h>
+
+#include "base/quantity.h"
+#include "client/api/rules.h"
+
+namespace mobula::detail {
+
+namespace {
+
+namespace rules = internal::client;
+
+// Turns a refusal into a value.
+template <class Make>
+auto answered(Make make) -> Answer<decltype(make())> {
+  try {
+    return make();
+  } catch (const InvalidRequestError& refused) {
+    return refused.record();
+  }
+}
+
+// What tasks and actors have in common; CPUs are their own affair.
+template <class Options>
+ResourceRequest resources_of(const Options& options) {
+  rules::check_not_negative("gpu_memory", options.gpu_memory);
+  rules::check_not_negative("memory", options.memory);
+  rules::check_text("accelerator_type", options.accelerator_type);
+  rules::check_environment(options.env);
+  rules::check_scheduling(options.scheduling);
+  rules::check_placement(options.placement);
+
+  auto named = rules::named_resources(options.resources);
+  ResourceRequest request;
+  request.gpu_units = rules::device_units_of("num_gpus", options.num_gpus);
+  if (named.gpu_units) {
+    if (request.gpu_units != 0) {
+      rules::refuse("num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources");
+    }
+    request.gpu_units = *named.gpu_units;
+  }
+  request.accelerator_type = options.accelerator_type;
+  if (!named.accelerator_type.empty()) {
+    if (!request.accelerator_type.empty() && request.accelerator_type != named.accelerator_type) {
+      rules::refuse("accelerator_type", "one accelerator type",
+                    request.accelerator_type + " and " + named.accelerator_type);
+    }
+    request.accelerator_type = std::move(named.accelerator_type);
+  }
+  request.gpu_memory_bytes = options.gpu_memory;
+  request.memory_bytes = options.memory;
+  request.has_devices = request.gpu_units != 0 || request.gpu_memory_bytes != 0;
+  for (const auto& [name, units] : named.custom_units) {
+    if (rules::counts_devices(name)) request.has_devices = true;
+    if (rules::counts_neuron_cores(name) &&
+        (request.gpu_units != 0 || request.gpu_memory_bytes != 0)) {
+      rules::refuse("num_gpus", "either num_gpus or neuron_cores, not both", "both");
+    }
+  }
+  request.custom_units = std::move(named.custom_units);
+  request.labels = rules::label_rules(options.label_selector);
+  request.scheduling = options.scheduling;
+  request.placement = options.placement;
+  request.env = options.env;
+  request.fail_if_infeasible = options.fail_if_infeasible;
+  return request;
+}
+
+TaskRequest task_request(const TaskOptions& options) {
+  rules::check_text("name", options.name);
+  rules::check_at_least("num_returns", options.num_returns, 1);
+  rules::check_at_least("max_calls", options.max_calls, -1);
+  rules::check_at_least("max_retries", options.max_retries, -1);
+  TaskRequest request;
+  request.name = options.name;
+  request.resources = resources_of(options);
+  request.resources.cpu_units = rules::units_of("num_cpus", options.num_cpus);
+  request.num_returns = options.num_returns;
+  // A process that has used a device gives its memory back only by ending.
+  request.max_calls =
+      options.max_calls != -1 ? options.max_calls : (request.resources.has_devices ? 1 : 0);
+  request.max_retries = options.max_retries;
+  request.retry_exceptions = options.retry_exceptions;
+  request.tensor_transport = options.tensor_transport;
+  request.allow_fallback = options.allow_fallback;
+  request.block_on_limit = options.block_on_limit;
+  return request;
+}
+
+// Nothing given: a CPU in total to be placed, none to run. Any resource but memory given: one for
+// life.
+void set_actor_cpus(ResourceRequest& request, const std::optional<Amount>& num_cpus) {
+  const std::int64_t one = internal::Quantity::units_per_one;
+  if (num_cpus) {
+    request.cpu_units = rules::units_of("num_cpus", *num_cpus);
+  } else if (request.has_devices || !request.custom_units.empty() ||
+             !request.accelerator_type.empty()) {
+    request.cpu_units = one;
+  } else {
+    request.placing_cpu_units = one;
+  }
+}
+
+ActorRequest actor_request(const ActorOptions& options) {
+  rules::check_text("name", options.name);
+  rules::check_text("name_space", options.name_space);
+  if (options.get_if_exists && options.name.empty()) {
+    rules::refuse("get_if_exists", "it needs a name", "no name");
+  }
+  rules::check_at_least("max_restarts", options.max_restarts, -1);
+  rules::check_at_least("max_task_retries", options.max_task_retries, -1);
+  rules::check_at_least("max_concurrency", options.max_concurrency, 1);
+  rules::check_at_least("max_pending_calls", options.max_pending_calls, -1);
+  ActorRequest request;
+  request.name = options.name;
+  request.name_space = options.name_space;
+  request.detached = options.lifetime == Lifetime::detached;
+  request.get_if_exists = options.get_if_exists;
+  request.resources = resources_of(options);
+  set_actor_cpus(request.resources, options.num_cpus);
+  request.max_restarts = options.max_restarts;
+  request.max_task_retries = options.max_task_retries;
+  request.max_concurrency = options.max_concurrency;
+  request.max_pending_calls = options.max_pending_calls;
+  request.exclusive = options.exclusive;
+  request.block_on_limit = options.block_on_limit;
+  return request;
+}
+
+CallRequest call_request(const CallOptions& options) {
+  rules::check_text("name", options.name);
+  rules::check_at_least("num_returns", options.num_returns, 1);
+  if (options.max_task_retries) {
+    rules::check_at_least("max_task_retries", *options.max_task_retries, -1);
+  }
+  return {.name = options.name,
+          .tensor_transport = options.tensor_transport,
+          .max_task_retries = options.max_task_retries,
+          .num_returns = options.num_returns,
+          .allow_fallback = options.allow_fallback,
+          .block_on_limit = options.block_on_limit};
+}
+
+void check_log_level(const std::string& level) {
+  constexpr std::array<std::string_view, 9> levels = {
+      "", "trace", "debug", "info", "warn", "warning", "error", "critical", "off"};
+  if (std::find(levels.begin(), levels.end(), level) == levels.end()) {
+    rules::refuse("log_level", "trace, debug, info, warn, error, critical or off", level);
+  }
+}
+
+// Resources of a node belong to who starts it.
+void check_joining(const InitOptions& options) {
+  const std::array<std::pair<const char*, bool>, 7> given = {{
+      {"num_cpus", options.num_cpus.has_value()},
+      {"num_gpus", options.num_gpus.has_value()},
+      {"gpu_memory", options.gpu_memory.has_value()},
+      {"memory", options.memory.has_value()},
+      {"object_store_memory", options.object_store_memory.has_value()},
+      {"resources", !options.resources.empty()},
+      {"accelerator_type", !options.accelerator_type.empty()},
+  }};
+  for (const auto& [field, is_given] : given) {
+    if (is_given) {
+      rules::refuse(field, "a program that joins a cluster brings no resources",
+                    "a resource and an address; drop one of them");
+    }
+  }
+}
+
+NodeRequest node_request(const InitOptions& options, bool joins) {
+  rules::check_text("job_name", options.job_name);
+  rules::check_text("name_space", options.name_space);
+  rules::check_text("accelerator_type", options.accelerator_type);
+  rules::check_environment(options.env);
+  rules::check_labels(options.labels);
+  rules::check_at_least("max_pending_bytes", options.max_pending_bytes, 1);
+  check_log_level(options.log_level);
+  if (joins) check_joining(options);
+
+  auto named = rules::named_resources(options.resources);
+  NodeRequest node;
+  if (options.num_cpus) node.cpu_units = rules::units_of("num_cpus", *options.num_cpus);
+  if (options.num_gpus) node.gpu_units = rules::units_of("num_gpus", *options.num_gpus);
+  if (named.gpu_units) {
+    if (node.gpu_units) {
+      rules::refuse("num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources");
+    }
+    node.gpu_units = named.gpu_units;
+  }
+  if (options.gpu_memory) rules::check_not_negative("gpu_memory", *options.gpu_memory);
+  if (options.memory) rules::check_not_negative("memory", *options.memory);
+  if (options.object_store_memory) {
+    rules::check_not_negative("object_store_memory", *options.object_store_memory);
+  }
+  node.gpu_memory_bytes = options.gpu_memory;
+  node.memory_bytes = options.memory;
+  node.object_store_bytes = options.object_store_memory;
+  node.custom_units = std::move(named.custom_units);
+  node.accelerator_type =
+      options.accelerator_type.empty() ? named.accelerator_type : options.accelerator_type;
+  node.labels = options.labels;
+  return node;
+}
+
+// Beyond it a time-out is none; far below what the clock can count.
+constexpr double longest_timeout_s = 10.0 * 365 * 24 * 3600;
+
+}  // namespace
+
+Prepared<TaskRequest> prepare(const TaskOptions& options) {
+  return answered([&] { return std::make_shared<const TaskRequest>(task_request(options)); });
+}
+
+Prepared<ActorRequest> prepare(const ActorOptions& options) {
+  return answered([&] { return std::make_shared<const ActorRequest>(actor_request(options)); });
+}
+
+Prepared<CallRequest> prepare(const CallOptions& options) {
+  return answered([&] { return std::make_shared<const CallRequest>(call_request(options)); });
+}
+
+Answer<NodeRequest> prepare(const InitOptions& options, bool joins) {
+  return answered([&] { return node_request(options, joins); });
+}
+
+const std::shared_ptr<const TaskRequest>& default_task_request() {
+  static const auto made = std::make_shared<const TaskRequest>(task_request({}));
+  return made;
+}
+
+const std::shared_ptr<const ActorRequest>& default_actor_request() {
+  static const auto made = std::make_shared<const ActorRequest>(actor_request({}));
+  return made;
+}
+
+const std::shared_ptr<const CallRequest>& default_call_request() {
+  static const auto made = std::make_shared<const CallRequest>();
+  return made;
+}
+
+void check_returns(int given, int refs) {
+  if (given != 1 && given != refs) {
+    rules::refuse("num_returns",
+                  "1, or the number of parts of a call with split(): " + std::to_string(refs),
+                  std::to_string(given));
+  }
+}
+
+void check_name(const char* field, const std::string& name) { rules::check_text(field, name); }
+
+Deadline deadline_after(const std::optional<Duration>& timeout) {
+  if (!timeout) return std::nullopt;
+  const double seconds = timeout->count();
+  if (std::isnan(seconds) || seconds < 0) {
+    rules::refuse("timeout", "a time-out is not negative", std::to_string(seconds) + " s");
+  }
+  if (seconds > longest_timeout_s) return std::nullopt;
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(*timeout);
+}
+
+GetRequest get_request(const GetOptions& options) {
+  if (options.device) rules::check_not_negative("device.index", options.device->index);
+  return {.deadline = deadline_after(options.timeout),
+          .tensor_transport = options.tensor_transport,
+          .device = options.device,
+          .allow_fallback = options.allow_fallback};
+}
+
+void check_wait(const WaitOptions& options, std::size_t given) {
+  rules::check_at_least("num_returns", options.num_returns, 1);
+  if (static_cast<std::size_t>(options.num_returns) > given) {
+    rules::refuse("num_returns", "at most the number of refs given",
+                  std::to_string(options.num_returns) + " of " + std::to_string(given));
+  }
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,186 @@
+#include <mobula/detail/registry.h>
+
+#include <link.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace mobula::detail {
+
+struct Registry::Table {
+  std::mutex mutex;
+  std::vector<Entry*> entries;
+  std::map<FunctionKey, Entry*> by_key;
+  std::map<std::uintptr_t, Image> images;  // by load base
+  std::size_t resolved = 0;                // the first so many entries have keys
+};
+
+namespace {
+
+// One loaded image: where it is, and the addresses that its segments cover.
+struct Loaded {
+  std::uintptr_t base = 0;
+  std::uintptr_t first = 0;
+  std::uintptr_t last = 0;
+  std::string path;
+};
+
+int collect(dl_phdr_info* image, std::size_t, void* into) {
+  auto& all = *static_cast<std::vector<Loaded>*>(into);
+  Loaded loaded{.base = image->dlpi_addr, .first = ~std::uintptr_t{0}, .path = image->dlpi_name};
+  for (int i = 0; i < image->dlpi_phnum; ++i) {
+    const auto& segment = image->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uintptr_t first = loaded.base + segment.p_vaddr;
+    loaded.first = std::min(loaded.first, first);
+    loaded.last = std::max(loaded.last, first + segment.p_memsz);
+  }
+  all.push_back(std::move(loaded));
+  return 0;
+}
+
+std::vector<Loaded> loaded_images() {
+  std::vector<Loaded> all;
+  dl_iterate_phdr(&collect, &all);
+  return all;
+}
+
+// Until the runtime gives images ids by content, a library is known by the name of its file.
+RawId id_from_name(const std::string& path) {
+  if (path.empty()) return {};
+  const std::string_view name = std::string_view(path).substr(path.find_last_of('/') + 1);
+  return {mix(mix_start, name), mix(mix(mix_start, "image"), name)};
+}
+
+Outcome refuse(std::string text) {
+  ErrorRecord record;
+  record.kind = ErrorKind::invalid_request;
+  record.message = std::move(text);
+  return {.error = std::move(record)};
+}
+
+}  // namespace
+
+ResultSink::~ResultSink() = default;
+
+Entry::Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
+             const void* class_tag, std::string_view class_name)
+    : kind_(kind),
+      parameters_(parameters),
+      results_(results),
+      name_(name),
+      class_name_(class_name),
+      class_tag_(class_tag),
+      invoker_(invoker) {
+  Registry::instance().add(*this);
+}
+
+Entry::~Entry() { Registry::instance().remove(*this); }
+
+Outcome Entry::invoke(const Invocation& call) const {
+  if (call.arguments.size() != static_cast<std::size_t>(parameters_)) {
+    return refuse("calling " + std::string(name_) + " with " +
+                  std::to_string(call.arguments.size()) + " arguments: it has " +
+                  std::to_string(parameters_) +
+                  " parameters; caller and callee are not the same "
+                  "program");
+  }
+  const bool fits = kind_ == EntryKind::constructor ? call.created != nullptr
+                    : kind_ == EntryKind::method    ? call.self != nullptr && call.results
+                                                    : call.results != nullptr;
+  if (!fits) return refuse("calling " + std::string(name_) + " as what it is not");
+  return invoker_(call);
+}
+
+Registry::Registry() : table_(new Table) {}
+
+Registry& Registry::instance() {
+  // Static initialisers of every image add to it, in any order, and take away at the very end.
+  static Registry* const process_wide = new Registry;
+  return *process_wide;
+}
+
+void Registry::add(Entry& entry) {
+  const std::lock_guard lock(table_->mutex);
+  table_->entries.push_back(&entry);
+}
+
+void Registry::remove(Entry& entry) {
+  const std::lock_guard lock(table_->mutex);
+  const auto place = std::find(table_->entries.begin(), table_->entries.end(), &entry);
+  if (place == table_->entries.end()) return;
+  if (static_cast<std::size_t>(place - table_->entries.begin()) < table_->resolved) {
+    table_->by_key.erase(entry.key_);
+    --table_->resolved;
+  }
+  table_->entries.erase(place);
+}
+
+void Registry::resolve_all() {
+  Table& table = *table_;
+  if (table.resolved == table.entries.size()) return;
+  const std::vector<Loaded> images = loaded_images();
+  for (; table.resolved < table.entries.size(); ++table.resolved) {
+    Entry& entry = *table.entries[table.resolved];
+    const auto address = reinterpret_cast<std::uintptr_t>(&entry);
+    for (const Loaded& loaded : images) {
+      if (address < loaded.first || address >= loaded.last) continue;
+      const auto image =
+          table.images
+              .try_emplace(loaded.base, Image{loaded.base, loaded.path, id_from_name(loaded.path)})
+              .first;
+      entry.key_ = {image->second.id, address - loaded.base};
+    }
+    table.by_key[entry.key_] = &entry;
+    entry.resolved_.store(true, std::memory_order_release);
+  }
+}
+
+const Entry* Registry::find(const FunctionKey& key) {
+  const std::lock_guard lock(table_->mutex);
+  resolve_all();
+  const auto row = table_->by_key.find(key);
+  return row == table_->by_key.end() ? nullptr : row->second;
+}
+
+FunctionKey Registry::key_of(const Entry& entry) {
+  if (!entry.resolved_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(table_->mutex);
+    resolve_all();
+  }
+  return entry.key_;
+}
+
+std::vector<const Entry*> Registry::entries() {
+  const std::lock_guard lock(table_->mutex);
+  return {table_->entries.begin(), table_->entries.end()};
+}
+
+std::vector<Image> Registry::images() {
+  const std::lock_guard lock(table_->mutex);
+  resolve_all();
+  std::vector<Image> all;
+  for (const auto& [base, image] : table_->images) all.push_back(image);
+  return all;
+}
+
+void Registry::name_image(std::uintptr_t base, RawId id) {
+  const std::lock_guard lock(table_->mutex);
+  resolve_all();
+  const auto image = table_->images.find(base);
+  if (image == table_->images.end()) return;
+  const RawId previous = std::exchange(image->second.id, id);
+  std::map<FunctionKey, Entry*> renamed;
+  for (auto& [key, entry] : table_->by_key) {
+    const bool here =
+        key.image == previous && reinterpret_cast<std::uintptr_t>(entry) - key.offset == base;
+    if (here) entry->key_.image = id;
+    renamed[entry->key_] = entry;
+  }
+  table_->by_key = std::move(renamed);
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,201 @@
+#include "client/api/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include <mobula/errors.h>
+
+#include "base/quantity.h"
+
+namespace mobula::internal::client {
+
+namespace {
+
+constexpr std::size_t max_text_bytes = 256;
+
+// What a container of several vendors' programs reads to find its devices. The runtime sets them.
+constexpr std::array<std::string_view, 12> device_variables = {
+    "CUDA_VISIBLE_DEVICES",   "CUDA_DEVICE_ORDER",         "NVIDIA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",   "HIP_VISIBLE_DEVICES",       "GPU_DEVICE_ORDINAL",
+    "ONEAPI_DEVICE_SELECTOR", "NEURON_RT_VISIBLE_CORES",   "TPU_VISIBLE_CHIPS",
+    "HABANA_VISIBLE_MODULES", "ASCEND_RT_VISIBLE_DEVICES", "RBLN_DEVICES"};
+
+constexpr std::array<std::string_view, 8> device_resources = {
+    "neuron_cores", "TPU", "NPU", "HPU", "RBLN", "FURIOSA", "TTNPU", "MBLT"};
+// Those of them that no process can share.
+constexpr std::array<std::string_view, 4> whole_resources = {"neuron_cores", "TPU", "HPU", "RBLN"};
+
+constexpr std::string_view accelerator_prefix = "accelerator_type:";
+
+std::string lower(std::string_view text) {
+  std::string folded(text);
+  for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return folded;
+}
+
+std::string number(double amount) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), amount).ptr;
+  return std::string(text.data(), end);
+}
+
+// The code point that begins `text`, and its length; nullopt where it is not UTF-8.
+std::optional<std::pair<char32_t, std::size_t>> first_code_point(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0x80       ? 1
+                             : lead >> 5 == 6  ? 2
+                             : lead >> 4 == 14 ? 3
+                             : lead >> 3 == 30 ? 4
+                                               : 0;
+  if (length == 0 || length > text.size()) return std::nullopt;
+  if (length == 1) return std::pair{char32_t{lead}, length};
+  char32_t code = lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xc0) != 0x80) return std::nullopt;
+    code = code << 6 | (next & 0x3f);
+  }
+  constexpr std::array<char32_t, 5> smallest = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[length] || surrogate || code > 0x10ffff) return std::nullopt;
+  return std::pair{code, length};
+}
+
+template <std::size_t size>
+bool contains(const std::array<std::string_view, size>& all, std::string_view one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+void check_resource_name(const std::string& name) {
+  if (name.empty()) refuse("resources", "a resource has a name", "an empty one");
+  check_text("resources", name);
+  const std::string folded = lower(name);
+  if (folded == "cpu") refuse("resources", "CPUs are asked for with num_cpus", name);
+  if (folded == "memory" || folded == "object_store_memory") {
+    refuse("resources", "bytes are asked for with fields of their own", name);
+  }
+  if (folded == "executors" || folded == "bundle") {
+    refuse("resources", "this name belongs to the runtime", name);
+  }
+}
+
+}  // namespace
+
+void refuse(const std::string& field, const std::string& rule, const std::string& given) {
+  auto record = std::make_shared<detail::ErrorRecord>();
+  record->kind = detail::ErrorKind::invalid_request;
+  record->field = field;
+  record->rule = rule;
+  record->message = field + ": " + rule + "; given: " + given;
+  throw InvalidRequestError(std::shared_ptr<const detail::ErrorRecord>(std::move(record)));
+}
+
+void check_text(const std::string& field, std::string_view text) {
+  if (text.size() > max_text_bytes) {
+    refuse(field, "a name has at most 256 bytes", std::to_string(text.size()) + " bytes");
+  }
+  while (!text.empty()) {
+    const auto next = first_code_point(text);
+    if (!next) refuse(field, "a name is valid UTF-8", "bytes that are not");
+    const auto [code, length] = *next;
+    if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
+      refuse(field, "a name has no control characters",
+             "the character " + std::to_string(static_cast<unsigned>(code)));
+    }
+    text.remove_prefix(length);
+  }
+}
+
+void check_at_least(const std::string& field, std::int64_t value, std::int64_t least) {
+  if (value < least) {
+    refuse(field, "at least " + std::to_string(least), std::to_string(value));
+  }
+}
+
+void check_not_negative(const std::string& field, std::int64_t value) {
+  if (value < 0) refuse(field, "an amount is not negative", std::to_string(value));
+}
+
+void check_environment(const Environment& env) {
+  for (const auto& [name, value] : env) {
+    if (name.empty() || name.find('=') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
+      refuse("env", "a variable's name is not empty and has no '='", "\"" + name + "\"");
+    }
+    if (value.find('\0') != std::string::npos) {
+      refuse("env", "a variable's value has no NUL byte", name);
+    }
+    if (contains(device_variables, name)) {
+      refuse("env", "variables that choose devices are set by the runtime; ask for num_gpus", name);
+    }
+  }
+}
+
+void check_scheduling(const Scheduling& scheduling) {
+  const auto* affinity = std::get_if<NodeAffinity>(&scheduling);
+  if (affinity != nullptr && affinity->node_id.empty()) {
+    refuse("scheduling", "NodeAffinity names a node", "an empty node_id");
+  }
+}
+
+void check_placement(const std::optional<Placement>& placement) {
+  if (!placement) return;
+  check_at_least("placement.bundle_index", placement->bundle_index, -1);
+  if (placement->group.empty() &&
+      (placement->bundle_index != -1 || placement->capture_child_tasks)) {
+    refuse("placement", "a bundle and capturing need a group", "a placement without a group");
+  }
+}
+
+std::int64_t units_of(const std::string& field, double amount) {
+  const auto quantity = Quantity::from_double(amount);
+  if (!quantity) {
+    refuse(field, "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
+           number(amount));
+  }
+  return quantity->units();
+}
+
+std::int64_t device_units_of(const std::string& field, double amount) {
+  const std::int64_t units = units_of(field, amount);
+  if (units > Quantity::units_per_one && units % Quantity::units_per_one != 0) {
+    refuse(field, "an amount of devices is below 1 or whole", number(amount));
+  }
+  return units;
+}
+
+bool counts_devices(std::string_view resource) { return contains(device_resources, resource); }
+
+bool counts_neuron_cores(std::string_view resource) { return resource == "neuron_cores"; }
+
+NamedResources named_resources(const Resources& resources) {
+  NamedResources named;
+  for (const auto& [name, amount] : resources) {
+    if (lower(name) == "gpu") {
+      if (named.gpu_units) refuse("resources", "num_gpus is given once", name + " a second time");
+      named.gpu_units = device_units_of("resources." + name, amount);
+      continue;
+    }
+    if (name.starts_with(accelerator_prefix)) {
+      units_of("resources." + name, amount);
+      const std::string type = name.substr(accelerator_prefix.size());
+      if (!named.accelerator_type.empty() && named.accelerator_type != type) {
+        refuse("resources", "one accelerator type", named.accelerator_type + " and " + type);
+      }
+      named.accelerator_type = type;
+      continue;
+    }
+    check_resource_name(name);
+    const std::int64_t units = counts_devices(name) ? device_units_of("resources." + name, amount)
+                                                    : units_of("resources." + name, amount);
+    if (contains(whole_resources, name) && units % Quantity::units_per_one != 0) {
+      refuse("resources." + name, "this resource is only given in whole numbers", number(amount));
+    }
+    if (units != 0) named.custom_units.emplace_back(name, units);
+  }
+  return named;
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,51 @@
+// The rules that options must keep, one function each. All throw InvalidRequestError with the
+// field, the rule and what was given; prepare.cc turns that into a value. Pure; any thread. What
+// can be scheduled is not decided here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mobula/detail/request.h>
+#include <mobula/options.h>
+
+namespace mobula::internal::client {
+
+[[noreturn]] void refuse(const std::string& field, const std::string& rule,
+                         const std::string& given);
+
+// UTF-8, at most 256 bytes, no control characters. May be empty.
+void check_text(const std::string& field, std::string_view text);
+void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
+// Bytes or times of something: not negative.
+void check_not_negative(const std::string& field, std::int64_t value);
+void check_environment(const Environment& env);
+void check_scheduling(const Scheduling& scheduling);
+void check_placement(const std::optional<Placement>& placement);
+
+// In units of 1/10000; the amount is finite, not negative, no finer.
+std::int64_t units_of(const std::string& field, double amount);
+// Also: below 1 or whole.
+std::int64_t device_units_of(const std::string& field, double amount);
+
+// `resources` told apart: what is another field by another name, and the rest.
+struct NamedResources {
+  std::optional<std::int64_t> gpu_units = {};
+  std::string accelerator_type = {};
+  std::vector<std::pair<std::string, std::int64_t>> custom_units = {};  // none is 0
+};
+NamedResources named_resources(const Resources& resources);
+
+// Whether a resource of this name counts accelerators.
+bool counts_devices(std::string_view resource);
+bool counts_neuron_cores(std::string_view resource);
+
+// Labels of a node, and conditions on them.
+void check_labels(const Labels& labels);
+std::vector<detail::LabelRule> label_rules(const Labels& selector);
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,76 @@
+#include <mobula/detail/value.h>
+
+#include <string>
+
+#include <mobula/errors.h>
+
+namespace mobula::detail {
+
+namespace {
+
+// "MOB" and the version of the format.
+constexpr std::uint32_t format_mark = 0x01424f4d;
+constexpr std::size_t header_bytes = 16;
+
+void write_header(Writer& out, std::uint64_t fingerprint) {
+  const std::uint32_t reserved = 0;
+  out.write_bytes(&format_mark, sizeof format_mark);
+  out.write_bytes(&reserved, sizeof reserved);
+  out.write_bytes(&fingerprint, sizeof fingerprint);
+}
+
+}  // namespace
+
+Outgoing::~Outgoing() = default;
+
+void Outgoing::write_all(Writer& out) const {
+  write_header(out, fingerprint_);
+  fill(out);
+}
+
+void Outgoing::measure() {
+  Writer counting;
+  write_all(counting);
+  size_bytes_ = counting.position();
+  contained_ = counting.take_contained();
+}
+
+bool Outgoing::write(std::span<std::byte> into) const noexcept {
+  try {
+    Writer out(into);
+    write_all(out);
+    if (out.position() != into.size()) throw_unwritable("it shrank while it was written");
+    return true;
+  } catch (...) {
+    failure_ = std::current_exception();
+    return false;
+  }
+}
+
+void Outgoing::rethrow_failure() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::string_view type) {
+  if (stored.error) throw_error(*stored.error);
+  Reader in(stored.bytes, stored.contained, stored.owner);
+  if (in.remaining() < header_bytes) throw_corrupt("it has no header");
+  std::uint32_t mark = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t found = 0;
+  in.read_bytes(&mark, sizeof mark);
+  in.read_bytes(&reserved, sizeof reserved);
+  in.read_bytes(&found, sizeof found);
+  if (mark != format_mark || reserved != 0) throw_corrupt("its header is of another format");
+  if (found != fingerprint) {
+    throw SerializationError("reading a value as " + std::string(type) +
+                             ": it was written as another type; use the type of the ref");
+  }
+  return in;
+}
+
+void require_end(const Reader& in) {
+  if (in.remaining() != 0) throw_corrupt("bytes are left over");
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,412 @@
+#include "client/process_engine.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "protocol/messages.h"
+
+namespace mobula::internal::client {
+namespace {
+
+SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
+
+Place place_of(const PlaceRecord& record) {
+  return {slab_id(record.slab), static_cast<std::uint64_t>(record.offset),
+          static_cast<std::uint64_t>(record.size_bytes)};
+}
+
+}  // namespace
+
+ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks)
+    : options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      core_(options_.core),
+      ticket_(options_.ticket) {}
+
+Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options, EngineHooks hooks,
+                                                            Fd agent, Attached attached) {
+  std::unique_ptr<ProcessEngine> engine(new ProcessEngine(std::move(options), std::move(hooks)));
+  auto thread = LoopThread::start();
+  if (!thread) return thread.error();
+  engine->loop_thread_ = std::move(*thread);
+  Result<void> opened;
+  const auto ran = engine->loop_thread_->run([&] {
+    opened = engine->open(std::move(agent));
+    if (!opened.ok()) return;
+    const auto held = engine->lock();
+    engine->step(std::move(attached));
+  });
+  if (!ran.ok()) return ran.error();
+  if (!opened.ok()) return opened.error();
+  return engine;
+}
+
+ProcessEngine::~ProcessEngine() {
+  stop();
+  // What is bound to the loop ends on its thread.
+  (void)loop_thread_->run([this] {
+    timer_.reset();
+    link_.reset();
+    bus_.reset();
+  });
+  loop_thread_.reset();
+}
+
+void ProcessEngine::stop() {
+  const auto held = lock();
+  stopping_ = true;
+  notify();
+}
+
+Result<void> ProcessEngine::open(Fd agent) {
+  timer_ = std::make_unique<Timer>(loop(), [this] {
+    const auto held = lock();
+    armed_.reset();
+    step(Tick{});
+    if (hooks_.tick) hooks_.tick();
+    schedule_flush();
+  });
+  allow_ = std::make_unique<AllowTable>(UnknownKeys::unproven);
+  BusOptions bus_options;
+  bus_options.keys = options_.keys;
+  bus_options.allow = allow_.get();
+  BusCallbacks callbacks;
+  callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
+                                std::span<const std::byte> bytes) {
+    bus_message(from, origin, bytes);
+  };
+  callbacks.on_gone = [this](PeerHandle peer, const Failure&) { stream_over(peer); };
+  callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
+    if (seen == ProbeOutcome::refused) stream_over(peer);
+  };
+  auto bus = Bus::create(loop(), std::move(bus_options), std::move(callbacks));
+  if (!bus) return bus.error();
+  bus_ = std::move(*bus);
+  endpoint_ = {.process = options_.core.process, .node = {}, .local = {}, .address = {},
+               .public_key = options_.keys.public_key};
+  if (!options_.local_bind.empty()) {
+    auto bound = bus_->bind(options_.local_bind);
+    if (!bound) return bound.error();
+    endpoint_.local = *bound;
+  }
+  if (!options_.host_bind.empty()) {
+    auto bound = bus_->bind(options_.host_bind);
+    if (!bound) return bound.error();
+    endpoint_.address = *bound;
+  }
+  return open_link(std::move(agent));
+}
+
+Result<void> ProcessEngine::open_link(Fd agent) {
+  LocalLink::Callbacks callbacks;
+  callbacks.on_frame = [this](LocalFrame frame) { agent_frame(std::move(frame)); };
+  callbacks.on_closed = [this](const Failure& why) {
+    link_.reset();
+    {
+      const auto held = lock();
+      step(AgentLost{});
+    }
+    if (hooks_.agent_lost) hooks_.agent_lost(why);
+  };
+  auto link = LocalLink::open(loop(), std::move(agent), std::move(callbacks));
+  if (!link) return link.error();
+  link_ = std::move(*link);
+  return {};
+}
+
+Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ticket) {
+  if (auto opened = open_link(std::move(agent)); !opened.ok()) return opened;
+  const auto held = lock();
+  ticket_ = std::move(ticket);
+  writable_.clear();
+  step(std::move(attached));
+  return {};
+}
+
+// ---- stepping ------------------------------------------------------------------------------------
+
+void ProcessEngine::step(Event event) {
+  follow_ups_.push_back(std::move(event));
+  if (stepping_) return;
+  stepping_ = true;
+  std::vector<Command> commands;
+  for (std::size_t next = 0; next < follow_ups_.size(); ++next) {
+    Event each = std::move(follow_ups_[next]);
+    commands.clear();
+    core_.step(monotonic_now(), std::move(each), commands);
+    carry_out(commands);
+  }
+  follow_ups_.clear();
+  stepping_ = false;
+  const auto deadline = core_.next_deadline();
+  if (!outbox_.empty() || (deadline && (!armed_ || *deadline < *armed_))) schedule_flush();
+}
+
+void ProcessEngine::carry_out(std::vector<Command>& commands) {
+  for (auto& command : commands) {
+    if (auto* agent = std::get_if<TellAgent>(&command)) {
+      outbox_.emplace_back(std::move(agent->message));
+    } else if (auto* stream = std::get_if<TellExecutor>(&command)) {
+      outbox_.emplace_back(StreamMessage{std::move(stream->executor), std::move(stream->frame)});
+    } else if (auto* close = std::get_if<CloseStream>(&command)) {
+      outbox_.emplace_back(*close);
+    } else if (std::holds_alternative<ObjectChanged>(command)) {
+      notify();
+    } else if (auto* room = std::get_if<RoomMade>(&command)) {
+      carry_out(*room);
+    } else if (auto* sealed = std::get_if<ValueSealed>(&command)) {
+      if (const auto at = sealed_.find(sealed->object); at != sealed_.end()) at->second = true;
+      notify();
+    } else if (auto* answer = std::get_if<HeadAnswered>(&command)) {
+      answered(std::move(answer->answer));
+    } else if (auto* drop = std::get_if<DropPlace>(&command)) {
+      readable_.erase(drop->object);
+    } else if (auto* warning = std::get_if<Warn>(&command)) {
+      std::fprintf(stderr, "mobula: %s\n", warning->text.c_str());
+    }
+  }
+}
+
+// A payload is written here and now: it is small. Otherwise a thread waits for the room.
+void ProcessEngine::carry_out(RoomMade& room) {
+  if (room.payload.empty() || room.failure) {
+    rooms_.insert_or_assign(room.object, std::move(room));
+    return notify();
+  }
+  const auto slab = writable_.find(room.place.slab);
+  MOBULA_CHECK(slab != writable_.end(), "room in a slab that was never mapped");
+  auto bytes = slab->second.bytes(static_cast<std::uint64_t>(room.place.offset), room.payload.size());
+  MOBULA_CHECK(bytes.ok(), "room outside of its slab");
+  std::memcpy(bytes->data(), room.payload.bytes().data(), room.payload.size());
+  follow_ups_.emplace_back(ValueWritten{room.object, room.is_error, std::move(room.contained)});
+}
+
+void ProcessEngine::tell_agent(ProcessToAgent message) {
+  outbox_.emplace_back(std::move(message));
+  schedule_flush();
+}
+
+void ProcessEngine::tell_peer(PeerHandle peer, std::vector<std::byte> bytes) {
+  outbox_.emplace_back(PeerMessageBytes{peer, std::move(bytes)});
+  schedule_flush();
+}
+
+void ProcessEngine::schedule_flush() {
+  if (flush_scheduled_) return;
+  flush_scheduled_ = loop().post([this] { flush(); }).ok();
+}
+
+// On the loop thread: sends what has gathered and sets the timer.
+void ProcessEngine::flush() {
+  std::vector<Outgoing> outbox;
+  {
+    const auto held = lock();
+    flush_scheduled_ = false;
+    outbox.swap(outbox_);
+    auto deadline = core_.next_deadline();
+    if (hooks_.next_deadline) {
+      const auto other = hooks_.next_deadline();
+      if (other && (!deadline || *other < *deadline)) deadline = other;
+    }
+    if (deadline && (!armed_ || *deadline != *armed_)) {
+      timer_->arm(*deadline);
+      armed_ = deadline;
+    }
+  }
+  for (auto& each : outbox) {
+    if (auto* agent = std::get_if<ProcessToAgent>(&each)) {
+      if (link_) (void)link_->send(encode(*agent));  // a lost link is restated, a full one is dead
+    } else if (auto* stream = std::get_if<StreamMessage>(&each)) {
+      send_stream(*stream);
+    } else if (auto* close = std::get_if<CloseStream>(&each)) {
+      const auto at = streams_.find(close->executor);
+      if (at == streams_.end()) continue;
+      bus_->disconnect(at->second);
+      executors_.erase(at->second);
+      streams_.erase(at);
+    } else if (auto* peer = std::get_if<PeerMessageBytes>(&each)) {
+      (void)bus_->send(peer->peer, peer->bytes);  // the session repeats what a full peer did not take
+    }
+  }
+}
+
+void ProcessEngine::send_stream(StreamMessage& message) {
+  auto at = streams_.find(message.executor.process);
+  if (at == streams_.end()) {
+    // The node's own executors answer on their local path, others on their address.
+    const auto connected = [&] {
+      if (message.executor.node == core_.node() && !message.executor.local.empty()) {
+        return bus_->connect(message.executor.local, message.executor.public_key);
+      }
+      return bus_->connect(message.executor.address, message.executor.public_key);
+    }();
+    if (!connected) return;  // tried again when the session repeats
+    at = streams_.emplace(message.executor.process, *connected).first;
+    executors_.emplace(*connected, message.executor.process);
+    std::string ticket;
+    {
+      const auto held = lock();
+      ticket = ticket_;
+    }
+    (void)bus_->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
+  }
+  (void)bus_->send(at->second, encode(message.frame));
+}
+
+// ---- what comes in -------------------------------------------------------------------------------
+
+void ProcessEngine::agent_frame(LocalFrame frame) {
+  auto message = decode<AgentToProcess>(frame.bytes);
+  if (!message) {
+    std::fprintf(stderr, "mobula: the agent sent what cannot be read: %s\n",
+                 message.error().text.c_str());
+    return;
+  }
+  const auto held = lock();
+  take_descriptor(*message, std::move(frame.fds));
+  if (const auto* retire = std::get_if<RetireSlab>(&*message)) return retire_slab(retire->slab);
+  if (const auto* lines = std::get_if<LogLines>(&*message)) {
+    for (const auto& line : lines->lines) {
+      std::fprintf(stderr, "(%s) %s\n", lines->source.c_str(), line.c_str());
+    }
+    return;
+  }
+  if (hooks_.agent_said) hooks_.agent_said(*message);
+  step(AgentSaid{std::move(*message)});
+}
+
+// Maps the slab that a message speaks of, before the core hears of it.
+void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<Fd> fds) {
+  if (const auto* reserved = std::get_if<ObjectReserved>(&message)) {
+    if (!reserved->new_slab || fds.empty() || reserved->failure) return;
+    auto slab = WritableSlab::map(fds.front().get(),
+                                  static_cast<std::uint64_t>(reserved->slab_bytes), Paging::on_use);
+    if (slab.ok()) writable_.insert_or_assign(reserved->place.slab, std::move(*slab));
+    return;
+  }
+  const auto* readable = std::get_if<ObjectReadable>(&message);
+  if (readable == nullptr || readable->failure) return;
+  auto view = fds.empty() ? slabs_.view(place_of(readable->place))
+                          : slabs_.view(place_of(readable->place), fds.front().get(),
+                                        static_cast<std::uint64_t>(readable->slab_bytes));
+  if (!view) {
+    std::fprintf(stderr, "mobula: object %s cannot be mapped: %s\n",
+                 readable->object.brief().c_str(), view.error().text.c_str());
+    return;
+  }
+  mapped_.try_emplace(readable->place.slab, *view);
+  readable_.insert_or_assign(readable->object, std::move(*view));
+}
+
+void ProcessEngine::retire_slab(std::uint64_t slab) {
+  writable_.erase(slab);
+  mapped_.erase(slab);
+  tell_agent(SlabUnmapped{slab});
+}
+
+void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
+                                std::span<const std::byte> bytes) {
+  const auto at = executors_.find(from);
+  if (at == executors_.end()) {
+    const auto held = lock();
+    if (origin.accepted && hooks_.peer_said) hooks_.peer_said(from, origin, bytes);
+    return;
+  }
+  auto frame = decode<ExecutorFrame>(bytes);
+  if (!frame) return;  // garbage from a peer: the session repeats what mattered
+  const auto held = lock();
+  step(ExecutorSaid{at->second, std::move(*frame)});
+}
+
+void ProcessEngine::stream_over(PeerHandle peer) {
+  const auto at = executors_.find(peer);
+  if (at == executors_.end()) {
+    const auto held = lock();
+    if (hooks_.peer_gone) hooks_.peer_gone(peer);
+    return;
+  }
+  const ProcessId executor = at->second;
+  bus_->disconnect(peer);
+  executors_.erase(at);
+  streams_.erase(executor);
+  const auto held = lock();
+  step(StreamEnded{executor});
+}
+
+// ---- waiting, storing, asking --------------------------------------------------------------------
+
+bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
+  const auto done = [&] { return stopping_ || ready(); };
+  if (done()) return true;
+  if (!deadline) {
+    changed_.wait(lock, done);
+    return true;
+  }
+  const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline->ns())};
+  return changed_.wait_until(lock, until, done);
+}
+
+Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
+                                                    std::int64_t size_bytes, ProcessId owner,
+                                                    NodeId home) {
+  step(ReserveRoom{object, size_bytes, owner, home});
+  wait(lock, std::nullopt, [&] { return rooms_.contains(object); });
+  const auto at = rooms_.find(object);
+  if (at == rooms_.end()) {
+    return failure(ErrorCode::unavailable, "the runtime was shut down while room was asked for");
+  }
+  const RoomMade room = std::move(at->second);
+  rooms_.erase(at);
+  if (room.failure) return *room.failure;
+  const auto slab = writable_.find(room.place.slab);
+  if (slab == writable_.end()) {
+    return failure(ErrorCode::unavailable, "the store's memory could not be mapped");
+  }
+  return slab->second.bytes(static_cast<std::uint64_t>(room.place.offset),
+                            static_cast<std::uint64_t>(size_bytes));
+}
+
+void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, std::vector<RefRecord> contained,
+                         bool wait_sealed) {
+  if (wait_sealed) sealed_[object] = false;
+  step(ValueWritten{object, is_error, std::move(contained)});
+  if (!wait_sealed) return;
+  wait(lock, std::nullopt, [&] { return sealed_.at(object); });
+  sealed_.erase(object);
+}
+
+std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
+  const auto at = readable_.find(object);
+  return at == readable_.end() ? std::nullopt : std::optional<SlabView>(at->second);
+}
+
+void ProcessEngine::answered(HeadToProcess answer) {
+  std::uint64_t request = 0;
+  if (const auto* found = std::get_if<ActorFound>(&answer)) request = found->request;
+  if (const auto* read = std::get_if<StateRead>(&answer)) request = read->request;
+  if (auto* started = std::get_if<JobStarted>(&answer)) job_answer_ = std::move(*started);
+  if (auto* refused = std::get_if<RequestRefused>(&answer)) {
+    job_answer_ = failure(ErrorCode::permission_denied, refused->why);
+  }
+  if (const auto at = answers_.find(request); request != 0 && at != answers_.end()) {
+    at->second = std::move(answer);
+  }
+  notify();
+}
+
+Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
+                                         std::optional<Time> deadline) {
+  const std::uint64_t request = next_request_++;
+  if (auto* find = std::get_if<FindActor>(&question)) find->request = request;
+  if (auto* read = std::get_if<ReadState>(&question)) read->request = request;
+  answers_[request] = std::nullopt;
+  step(AskHead{std::move(question)});
+  wait(lock, deadline, [&] { return answers_.at(request).has_value(); });
+  auto answer = std::move(answers_.at(request));
+  answers_.erase(request);
+  if (answer) return std::move(*answer);
+  if (stopping_) return failure(ErrorCode::unavailable, "the runtime was shut down");
+  return failure(ErrorCode::timed_out, "the head did not answer in time");
+}
+
+}  // namespace mobula::internal::client

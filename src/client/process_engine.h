@@ -1,0 +1,160 @@
+// The runtime of one process that submits work, driver or executor: the lock that owns the client
+// core, and the loop thread that owns its sockets. This is the one type in which user threads and the
+// loop thread meet (docs/concurrency.md): whoever holds the lock steps the core and carries out what
+// needs no socket; what needs one is left in the outbox, which the loop thread empties. Waiting
+// threads sleep on one condition and look again when an object, an answer or room has come.
+//
+// It does not know types, functions or how calls run.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "client/core/client_core.h"
+#include "protocol/local_control.h"
+#include "store/slab.h"
+#include "store/slab_cache.h"
+#include "transport/bus.h"
+#include "transport/local_link.h"
+#include "transport/loop_thread.h"
+
+namespace mobula::internal::client {
+
+struct EngineOptions {
+  ClientOptions core;
+  CurveKeys keys;
+  std::string ticket;  // shown to executors
+  std::string local_bind;  // executors: the ipc path peers of this node connect to
+  std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: none
+};
+
+// What an executor adds. All are called with the lock held, on the loop thread.
+struct EngineHooks {
+  std::function<void(const AgentToProcess&)> agent_said;
+  std::function<void()> tick;
+  std::function<std::optional<Time>()> next_deadline;
+  // A message of an accepted connection; the engine has not looked at it.
+  std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
+  std::function<void(PeerHandle)> peer_gone;
+  // Called without the lock, on the loop thread: the agent has closed the link.
+  std::function<void(const Failure&)> agent_lost;
+};
+
+class ProcessEngine {
+ public:
+  // `agent` is a connected, greeted link: what follows on it are AgentToProcess frames.
+  static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
+                                                      Fd agent, Attached attached);
+  // Ends the loop thread; nothing is told to anybody.
+  ~ProcessEngine();
+  ProcessEngine(const ProcessEngine&) = delete;
+  ProcessEngine& operator=(const ProcessEngine&) = delete;
+
+  using Lock = std::unique_lock<std::mutex>;
+  Lock lock() { return Lock(mutex_); }
+
+  // ---- with the lock held ----
+  ClientCore& core() { return core_; }
+  void step(Event event);
+  void tell_agent(ProcessToAgent message);
+  // Sends to an accepted connection (executors).
+  void tell_peer(PeerHandle peer, std::vector<std::byte> bytes);
+  // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
+  // when the engine stops: the caller sees no value then.
+  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
+  void notify() { changed_.notify_all(); }
+  bool stopping() const { return stopping_; }
+
+  // Room in the node's store; blocks until the agent has answered.
+  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
+                                       ProcessId owner, NodeId home);
+  // The bytes are written. With `wait_sealed`, returns when the owner's hold stands.
+  void seal(Lock& lock, ObjectId object, bool is_error, std::vector<RefRecord> contained,
+            bool wait_sealed);
+  // The bytes of an object that the core says is readable here.
+  std::optional<SlabView> view(ObjectId object) const;
+
+  // Asks the head; blocks until answered or the deadline. The request number is filled in.
+  Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
+  // Whether the head has admitted the job, or why not.
+  std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
+
+  // ---- any thread ----
+  EventLoop& loop() { return loop_thread_->loop(); }
+  Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
+  // A new link to a new agent, after agent_lost; on the loop thread.
+  Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  void stop();
+
+ private:
+  struct StreamMessage {
+    Endpoint executor;
+    CallerFrame frame;
+  };
+  struct PeerMessageBytes {
+    PeerHandle peer;
+    std::vector<std::byte> bytes;
+  };
+  using Outgoing = std::variant<ProcessToAgent, StreamMessage, CloseStream, PeerMessageBytes>;
+
+  ProcessEngine(EngineOptions options, EngineHooks hooks);
+  Result<void> open(Fd agent);
+  Result<void> open_link(Fd agent);
+  void carry_out(std::vector<Command>& commands);
+  void carry_out(RoomMade& command);
+  void schedule_flush();
+  void flush();
+  void send_stream(StreamMessage& message);
+  void agent_frame(LocalFrame frame);
+  void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
+  void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void stream_over(PeerHandle peer);
+  void answered(HeadToProcess answer);
+  void retire_slab(std::uint64_t slab);
+
+  const EngineOptions options_;
+  const EngineHooks hooks_;
+  std::unique_ptr<LoopThread> loop_thread_;
+  Endpoint endpoint_;
+
+  // The loop thread's.
+  std::unique_ptr<LocalLink> link_;
+  std::unique_ptr<AllowTable> allow_;
+  std::unique_ptr<Bus> bus_;
+  std::unique_ptr<Timer> timer_;
+  std::map<ProcessId, PeerHandle> streams_;
+  std::map<PeerHandle, ProcessId> executors_;
+
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  ClientCore core_;
+  std::string ticket_;
+  std::vector<Outgoing> outbox_;
+  std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
+  bool stepping_ = false;
+  bool flush_scheduled_ = false;
+  bool stopping_ = false;
+  std::optional<Time> armed_;
+  std::map<ObjectId, RoomMade> rooms_;
+  std::map<ObjectId, bool> sealed_;            // awaited seals
+  std::map<std::uint64_t, WritableSlab> writable_;
+  SlabCache slabs_;
+  std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until retired
+  std::map<ObjectId, SlabView> readable_;
+  std::uint64_t next_request_ = 1;
+  std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
+  std::optional<Result<JobStarted>> job_answer_;
+};
+
+}  // namespace mobula::internal::client

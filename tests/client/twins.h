@@ -1,0 +1,18 @@
+// Two files that define functions and lambdas of the same names, to be told apart by the registry.
+#pragma once
+
+#include <vector>
+
+#include <mobula/detail/registry.h>
+
+namespace twins {
+
+int first_function();
+int second_function();
+int first_lambda();
+int second_lambda();
+
+std::vector<mobula::detail::FunctionKey> first_keys();
+std::vector<mobula::detail::FunctionKey> second_keys();
+
+}  // namespace twins
