@@ -102,14 +102,22 @@ TEST(Nvml, WithoutTheLibraryTheLoadersMessageIsGiven) {
 constexpr std::string_view topology = R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
-  <object type="Machine" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" allowed_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" allowed_nodeset="0x00000001" gp_index="1">
-    <object type="NUMANode" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="3" local_memory="1000000"/>
-    <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="2"/>
+  <object type="Machine" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+          allowed_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001"
+          allowed_nodeset="0x00000001" gp_index="1">
+    <object type="NUMANode" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+          nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="3" local_memory="1000000"/>
+    <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+          nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="2"/>
     <object type="Bridge" gp_index="4" bridge_type="0-1" depth="0" bridge_pci="0000:[00-ff]">
-      <object type="PCIDev" gp_index="5" pci_busid="0000:86:00.0" pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
-      <object type="PCIDev" gp_index="6" pci_busid="0000:3b:00.0" pci_type="0300 [10de:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
-      <object type="PCIDev" gp_index="7" pci_busid="0000:01:00.0" pci_type="0300 [1002:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
-      <object type="PCIDev" gp_index="8" pci_busid="0000:02:00.0" pci_type="0403 [10de:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
+      <object type="PCIDev" gp_index="5" pci_busid="0000:86:00.0"
+              pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
+      <object type="PCIDev" gp_index="6" pci_busid="0000:3b:00.0"
+              pci_type="0300 [10de:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
+      <object type="PCIDev" gp_index="7" pci_busid="0000:01:00.0"
+              pci_type="0300 [1002:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
+      <object type="PCIDev" gp_index="8" pci_busid="0000:02:00.0"
+              pci_type="0403 [10de:20b0] [0000:0000] 00" pci_link_speed="0.0"/>
     </object>
   </object>
 </topology>

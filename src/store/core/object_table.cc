@@ -28,6 +28,11 @@ void ObjectTable::add_process(ProcessId process, JobId job) {
 // ---- writing ---------------------------------------------------------------------------------
 
 Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
+  if (const ObjectRow* row = objects_.find(request.object);
+      row != nullptr && row->state == ObjectState::reserved && row->writer == request.writer &&
+      row->place.size_bytes == request.size_bytes) {
+    return Placement{.place = row->place, .create = {}, .retire = {}};
+  }
   if (auto checked = check_reserve(request); !checked) return checked.error();
   auto placement = space_.place(request.job, request.writer, request.size_bytes);
   if (!placement) return full(request);
@@ -220,6 +225,12 @@ Consequences ObjectTable::drop_job(JobId job) {
 bool ObjectTable::export_object(ObjectId object) {
   ObjectRow* row = objects_.find(object);
   if (row != nullptr) row->exported = true;
+  return row != nullptr;
+}
+
+bool ObjectTable::set_home(ObjectId object, NodeId home) {
+  ObjectRow* row = objects_.find(object);
+  if (row != nullptr) row->home = home;
   return row != nullptr;
 }
 

@@ -117,10 +117,11 @@ class ObjectTable {
   void add_process(ProcessId process, JobId job);
 
   // A place for an object, or, in a Placement without one, what to retire before asking again.
-  // Fails with resource_exhausted (the text names sizes and the biggest jobs), already_exists
-  // (reserved or sealed), permission_denied (not the writer's job), not_found (unknown process).
-  // A wanted or failed object keeps its holds; those of other jobs' processes are told by `lookup`
-  // that they may not read it. If it had an upstream, the caller has released that one.
+  // Asked again by the writer of a reserved object, it is the same place. Fails with
+  // resource_exhausted (the text names sizes and the biggest jobs), already_exists (reserved or
+  // sealed), permission_denied (not the writer's job), not_found (unknown process). A wanted or
+  // failed object keeps its holds; those of other jobs' processes are told by `lookup` that they
+  // may not read it. If it had an upstream, the caller has released that one.
   Result<Placement> reserve(const ReserveRequest& request);
   // The writer is done. not_found, permission_denied (another wrote it), already_exists (sealed).
   Result<void> seal(ObjectId object, ProcessId writer);
@@ -147,6 +148,8 @@ class ObjectTable {
 
   // Other jobs may hold it from now on. False if it is not here.
   bool export_object(ObjectId object);
+  // For a home that was not known when the object was reserved. False if the object is not here.
+  bool set_home(ObjectId object, NodeId home);
   // Takes over all of it or, on failure, nothing: not_found (unknown process), already_exists (the
   // slab, or an object elsewhere), permission_denied, invalid_argument (places that overlap or lie
   // outside). The process holds the objects; those wanted before are sealed now.

@@ -34,7 +34,7 @@ std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint
     placement.retire = std::move(*retired);
     return placement;
   }
-  const SlabId id = SlabId::derived(options_.incarnation, "slab", next_slab_++);
+  const SlabId id = next_id();
   add_slab(id, job, writer, *slab_bytes);
   placement.create = NewSlab{id, job, writer, *slab_bytes};
   placement.place = place_in_existing(owner, size_bytes);
@@ -175,6 +175,15 @@ std::optional<SlabSpace::Owner> SlabSpace::owner_of(SlabId slab) const {
   const Slab* row = slabs_.find(slab);
   if (row == nullptr) return std::nullopt;
   return Owner{row->job, row->writer, row->extents.size_bytes()};
+}
+
+// Messages name slabs by the low half of their ids, so the other half is empty.
+SlabId SlabSpace::next_id() {
+  for (;;) {
+    const Hash128 bits = derive_bits(options_.incarnation.bits(), "slab", next_slab_++);
+    const SlabId id(Hash128{0, bits.low});
+    if (!id.empty() && !slabs_.contains(id)) return id;
+  }
 }
 
 void SlabSpace::add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes) {

@@ -62,7 +62,8 @@ struct SpaceOptions {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t first_slab_bytes = std::uint64_t{4} << 20;
   std::uint64_t max_slab_bytes = std::uint64_t{256} << 20;  // a larger object gets its own slab
-  ProcessId incarnation{};  // of the agent; slab ids are derived from it
+  ProcessId incarnation{};  // of the agent; slab ids are derived from it, so that no later one
+                            // of this node makes them again
 };
 
 class SlabSpace {
@@ -115,6 +116,7 @@ class SlabSpace {
   std::optional<std::uint64_t> new_slab_bytes(const Owners& owner, std::uint64_t minimum) const;
   // What to retire so that `needed` bytes fit; nothing if that is not enough.
   std::optional<std::vector<RetiredSlab>> make_room(std::uint64_t needed);
+  SlabId next_id();
   void add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes);
   void retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out);
   void erase(SlabId id);

@@ -71,6 +71,25 @@ TEST_F(ObjectTableTest, TheFirstReservationNamesTheSlabToCreate) {
   EXPECT_EQ(table.space().committed_bytes(), 256 * kib);
 }
 
+TEST_F(ObjectTableTest, AReservationThatIsRepeatedGivesTheSamePlace) {
+  const auto first = table.reserve(request(one, kib));
+  const auto again = table.reserve(request(one, kib));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->place, first->place);
+  EXPECT_FALSE(again->create.has_value());
+  EXPECT_EQ(table.space().used_bytes(), kib);
+  EXPECT_EQ(table.reserve(request(one, 2 * kib)).error().code, ErrorCode::already_exists);
+  EXPECT_EQ(table.reserve(request(one, kib, reader)).error().code, ErrorCode::already_exists);
+  EXPECT_EQ(first->place->slab.bits().high, 0u) << "messages name slabs by 64 bits";
+}
+
+TEST_F(ObjectTableTest, AHomeMayBecomeKnownLater) {
+  put(one, kib);
+  EXPECT_TRUE(table.set_home(one, peer));
+  EXPECT_FALSE(table.set_home(two, peer));
+  EXPECT_EQ(table.release(writer, one).gone[0].home, peer);
+}
+
 TEST_F(ObjectTableTest, AnObjectIsReadableOnceItsWriterSealsIt) {
   ASSERT_TRUE(table.reserve(request(one, 70 * kib)).ok());
   EXPECT_EQ(table.seal(one, reader).error().code, ErrorCode::permission_denied);
@@ -141,8 +160,8 @@ TEST_F(ObjectTableTest, AWantedObjectIsPulledOnceAndSealedForAllWhoWaited) {
   pull.upstream = peer;
   ASSERT_TRUE(table.reserve(pull).ok());
   EXPECT_FALSE(table.find(one)->primary());
-  EXPECT_EQ(table.reserve(pull).error().code, ErrorCode::already_exists);
   ASSERT_TRUE(table.seal(one, agent).ok());
+  EXPECT_EQ(table.reserve(pull).error().code, ErrorCode::already_exists);
   table.release(agent, one);
   table.release(reader, one);
   const Consequences last = table.release(writer, one);
