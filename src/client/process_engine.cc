@@ -42,6 +42,7 @@ Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions option
 }
 
 ProcessEngine::~ProcessEngine() {
+  if (!loop_thread_) return;
   stop();
   // What is bound to the loop ends on its thread.
   (void)loop_thread_->run([this] {
@@ -382,7 +383,10 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
 
 void ProcessEngine::answered(HeadToProcess answer) {
   std::uint64_t request = 0;
-  if (const auto* found = std::get_if<ActorFound>(&answer)) request = found->request;
+  if (const auto* found = std::get_if<ActorFound>(&answer)) {
+    request = found->request;
+    if (!found->wanted.empty()) found_.insert_or_assign(found->wanted, *found);
+  }
   if (const auto* read = std::get_if<StateRead>(&answer)) request = read->request;
   if (auto* started = std::get_if<JobStarted>(&answer)) job_answer_ = std::move(*started);
   if (auto* refused = std::get_if<RequestRefused>(&answer)) {
@@ -392,6 +396,14 @@ void ProcessEngine::answered(HeadToProcess answer) {
     at->second = std::move(answer);
   }
   notify();
+}
+
+std::optional<ActorFound> ProcessEngine::found_instead(ActorId wanted) {
+  const auto at = found_.find(wanted);
+  if (at == found_.end()) return std::nullopt;
+  const ActorFound found = at->second;
+  found_.erase(at);
+  return found;
 }
 
 Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,

@@ -86,6 +86,8 @@ class ProcessEngine {
 
   // Asks the head; blocks until answered or the deadline. The request number is filled in.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
+  // The actor that has the name `wanted` was to get, once the head has said so (get_if_exists).
+  std::optional<ActorFound> found_instead(ActorId wanted);
   // Whether the head has admitted the job, or why not.
   std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
 
@@ -154,6 +156,7 @@ class ProcessEngine {
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
+  std::map<ActorId, ActorFound> found_;
   std::optional<Result<JobStarted>> job_answer_;
 };
 

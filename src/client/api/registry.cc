@@ -133,8 +133,8 @@ void Registry::resolve_all() {
               .try_emplace(loaded.base, Image{loaded.base, loaded.path, id_from_name(loaded.path)})
               .first;
       entry.key_ = {image->second.id, address - loaded.base};
+      table.by_key[entry.key_] = &entry;
     }
-    table.by_key[entry.key_] = &entry;
     entry.resolved_.store(true, std::memory_order_release);
   }
 }

@@ -1,0 +1,33 @@
+// Between the public library's records and the runtime's own. Value functions; any thread.
+#pragma once
+
+#include <string>
+
+#include "model/error_record.h"
+#include "model/request.h"
+#include "model/task.h"
+#include "mobula/detail/error_record.h"
+#include "mobula/detail/request.h"
+#include "mobula/detail/runtime.h"
+
+namespace mobula::internal::client {
+
+inline detail::RawId raw(Hash128 bits) { return {bits.high, bits.low}; }
+inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
+
+// What placement needs of checked options.
+Request request_of(const detail::ResourceRequest& request);
+
+// The class of demand with its id, which is a hash of everything else in it.
+DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,
+                            std::int32_t max_calls);
+
+// An error as a value in a ValueRecord, and back. `node` and `pid` are added to errors of user code.
+ValueRecord error_value_of(const detail::ErrorRecord& error);
+detail::ErrorRecord error_of(const ValueRecord& value, std::span<const std::byte> bytes);
+
+// A failure of the runtime as the public error it becomes.
+detail::ErrorRecord error_of(const Failure& failure);
+detail::ErrorRecord make_error(detail::ErrorKind kind, std::string message);
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,492 @@
+#include "client/process_runtime.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/conversion.h"
+#include "mobula/detail/registry.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using detail::ContainedRef;
+using detail::RawId;
+using detail::RefKind;
+using PublicKind = detail::ErrorKind;
+
+ObjectId counted_object(ContainedRef ref) {
+  return ref.kind == RefKind::object ? ObjectId(bits(ref.id)) : handle_id(ActorId(bits(ref.id)));
+}
+
+std::optional<Time> time_of(const detail::Deadline& deadline) {
+  if (!deadline) return std::nullopt;
+  return Time::from_ns(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
+}
+
+// Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
+struct ValueLease {
+  std::weak_ptr<ProcessRuntime> runtime;
+  Payload payload;
+  std::optional<SlabView> view;
+  std::vector<ContainedRef> held;
+
+  ~ValueLease() {
+    const auto alive = runtime.lock();
+    if (!alive) return;
+    for (const auto& ref : held) alive->release(ref);
+  }
+};
+
+std::vector<ContainedRef> contained_of(const std::vector<RefRecord>& records) {
+  std::vector<ContainedRef> refs;
+  refs.reserve(records.size());
+  for (const auto& record : records) {
+    if (record.actor.empty()) {
+      refs.push_back({RefKind::object, raw(record.object.bits())});
+    } else {
+      refs.push_back({RefKind::actor, raw(record.actor.bits())});
+    }
+  }
+  return refs;
+}
+
+}  // namespace
+
+ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
+    : engine_(std::move(engine)), options_(std::move(options)) {}
+
+std::shared_ptr<TaskContext> ProcessRuntime::task() const {
+  auto context = current_context();
+  return context ? context : options_.root;
+}
+
+// ---- values --------------------------------------------------------------------------------------
+
+std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&,
+                                                  const std::vector<ContainedRef>& refs) {
+  std::vector<RefRecord> records;
+  records.reserve(refs.size());
+  for (const auto& ref : refs) {
+    const auto* row = engine_->core().object(counted_object(ref));
+    MOBULA_CHECK(row != nullptr, "a ref in a value that this process does not hold");
+    records.push_back(row->ref);
+  }
+  return records;
+}
+
+Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object) {
+  const auto size = value.size_bytes();
+  if (size <= inline_value_limit) {
+    std::vector<std::byte> bytes(size);
+    if (!value.write(bytes)) return make_error(PublicKind::serialization, "the value could not be written");
+    auto lock = engine_->lock();
+    ValueRecord record;
+    record.size_bytes = static_cast<std::int64_t>(size);
+    record.bytes = Payload(std::move(bytes));
+    record.contained = records_of(lock, value.contained());
+    engine_->step(PutInline{object, std::move(record)});
+    return object;
+  }
+  auto lock = engine_->lock();
+  const auto& own = engine_->core().options().process;
+  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node());
+  if (!room) return error_of(room.error());
+  const auto records = records_of(lock, value.contained());
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  engine_->seal(lock, object, false, records, false);
+  if (written) return object;
+  engine_->step(ReleaseRef{object});
+  return make_error(PublicKind::serialization, "the value could not be written");
+}
+
+Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest&) {
+  const auto context = task();
+  const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)));
+  if (!stored.ok()) return stored.error();
+  return raw(stored.value().bits());
+}
+
+Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, ObjectId object,
+                                                 ProcessId owner, NodeId home) {
+  ValueRecord record;
+  record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
+  const auto unwritable = [] {
+    return failure(ErrorCode::invalid_argument, "the result could not be written");
+  };
+  if (value.size_bytes() <= inline_value_limit) {
+    std::vector<std::byte> bytes(value.size_bytes());
+    if (!value.write(bytes)) return unwritable();
+    auto lock = engine_->lock();
+    record.bytes = Payload(std::move(bytes));
+    record.contained = records_of(lock, value.contained());
+    engine_->step(PinRefs{record.contained});
+    return record;
+  }
+  auto lock = engine_->lock();
+  auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
+  if (!room && room.error().code != ErrorCode::already_exists) return room.error();
+  record.in_store = true;
+  record.location = engine_->core().node();
+  record.contained = records_of(lock, value.contained());
+  if (!room) return record;  // an earlier attempt of the same task has made it here
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  engine_->seal(lock, object, !written, record.contained, true);
+  if (!written) return unwritable();
+  return record;
+}
+
+detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock&, const ValueRecord& value) {
+  detail::StoredValue result;
+  if (value.is_error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
+    return result;
+  }
+  auto lease = std::make_shared<ValueLease>();
+  lease->runtime = weak_from_this();
+  lease->payload = value.bytes;
+  lease->held = contained_of(value.contained);
+  for (const auto& ref : value.contained) engine_->step(AdoptRef{ref});
+  result.bytes = lease->payload.bytes();
+  result.contained = lease->held;
+  result.owner = std::move(lease);
+  return result;
+}
+
+detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
+  detail::StoredValue result;
+  const auto fail = [&](detail::ErrorRecord error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
+    return result;
+  };
+  const auto* row = engine_->core().object(object);
+  if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+  if (row->ready && !(row->value.in_store && row->value.bytes.empty())) {
+    return stored_value(lock, row->value);
+  }
+  if (row->fetch_failure) return fail(error_of(*row->fetch_failure));
+  if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
+  auto view = engine_->view(object);
+  if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
+  if (row->value.is_error) return fail(error_of(row->value, view->bytes()));
+  auto lease = std::make_shared<ValueLease>();
+  lease->runtime = weak_from_this();
+  lease->held = contained_of(row->value.contained);
+  result.contained = lease->held;
+  lease->held.push_back({RefKind::object, raw(object.bits())});
+  const auto contained = row->value.contained;
+  for (const auto& ref : contained) engine_->step(AdoptRef{ref});
+  engine_->step(RetainRef{object});
+  result.bytes = view->bytes();
+  lease->view = std::move(view);
+  result.owner = std::move(lease);
+  return result;
+}
+
+// ---- submitting ----------------------------------------------------------------------------------
+
+detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given,
+                                       std::vector<ObjectId>& puts) {
+  const auto context = task();
+  for (const auto& argument : given) {
+    if (argument.value == nullptr || argument.value->size_bytes() <= inline_value_limit) {
+      puts.emplace_back();
+      continue;
+    }
+    const auto stored = put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
+    if (!stored.ok()) return stored.error();
+    puts.push_back(stored.value());
+  }
+  return std::nullopt;
+}
+
+std::vector<Argument> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
+                                                   std::span<const detail::Argument> given,
+                                                   const std::vector<ObjectId>& puts) {
+  std::vector<Argument> arguments;
+  arguments.reserve(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    Argument argument;
+    const auto* value = given[i].value;
+    if (value == nullptr || !puts[i].empty()) {
+      const ObjectId object = value == nullptr ? ObjectId(bits(given[i].object)) : puts[i];
+      argument.is_ref = true;
+      if (const auto* row = engine_->core().object(object)) argument.ref = row->ref;
+    } else {
+      std::vector<std::byte> bytes(value->size_bytes());
+      (void)value->write(bytes);  // a failure is rethrown by the caller of the library
+      argument.value.size_bytes = static_cast<std::int64_t>(bytes.size());
+      argument.value.bytes = Payload(std::move(bytes));
+      argument.value.contained = records_of(lock, value->contained());
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+const DemandClass& ProcessRuntime::class_of(const std::shared_ptr<const void>& request,
+                                            const detail::ResourceRequest& resources,
+                                            std::int32_t max_calls) {
+  if (classes_.size() > 4096) classes_.clear();
+  auto at = classes_.find(request);
+  if (at == classes_.end()) {
+    auto demand = demand_class_of(resources, options_.job, options_.program, max_calls);
+    at = classes_.emplace(request, std::move(demand)).first;
+  }
+  return at->second;
+}
+
+detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block) {
+  const auto fits = [&] { return engine_->core().pending_bytes() <= options_.max_pending_bytes; };
+  if (fits()) return std::nullopt;
+  if (!block) {
+    return make_error(PublicKind::pending_limit,
+                      "arguments of pending calls exceed max_pending_bytes; wait for some calls to end, or raise the limit");
+  }
+  blocking_wait(lock, std::nullopt, fits);
+  return std::nullopt;
+}
+
+Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
+  std::vector<ObjectId> puts;
+  if (auto failed = put_large(submission.arguments, puts)) return *failed;
+  const auto context = task();
+  auto lock = engine_->lock();
+  if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
+  const auto& request = *submission.request;
+  SubmitTask event;
+  event.call.kind = CallKind::task;
+  event.call.task = child_id(context->task, context->children.fetch_add(1));
+  event.call.job = options_.job;
+  event.call.function = {ProgramId(bits(submission.function.image)), submission.function.offset};
+  event.call.name = request.name.empty() ? std::string(submission.function_name) : request.name;
+  event.call.arguments = arguments_of(lock, submission.arguments, puts);
+  event.call.num_returns = static_cast<std::uint32_t>(submission.num_returns);
+  event.call.name_space = options_.name_space;
+  event.demand_class = class_of(submission.request, request.resources, request.max_calls);
+  event.parent = context->task;
+  event.max_retries = request.max_retries;
+  event.retry_exceptions = request.retry_exceptions;
+  event.fail_if_infeasible = request.resources.fail_if_infeasible;
+  const TaskId id = event.call.task;
+  engine_->step(std::move(event));
+  for (const ObjectId object : puts) {
+    if (!object.empty()) engine_->step(ReleaseRef{object});
+  }
+  std::vector<RawId> results;
+  for (int i = 0; i < submission.num_returns; ++i) {
+    results.push_back(raw(result_id(id, static_cast<std::uint32_t>(i)).bits()));
+  }
+  return results;
+}
+
+Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
+  std::vector<ObjectId> puts;
+  if (auto failed = put_large(creation.arguments, puts)) return *failed;
+  const auto context = task();
+  const auto& request = *creation.request;
+  auto lock = engine_->lock();
+  SubmitActor event;
+  ActorSpec& spec = event.spec;
+  spec.actor = ActorId::derived(context->task, "actor", context->actors.fetch_add(1));
+  spec.job = options_.job;
+  spec.owner = engine_->core().options().process;
+  spec.class_name = creation.class_name;
+  spec.name = request.name;
+  spec.name_space = request.name_space.empty() ? options_.name_space : request.name_space;
+  spec.detached = request.detached;
+  spec.get_if_exists = request.get_if_exists;
+  spec.exclusive = request.exclusive;
+  spec.max_restarts = request.max_restarts;
+  spec.max_task_retries = request.max_task_retries;
+  spec.max_concurrency = request.max_concurrency;
+  spec.demand = class_of(creation.request, request.resources, 0);
+  spec.class_offset = creation.constructor.offset;
+  CallRecord& constructor = spec.constructor;
+  constructor.kind = CallKind::construct_actor;
+  constructor.task = TaskId::derived(spec.actor, "construct", 0);
+  constructor.job = options_.job;
+  constructor.actor = spec.actor;
+  constructor.function = {ProgramId(bits(creation.constructor.image)), creation.constructor.offset};
+  constructor.name = spec.class_name;
+  constructor.arguments = arguments_of(lock, creation.arguments, puts);
+  constructor.num_returns = 0;
+  constructor.name_space = options_.name_space;
+  event.fail_if_infeasible = request.resources.fail_if_infeasible;
+  const ActorId actor = spec.actor;
+  if (request.max_pending_calls >= 0) max_pending_calls_[actor] = request.max_pending_calls;
+  engine_->step(std::move(event));
+  for (const ObjectId object : puts) {
+    if (!object.empty()) engine_->step(ReleaseRef{object});
+  }
+  if (!request.get_if_exists) return raw(actor.bits());
+
+  // The name decides which actor this is: wait for the head's word.
+  std::optional<ActorFound> found;
+  blocking_wait(lock, std::nullopt, [&] {
+    if (!found) found = engine_->found_instead(actor);
+    const auto* row = engine_->core().actor(actor);
+    return found.has_value() || row == nullptr || row->version > 0;
+  });
+  if (!found || !found->found || found->actor == actor) return raw(actor.bits());
+  RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
+                   found->owner, found->actor};
+  engine_->step(AdoptRef{handle});
+  engine_->step(ReleaseRef{handle_id(actor)});
+  return raw(found->actor.bits());
+}
+
+Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& call) {
+  std::vector<ObjectId> puts;
+  if (auto failed = put_large(call.arguments, puts)) return *failed;
+  const auto context = task();
+  const ActorId actor(bits(call.actor));
+  const auto& request = *call.request;
+  auto lock = engine_->lock();
+  if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  if (const auto limit = max_pending_calls_.find(actor); limit != max_pending_calls_.end() &&
+      engine_->core().pending_calls(actor) >= limit->second) {
+    return make_error(PublicKind::pending_limit,
+                      "the actor has " + std::to_string(limit->second) +
+                          " unfinished calls, its max_pending_calls; wait for some of them");
+  }
+  SubmitActorCall event;
+  event.call.kind = CallKind::actor_call;
+  event.call.task = child_id(context->task, context->children.fetch_add(1));
+  event.call.job = options_.job;
+  event.call.actor = actor;
+  event.call.function = {ProgramId(bits(call.method.image)), call.method.offset};
+  event.call.name = request.name.empty() ? std::string(call.method_name) : request.name;
+  event.call.arguments = arguments_of(lock, call.arguments, puts);
+  event.call.num_returns = static_cast<std::uint32_t>(call.num_returns);
+  event.call.name_space = options_.name_space;
+  event.parent = context->task;
+  if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
+  const TaskId id = event.call.task;
+  engine_->step(std::move(event));
+  for (const ObjectId object : puts) {
+    if (!object.empty()) engine_->step(ReleaseRef{object});
+  }
+  std::vector<RawId> results;
+  for (int i = 0; i < call.num_returns; ++i) {
+    results.push_back(raw(result_id(id, static_cast<std::uint32_t>(i)).bits()));
+  }
+  return results;
+}
+
+// ---- waiting -------------------------------------------------------------------------------------
+
+bool ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
+                                   const std::function<bool()>& ready) {
+  if (ready()) return true;
+  const auto context = task();
+  const bool tell = context->token != 0 && options_.blocked;
+  if (tell) options_.blocked(context->token, true);
+  const bool done = engine_->wait(lock, time_of(deadline), ready);
+  if (tell) options_.blocked(context->token, false);
+  return done;
+}
+
+detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects) {
+  std::size_t pending = 0;
+  std::string reason;
+  for (const RawId each : objects) {
+    const ObjectId object(bits(each));
+    if (engine_->core().settled(object)) continue;
+    if (pending++ == 0) reason = engine_->core().why_pending(monotonic_now(), object);
+  }
+  return make_error(PublicKind::get_timeout,
+                    "get: " + std::to_string(pending) + " of " + std::to_string(objects.size()) +
+                        " objects were not there in time; the first: " + reason);
+}
+
+Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const RawId> objects,
+                                                             const detail::GetRequest& request) {
+  auto lock = engine_->lock();
+  for (const RawId object : objects) engine_->step(WantObject{ObjectId(bits(object))});
+  std::size_t settled = 0;  // the first so many need no second look
+  const auto ready = [&] {
+    while (settled < objects.size() && engine_->core().settled(ObjectId(bits(objects[settled])))) {
+      ++settled;
+    }
+    return settled == objects.size();
+  };
+  if (!blocking_wait(lock, request.deadline, ready)) return timeout_error(objects);
+  std::vector<detail::StoredValue> values;
+  values.reserve(objects.size());
+  for (const RawId object : objects) values.push_back(stored_object(lock, ObjectId(bits(object))));
+  return values;
+}
+
+Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
+                                               std::size_t num_returns,
+                                               const detail::Deadline& deadline, bool fetch_local) {
+  auto lock = engine_->lock();
+  const auto is_ready = [&](RawId id) {
+    const ObjectId object(bits(id));
+    const auto* row = engine_->core().object(object);
+    if (fetch_local || row == nullptr || !row->owned) return engine_->core().settled(object);
+    return row->ready;
+  };
+  for (const RawId object : objects) {
+    const auto* row = engine_->core().object(ObjectId(bits(object)));
+    if (fetch_local || (row != nullptr && !row->owned)) engine_->step(WantObject{ObjectId(bits(object))});
+  }
+  std::vector<bool> ready(objects.size(), false);
+  std::size_t count = 0;
+  blocking_wait(lock, deadline, [&] {
+    for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
+      if (!ready[i] && is_ready(objects[i])) {
+        ready[i] = true;
+        ++count;
+      }
+    }
+    return count >= num_returns;
+  });
+  return ready;
+}
+
+detail::Done ProcessRuntime::cancel(RawId object, bool force, bool recursive) {
+  auto lock = engine_->lock();
+  engine_->step(CancelObject{ObjectId(bits(object)), force, recursive});
+  return std::nullopt;
+}
+
+detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
+  auto lock = engine_->lock();
+  engine_->step(KillActor{ActorId(bits(actor)), no_restart});
+  return std::nullopt;
+}
+
+void ProcessRuntime::retain(ContainedRef ref) noexcept {
+  auto lock = engine_->lock();
+  engine_->step(RetainRef{counted_object(ref)});
+}
+
+void ProcessRuntime::release(ContainedRef ref) noexcept {
+  auto lock = engine_->lock();
+  engine_->step(ReleaseRef{counted_object(ref)});
+}
+
+// ---- the running task ----------------------------------------------------------------------------
+
+std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record; }
+bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }
+// No device streams are made here: kernels of user code run on the device's default stream.
+void* ProcessRuntime::stream() { return nullptr; }
+
+detail::Done ProcessRuntime::exit_actor() {
+  const auto context = task();
+  if (context->token == 0 || context->record->actor_id.empty()) {
+    return make_error(PublicKind::invalid_request, "exit_actor() is for methods of actors");
+  }
+  context->leave.store(true);
+  return std::nullopt;
+}
+
+}  // namespace mobula::internal::client

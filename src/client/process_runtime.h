@@ -1,0 +1,93 @@
+// The public library's Runtime over a ProcessEngine: options become requests, values become bytes in
+// messages or in the node's store, waits become sleeps on the engine. The same in drivers and
+// executors; the calling thread's TaskContext tells whose children and puts it makes. Any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/process_engine.h"
+#include "client/task_context.h"
+#include "mobula/detail/runtime.h"
+
+namespace mobula::internal::client {
+
+struct RuntimeOptions {
+  JobId job;
+  ProgramId program;
+  std::string name_space;
+  Environment env;                       // executors: the job's, inherited by children
+  std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  std::shared_ptr<TaskContext> root;     // for threads outside of tasks
+  // With the engine's lock held: the thread of this running call begins or ends a wait.
+  std::function<void(std::uint64_t token, bool on)> blocked;
+};
+
+class ProcessRuntime final : public detail::Runtime,
+                             public std::enable_shared_from_this<ProcessRuntime> {
+ public:
+  ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
+
+  detail::Answer<std::vector<detail::RawId>> submit_task(const detail::TaskSubmission& task) override;
+  detail::Answer<detail::RawId> create_actor(const detail::ActorCreation& creation) override;
+  detail::Answer<std::vector<detail::RawId>> call_actor(const detail::ActorCall& call) override;
+  detail::Answer<detail::RawId> put(const detail::Outgoing& value,
+                                    const detail::PutRequest& request) override;
+  detail::Answer<std::vector<detail::StoredValue>> get(std::span<const detail::RawId> objects,
+                                                       const detail::GetRequest& request) override;
+  detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
+                                         std::size_t num_returns, const detail::Deadline& deadline,
+                                         bool fetch_local) override;
+  detail::Done cancel(detail::RawId object, bool force, bool recursive) override;
+  detail::Done kill(detail::RawId actor, bool no_restart) override;
+  void retain(detail::ContainedRef ref) noexcept override;
+  void release(detail::ContainedRef ref) noexcept override;
+  std::shared_ptr<const detail::ContextRecord> context() override;
+  bool cancelled() override;
+  void* stream() override;
+  detail::Done exit_actor() override;
+  detail::Answer<std::vector<Node>> nodes() override;
+  detail::Answer<std::map<std::string, double>> cluster_resources() override;
+  detail::Answer<std::map<std::string, double>> available_resources() override;
+  detail::Answer<detail::NamedActor> get_actor(std::string_view name,
+                                               std::string_view name_space) override;
+  detail::Answer<std::vector<std::string>> list_named_actors() override;
+
+  // ---- for the executor's loop ----
+  ProcessEngine& engine() { return *engine_; }
+  // A value that came inside a call, or an object that can be read: as user code gets it.
+  detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);
+  detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
+  // The bytes of a result of a call of `owner`: inside the record, or written to the store.
+  Result<ValueRecord> store_result(const detail::Outgoing& value, ObjectId object, ProcessId owner,
+                                   NodeId home);
+  std::vector<RefRecord> records_of(ProcessEngine::Lock& lock,
+                                    const std::vector<detail::ContainedRef>& refs);
+
+ private:
+  std::shared_ptr<TaskContext> task() const;
+  // Values too large for a message are put first; `puts` are released once the call is submitted.
+  detail::Done put_large(std::span<const detail::Argument> given, std::vector<ObjectId>& puts);
+  std::vector<Argument> arguments_of(ProcessEngine::Lock& lock,
+                                     std::span<const detail::Argument> given,
+                                     const std::vector<ObjectId>& puts);
+  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object);
+  detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
+  bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
+                     const std::function<bool()>& ready);
+  const DemandClass& class_of(const std::shared_ptr<const void>& request,
+                              const detail::ResourceRequest& resources, std::int32_t max_calls);
+  detail::Answer<std::string> read_state(const std::string& kind);
+  detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
+
+  const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls
+  const RuntimeOptions options_;
+  // Guarded by the engine's lock. Requests are kept, so that their addresses name them.
+  std::map<std::shared_ptr<const void>, DemandClass> classes_;
+  std::map<ActorId, int> max_pending_calls_;
+};
+
+}  // namespace mobula::internal::client
