@@ -55,8 +55,7 @@ void Watch::mark_ready() {
 }
 
 Timer::Timer(EventLoop& loop, std::function<void()> callback)
-    : loop_(loop),
-      callback_(std::make_shared<const std::function<void()>>(std::move(callback))) {}
+    : loop_(loop), callback_(std::make_shared<const std::function<void()>>(std::move(callback))) {}
 
 void Timer::arm(Time when) {
   disarm();
@@ -116,8 +115,9 @@ Result<Watch> EventLoop::watch(int fd, Interest interest, FdCallback callback) {
 }
 
 void EventLoop::set_turn_observer(std::function<void(const Turn&)> observer) {
-  observer_ = observer ? std::make_shared<const std::function<void(const Turn&)>>(std::move(observer))
-                       : nullptr;
+  observer_ = observer
+                  ? std::make_shared<const std::function<void(const Turn&)>>(std::move(observer))
+                  : nullptr;
 }
 
 // A descriptor nobody is interested in leaves the set: epoll would report its hang-up for ever.
@@ -184,8 +184,8 @@ void EventLoop::turn(Duration max_wait) {
 // Every descriptor that is ready is served once. Returns whether there was anything.
 bool EventLoop::read_round(Duration wait) {
   events_.resize(sources_.size() + 1);
-  const int count = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()),
-                                 wait_ms(wait));
+  const int count =
+      ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), wait_ms(wait));
   turn_.now = monotonic_now();
   MOBULA_CHECK(count >= 0 || errno == EINTR, "waiting on a loop's own epoll set");
   for (int i = 0; i < count; ++i) {

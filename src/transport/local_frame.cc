@@ -130,7 +130,8 @@ Result<Received> receive_some(int socket, std::span<std::byte> into, std::vector
     return errno_failure("receive a local frame", errno);
   }
   std::size_t arrived = 0;
-  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
+       each = CMSG_NXTHDR(&message, each)) {
     if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t fd_count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < fd_count; ++i, ++arrived) {
@@ -150,8 +151,8 @@ Result<Received> receive_some(int socket, std::span<std::byte> into, std::vector
   return Received{.count = static_cast<std::size_t>(count), .end = count == 0};
 }
 
-Result<void> send_frame(const Fd& socket, std::span<const std::byte> bytes,
-                        std::span<const Fd> fds, Time deadline) {
+Result<void> send_frame(const Fd& socket, std::span<const std::byte> bytes, std::span<const Fd> fds,
+                        Time deadline) {
   std::array<std::byte, LocalFrameHeader::size> header;
   LocalFrameHeader{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(fds.size())}
       .write(header);

@@ -1,8 +1,8 @@
 // Frames of bytes and descriptors over a connected unix stream socket: a header of 8 bytes (length
 // and number of descriptors, little-endian), then the bytes; descriptors travel by SCM_RIGHTS with
 // the header. The two functions here block until their deadline and never take a byte of the frame
-// behind: for the start of a process, before a LocalLink owns the socket. Any thread, one per socket.
-// They do not judge who the peer is.
+// behind: for the start of a process, before a LocalLink owns the socket. Any thread, one per
+// socket. They do not judge who the peer is.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct LocalFrameLimits {
 
 // Sends one frame whole. timed_out at the deadline (the stream is then useless: part of the frame
 // may have left), unavailable when the peer has gone. The descriptors stay the caller's.
-Result<void> send_frame(const Fd& socket, std::span<const std::byte> bytes,
-                        std::span<const Fd> fds, Time deadline);
+Result<void> send_frame(const Fd& socket, std::span<const std::byte> bytes, std::span<const Fd> fds,
+                        Time deadline);
 
 // Receives one frame. timed_out at the deadline, unavailable at the end of the stream, corrupt for
 // a frame beyond the limits or with fewer descriptors than it announced.

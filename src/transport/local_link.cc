@@ -147,11 +147,11 @@ Result<void> LocalLink::Stream::send(std::span<const std::byte> bytes, std::vect
   const LocalFrameHeader header{static_cast<std::uint32_t>(bytes.size()),
                                 static_cast<std::uint32_t>(fds.size())};
   if (bytes.size() > options_.limits.max_bytes || fds.size() > options_.limits.max_fds) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("send on a local link: {} bytes and {} descriptors are beyond a "
-                               "frame's limits of {} and {}",
-                               bytes.size(), fds.size(), options_.limits.max_bytes,
-                               options_.limits.max_fds));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("send on a local link: {} bytes and {} descriptors are beyond a "
+                    "frame's limits of {} and {}",
+                    bytes.size(), fds.size(), options_.limits.max_bytes, options_.limits.max_fds));
   }
   if (queued_bytes_ + bytes.size() > options_.max_queued_bytes) {
     return failure(ErrorCode::resource_exhausted,

@@ -19,8 +19,8 @@
 namespace mobula::internal {
 
 struct LocalLinkOptions {
-  LocalFrameLimits limits = {};                  // of frames in both directions
-  std::size_t max_queued_bytes = 64u << 20;      // written by send() and not yet taken by the kernel
+  LocalFrameLimits limits = {};              // of frames in both directions
+  std::size_t max_queued_bytes = 64u << 20;  // written by send() and not yet taken by the kernel
 };
 
 class LocalLink {

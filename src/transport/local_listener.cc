@@ -123,7 +123,8 @@ Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std:
   if (!lock) return lock.error();
   if (auto removed = remove_stale(path); !removed) return removed.error();
 
-  std::unique_ptr<LocalListener> made(new LocalListener(loop, std::move(path), std::move(accepted)));
+  std::unique_ptr<LocalListener> made(
+      new LocalListener(loop, std::move(path), std::move(accepted)));
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_failure("make a local socket", errno);
   const sockaddr_un address = address_of(made->path_);
@@ -140,8 +141,8 @@ Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std:
   made->inode_ = status.st_ino;
   made->socket_ = std::move(socket);
   LocalListener* const self = made.get();
-  auto watch = loop.watch(self->socket_.get(), Interest::read,
-                          [self](Readiness) { self->accept_all(); });
+  auto watch =
+      loop.watch(self->socket_.get(), Interest::read, [self](Readiness) { self->accept_all(); });
   if (!watch) return watch.error();
   made->watch_ = std::move(watch).value();
   return made;

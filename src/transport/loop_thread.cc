@@ -1,10 +1,8 @@
 #include "transport/loop_thread.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <future>
-#include <system_error>
+
+#include "transport/thread_start.h"
 
 namespace mobula::internal {
 
@@ -12,20 +10,10 @@ Result<std::unique_ptr<LoopThread>> LoopThread::start(EventLoopOptions options) 
   auto loop = EventLoop::create(options);
   if (!loop) return loop.error();
   std::unique_ptr<LoopThread> made(new LoopThread(std::move(loop).value()));
-  // Signals are for the thread of `main`: this one starts with all of them blocked.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::unique_ptr<LoopThread>> result(std::unique_ptr<LoopThread>{});
-  try {
-    made->thread_ = std::thread([&loop_of = *made->loop_] { loop_of.run(); });
-    result = std::move(made);
-  } catch (const std::system_error& why) {
-    result = errno_failure("start the thread of an event loop", why.code().value());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return result;
+  auto thread = start_thread("mobula-loop", [&loop_of = *made->loop_] { loop_of.run(); });
+  if (!thread) return thread.error();
+  made->thread_ = std::move(thread).value();
+  return made;
 }
 
 LoopThread::~LoopThread() {

@@ -1,7 +1,7 @@
 #include "transport/event_loop.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,11 +44,12 @@ TEST(EventLoop, CallsBackForInputUntilItIsRead) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string seen;
-  const Watch watch =
-      loop->watch(pipe[0].get(), Interest::read, [&](Readiness ready) {
-            EXPECT_TRUE(ready.readable);
-            seen += take(pipe[0], 2);
-          }).value();
+  const Watch watch = loop->watch(pipe[0].get(), Interest::read,
+                                  [&](Readiness ready) {
+                                    EXPECT_TRUE(ready.readable);
+                                    seen += take(pipe[0], 2);
+                                  })
+                          .value();
   put(pipe[1], "abcdef");
   loop->turn(1s);
   EXPECT_EQ(seen, "abcdef") << "level-triggered, read in the rounds of one turn";
@@ -58,11 +59,13 @@ TEST(EventLoop, ReportsHangUpAsReadableAndIgnoresItWithoutInterest) {
   const auto loop = make_loop();
   auto pipe = make_pipe();
   int calls = 0;
-  Watch watch = loop->watch(pipe[0].get(), Interest::none, [&](Readiness ready) {
-                      ++calls;
-                      EXPECT_TRUE(ready.readable);
-                      watch.set_interest(Interest::none);
-                    }).value();
+  Watch watch = loop->watch(pipe[0].get(), Interest::none,
+                            [&](Readiness ready) {
+                              ++calls;
+                              EXPECT_TRUE(ready.readable);
+                              watch.set_interest(Interest::none);
+                            })
+                    .value();
   pipe[1].reset();
   loop->turn(0ms);
   EXPECT_EQ(calls, 0);
@@ -107,10 +110,12 @@ TEST(EventLoop, ReadsInputBeforeTimersThatAreDue) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string order;
-  const Watch watch = loop->watch(pipe[0].get(), Interest::read, [&](Readiness) {
-                            take(pipe[0]);
-                            order += 'i';
-                          }).value();
+  const Watch watch = loop->watch(pipe[0].get(), Interest::read,
+                                  [&](Readiness) {
+                                    take(pipe[0]);
+                                    order += 'i';
+                                  })
+                          .value();
   Timer timer(*loop, [&] { order += 't'; });
   loop->set_turn_observer([&](const Turn&) { order += 'o'; });
   timer.arm(monotonic_now() - 1s);
@@ -123,10 +128,12 @@ TEST(EventLoop, MarkedSourcesAreReadAgainBeforeTimers) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string order;
-  Watch watch = loop->watch(pipe[0].get(), Interest::read, [&](Readiness) {
-                      order += 'i';
-                      if (order.size() < 3) watch.mark_ready();
-                    }).value();
+  Watch watch = loop->watch(pipe[0].get(), Interest::read,
+                            [&](Readiness) {
+                              order += 'i';
+                              if (order.size() < 3) watch.mark_ready();
+                            })
+                    .value();
   Timer timer(*loop, [&] { order += 't'; });
   timer.arm(monotonic_now());
   watch.mark_ready();

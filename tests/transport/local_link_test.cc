@@ -56,7 +56,8 @@ TEST_F(LocalLinkFrames, TenThousandArriveInOrder) {
   constexpr std::size_t count = 10'000;
   for (std::size_t i = 0; i < count; ++i) {
     // Sizes around the borders of headers and reads.
-    const std::string text = fmt::format("{}:{}", i, std::string(i % 97 == 0 ? 70'000 : i % 50, 'x'));
+    const std::string text =
+        fmt::format("{}:{}", i, std::string(i % 97 == 0 ? 70'000 : i % 50, 'x'));
     ASSERT_TRUE(a_.link->send(bytes_of(text)));
     if (i % 100 == 0) loop_->turn(0ms);
   }
@@ -101,7 +102,8 @@ TEST_F(LocalLinkFrames, DescriptorsArriveWithTheirFrames) {
     for (std::size_t k = 0; k < frame.fds.size(); ++k) {
       std::array<char, 16> text{};
       const ssize_t size = ::pread(frame.fds[k].get(), text.data(), text.size(), 0);
-      EXPECT_EQ(std::string(text.data(), static_cast<std::size_t>(size)), fmt::format("{}/{}", i, k));
+      EXPECT_EQ(std::string(text.data(), static_cast<std::size_t>(size)),
+                fmt::format("{}/{}", i, k));
       EXPECT_NE(::fcntl(frame.fds[k].get(), F_GETFD) & FD_CLOEXEC, 0);
     }
   }
@@ -263,7 +265,8 @@ TEST(LocalFrame, BlockingReceiveRefusesWhatIsBeyondItsLimits) {
   const auto pair = make_local_pair().value();
   const Time deadline = monotonic_now() + 5s;
   ASSERT_TRUE(send_frame(pair.first, bytes_of("four"), {}, deadline));
-  EXPECT_EQ(receive_frame(pair.second, deadline, {.max_bytes = 3}).error().code, ErrorCode::corrupt);
+  EXPECT_EQ(receive_frame(pair.second, deadline, {.max_bytes = 3}).error().code,
+            ErrorCode::corrupt);
 }
 
 }  // namespace

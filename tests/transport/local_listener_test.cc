@@ -10,8 +10,8 @@
 
 #include "transport/bytes_fixture.h"
 #include "transport/child_fixture.h"
-#include "transport/loop_fixture.h"
 #include "transport/local_link.h"
+#include "transport/loop_fixture.h"
 
 namespace mobula::internal {
 namespace {
@@ -25,7 +25,8 @@ mode_t mode_of(const std::string& path) {
 class LocalListenerTest : public ::testing::Test {
  protected:
   Result<std::unique_ptr<LocalListener>> listen(const std::string& path) {
-    return LocalListener::open(*loop_, path, [this](Fd socket) { accepted_.push_back(std::move(socket)); });
+    return LocalListener::open(*loop_, path,
+                               [this](Fd socket) { accepted_.push_back(std::move(socket)); });
   }
 
   const TemporaryFolder folder_;

@@ -1,0 +1,262 @@
+#include "transport/bus.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "transport/bus_hub.h"
+
+namespace mobula::internal {
+namespace {
+
+// One call reads at most so many messages; the loop comes back after it served the others.
+constexpr int max_messages_at_once = 2'000;
+// Ends of connections wait for all input to be read, but not for ever when more comes than can be.
+constexpr Duration longest_event_wait = 1s;
+// The routing ids that a ROUTER makes itself: a zero byte and a number.
+constexpr std::size_t own_route_size = 5;
+// Where libzmq keeps the user id that the ZAP server gave.
+constexpr const char* user_id_property = "User-Id";
+
+}  // namespace
+
+Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
+    : loop_(loop),
+      options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      judge_timer_(loop, [this] { pump(); }),
+      pause_timer_(loop, [this] { start_due(); }) {}
+
+Result<void> Bus::Hub::open() {
+  auto sockets = BusSockets::create(options_);
+  if (!sockets) return sockets.error();
+  sockets_ = std::move(sockets).value();
+  for (BusSocket* const socket : {&sockets_->bound(), &sockets_->connecting()}) {
+    for (const int fd : {socket->router.fd(), socket->monitor.fd()}) {
+      auto watch = loop_.watch(fd, Interest::read, [this](Readiness) { pump(); });
+      if (!watch) return watch.error();
+      watches_.push_back(std::move(watch).value());
+    }
+  }
+  touch();
+  return {};
+}
+
+void Bus::Hub::close(Duration linger) {
+  if (closed_) return;
+  flush_blocked();
+  closed_ = true;
+  judge_timer_.disarm();
+  pause_timer_.disarm();
+  watches_.clear();
+  resolver_.reset();
+  peers_.clear();
+  if (!sockets_) return;
+  sockets_->set_linger(linger);
+  sockets_.reset();
+}
+
+// libzmq's descriptors are edge-triggered and any call may consume an edge: look again.
+void Bus::Hub::touch() {
+  if (!watches_.empty()) watches_.front().mark_ready();
+}
+
+// Events are collected before input is read and applied after it: what a peer sent before its end
+// is delivered before its end is told.
+void Bus::Hub::pump() {
+  const auto self = shared_from_this();
+  collect_events();
+  const bool bound_read = drain(sockets_->bound(), true);
+  if (closed_) return;
+  const bool connecting_read = drain(sockets_->connecting(), false);
+  if (closed_) return;
+  flush_blocked();
+  const bool all_read = bound_read && connecting_read;
+  if (!all_read) touch();
+  const bool overdue = !events_.empty() && monotonic_now() - events_since_ > longest_event_wait;
+  if (!all_read && !overdue) return;
+  apply_events();
+  if (!closed_) judge_doubted();
+}
+
+void Bus::Hub::collect_events() {
+  if (events_.empty()) events_since_ = monotonic_now();
+  for (const bool bound : {true, false}) {
+    ZmqSocket& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
+    while (auto event = monitor.receive_event()) {
+      events_.push_back({bound, *std::move(event)});
+    }
+  }
+}
+
+// Returns whether all there was has been read.
+bool Bus::Hub::drain(BusSocket& socket, bool bound) {
+  for (int i = 0; i < max_messages_at_once; ++i) {
+    ZmqMessage route;
+    if (!socket.router.receive(route)) return true;
+    ZmqMessage body;
+    bool whole = route.more() && socket.router.receive(body);
+    for (bool more = whole && body.more(); more;) {
+      ZmqMessage rest;
+      whole = false;
+      more = socket.router.receive(rest) && rest.more();
+    }
+    if (!whole || body.size() > options_.max_message_bytes) {
+      ++counters_.malformed;
+    } else if (body.size() > 0) {  // empty ones only ask whether there is a way
+      deliver(route, body, bound);
+      if (closed_) return false;
+    }
+  }
+  return false;
+}
+
+void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
+  const auto& routes = bound ? bound_routes_ : connected_routes_;
+  const int fd = body.source_fd();
+  const auto at = routes.find(std::string(route.text()));
+  Peer* peer = at == routes.end() ? nullptr : find(at->second);
+  if (bound) {
+    if (route.size() != own_route_size || route.text().front() != '\0') {
+      ++counters_.malformed;  // it chose its own routing id
+      return;
+    }
+    // The id is free again only after its first connection has ended and was read to its end.
+    if (peer != nullptr && peer->fd != fd) {
+      end(*peer, failure(ErrorCode::unavailable, "the peer's connection has ended"));
+      if (closed_) return;
+      peer = nullptr;
+    }
+    if (peer == nullptr) peer = admit(route.text(), body, fd);
+  } else if (peer != nullptr && peer->fd < 0) {
+    peer->fd = fd;
+  }
+  // A connected peer's other descriptor is libzmq's next attempt, which this handle is not for.
+  if (peer == nullptr || peer->cut || peer->fd != fd) {
+    ++counters_.ignored;
+    return;
+  }
+  const PeerHandle handle = peer->handle;
+  const auto origin = peer->origin;
+  if (!bound && peer->stage != Stage::up) set_up(*peer);
+  if (closed_ || find(handle) == nullptr) return;
+  ++counters_.received;
+  if (callbacks_.on_message) callbacks_.on_message(handle, *origin, body.bytes());
+}
+
+Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd) {
+  // A descriptor is used again only after it was closed.
+  suspect_all_of(fd);
+  const PeerHandle handle{next_handle_++};
+  Peer& peer = peers_[handle];
+  peer.handle = handle;
+  peer.origin = std::make_shared<const PeerOrigin>(
+      PeerOrigin{true, std::string(body.property(user_id_property)),
+                 std::string(body.property(ZapServer::public_key_property))});
+  peer.route = route;
+  peer.fd = fd;
+  peer.stage = Stage::up;
+  bound_routes_[peer.route] = handle;
+  accepted_of_fd_.emplace(fd, handle);
+  return &peer;
+}
+
+Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes) {
+  Peer* const peer = find(handle);
+  if (peer == nullptr || peer->cut) {
+    return failure(ErrorCode::not_found, "send on the bus: the peer is gone");
+  }
+  if (bytes.empty() || bytes.size() > options_.max_message_bytes) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("send on the bus: a message has 1 to {} bytes, this one {}",
+                               options_.max_message_bytes, bytes.size()));
+  }
+  const bool has_route = peer->stage == Stage::connecting || peer->stage == Stage::up;
+  ZmqMessage message(bytes);
+  if (!has_route || !peer->outbox.empty()) return queue(*peer, std::move(message));
+  switch (try_send(*peer, message)) {
+    case Sent::yes: return {};
+    case Sent::full: return queue(*peer, std::move(message));
+    case Sent::unroutable: break;
+  }
+  return failure(ErrorCode::not_found, "send on the bus: the peer's connection has ended");
+}
+
+Result<void> Bus::Hub::queue(Peer& peer, ZmqMessage body) {
+  if (peer.outbox_bytes + body.size() > options_.max_outbox_bytes) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("send on the bus: {} bytes in {} messages wait for the peer, which "
+                               "reads slowly; the limit is {}",
+                               peer.outbox_bytes, peer.outbox.size(), options_.max_outbox_bytes));
+  }
+  peer.outbox_bytes += body.size();
+  peer.outbox.push_back(std::move(body));
+  blocked_.insert(peer.handle);
+  return {};
+}
+
+Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, ZmqMessage& body) {
+  touch();
+  ZmqSocket& router =
+      peer.origin->accepted ? sockets_->bound().router : sockets_->connecting().router;
+  if (!router.send(peer.route, ZMQ_SNDMORE)) {
+    return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
+  }
+  // With the route taken, the pipe takes the whole message.
+  if (body.size() > 0) ++counters_.sent;
+  if (!router.send(body)) return Sent::unroutable;
+  return Sent::yes;
+}
+
+// Any command from libzmq's threads may mean that a pipe has room again.
+void Bus::Hub::flush_blocked() {
+  for (auto at = blocked_.begin(); at != blocked_.end();) {
+    Peer& peer = peers_.at(*at);
+    const bool has_route = peer.stage == Stage::connecting || peer.stage == Stage::up;
+    Sent sent = has_route ? Sent::yes : Sent::full;
+    while (sent == Sent::yes && !peer.outbox.empty()) {
+      const std::size_t size = peer.outbox.front().size();
+      sent = try_send(peer, peer.outbox.front());
+      if (sent != Sent::yes) break;
+      peer.outbox_bytes -= size;
+      peer.outbox.pop_front();
+    }
+    if (sent == Sent::unroutable) {  // its end is on the way
+      peer.outbox.clear();
+      peer.outbox_bytes = 0;
+    }
+    at = peer.outbox.empty() ? blocked_.erase(at) : std::next(at);
+  }
+}
+
+std::size_t Bus::Hub::outbox_bytes(PeerHandle handle) const {
+  const auto at = peers_.find(handle);
+  return at == peers_.end() ? 0 : at->second.outbox_bytes;
+}
+
+Bus::Bus(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+
+Bus::~Bus() { hub_->close(0s); }
+
+Result<std::unique_ptr<Bus>> Bus::create(EventLoop& loop, BusOptions options,
+                                         BusCallbacks callbacks) {
+  auto hub = std::make_shared<Hub>(loop, std::move(options), std::move(callbacks));
+  std::unique_ptr<Bus> bus(new Bus(hub));
+  if (auto opened = hub->open(); !opened) return opened.error();
+  return bus;
+}
+
+Result<std::string> Bus::bind(const std::string& address) { return hub_->bind(address); }
+Result<PeerHandle> Bus::connect(const std::string& address, const std::string& server_public_key) {
+  return hub_->connect(address, server_public_key);
+}
+void Bus::disconnect(PeerHandle peer) { hub_->disconnect(peer); }
+Result<void> Bus::send(PeerHandle peer, std::span<const std::byte> bytes) {
+  return hub_->send(peer, bytes);
+}
+std::size_t Bus::outbox_bytes(PeerHandle peer) const { return hub_->outbox_bytes(peer); }
+const BusCounters& Bus::counters() const { return hub_->counters(); }
+void Bus::close(Duration linger) { hub_->close(linger); }
+
+}  // namespace mobula::internal

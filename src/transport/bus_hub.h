@@ -1,0 +1,132 @@
+// The state behind a Bus: its peers, and what libzmq's sockets and monitors say about them. For the
+// bus's thread; no header but the bus's sources include this one.
+//
+// When a connection has ended: the monitor's DISCONNECTED names the descriptor that messages carry
+// as their source. An accepted peer of that descriptor is then *suspect*; it is gone once its
+// routing id is unroutable, which libzmq says only after the pipe was closed, and all input was
+// read once more after that. A connected peer is gone when libzmq announces the next attempt, which
+// it does after it handed over the last message, or after a moment when it gives up instead.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "transport/bus.h"
+#include "transport/bus_sockets.h"
+#include "transport/name_resolver.h"
+
+namespace mobula::internal {
+
+class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
+ public:
+  Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks);
+
+  Result<void> open();
+  Result<std::string> bind(const std::string& address) { return sockets_->bind(address); }
+  Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
+  void disconnect(PeerHandle handle);
+  Result<void> send(PeerHandle handle, std::span<const std::byte> bytes);
+  std::size_t outbox_bytes(PeerHandle handle) const;
+  const BusCounters& counters() const { return counters_; }
+  void close(Duration linger);
+
+ private:
+  enum class Stage { resolving, pausing, connecting, up };
+
+  struct Peer {
+    PeerHandle handle;
+    // Shared with the delivery in progress, which may end the peer.
+    std::shared_ptr<const PeerOrigin> origin;
+    std::string route;
+    int fd = -1;
+    std::deque<ZmqMessage> outbox;
+    std::size_t outbox_bytes = 0;
+
+    // Of accepted ones.
+    bool cut = false;
+    bool suspect = false;
+    bool unroutable = false;
+
+    // Of connected ones.
+    Stage stage = Stage::resolving;
+    std::optional<Address> address;
+    std::optional<SocketAddress> numeric;
+    std::string endpoint;
+    Time paused_until;
+    std::optional<Failure> lost;
+    std::unique_ptr<PortProbe> probe;
+
+    // When it became suspect or lost, and when its route is to be tried next.
+    Time doubted_since;
+    Time next_trial;
+  };
+  struct PendingEvent {
+    bool of_bound = false;
+    ZmqEvent event;
+  };
+  // How long the next connection to an endpoint has to wait.
+  struct Pause {
+    Duration length{0};
+    Time until;
+  };
+  enum class Sent { yes, full, unroutable };
+
+  // Input, in bus.cc.
+  void pump();
+  void collect_events();
+  bool drain(BusSocket& socket, bool bound);
+  void deliver(ZmqMessage& route, ZmqMessage& body, bool bound);
+  Peer* admit(std::string_view route, ZmqMessage& body, int fd);
+  void flush_blocked();
+  Sent try_send(Peer& peer, ZmqMessage& body);
+  Result<void> queue(Peer& peer, ZmqMessage body);
+  void touch();
+
+  // Lives of peers, in bus_peers.cc.
+  Result<void> start(Peer& peer);
+  void resolve(Peer& peer);
+  void pause(Peer& peer);
+  void start_due();
+  Result<void> begin(Peer& peer, const SocketAddress& numeric);
+  void apply_events();
+  void on_bound_event(const ZmqEvent& event);
+  void on_connecting_event(const ZmqEvent& event);
+  void suspect_all_of(int fd);
+  void judge_doubted();
+  bool seems_gone(Peer& peer);
+  void set_up(Peer& peer);
+  void probe(Peer& peer);
+  void lengthen_pause(const Peer& peer);
+  void end(Peer& peer, const Failure& why);
+  void forget(Peer& peer);
+  Peer* find(PeerHandle handle);
+
+  EventLoop& loop_;
+  const BusOptions options_;
+  const BusCallbacks callbacks_;
+  std::unique_ptr<BusSockets> sockets_;
+  std::vector<Watch> watches_;
+  Timer judge_timer_;
+  Timer pause_timer_;
+  std::unique_ptr<NameResolver> resolver_;
+  bool closed_ = false;
+  BusCounters counters_;
+
+  std::uint64_t next_handle_ = 1;
+  std::map<PeerHandle, Peer> peers_;
+  std::unordered_map<std::string, PeerHandle> bound_routes_;
+  std::unordered_map<std::string, PeerHandle> connected_routes_;
+  std::unordered_map<std::string, PeerHandle> endpoints_;
+  std::unordered_multimap<int, PeerHandle> accepted_of_fd_;
+  std::set<PeerHandle> blocked_;  // with messages in their outbox and a route
+  std::set<PeerHandle> doubted_;  // suspect or lost
+  std::unordered_map<std::string, Pause> pauses_;
+  std::deque<PendingEvent> events_;
+  Time events_since_;
+};
+
+}  // namespace mobula::internal

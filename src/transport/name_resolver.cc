@@ -1,0 +1,63 @@
+#include "transport/name_resolver.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "transport/thread_start.h"
+
+namespace mobula::internal {
+
+NameResolver::~NameResolver() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<void> NameResolver::ask(const Address& address, Answer answer) {
+  if (answers_->size() >= max_waiting) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("look up '{}': {} names wait already", address.host(), max_waiting));
+  }
+  if (!thread_.joinable()) {
+    auto thread = start_thread("mobula-names", [this] { work(); });
+    if (!thread) return thread.error();
+    thread_ = std::move(thread).value();
+  }
+  const std::uint64_t id = next_id_++;
+  answers_->emplace(id, std::move(answer));
+  {
+    const std::scoped_lock lock(mutex_);
+    questions_.push_back({address, id});
+  }
+  changed_.notify_one();
+  return {};
+}
+
+void NameResolver::work() {
+  // Copied while the resolver lives: the loop's thread alone touches what it points to.
+  const std::weak_ptr<std::unordered_map<std::uint64_t, Answer>> answers = answers_;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ends_ || !questions_.empty(); });
+    if (ends_) return;
+    const Question question = questions_.front();
+    questions_.pop_front();
+    lock.unlock();
+    auto found = std::make_shared<Result<SocketAddress>>(question.address.resolve());
+    const auto reply = [answers, id = question.id, found] {
+      const auto table = answers.lock();
+      if (!table) return;
+      auto node = table->extract(id);
+      if (!node.empty()) node.mapped()(std::move(*found));
+    };
+    lock.lock();
+    // A full mailbox drains within a turn of the loop; this thread has nothing better to do.
+    while (!ends_ && !loop_.post(reply)) changed_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,285 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <array>
+#include <string>
+
+#include "transport/address.h"
+#include "transport/bus_fixture.h"
+#include "transport/child_fixture.h"
+#include "transport/local_link.h"
+
+namespace mobula::internal {
+namespace {
+
+using BusDeaths = BusTest;
+using BusIntruders = BusTest;
+
+Fd connect_raw(const std::string& address) {
+  const SocketAddress where = *Address::parse(address)->numeric();
+  Fd socket(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), where.get(), where.size), 0);
+  return socket;
+}
+
+// A client of libzmq itself, which obeys none of the bus's rules.
+class RawClient {
+ public:
+  RawClient(int type, const std::string& address, const std::string& routing_id = {},
+            const CurveKeys* keys = nullptr, const std::string& server_key = {})
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, type)) {
+    const int none = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof(none));
+    if (!routing_id.empty()) {
+      zmq_setsockopt(socket_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size());
+    }
+    if (keys != nullptr) {
+      zmq_setsockopt(socket_, ZMQ_CURVE_PUBLICKEY, keys->public_key.data(), curve_key_size);
+      zmq_setsockopt(socket_, ZMQ_CURVE_SECRETKEY, keys->secret_key.data(), curve_key_size);
+      zmq_setsockopt(socket_, ZMQ_CURVE_SERVERKEY, server_key.data(), curve_key_size);
+    }
+    EXPECT_EQ(zmq_connect(socket_, ("tcp://" + address).c_str()), 0);
+  }
+  ~RawClient() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(std::string_view text, int flags = 0) {
+    EXPECT_EQ(zmq_send(socket_, text.data(), text.size(), flags | ZMQ_DONTWAIT),
+              static_cast<int>(text.size()));
+  }
+  bool receives() {
+    std::array<char, 64> text{};
+    return zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT) >= 0;
+  }
+
+ private:
+  void* context_;
+  void* socket_;
+};
+
+// A child that connects a bus to `address` and sends numbered messages for ever.
+void flood(const std::string& address, const BusOptions& options, const std::string& server_key) {
+  const auto loop = make_loop();
+  BusEnd end;
+  end.open(*loop, options);
+  const PeerHandle peer = end.bus->connect(address, server_key).value();
+  for (std::uint64_t i = 0;; ++i) {
+    std::string text = fmt::format("{}", i);
+    text.resize(1'000, '.');
+    while (!end.bus->send(peer, bytes_of(text))) loop->turn(10ms);
+    if (i % 100 == 0) loop->turn(0ms);
+  }
+}
+
+TEST_F(BusDeaths, AKilledClientIsGoneAfterItsLastMessageAndOnlyThen) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  for (int round = 0; round < 5; ++round) {
+    open_server();
+    Child child([&] { flood(address_, client_options(), server_keys_.public_key); });
+    ASSERT_TRUE(until([&] { return server_.messages.size() > 2'000; }));
+    child.kill();
+    const Time killed = monotonic_now();
+    ASSERT_TRUE(until([&] { return server_.gone.size() == 1; }));
+    EXPECT_LT(monotonic_now() - killed, 2s);
+    EXPECT_EQ(server_.messages_at_gone, server_.messages.size());
+    turn_for(*loop_, 50ms);
+    EXPECT_EQ(server_.messages_at_gone, server_.messages.size()) << "nothing comes afterwards";
+    for (std::size_t i = 0; i < server_.messages.size(); ++i) {
+      ASSERT_TRUE(server_.messages[i].text.starts_with(fmt::format("{}.", i))) << "in order";
+    }
+    server_ = BusEnd{};
+  }
+}
+
+TEST_F(BusDeaths, AKilledServerIsToldToItsClientWhichThenIsRefused) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  auto pipe = make_local_pair().value();
+  Child child([&] {
+    leave_loop_to_parent();
+    open_server();
+    server_.on_each = [&](PeerHandle from) {
+      ASSERT_TRUE(server_.bus->send(from, bytes_of("reply")));
+    };
+    ASSERT_TRUE(send_frame(pipe.second, bytes_of(address_), {}, monotonic_now() + 5s));
+    loop_->run();
+  });
+  address_ = text_of(receive_frame(pipe.first, monotonic_now() + 5s)->bytes);
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("x")));
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 1; }));
+  child.kill();
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+  const Time lost = monotonic_now();
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(until([&] { return !client_.unreached.empty(); }));
+  EXPECT_EQ(client_.unreached[0], ProbeOutcome::refused);
+  EXPECT_GE(monotonic_now() - lost, 90ms) << "the first pause";
+  EXPECT_LT(monotonic_now() - lost, 2s);
+}
+
+// libzmq 4.3.4 once hung when its context ended after the peer of a loaded ipc socket was killed.
+TEST_F(BusDeaths, ClosingEndsAfterThePeerOfALoadedLocalSocketWasKilled) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 5; ++round) {
+    const std::string path = folder.file(fmt::format("bus-{}.sock", round));
+    Child child([&] {
+      leave_loop_to_parent();
+      server_.open(*loop_);
+      ASSERT_TRUE(server_.bus->bind(path).ok());
+      for (;;) loop_->turn(1ms);
+    });
+    client_.open(*loop_);
+    peer_ = client_.bus->connect(path, "").value();
+    ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
+    const std::vector<std::byte> message(50'000);
+    for (int i = 0; i < 500; ++i) {
+      if (!client_.bus->send(peer_, message)) break;
+    }
+    child.kill();
+    for (int i = 0; i < 100; ++i) {
+      if (!client_.bus->send(peer_, message)) break;
+    }
+    const Time began = monotonic_now();
+    client_.bus.reset();
+    EXPECT_LT(monotonic_now() - began, 2s);
+    client_ = BusEnd{};
+  }
+}
+
+TEST_F(BusDeaths, AStoppedPeerIsCutAfterTheHeartbeatsLimit) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  BusOptions options = server_options();
+  options.heartbeat_interval = 100ms;
+  options.heartbeat_limit = 400ms;
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  Child child([&] {
+    leave_loop_to_parent();
+    client_.open(*loop_, client_options());
+    peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+    ASSERT_TRUE(client_.bus->send(peer_, bytes_of("here")));
+    loop_->run();
+  });
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  turn_for(*loop_, 600ms);
+  EXPECT_TRUE(server_.gone.empty()) << "idle is not silent";
+  ::kill(child.pid(), SIGSTOP);
+  ASSERT_TRUE(until([&] { return server_.gone.size() == 1; }, 5s));
+}
+
+TEST_F(BusIntruders, WithAnUnknownKeyAreRefusedAndToldSo) {
+  open_server();
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("let me in")));
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+  EXPECT_EQ(client_.gone[0].second.code, ErrorCode::permission_denied)
+      << client_.gone[0].second.text;
+  EXPECT_TRUE(client_.connected.empty());
+  EXPECT_TRUE(server_.messages.empty());
+  EXPECT_EQ(table_.counters().refused, 1u);
+  EXPECT_NE(table_.counters().last_refused.find(client_keys_.public_key), std::string::npos);
+
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("admitted meanwhile")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+}
+
+TEST_F(BusIntruders, ThatTakeTheServerForAnotherDoNotGetThrough) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  open_server();
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, CurveKeys::generate()->public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("secret")));
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+  EXPECT_TRUE(server_.messages.empty());
+}
+
+TEST_F(BusIntruders, WithGarbageOrPlainTextGetNothingAndHarmNobody) {
+  open_both();
+  std::vector<Fd> intruders;
+  for (const std::string& garbage :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\xff'), std::string(64, '\0'),
+        std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0CURVE", 17)}) {
+    intruders.push_back(connect_raw(address_));
+    [[maybe_unused]] const auto written =
+        ::send(intruders.back().get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  }
+  RawClient plain(ZMQ_DEALER, address_);
+  plain.send("plain");
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("still here")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  turn_for(*loop_, 100ms);
+  EXPECT_EQ(server_.messages.size(), 1u);
+  EXPECT_FALSE(plain.receives());
+}
+
+TEST_F(BusIntruders, WithOversizedOrMultipartMessagesOrAChosenRoutingIdAreNotHeard) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  BusOptions options = server_options();
+  options.max_message_bytes = 1'000;
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  {
+    RawClient raw(ZMQ_DEALER, address_, "", &client_keys_, server_keys_.public_key);
+    raw.send("one", ZMQ_SNDMORE);
+    raw.send("two");
+    ASSERT_TRUE(until([&] { return server_.bus->counters().malformed == 1; }));
+    raw.send("good");
+    ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+    raw.send(std::string(1'001, 'x'));
+    ASSERT_TRUE(until([&] { return server_.bus->counters().malformed == 2; }));
+    raw.send(std::string(1'200, 'x'));
+    ASSERT_TRUE(until([&] { return server_.gone.size() == 1; })) << "its connection is cut";
+  }
+  RawClient chosen(ZMQ_DEALER, address_, "me", &client_keys_, server_keys_.public_key);
+  chosen.send("with an id of my own");
+  ASSERT_TRUE(until([&] { return server_.bus->counters().malformed == 3; }));
+  EXPECT_EQ(server_.messages.size(), 1u);
+}
+
+// The routing ids that a ROUTER gives are a zero byte and four more, which an admitted peer may
+// guess and claim.
+TEST_F(BusIntruders, CannotTakeAnotherPeersHandle) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "victim"));
+  const CurveKeys thief_keys = CurveKeys::generate().value();
+  ASSERT_TRUE(table_.allow(thief_keys.public_key, "thief"));
+  open_server();
+  const std::string route("\0same", 5);
+  auto victim = std::make_unique<RawClient>(ZMQ_DEALER, address_, route, &client_keys_,
+                                            server_keys_.public_key);
+  victim->send("one");
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  const PeerHandle handle = server_.messages[0].from;
+  EXPECT_EQ(server_.messages[0].origin.user_id, "victim");
+  {
+    RawClient thief(ZMQ_DEALER, address_, route, &thief_keys, server_keys_.public_key);
+    thief.send("mine");
+    ASSERT_TRUE(until([&] { return table_.counters().admitted == 2; }));
+    turn_for(*loop_, 50ms);
+    EXPECT_EQ(server_.messages.size(), 1u) << "not heard while the victim is there";
+    ASSERT_TRUE(server_.bus->send(handle, bytes_of("secret")));
+    ASSERT_TRUE(until([&] { return victim->receives(); }));
+    EXPECT_FALSE(thief.receives());
+  }
+  victim.reset();
+  RawClient thief(ZMQ_DEALER, address_, route, &thief_keys, server_keys_.public_key);
+  thief.send("mine now");
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 2; }));
+  EXPECT_NE(server_.messages[1].from, handle);
+  EXPECT_EQ(server_.messages[1].origin.user_id, "thief");
+  EXPECT_TRUE(server_.is_gone(handle)) << "told before the next message";
+  EXPECT_EQ(server_.bus->send(handle, bytes_of("secret")).error().code, ErrorCode::not_found);
+}
+
+}  // namespace
+}  // namespace mobula::internal

@@ -1,0 +1,272 @@
+#include "transport/bus.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "transport/address.h"
+#include "transport/bus_fixture.h"
+
+namespace mobula::internal {
+namespace {
+
+using BusMessages = BusTest;
+using BusAddresses = BusTest;
+using BusConnections = BusTest;
+
+TEST_F(BusMessages, GoBothWaysWithTheOriginThatCurveProved) {
+  open_both();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("hello")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  const BusEnd::Message hello = server_.messages[0];
+  EXPECT_EQ(hello.text, "hello");
+  EXPECT_TRUE(hello.origin.accepted);
+  EXPECT_EQ(hello.origin.user_id, "client");
+  EXPECT_EQ(hello.origin.public_key, client_keys_.public_key);
+  ASSERT_TRUE(server_.bus->send(hello.from, bytes_of("welcome")));
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 1; }));
+  EXPECT_EQ(client_.messages[0].text, "welcome");
+  EXPECT_EQ(client_.messages[0].from, peer_);
+  EXPECT_FALSE(client_.messages[0].origin.accepted);
+  EXPECT_EQ(client_.messages[0].origin.public_key, server_keys_.public_key);
+  EXPECT_EQ(client_.connected, std::vector<PeerHandle>{peer_});
+}
+
+TEST_F(BusMessages, TenThousandArriveInOrder) {
+  open_both();
+  constexpr int count = 10'000;
+  for (int i = 0; i < count; ++i) {
+    ASSERT_TRUE(client_.bus->send(peer_, bytes_of(fmt::format("{}", i))));
+  }
+  EXPECT_GT(client_.bus->outbox_bytes(peer_), 0u) << "more than libzmq takes at once";
+  ASSERT_TRUE(until([&] { return server_.messages.size() == count; }));
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(server_.messages[static_cast<std::size_t>(i)].text, fmt::format("{}", i));
+  }
+  EXPECT_EQ(client_.bus->outbox_bytes(peer_), 0u);
+  EXPECT_EQ(client_.bus->counters().sent, static_cast<std::uint64_t>(count));
+  EXPECT_EQ(server_.bus->counters().received, static_cast<std::uint64_t>(count));
+}
+
+TEST_F(BusMessages, RepliesFromWithinTheCallbackAreSentAtOnce) {
+  open_both();
+  server_.on_each = [&](PeerHandle from) {
+    ASSERT_TRUE(server_.bus->send(from, bytes_of(server_.messages.back().text + "!")));
+  };
+  int asked = 0;
+  client_.on_each = [&](PeerHandle from) {
+    if (++asked == 200) return;
+    ASSERT_TRUE(client_.bus->send(from, bytes_of("ping")));
+  };
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("ping")));
+  const Time began = monotonic_now();
+  ASSERT_TRUE(until([&] { return asked == 200; }));
+  EXPECT_LT(monotonic_now() - began, 2s) << "an edge of libzmq's descriptor was missed";
+}
+
+TEST_F(BusMessages, OfTheLargestSizePassAndLargerAreRefusedHere) {
+  open_both();
+  const std::vector<std::byte> largest(16u << 20, std::byte{5});
+  ASSERT_TRUE(client_.bus->send(peer_, largest));
+  EXPECT_EQ(client_.bus->send(peer_, std::vector<std::byte>((16u << 20) + 1)).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(client_.bus->send(peer_, {}).error().code, ErrorCode::invalid_argument);
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  EXPECT_EQ(server_.messages[0].text.size(), largest.size());
+}
+
+TEST_F(BusMessages, AFullOutboxRefusesAndASlowReaderGetsTheRest) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  open_server();
+  BusOptions options = client_options();
+  options.max_outbox_bytes = 1u << 20;
+  options.send_high_water = 4;
+  client_.open(*loop_, options);
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  const std::vector<std::byte> message(100'000);
+  std::size_t taken = 0;
+  Result<void> sent;
+  // Nobody turns the loop, so nobody reads.
+  while ((sent = client_.bus->send(peer_, message)).ok()) ASSERT_LT(++taken, 100'000u);
+  EXPECT_EQ(sent.error().code, ErrorCode::resource_exhausted);
+  EXPECT_LE(client_.bus->outbox_bytes(peer_), 1u << 20);
+  ASSERT_TRUE(until([&] { return server_.messages.size() == taken; }));
+  EXPECT_TRUE(client_.bus->send(peer_, message).ok()) << "room again";
+}
+
+TEST_F(BusMessages, OfManyClientsKeepTheirSenders) {
+  open_server();
+  constexpr std::size_t count = 20;
+  std::vector<std::unique_ptr<BusEnd>> clients;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CurveKeys keys = CurveKeys::generate().value();
+    ASSERT_TRUE(table_.allow(keys.public_key, fmt::format("user {}", i)));
+    clients.push_back(std::make_unique<BusEnd>());
+    BusOptions options;
+    options.keys = keys;
+    options.allow = &client_table_;
+    clients.back()->open(*loop_, options);
+    const PeerHandle peer = clients.back()->bus->connect(address_, server_keys_.public_key).value();
+    ASSERT_TRUE(clients.back()->bus->send(peer, bytes_of(fmt::format("user {}", i))));
+  }
+  ASSERT_TRUE(until([&] { return server_.messages.size() == count; }));
+  for (const BusEnd::Message& message : server_.messages) {
+    EXPECT_EQ(message.text, message.origin.user_id);
+    ASSERT_TRUE(server_.bus->send(message.from, bytes_of(message.text)));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(until([&] { return clients[i]->messages.size() == 1; }));
+    EXPECT_EQ(clients[i]->messages[0].text, fmt::format("user {}", i));
+  }
+}
+
+TEST_F(BusAddresses, WithoutKeysTheBusStaysOnThisMachine) {
+  server_.open(*loop_);
+  EXPECT_EQ(server_.bus->bind("0.0.0.0:0").error().code, ErrorCode::permission_denied);
+  EXPECT_EQ(server_.bus->bind("[::]:0").error().code, ErrorCode::permission_denied);
+  EXPECT_EQ(server_.bus->connect("192.0.2.1:80", "").error().code, ErrorCode::permission_denied);
+  const std::string address = server_.bus->bind("127.0.0.1:0").value();
+  client_.open(*loop_);
+  const PeerHandle peer = client_.bus->connect(address, "").value();
+  ASSERT_TRUE(client_.bus->send(peer, bytes_of("plain")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  EXPECT_EQ(server_.messages[0].origin.user_id, "");
+}
+
+TEST_F(BusAddresses, OfIpv6NamesAndPathsWork) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  const TemporaryFolder folder;
+  server_.open(*loop_, server_options());
+  client_.open(*loop_, client_options());
+  std::vector<std::string> addresses{server_.bus->bind(folder.file("bus.sock")).value()};
+  const std::string v4 = server_.bus->bind("127.0.0.1:0").value();
+  addresses.push_back("localhost" + v4.substr(v4.rfind(':')));
+  if (const auto v6 = server_.bus->bind("[::1]:0")) addresses.push_back(*v6);
+  struct stat status {};
+  ASSERT_EQ(::stat(folder.file("bus.sock").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  for (const std::string& address : addresses) {
+    const PeerHandle peer = client_.bus->connect(address, server_keys_.public_key).value();
+    ASSERT_TRUE(client_.bus->send(peer, bytes_of(address)));
+    ASSERT_TRUE(until([&] {
+      return !server_.messages.empty() && server_.messages.back().text == address;
+    })) << address;
+    EXPECT_EQ(client_.connected.back(), peer) << "its events were told for " << address;
+  }
+}
+
+TEST_F(BusAddresses, InUseOrForeignOrMalformedAreToldApart) {
+  open_server();
+  BusEnd other;
+  other.open(*loop_, server_options());
+  const Failure used = other.bus->bind(address_).error();
+  EXPECT_EQ(used.code, ErrorCode::already_exists);
+  EXPECT_NE(used.text.find(address_), std::string::npos);
+  EXPECT_EQ(other.bus->bind("192.0.2.1:0").error().code, ErrorCode::not_found);
+  EXPECT_EQ(other.bus->bind("nonsense").error().code, ErrorCode::invalid_argument);
+  const TemporaryFolder folder;
+  const std::string path = folder.file("bus.sock");
+  ASSERT_TRUE(server_.bus->bind(path).ok());
+  EXPECT_EQ(other.bus->bind(path).error().code, ErrorCode::already_exists);
+  EXPECT_EQ(other.bus->bind(folder.file(std::string(120, 'x'))).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(other.bus->connect("127.0.0.1:0", server_keys_.public_key).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(other.bus->connect(address_, "no key").error().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(BusConnections, AreRetriedUntilTheServerIsThereAndRefusalsAreTold) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  open_server();
+  server_.bus.reset();  // its port is free, and refuses
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("patient")));
+  ASSERT_TRUE(until([&] { return client_.unreached.size() >= 2; }));
+  EXPECT_EQ(client_.unreached[0], ProbeOutcome::refused);
+  server_.open(*loop_, server_options());
+  ASSERT_TRUE(server_.bus->bind(address_).ok());
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  EXPECT_EQ(client_.connected.size(), 1u);
+  EXPECT_TRUE(client_.gone.empty());
+}
+
+TEST_F(BusConnections, ThatEndAreToldOnBothSidesAndTheNextIsAFreshOne) {
+  open_both();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("one")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  const PeerHandle accepted = server_.messages[0].from;
+  client_.bus->disconnect(peer_);
+  ASSERT_TRUE(until([&] { return server_.is_gone(accepted); }));
+  EXPECT_TRUE(client_.gone.empty()) << "its owner knows";
+  EXPECT_EQ(client_.bus->send(peer_, bytes_of("x")).error().code, ErrorCode::not_found);
+  EXPECT_EQ(server_.bus->send(accepted, bytes_of("x")).error().code, ErrorCode::not_found);
+
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("two")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 2; }));
+  EXPECT_NE(server_.messages[1].from, accepted);
+  ASSERT_TRUE(server_.bus->send(server_.messages[1].from, bytes_of("back")));
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 1; }));
+  server_.bus.reset();
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+  EXPECT_EQ(client_.gone[0].second.code, ErrorCode::unavailable);
+}
+
+TEST_F(BusConnections, ToOneAddressAreOne) {
+  open_both();
+  EXPECT_EQ(client_.bus->connect(address_, server_keys_.public_key).error().code,
+            ErrorCode::already_exists);
+  const std::string alias = "localhost" + address_.substr(address_.rfind(':'));
+  const PeerHandle second = client_.bus->connect(alias, server_keys_.public_key).value();
+  ASSERT_TRUE(until([&] { return client_.is_gone(second) || !client_.unreached.empty(); }));
+}
+
+TEST_F(BusConnections, NothingUnsentReachesTheNextIncarnation) {
+  open_both();
+  ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
+  server_.bus.reset();
+  // libzmq would keep these for whoever listens next at the address.
+  for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("stale")));
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+  server_.open(*loop_, server_options());
+  ASSERT_TRUE(server_.bus->bind(address_).ok());
+  const PeerHandle next = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(next, bytes_of("fresh")));
+  ASSERT_TRUE(until([&] { return !server_.messages.empty(); }));
+  EXPECT_EQ(server_.messages[0].text, "fresh");
+}
+
+TEST_F(BusConnections, DisconnectingAnAcceptedPeerMakesTheBusDeafToIt) {
+  open_both();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("one")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  const PeerHandle accepted = server_.messages[0].from;
+  server_.bus->disconnect(accepted);
+  EXPECT_EQ(server_.bus->send(accepted, bytes_of("x")).error().code, ErrorCode::not_found);
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("two")));
+  ASSERT_TRUE(until([&] { return server_.bus->counters().ignored == 1; }));
+  EXPECT_EQ(server_.messages.size(), 1u);
+}
+
+TEST_F(BusConnections, TheOwnerMayDestroyTheBusInItsCallbacks) {
+  open_both();
+  server_.on_each = [&](PeerHandle) { server_.bus.reset(); };
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("x")));
+  ASSERT_TRUE(until([&] { return server_.bus == nullptr; }));
+  EXPECT_EQ(server_.messages.size(), 1u);
+  ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
+}
+
+TEST_F(BusConnections, CloseLingersForMessagesOnTheirWay) {
+  open_both();
+  ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("last words")));
+  client_.bus->close(5s);
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 100; }));
+}
+
+}  // namespace
+}  // namespace mobula::internal
