@@ -42,6 +42,20 @@ struct WithNested final : E, std::nested_exception {
   explicit WithNested(E&& thrown) : E(std::move(thrown)) {}
 };
 
+// What E may be wrapped in when it is thrown with another exception nested.
+template <class E>
+std::vector<const std::type_info*> nested_types() {
+  if constexpr (std::is_final_v<E> || std::is_base_of_v<std::nested_exception, E>) {
+    return {};
+  } else {
+#ifdef __GLIBCXX__
+    return {&typeid(WithNested<E>), &typeid(std::_Nested_exception<E>)};
+#else
+    return {&typeid(WithNested<E>)};
+#endif
+  }
+}
+
 template <class T>
 std::vector<std::byte> to_bytes(const T& value) {
   const OutgoingValue<T> outgoing(value);
@@ -82,22 +96,22 @@ void rethrow_exception_from(std::span<const std::byte> bytes) {
 // E: a std::exception with a constructor from a string, or with a Serializer. Returns true.
 template <class E>
 bool register_exception() {
-  static_assert(std::is_base_of_v<std::exception, E>,
-                "mobula: register_exception<E> needs a class derived from std::exception");
-  static_assert(detail::Custom<E> || std::is_constructible_v<E, std::string>,
+  constexpr bool derived = std::is_base_of_v<std::exception, E>;
+  constexpr bool travels = detail::Custom<E> || std::is_constructible_v<E, std::string>;
+  static_assert(derived, "mobula: register_exception<E> needs a class derived from std::exception");
+  static_assert(!derived || travels,
                 "mobula: register_exception<E> needs a constructor E(std::string) or a "
                 "mobula::Serializer<E>");
-  detail::ExceptionCodec codec;
-  codec.type = &typeid(E);
-  if constexpr (!std::is_final_v<E> && !std::is_base_of_v<std::nested_exception, E>) {
-    codec.with_nested.push_back(&typeid(detail::WithNested<E>));
-#ifdef __GLIBCXX__
-    codec.with_nested.push_back(&typeid(std::_Nested_exception<E>));
-#endif
+  if constexpr (derived && travels) {
+    detail::ExceptionCodec codec;
+    codec.type = &typeid(E);
+    codec.with_nested = detail::nested_types<E>();
+    codec.encode = &detail::encode_exception<E>;
+    codec.rethrow = &detail::rethrow_exception_from<E>;
+    return detail::add_exception(codec);
+  } else {
+    return false;
   }
-  codec.encode = &detail::encode_exception<E>;
-  codec.rethrow = &detail::rethrow_exception_from<E>;
-  return detail::add_exception(codec);
 }
 
 }  // namespace mobula

@@ -105,10 +105,14 @@ struct OwnCodec<View<T>> {
 // The bytes of a stored T, looked at as they lie.
 template <class T>
 View<T> decode_view(const StoredValue& stored) {
-  Reader in = open_value(stored, fingerprint<T>(), type_name<T>);
-  View<T> view = OwnCodec<View<T>>::read(in);
-  require_end(in);
-  return view;
+  if constexpr (Viewable<T>) {
+    Reader in = open_value(stored, fingerprint<T>(), type_name<T>);
+    View<T> view = OwnCodec<View<T>>::read(in);
+    require_end(in);
+    return view;
+  } else {
+    return View<T>();
+  }
 }
 
 }  // namespace detail

@@ -79,14 +79,14 @@ template <class E>
 inline constexpr bool is_unique_pointer<std::unique_ptr<E>> = !std::is_array_v<E>;
 
 template <class T>
-concept Duration = requires {
+concept IsDuration = requires {
   typename T::rep;
   typename T::period;
   T::zero().count();
 };
 
 template <class T>
-concept TimePoint = requires(const T& t) {
+concept IsTimePoint = requires(const T& t) {
   typename T::clock;
   { t.time_since_epoch() } -> std::convertible_to<typename T::duration>;
 };
@@ -168,9 +168,9 @@ constexpr Shape shape_of_class() {
     return Shape::array;
   else if constexpr (is_unique_pointer<T>)
     return Shape::unique_pointer;
-  else if constexpr (TimePoint<T>)
+  else if constexpr (IsTimePoint<T>)
     return Shape::time_point;
-  else if constexpr (Duration<T>)
+  else if constexpr (IsDuration<T>)
     return Shape::duration;
   else if constexpr (Association<T>)
     return Shape::association;

@@ -38,7 +38,7 @@ template <class E>
 void insert_textless(Table& table) {
   ExceptionCodec codec;
   codec.type = &typeid(E);
-  codec.with_nested = {&typeid(detail::WithNested<E>)};
+  codec.with_nested = detail::nested_types<E>();
   codec.encode = [](const std::exception&) { return std::vector<std::byte>(); };
   codec.rethrow = [](std::span<const std::byte>) { detail::throw_nested(E()); };
   insert(table, codec);
@@ -48,10 +48,7 @@ template <class E>
 void insert_with_text(Table& table) {
   ExceptionCodec codec;
   codec.type = &typeid(E);
-  codec.with_nested = {&typeid(detail::WithNested<E>)};
-#ifdef __GLIBCXX__
-  codec.with_nested.push_back(&typeid(std::_Nested_exception<E>));
-#endif
+  codec.with_nested = detail::nested_types<E>();
   codec.encode = &detail::encode_exception<E>;
   codec.rethrow = &detail::rethrow_exception_from<E>;
   insert(table, codec);
@@ -68,7 +65,7 @@ struct SystemErrorParts {
 void insert_system_error(Table& table) {
   ExceptionCodec codec;
   codec.type = &typeid(std::system_error);
-  codec.with_nested = {&typeid(detail::WithNested<std::system_error>)};
+  codec.with_nested = detail::nested_types<std::system_error>();
   codec.encode = [](const std::exception& thrown) {
     const auto& error = dynamic_cast<const std::system_error&>(thrown);
     // what() is the text given, ": " and the code's message, which the constructor adds again.

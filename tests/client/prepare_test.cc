@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <limits>
+#include <string>
+
+#include <mobula/mobula.h>
+
+namespace {
+
+using mobula::ActorOptions;
+using mobula::CallOptions;
+using mobula::InitOptions;
+using mobula::TaskOptions;
+using mobula::detail::LabelRule;
+using mobula::detail::prepare;
+using Operator = LabelRule::Operator;
+
+template <class Options>
+void expect_refused(const Options& options, const std::string& field) {
+  const auto prepared = prepare(options);
+  ASSERT_FALSE(prepared.ok()) << field;
+  EXPECT_EQ(prepared.error().kind, mobula::detail::ErrorKind::invalid_request);
+  EXPECT_EQ(prepared.error().field, field);
+  EXPECT_FALSE(prepared.error().rule.empty());
+  EXPECT_NE(prepared.error().message.find(field), std::string::npos);
+}
+
+void expect_refused(const InitOptions& options, bool joins, const std::string& field) {
+  const auto prepared = prepare(options, joins);
+  ASSERT_FALSE(prepared.ok()) << field;
+  EXPECT_EQ(prepared.error().field, field);
+}
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+TEST(BadRequests, Amounts) {
+  expect_refused(TaskOptions{.num_gpus = 1.5}, "num_gpus");
+  expect_refused(TaskOptions{.num_gpus = 0.12345}, "num_gpus");
+  expect_refused(TaskOptions{.num_gpus = nan}, "num_gpus");
+  expect_refused(TaskOptions{.num_gpus = -1}, "num_gpus");
+  expect_refused(TaskOptions{.num_cpus = infinite}, "num_cpus");
+  expect_refused(TaskOptions{.num_cpus = -0.5}, "num_cpus");
+  expect_refused(TaskOptions{.gpu_memory = -1}, "gpu_memory");
+  expect_refused(TaskOptions{.memory = -1}, "memory");
+  expect_refused(TaskOptions{.resources = {{"x", nan}}}, "resources.x");
+  expect_refused(TaskOptions{.resources = {{"x", 0.00001}}}, "resources.x");
+  expect_refused(ActorOptions{.num_cpus = nan}, "num_cpus");
+  expect_refused(ActorOptions{.num_gpus = 2.5}, "num_gpus");
+}
+
+TEST(BadRequests, ResourcesWithAFieldOfTheirOwn) {
+  for (const char* name : {"CPU", "cpu", "Cpu"}) {
+    expect_refused(TaskOptions{.resources = {{name, 1}}}, "resources");
+  }
+  expect_refused(TaskOptions{.resources = {{"memory", 1}}}, "resources");
+  expect_refused(TaskOptions{.resources = {{"", 1}}}, "resources");
+  expect_refused(TaskOptions{.num_gpus = 1, .resources = {{"gpu", 0.5}}}, "num_gpus");
+  expect_refused(TaskOptions{.resources = {{"gpu", 0.5}, {"GPU", 0.5}}}, "resources");
+  expect_refused(TaskOptions{.resources = {{"GPU", 1.5}}}, "resources.GPU");
+}
+
+TEST(BadRequests, Accelerators) {
+  expect_refused(TaskOptions{.num_gpus = 1, .resources = {{"neuron_cores", 1}}}, "num_gpus");
+  expect_refused(TaskOptions{.gpu_memory = 1, .resources = {{"neuron_cores", 1}}}, "num_gpus");
+  expect_refused(TaskOptions{.resources = {{"neuron_cores", 0.5}}}, "resources.neuron_cores");
+  expect_refused(TaskOptions{.resources = {{"NPU", 1.5}}}, "resources.NPU");
+  expect_refused(
+      TaskOptions{.resources = {{"accelerator_type:A100", 0.001}}, .accelerator_type = "H100"},
+      "accelerator_type");
+  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                               "NEURON_RT_VISIBLE_CORES", "ONEAPI_DEVICE_SELECTOR"}) {
+    expect_refused(TaskOptions{.env = {{variable, "0"}}}, "env");
+    expect_refused(ActorOptions{.env = {{variable, ""}}}, "env");
+    expect_refused(InitOptions{.env = {{variable, ""}}}, false, "env");
+  }
+  expect_refused(TaskOptions{.env = {{"", "0"}}}, "env");
+  expect_refused(TaskOptions{.env = {{"A=B", "0"}}}, "env");
+}
+
+TEST(BadRequests, Counts) {
+  expect_refused(TaskOptions{.max_retries = -2}, "max_retries");
+  expect_refused(TaskOptions{.max_calls = -2}, "max_calls");
+  expect_refused(TaskOptions{.num_returns = 0}, "num_returns");
+  expect_refused(ActorOptions{.max_restarts = -2}, "max_restarts");
+  expect_refused(ActorOptions{.max_task_retries = -2}, "max_task_retries");
+  expect_refused(ActorOptions{.max_concurrency = 0}, "max_concurrency");
+  expect_refused(ActorOptions{.max_pending_calls = -2}, "max_pending_calls");
+  expect_refused(ActorOptions{.get_if_exists = true}, "get_if_exists");
+  expect_refused(CallOptions{.max_task_retries = -2}, "max_task_retries");
+  expect_refused(CallOptions{.num_returns = -1}, "num_returns");
+}
+
+TEST(BadRequests, Names) {
+  expect_refused(TaskOptions{.name = std::string(257, 'a')}, "name");
+  expect_refused(TaskOptions{.name = "a\nb"}, "name");
+  expect_refused(TaskOptions{.name = "a\x7f"}, "name");
+  expect_refused(TaskOptions{.name = "\xc2\x85"}, "name");
+  expect_refused(TaskOptions{.name = "\xff"}, "name");
+  expect_refused(TaskOptions{.name = "\xc0\x80"}, "name");
+  expect_refused(TaskOptions{.name = "\xed\xa0\x80"}, "name");
+  expect_refused(TaskOptions{.name = "\xe2\x82"}, "name");
+  expect_refused(ActorOptions{.name_space = "\t"}, "name_space");
+  EXPECT_TRUE(prepare(TaskOptions{.name = std::string(256, 'a')}).ok());
+  EXPECT_TRUE(prepare(TaskOptions{.name = "Größe €𝄞"}).ok());
+}
+
+TEST(BadRequests, LabelsAndPlaces) {
+  expect_refused(TaskOptions{.label_selector = {{"", "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"-a", "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"Upper.Case/a", "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"/a", "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a/b/c", "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{std::string(64, 'a'), "v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "v v"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "in()"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "in(x"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "in(x,,y)"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "!!x"}}}, "label_selector");
+  expect_refused(InitOptions{.labels = {{"a", "!x"}}}, false, "labels");
+  expect_refused(TaskOptions{.scheduling = mobula::NodeAffinity{}}, "scheduling");
+  expect_refused(TaskOptions{.placement = mobula::Placement{.bundle_index = 1}}, "placement");
+  expect_refused(TaskOptions{.placement = mobula::Placement{.bundle_index = -2}},
+                 "placement.bundle_index");
+  EXPECT_TRUE(prepare(TaskOptions{.placement = mobula::Placement{}}).ok());
+}
+
+TEST(BadRequests, Init) {
+  expect_refused(InitOptions{.num_cpus = 1}, true, "num_cpus");
+  expect_refused(InitOptions{.resources = {{"x", 1}}}, true, "resources");
+  expect_refused(InitOptions{.object_store_memory = 1}, true, "object_store_memory");
+  expect_refused(InitOptions{.num_gpus = -1}, false, "num_gpus");
+  expect_refused(InitOptions{.memory = -1}, false, "memory");
+  expect_refused(InitOptions{.log_level = "loud"}, false, "log_level");
+  expect_refused(InitOptions{.max_pending_bytes = -1}, false, "max_pending_bytes");
+  EXPECT_TRUE(prepare(InitOptions{.labels = {{"zone", "eu"}}, .job_name = "j"}, true).ok());
+  const auto node = prepare(InitOptions{.num_cpus = 2, .resources = {{"GPU", 1}}}, false);
+  EXPECT_EQ(node.value().cpu_units, 20'000);
+  EXPECT_EQ(node.value().gpu_units, 10'000);
+}
+
+TEST(Requests, ExactAmounts) {
+  const auto request =
+      prepare(
+          TaskOptions{.num_cpus = 0.1 + 0.2, .num_gpus = 0.57, .resources = {{"b", 2}, {"a", 0}}})
+          .take();
+  EXPECT_EQ(request->resources.cpu_units, 3'000);
+  EXPECT_EQ(request->resources.gpu_units, 5'700);
+  ASSERT_EQ(request->resources.custom_units.size(), 1u);
+  EXPECT_EQ(request->resources.custom_units[0].first, "b");
+  const auto named =
+      prepare(TaskOptions{.resources = {{"gPu", 0.5}, {"accelerator_type:H200", 0.001}}}).take();
+  EXPECT_EQ(named->resources.gpu_units, 5'000);
+  EXPECT_EQ(named->resources.accelerator_type, "H200");
+}
+
+TEST(Requests, CallsOfAProcessWithDevices) {
+  EXPECT_EQ(prepare(TaskOptions{}).value()->max_calls, 0);
+  EXPECT_EQ(prepare(TaskOptions{.num_gpus = 0.5}).value()->max_calls, 1);
+  EXPECT_EQ(prepare(TaskOptions{.gpu_memory = 1}).value()->max_calls, 1);
+  EXPECT_EQ(prepare(TaskOptions{.resources = {{"TPU", 4}}}).value()->max_calls, 1);
+  EXPECT_EQ(prepare(TaskOptions{.num_gpus = 1, .max_calls = 0}).value()->max_calls, 0);
+  EXPECT_EQ(prepare(TaskOptions{.num_gpus = 1, .max_calls = 5}).value()->max_calls, 5);
+}
+
+TEST(Requests, CpusOfActors) {
+  const auto cpus = [](const ActorOptions& options) {
+    const auto request = prepare(options).take();
+    return std::pair(request->resources.cpu_units, request->resources.placing_cpu_units);
+  };
+  EXPECT_EQ(cpus({}), std::pair(std::int64_t{0}, std::int64_t{10'000}));
+  EXPECT_EQ(cpus({.memory = 1}), std::pair(std::int64_t{0}, std::int64_t{10'000}));
+  EXPECT_EQ(cpus({.num_gpus = 1}), std::pair(std::int64_t{10'000}, std::int64_t{0}));
+  EXPECT_EQ(cpus({.resources = {{"x", 1}}}), std::pair(std::int64_t{10'000}, std::int64_t{0}));
+  EXPECT_EQ(cpus({.num_cpus = 0, .num_gpus = 1}), std::pair(std::int64_t{0}, std::int64_t{0}));
+  EXPECT_EQ(cpus({.num_cpus = 2}), std::pair(std::int64_t{20'000}, std::int64_t{0}));
+}
+
+TEST(Requests, Selectors) {
+  const auto rules = prepare(TaskOptions{.label_selector = {{"a", "v"},
+                                                            {"b", "!v"},
+                                                            {"c", "in(x, y)"},
+                                                            {"d.io/e", "!in(x)"},
+                                                            {"f", ""}}})
+                         .take()
+                         ->resources.labels;
+  ASSERT_EQ(rules.size(), 5u);
+  EXPECT_EQ(rules[0], (LabelRule{"a", Operator::equals, {"v"}}));
+  EXPECT_EQ(rules[1], (LabelRule{"b", Operator::not_equals, {"v"}}));
+  EXPECT_EQ(rules[2], (LabelRule{"c", Operator::in, {"x", "y"}}));
+  EXPECT_EQ(rules[3], (LabelRule{"d.io/e", Operator::not_in, {"x"}}));
+  EXPECT_EQ(rules[4], (LabelRule{"f", Operator::equals, {""}}));
+}
+
+TEST(Requests, TimeOuts) {
+  using namespace std::chrono_literals;
+  using mobula::detail::deadline_after;
+  EXPECT_FALSE(deadline_after(std::nullopt));
+  EXPECT_TRUE(deadline_after(mobula::Duration(5ms)));
+  EXPECT_FALSE(deadline_after(mobula::Duration(infinite)));
+  EXPECT_THROW(deadline_after(mobula::Duration(nan)), mobula::InvalidRequestError);
+}
+
+// With -Wextra as an error: no member of an options struct may lack an initialiser.
+TEST(Requests, OptionsTakeDesignatedInitialisers) {
+  const int gpus = 1;
+  const TaskOptions task{.num_gpus = gpus, .scheduling = mobula::Spread{}};
+  const ActorOptions actor{.lifetime = mobula::Lifetime::detached, .num_cpus = 2};
+  const mobula::GetOptions get{.device = mobula::Device{mobula::Device::cuda, 1}};
+  const mobula::PutOptions put{.tensor_transport = mobula::Transport::nccl};
+  const InitOptions init{.num_cpus = 4, .name_space = "n"};
+  EXPECT_TRUE(prepare(task).ok());
+  EXPECT_TRUE(prepare(actor).value()->detached);
+  EXPECT_EQ(get.device->index, 1);
+  EXPECT_EQ(put.tensor_transport, mobula::Transport::nccl);
+  EXPECT_EQ(init.max_pending_bytes, std::int64_t{1} << 30);
+}
+
+}  // namespace
