@@ -105,7 +105,8 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
-// A deadline may have passed; nothing else happened.
+// All input there was has been given, and a deadline may have passed. Silence is judged here alone, so
+// that a peer is never blamed for what waits unread.
 struct Tick {
   static constexpr auto fields() { return field_list(); }
   friend bool operator==(const Tick&, const Tick&) = default;

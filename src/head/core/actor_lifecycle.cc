@@ -1,0 +1,244 @@
+// Placement, life, loss and death of actors. Part of ActorTable.
+#include <fmt/format.h>
+
+#include "base/mark.h"
+#include "head/core/actor_table.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_restart("head.actor_restarts");
+const Mark mark_used_up("head.actor_restarts_used_up");
+const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
+const Mark mark_adopted("head.actor_adopted_from_facts");
+const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
+
+}  // namespace
+
+// ---- placement -----------------------------------------------------------------------------------
+
+// While the head recovers, an actor without a slot may have one on a node that has not come yet.
+void ActorTable::place(Actor& actor) {
+  if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
+  if (!parts_.serving || parts_.nodes.recovering() || !actor.durable) return;
+  if (actor.not_before) {
+    delayed_.insert(actor.spec().actor);
+    return;
+  }
+  actor.waits = true;
+  actor.waiting_since = parts_.now;
+  parts_.scheduler.add_actor_demand(actor.spec().actor, actor.spec().demand, parts_.now);
+}
+
+void ActorTable::demand_again(JobId job) {
+  for (const auto& [id, actor] : rows_) {
+    if (actor.waits && actor.spec().demand.job == job) {
+      parts_.scheduler.add_actor_demand(id, actor.spec().demand, actor.waiting_since);
+    }
+  }
+}
+
+const DemandClass* ActorTable::demand_of(ActorId id) const {
+  const Actor* actor = rows_.find(id);
+  return actor != nullptr && actor->waits ? &actor->spec().demand : nullptr;
+}
+
+bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
+  Actor* actor = rows_.find(grant.actor);
+  if (actor == nullptr || !actor->waits) return false;
+  actor->waits = false;
+  actor->slot = grant.id;
+  actor->node = grant.node;
+  start.demand_class = actor->spec().demand;
+  start.actor = actor->spec();
+  start.first_generation = actor->row.incarnation;
+  start.program = actor->row.program;
+  start.job_env = actor->row.job_env;
+  start.name_space = actor->name_space;
+  // Watchers wait either way: that it is being started is no news to them.
+  if (actor->state == ActorState::placing) actor->state = ActorState::starting;
+  return true;
+}
+
+void ActorTable::infeasible(const scheduler::Infeasible& report) {
+  Actor* actor = rows_.find(report.actor);
+  if (actor == nullptr || !actor->waits) return;
+  const Job* job = parts_.jobs.find(actor->spec().job);
+  DemandInfeasible news;
+  news.demand_class = report.class_id;
+  news.actor = report.actor;
+  news.reasons = report.reasons;
+  news.summary = summary_of(actor->spec().demand.request, report.reasons);
+  // Once it has lived it waits for a node to come back, rather than be lost for good.
+  const bool first = actor->row.incarnation == 0;
+  news.fatal = first && (actor->fail_if_infeasible ||
+                         insists_on_node(actor->spec().demand.request) ||
+                         (job != nullptr && job->start.local_cluster));
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = news.summary;
+  const bool fatal = news.fatal;
+  parts_.processes.tell(actor->spec().owner, std::move(news));
+  if (fatal) die(*actor, cause, true);
+}
+
+// ---- life ----------------------------------------------------------------------------------------
+
+void ActorTable::started(ActorId id, const Slot& slot) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->slot != slot.id || actor->state == ActorState::dead) return;
+  actor->row.incarnation = slot.generation + 1;
+  actor->endpoint = slot.endpoint;
+  if (actor->journalled()) write_row(*actor);
+}
+
+void ActorTable::constructed(const ActorConstructed& message) {
+  Actor* actor = rows_.find(message.actor);
+  if (actor == nullptr || actor->slot != message.slot || actor->state == ActorState::dead ||
+      actor->state == ActorState::alive || actor->row.incarnation != message.generation + 1) {
+    return;
+  }
+  if (message.error.is_error) {
+    actor->construction_error = message.error;
+    EndCause cause;
+    cause.kind = EndKind::killed;
+    cause.text = "its constructor threw";
+    return die(*actor, cause);
+  }
+  actor->cause = {};
+  become(*actor, ActorState::alive);
+}
+
+// Its executor is gone, or all of its slot, whichever is heard of first.
+void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->slot != slot || actor->state == ActorState::dead) return;
+  actor->slot = {};
+  actor->node = {};
+  actor->endpoint = {};
+  lose(*actor, cause);
+  forget_oldest();
+}
+
+void ActorTable::lose(Actor& actor, const EndCause& cause) {
+  if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
+  const bool lived = actor.state == ActorState::alive;
+  const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
+  actor.cause = cause;
+  if (lived || !innocent) {
+    const std::int64_t allowed = actor.spec().max_restarts;
+    if (allowed >= 0 && actor.row.restarts_used >= allowed) {
+      mark_used_up.hit();
+      return die(actor, cause);
+    }
+    mark_restart.hit();
+    ++actor.row.restarts_used;
+    if (actor.journalled()) write_row(actor);
+  }
+  become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
+  place(actor);
+}
+
+// The agent behind the silence ends exclusive actors `fence_after` after it last heard from the head,
+// which tells it nothing from now on.
+void ActorTable::node_died(NodeId node, bool silently) {
+  if (!silently) return;
+  for (auto& [id, actor] : rows_) {
+    if (actor.node != node || !actor.spec().exclusive || actor.state == ActorState::dead) continue;
+    mark_exclusive.hit();
+    actor.not_before =
+        parts_.now + parts_.options.settings.fence_after + parts_.options.exclusive_margin;
+  }
+}
+
+void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
+  const ActorId id = actor.spec().actor;
+  if (std::exchange(actor.waits, false)) {
+    parts_.scheduler.drop_actor_demand(id, actor.spec().demand);
+  }
+  const SlotId slot = std::exchange(actor.slot, SlotId{});
+  if (!slot.empty()) parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause));
+  if (const auto at = names_.find({actor.name_space, actor.spec().name});
+      at != names_.end() && at->second == id) {
+    names_.erase(at);
+  }
+  if (actor.journalled()) parts_.journal.erase("actors", id.hex());
+  actor.node = {};
+  actor.endpoint = {};
+  actor.cause = cause;
+  actor.refused = refused;
+  actor.not_before.reset();
+  become(actor, ActorState::dead);
+  for (const auto watcher : actor.watchers) {
+    if (watcher != actor.spec().owner) unlink(watcher, id);
+  }
+  actor.watchers.clear();
+  dead_.push_back(id);
+}
+
+// ---- after a head restart ------------------------------------------------------------------------
+
+void ActorTable::restore(const ActorRow& row) {
+  add(row, name_space_of(row.spec.job, row.spec.name_space));
+}
+
+bool ActorTable::may_go_on(const SlotFact& fact) const {
+  if (const Actor* actor = rows_.find(fact.actor.actor)) {
+    return actor->state != ActorState::dead && actor->slot.empty() && !actor->waits &&
+           !actor->not_before;
+  }
+  return !fact.actor.detached && parts_.jobs.runs(fact.actor.job);
+}
+
+void ActorTable::adopt(const SlotFact& fact, NodeId node) {
+  mark_adopted.hit();
+  Actor* actor = rows_.find(fact.actor.actor);
+  if (actor == nullptr) {
+    const Job& job = *parts_.jobs.find(fact.actor.job);
+    actor = &add(ActorRow{fact.actor, job.start.program, job.start.env, fact.generation, 0},
+                 name_space_of(fact.actor.job, fact.actor.name_space));
+  }
+  actor->slot = fact.slot;
+  actor->node = node;
+  actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() ? 0 : 1);
+  actor->endpoint = fact.endpoint;
+  actor->ending = fact.stopping;
+  if (fact.ready) {
+    become(*actor, ActorState::alive);
+  } else {
+    actor->state = actor->row.restarts_used > 0 ? ActorState::restarting : ActorState::starting;
+  }
+}
+
+// Owners that died while the head was away take their actors along; the rest is placed. What was lost
+// meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
+void ActorTable::recovery_ended() {
+  for (auto& [id, actor] : rows_) {
+    if (actor.state == ActorState::dead) continue;
+    const bool detached = actor.spec().detached;
+    if (!detached && !parts_.jobs.runs(actor.spec().job)) {
+      EndCause cause;
+      cause.kind = EndKind::killed;
+      cause.text = "its job has ended";
+      die(actor, cause);
+      continue;
+    }
+    if (!detached && parts_.processes.find(actor.spec().owner) == nullptr) {
+      EndCause cause;
+      cause.kind = EndKind::killed;
+      cause.text = "its owner did not come back after the head was restarted";
+      die(actor, cause);
+      continue;
+    }
+    if (!actor.slot.empty()) continue;
+    if (actor.row.incarnation > 0 && actor.state == ActorState::placing) {
+      mark_lost_while_away.hit();
+      become(actor, ActorState::restarting);
+    }
+    place(actor);
+  }
+  forget_oldest();
+}
+
+}  // namespace mobula::internal::head

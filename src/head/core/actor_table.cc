@@ -1,0 +1,323 @@
+#include "head/core/actor_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_restated("head.actor_restated");
+const Mark mark_name_taken("head.actor_name_taken");
+const Mark mark_early_watch("head.actor_watched_before_created");
+const Mark mark_not_durable("head.actor_not_durable");
+
+EndCause killed(std::string why) {
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = std::move(why);
+  return cause;
+}
+
+ActorFound found_answer(const Actor& actor) {
+  ActorFound answer;
+  answer.found = true;
+  answer.actor = actor.spec().actor;
+  answer.class_name = actor.spec().class_name;
+  answer.class_key = FunctionKey{actor.spec().demand.program, actor.spec().class_offset};
+  answer.owner_node = actor.owner_node;
+  answer.owner = actor.spec().owner;
+  answer.detached = actor.spec().detached;
+  answer.max_task_retries = actor.spec().max_task_retries;
+  return answer;
+}
+
+}  // namespace
+
+// ---- rows and news -------------------------------------------------------------------------------
+
+Actor& ActorTable::add(ActorRow row, std::string name_space) {
+  Actor actor;
+  actor.row = std::move(row);
+  actor.name_space = std::move(name_space);
+  actor.waiting_since = parts_.now;
+  actor.owner_node = parts_.processes.node_of(actor.spec().owner);
+  const ActorId id = actor.spec().actor;
+  if (!actor.spec().name.empty()) names_[{actor.name_space, actor.spec().name}] = id;
+  by_process_[actor.spec().owner].insert(id);
+  if (const auto early = orphans_.find(id); early != orphans_.end()) {
+    actor.watchers = std::move(early->second.watchers);
+    for (const auto watcher : actor.watchers) by_process_[watcher].insert(id);
+    orphans_.erase(early);
+  }
+  return *rows_.insert(id, std::move(actor)).first;
+}
+
+std::string ActorTable::name_space_of(JobId job, const std::string& stated) const {
+  if (!stated.empty()) return stated;
+  const Job* row = parts_.jobs.find(job);
+  return row != nullptr ? row->name_space : "job-" + job.hex();
+}
+
+void ActorTable::write_row(const Actor& actor, bool gated) {
+  parts_.journal.put("actors", actor.spec().actor.hex(), encode(actor.row), gated);
+}
+
+void ActorTable::become(Actor& actor, ActorState state) {
+  actor.state = state;
+  ++actor.version;
+  tell(actor, actor.spec().owner);
+  for (const auto watcher : actor.watchers) {
+    if (watcher != actor.spec().owner) tell(actor, watcher);
+  }
+}
+
+void ActorTable::tell(const Actor& actor, ProcessId process) const {
+  ActorChanged news;
+  news.actor = actor.spec().actor;
+  news.version = actor.version;
+  news.state = actor.state;
+  news.incarnation = actor.row.incarnation;
+  if (actor.state == ActorState::alive) news.endpoint = actor.endpoint;
+  news.cause = actor.cause;
+  news.refused = actor.refused;
+  news.construction_error = actor.construction_error;
+  news.max_task_retries = actor.spec().max_task_retries;
+  parts_.processes.tell(process, std::move(news));
+}
+
+void ActorTable::tell_unknown(ActorId id, ProcessId process) const {
+  ActorChanged news;
+  news.actor = id;
+  news.version = 1;
+  news.state = ActorState::dead;
+  news.cause = killed("the head does not know this actor: it was never created, or ended long ago");
+  parts_.processes.tell(process, std::move(news));
+}
+
+void ActorTable::forget_oldest() {
+  while (dead_.size() > parts_.options.max_ended_kept) {
+    unlink(rows_.at(dead_.front()).spec().owner, dead_.front());
+    rows_.erase(dead_.front());
+    dead_.pop_front();
+  }
+}
+
+void ActorTable::unlink(ProcessId process, ActorId id) {
+  const auto at = by_process_.find(process);
+  if (at == by_process_.end()) return;
+  at->second.erase(id);
+  if (at->second.empty()) by_process_.erase(at);
+}
+
+// ---- creation ------------------------------------------------------------------------------------
+
+void ActorTable::create(const CreateActor& message) {
+  const ActorSpec& spec = message.spec;
+  if (Actor* actor = rows_.find(spec.actor)) {
+    mark_restated.hit();
+    if (actor->spec().owner != spec.owner) return;
+    actor->fail_if_infeasible = message.fail_if_infeasible;
+    actor->owner_node = parts_.processes.node_of(spec.owner);
+    if (actor->durable) tell(*actor, spec.owner);
+    return;
+  }
+  const std::string name_space = name_space_of(spec.job, spec.name_space);
+  if (refuse_create(message, name_space)) return;
+  const Job& job = *parts_.jobs.find(spec.job);
+  ActorRow row{spec, job.start.program, job.start.env, 0, 0};
+  row.spec.name_space = name_space;  // which a detached one needs when its job is forgotten
+  Actor& actor = add(std::move(row), name_space);
+  actor.fail_if_infeasible = message.fail_if_infeasible;
+  if (!actor.journalled()) {
+    become(actor, ActorState::placing);
+    return place(actor);
+  }
+  actor.durable = false;
+  write_row(actor, true);
+  parts_.journal.wait(ActorGate{spec.actor});
+}
+
+bool ActorTable::refuse_create(const CreateActor& message, const std::string& name_space) {
+  const ActorSpec& spec = message.spec;
+  if (spec.actor.empty()) {
+    refuse(spec, "an actor needs an id");
+    return true;
+  }
+  if (!spec.name.empty()) {
+    const auto at = names_.find({name_space, spec.name});
+    if (at != names_.end()) {
+      mark_name_taken.hit();
+      const Actor& holder = rows_.at(at->second);
+      if (spec.get_if_exists) {
+        ActorFound answer = found_answer(holder);
+        answer.wanted = spec.actor;
+        parts_.processes.tell(spec.owner, std::move(answer));
+      } else {
+        refuse(spec, fmt::format("the name '{}' in the name space '{}' is taken by actor {} ({}); "
+                                 "choose another, or ask with get_if_exists",
+                                 spec.name, name_space, holder.spec().actor.hex(),
+                                 holder.spec().class_name));
+      }
+      return true;
+    }
+  }
+  if (rows_.size() - dead_.size() < parts_.options.max_actors) return false;
+  refuse(spec, fmt::format("the cluster is at its limit of {} actors", parts_.options.max_actors));
+  return true;
+}
+
+// The request alone is refused: no row is made, and nobody else hears of it.
+void ActorTable::refuse(const ActorSpec& spec, const std::string& why) {
+  ActorChanged news;
+  news.actor = spec.actor;
+  news.version = 1;
+  news.state = ActorState::dead;
+  news.cause = killed(why);
+  news.refused = true;
+  parts_.processes.tell(spec.owner, std::move(news));
+}
+
+void ActorTable::durable(ActorId id) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->durable) return;
+  actor->durable = true;
+  if (actor->state == ActorState::dead) return;
+  become(*actor, ActorState::placing);
+  place(*actor);
+}
+
+void ActorTable::not_durable(ActorId id, const std::string& why) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->durable || actor->state == ActorState::dead) return;
+  mark_not_durable.hit();
+  die(*actor, killed("the actor cannot be made durable: " + why), true);
+}
+
+// ---- names and watchers --------------------------------------------------------------------------
+
+void ActorTable::watch(ProcessId process, const WatchActor& message) {
+  if (Actor* actor = rows_.find(message.actor)) {
+    if (!message.on) {
+      actor->watchers.erase(process);
+      if (actor->spec().owner != process) unlink(process, message.actor);
+      return;
+    }
+    if (actor->state != ActorState::dead) {
+      actor->watchers.insert(process);
+      by_process_[process].insert(message.actor);
+    }
+    return tell(*actor, process);
+  }
+  const auto at = orphans_.find(message.actor);
+  if (!message.on) {
+    if (at != orphans_.end()) at->second.watchers.erase(process);
+    return;
+  }
+  if (at == orphans_.end() && orphans_.size() >= parts_.options.max_actors) {
+    return tell_unknown(message.actor, process);
+  }
+  mark_early_watch.hit();
+  auto& orphans = orphans_[message.actor];
+  if (orphans.watchers.empty()) orphans.until = parts_.now + parts_.options.orphan_watch;
+  orphans.watchers.insert(process);
+}
+
+void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
+  ActorFound answer;
+  const auto at = names_.find({name_space_of(job, message.name_space), message.name});
+  if (at != names_.end()) answer = found_answer(rows_.at(at->second));
+  answer.request = message.request;
+  parts_.processes.tell(process, std::move(answer));
+}
+
+void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
+  for (auto& [id, orphans] : orphans_) orphans.watchers.erase(process);
+  const auto at = by_process_.find(process);
+  if (at == by_process_.end()) return;
+  const std::string why = "its owner " + to_string(cause);
+  for (const auto id : std::set<ActorId>(at->second)) {
+    Actor& actor = rows_.at(id);
+    actor.watchers.erase(process);
+    const bool owned = actor.spec().owner == process && !actor.spec().detached;
+    if (owned && actor.state != ActorState::dead) die(actor, killed(why));
+  }
+  by_process_.erase(process);
+  forget_oldest();
+}
+
+std::vector<SlotId> ActorTable::job_ended(JobId job) {
+  std::vector<SlotId> kept;
+  for (auto& [id, actor] : rows_) {
+    if (actor.spec().job != job || actor.state == ActorState::dead) continue;
+    if (!actor.spec().detached) {
+      die(actor, killed("its job has ended"));
+    } else if (!actor.slot.empty()) {
+      kept.push_back(actor.slot);
+    }
+  }
+  forget_oldest();
+  return kept;
+}
+
+void ActorTable::end_all(const std::string& why) {
+  for (auto& [id, actor] : rows_) {
+    if (actor.state != ActorState::dead) die(actor, killed(why));
+  }
+  forget_oldest();
+}
+
+void ActorTable::end(const EndActor& message, JobId asking) {
+  Actor* actor = rows_.find(message.actor);
+  if (actor == nullptr || actor->state == ActorState::dead) return;
+  const ActorSpec& spec = actor->spec();
+  if (spec.job != asking && spec.name.empty() && !spec.detached) return;
+  const std::string why = message.why.empty() ? "ended on request" : message.why;
+  if (message.kill && !message.no_restart) {
+    // What follows is what follows any loss of its executor.
+    if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
+    return;
+  }
+  if (message.kill || actor->slot.empty()) return die(*actor, killed(why));
+  actor->ending = true;
+  parts_.slots.stop(actor->slot, true, why);
+}
+
+void ActorTable::tick() {
+  for (auto at = delayed_.begin(); at != delayed_.end();) {
+    Actor* actor = rows_.find(*at);
+    if (actor == nullptr || !actor->not_before) {
+      at = delayed_.erase(at);
+    } else if (*actor->not_before <= parts_.now) {
+      actor->not_before.reset();
+      at = delayed_.erase(at);
+      place(*actor);
+    } else {
+      ++at;
+    }
+  }
+  if (parts_.nodes.recovering()) return;
+  for (auto at = orphans_.begin(); at != orphans_.end();) {
+    if (at->second.until > parts_.now) {
+      ++at;
+      continue;
+    }
+    for (const auto watcher : at->second.watchers) tell_unknown(at->first, watcher);
+    at = orphans_.erase(at);
+  }
+}
+
+std::optional<Time> ActorTable::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto id : delayed_) {
+    if (const Actor* actor = rows_.find(id)) due = earlier(due, actor->not_before);
+  }
+  if (parts_.nodes.recovering()) return due;
+  for (const auto& [id, orphans] : orphans_) due = earlier(due, orphans.until);
+  return due;
+}
+
+}  // namespace mobula::internal::head

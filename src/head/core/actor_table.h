@@ -1,0 +1,125 @@
+// The actors: from their creation by an owner to their death, through placements and restarts; their
+// names; and who wants to know. Detached and named ones are in the journal, and nothing is done for
+// them before they are. The constructor runs in the actor's executor; handles are counted by agents;
+// neither is this table's. Owned by one HeadCore; not thread-safe.
+//
+// `incarnation` counts executors that answered: generation g of a slot is incarnation g + 1. Losing an
+// executor uses up a restart, unless the program cannot start on the node, the node died before the
+// actor was ever alive there, or it was lost while the head was away.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "base/time.h"
+#include "head/core/rows.h"
+#include "scheduler/scheduler.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+struct Slot;
+
+struct Actor {
+  ActorRow row;            // with the spec
+  std::string name_space;  // the spec's, or its job's
+  NodeId owner_node;
+  bool fail_if_infeasible = false;
+  bool durable = true;     // or needs no journal
+  ActorState state = ActorState::placing;
+  std::uint64_t version = 0;
+  SlotId slot;             // empty: has none
+  NodeId node;
+  Endpoint endpoint;
+  EndCause cause;
+  bool refused = false;
+  ValueRecord construction_error;
+  bool ending = false;     // not to be restarted
+  bool waits = false;      // the scheduler knows that it wants a slot
+  Time waiting_since;
+  std::optional<Time> not_before;  // exclusive, and its node fell silent: it may still run there
+  std::set<ProcessId> watchers;
+
+  const ActorSpec& spec() const { return row.spec; }
+  bool journalled() const { return row.spec.detached || !row.spec.name.empty(); }
+};
+
+class ActorTable {
+ public:
+  explicit ActorTable(Parts& parts) : parts_(parts) {}
+
+  void restore(const ActorRow& row);
+  void recovery_ended();
+
+  // Processes.
+  void create(const CreateActor& message);
+  void durable(ActorId id);
+  void not_durable(ActorId id, const std::string& why);
+  void end(const EndActor& message, JobId asking);
+  void watch(ProcessId process, const WatchActor& message);
+  void find_by_name(ProcessId process, JobId job, const FindActor& message);
+  void process_ended(ProcessId process, const EndCause& cause);
+  // Returns the slots of detached actors, which stay.
+  std::vector<SlotId> job_ended(JobId job);
+  // Ends every actor, detached ones too.
+  void end_all(const std::string& why);
+
+  // Placement.
+  // Fills in what the agent needs; false if the actor wants no slot any more.
+  bool granted(const scheduler::Slot& grant, StartSlot& start);
+  void infeasible(const scheduler::Infeasible& report);
+  // The scheduler has dropped the job's demands: those of detached actors stand.
+  void demand_again(JobId job);
+  const DemandClass* demand_of(ActorId id) const;
+
+  // Agents.
+  void started(ActorId id, const Slot& slot);
+  void constructed(const ActorConstructed& message);
+  void slot_gone(ActorId id, SlotId slot, const EndCause& cause);
+  void node_died(NodeId node, bool silently);
+  bool may_go_on(const SlotFact& fact) const;
+  void adopt(const SlotFact& fact, NodeId node);
+
+  void tick();
+  std::optional<Time> next_deadline() const;
+  const Actor* find(ActorId id) const { return rows_.find(id); }
+  const Table<ActorId, Actor>& rows() const { return rows_; }
+
+ private:
+  using Name = std::pair<std::string, std::string>;  // name space, name
+  struct Orphans {
+    std::set<ProcessId> watchers;
+    Time until;
+  };
+
+  Actor& add(ActorRow row, std::string name_space);
+  bool refuse_create(const CreateActor& message, const std::string& name_space);
+  void refuse(const ActorSpec& spec, const std::string& why);
+  void place(Actor& actor);
+  void lose(Actor& actor, const EndCause& cause);
+  void die(Actor& actor, const EndCause& cause, bool refused = false);
+  void become(Actor& actor, ActorState state);
+  void tell(const Actor& actor, ProcessId process) const;
+  void tell_unknown(ActorId id, ProcessId process) const;
+  void write_row(const Actor& actor, bool gated = false);
+  void forget_oldest();
+  void unlink(ProcessId process, ActorId id);
+  std::string name_space_of(JobId job, const std::string& stated) const;
+
+  Parts& parts_;
+  Table<ActorId, Actor> rows_;
+  std::map<Name, ActorId> names_;
+  std::deque<ActorId> dead_;  // oldest first; the oldest are forgotten
+  std::map<ActorId, Orphans> orphans_;  // watched before they were created
+  std::set<ActorId> delayed_;           // those with not_before
+  std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched ones
+};
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,166 @@
+#include "head/core/head_core.h"
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_persist_failed("head.persist_failed");
+const Mark mark_bad_row("head.journal_row_cannot_be_read");
+
+template <class Row, class Take>
+void restore_rows(const Started& event, const std::string& table, Take&& take) {
+  for (const auto& row : event.rows) {
+    if (row.table != table) continue;
+    const auto decoded = decode<Row>(row.value);
+    if (decoded) {
+      take(*decoded);
+    } else {
+      mark_bad_row.hit();
+    }
+  }
+}
+
+// One input on its way into the tables.
+struct Dispatch {
+  Parts& parts;
+
+  void operator()(const Started& event) const {
+    parts.epoch_id = event.epoch_id;
+    restore_rows<EpochRow>(event, "meta", [&](const EpochRow& row) { parts.epoch = row.epoch; });
+    restore_rows<NodeRow>(event, "nodes", [&](const NodeRow& row) { parts.nodes.restore(row); });
+    restore_rows<JobRow>(event, "jobs", [&](const JobRow& row) { parts.jobs.restore(row); });
+    restore_rows<ActorRow>(event, "actors", [&](const ActorRow& row) { parts.actors.restore(row); });
+    ++parts.epoch;
+    write_epoch();
+  }
+  void operator()(const AgentSaid& event) const { parts.nodes.said(event); }
+  void operator()(const AgentLinkLost& event) const { parts.nodes.link_lost(event.link); }
+  void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
+  void operator()(const ToolSaid& event) const { parts.reader.said(event); }
+  void operator()(const Persisted& event) const {
+    for (const auto& gate : parts.journal.persisted(event.upto)) std::visit(Passed{parts}, gate);
+  }
+  void operator()(const PersistFailed& event) const {
+    mark_persist_failed.hit();
+    for (const auto& gate : parts.journal.failed(parts.now, event)) {
+      std::visit(Refusal{parts, *this, event.text}, gate);
+    }
+  }
+  void operator()(const Paused& event) const { parts.nodes.shift(event.gap); }
+  void operator()(const Tick&) const {
+    if (parts.epoch_due && *parts.epoch_due <= parts.now) write_epoch();
+    parts.nodes.tick();
+    parts.actors.tick();
+    parts.processes.publish();
+  }
+
+  void write_epoch() const {
+    parts.epoch_due.reset();
+    parts.journal.put("meta", "epoch", encode(EpochRow{parts.epoch}));
+    parts.journal.wait(EpochGate{});
+  }
+
+  struct Passed {
+    Parts& parts;
+    void operator()(const EpochGate&) const {
+      if (parts.serving) return;
+      parts.serving = true;
+      parts.nodes.serve();
+    }
+    void operator()(const JobGate& gate) const { parts.jobs.durable(gate.job); }
+    void operator()(const ActorGate& gate) const { parts.actors.durable(gate.actor); }
+    void operator()(const ReplyGate& gate) const {
+      parts.commands.push_back(ReplyTool{gate.link, gate.reply});
+    }
+  };
+
+  struct Refusal {
+    Parts& parts;
+    const Dispatch& dispatch;
+    const std::string& text;
+    void operator()(const EpochGate&) const {
+      parts.epoch_due = parts.now + parts.options.persist_again;
+    }
+    void operator()(const JobGate& gate) const { parts.jobs.not_durable(gate.job, text); }
+    void operator()(const ActorGate& gate) const { parts.actors.not_durable(gate.actor, text); }
+    void operator()(const ReplyGate& gate) const {
+      ToolReply reply;
+      reply.request = gate.reply.request;
+      reply.ok = false;
+      reply.code = ErrorCode::unavailable;
+      reply.text = "it was done, but cannot be made durable yet: " + text;
+      parts.commands.push_back(ReplyTool{gate.link, std::move(reply)});
+    }
+  };
+};
+
+}  // namespace
+
+HeadCore::HeadCore(HeadOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
+HeadCore::~HeadCore() = default;
+HeadCore::HeadCore(HeadCore&&) noexcept = default;
+HeadCore& HeadCore::operator=(HeadCore&&) noexcept = default;
+
+void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
+  Parts& parts = *parts_;
+  parts.now = std::max(parts.now, now);
+  std::visit(Dispatch{parts}, event);
+  parts.slots.plan();
+  if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
+  out.insert(out.end(), std::make_move_iterator(parts.commands.begin()),
+             std::make_move_iterator(parts.commands.end()));
+  parts.commands.clear();
+}
+
+std::optional<Time> HeadCore::next_deadline() const {
+  const Parts& parts = *parts_;
+  auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
+  due = earlier(due, parts.nodes.next_deadline());
+  due = earlier(due, parts.actors.next_deadline());
+  due = earlier(due, parts.processes.next_deadline());
+  return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
+}
+
+std::uint64_t HeadCore::epoch() const { return parts_->epoch; }
+
+bool HeadCore::recovering() const { return parts_->nodes.recovering(); }
+
+HeadView HeadCore::view() const {
+  const Parts& parts = *parts_;
+  HeadView view{parts.epoch, parts.serving, parts.nodes.recovering(), {}, {}, {}, {}};
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    const bool draining = node.draining && node.state == NodeState::alive;
+    view.nodes.push_back({id, node.address.incarnation,
+                          draining ? NodeState::draining : node.state, node.role, node.shape});
+  }
+  for (const auto& [id, slot] : parts.slots.rows()) {
+    view.slots.push_back({id, slot.node, slot.demand_class.job, slot.demand_class.id, slot.lessee,
+                          slot.actor, slot.allocation, slot.generation, slot.ready, slot.lent,
+                          slot.stopping});
+  }
+  for (const auto& [id, job] : parts.jobs.rows()) {
+    view.jobs.push_back({id, job.start.driver, job.durable, job.end != JobEnd::runs});
+  }
+  for (const auto& [id, actor] : parts.actors.rows()) {
+    view.actors.push_back({id, actor.spec().job, actor.state, actor.row.incarnation,
+                           actor.row.restarts_used, actor.slot, actor.node, actor.spec().name,
+                           actor.name_space, actor.spec().detached, actor.cause});
+  }
+  return view;
+}
+
+Result<void> HeadCore::verify() const {
+  if (auto difference = parts_->scheduler.verify_books(); !difference.empty()) {
+    return failure(ErrorCode::corrupt, "the scheduler's books: " + difference);
+  }
+  for (const auto& [id, slot] : parts_->slots.rows()) {
+    if (parts_->scheduler.find_slot(id) == nullptr) {
+      return failure(ErrorCode::corrupt, "slot " + id.hex() + " is out but not booked");
+    }
+  }
+  return {};
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,56 @@
+// The jobs: one per driver, from StartJob (answered when it is durable) to the driver's end. A job's
+// end takes along everything of it but detached actors. Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "base/table.h"
+#include "base/time.h"
+#include "head/core/rows.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+enum class JobEnd : std::uint8_t { runs, succeeded, failed, stopped };
+
+struct Job {
+  StartJob start;
+  NodeId node;  // of the driver
+  std::string name_space;
+  bool durable = false;
+  JobEnd end = JobEnd::runs;
+  std::string why;  // it ended
+  bool runs() const { return durable && end == JobEnd::runs; }
+};
+
+class JobTable {
+ public:
+  explicit JobTable(Parts& parts) : parts_(parts) {}
+
+  void restore(const JobRow& row);
+  // From the driver, also again.
+  void start(NodeId node, const StartJob& message);
+  void durable(JobId id);
+  void not_durable(JobId id, const std::string& why);
+  // False if it does not run.
+  bool end(JobId id, JobEnd how, const std::string& why);
+  void driver_ended(ProcessId process, const EndCause& cause);
+  // Drivers that have not come back are gone, and their jobs with them.
+  void recovery_ended();
+
+  bool runs(JobId id) const;
+  const Job* find(JobId id) const { return rows_.find(id); }
+  const Table<JobId, Job>& rows() const { return rows_; }
+
+ private:
+  void refuse(const StartJob& message, const std::string& why);
+
+  Parts& parts_;
+  Table<JobId, Job> rows_;
+  std::deque<JobId> ended_;  // oldest first; the oldest are forgotten
+};
+
+}  // namespace mobula::internal::head

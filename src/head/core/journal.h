@@ -1,0 +1,73 @@
+// The journal as the head's core sees it: a peer with delay. Gathers the changes of one step into one
+// batch, remembers what waits for which batch (gates), and keeps writing what failed and nobody waits
+// for. Does no I/O: `seal` gives the command. Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "head/core/outputs.h"
+
+namespace mobula::internal::head {
+
+// What goes on when a batch is durable, or is refused when it failed.
+struct EpochGate {};
+struct JobGate {
+  JobId job;
+};
+struct ActorGate {
+  ActorId actor;
+};
+struct ReplyGate {
+  LinkId link = 0;
+  ToolReply reply;
+};
+using Gate = std::variant<EpochGate, JobGate, ActorGate, ReplyGate>;
+
+class Journal {
+ public:
+  explicit Journal(Duration persist_again) : persist_again_(persist_again) {}
+
+  // `gated`: the writer adds a gate and takes the row back itself if the batch fails. Otherwise the
+  // row is written again until it is durable or overwritten.
+  void put(const std::string& table, const std::string& key, Bytes value, bool gated = false);
+  void erase(const std::string& table, const std::string& key);
+  // Passed when everything written so far is durable.
+  void wait(Gate gate) { gates_.push_back(std::move(gate)); }
+
+  // The batch of this step, if anything changed or waits.
+  std::optional<Persist> seal(Time now);
+  std::vector<Gate> persisted(std::uint64_t upto);
+  std::vector<Gate> failed(Time now, const PersistFailed& event);
+
+  std::optional<Time> next_deadline() const { return again_at_; }
+  // Why the last write failed; empty when the last one succeeded.
+  const std::string& fault() const { return fault_; }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Batch {
+    std::uint64_t n = 0;
+    std::vector<std::pair<JournalChange, bool>> changes;  // bool: gated
+    std::vector<Gate> gates;
+  };
+
+  void add(JournalChange change, bool gated);
+
+  Duration persist_again_;
+  std::uint64_t sealed_ = 0;
+  std::vector<std::pair<JournalChange, bool>> changes_;
+  std::vector<Gate> gates_;
+  std::deque<Batch> in_flight_;
+  std::map<Key, JournalChange> unsaved_;  // at most one per row
+  std::optional<Time> again_at_;
+  std::string fault_;
+};
+
+}  // namespace mobula::internal::head

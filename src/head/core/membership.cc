@@ -1,0 +1,184 @@
+// How a node comes into the cluster: registration, rivals, and the end of recovery. Part of NodeTable.
+#include <fmt/format.h>
+
+#include "base/mark.h"
+#include "head/core/node_table.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_register_again("head.register_repeated");
+const Mark mark_rival("head.second_incarnation_while_first_is_linked");
+const Mark mark_recovery_late("head.recovery_ended_without_all_nodes");
+
+bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
+
+}  // namespace
+
+void NodeTable::restore(const NodeRow& row) {
+  Node node;
+  node.id = row.address.node;
+  node.address = row.address;
+  node.host = row.host;
+  node.role = row.role;
+  node.fenced = row.fenced;
+  node.state = row.dead ? NodeState::dead : NodeState::expected;
+  node.death = row.dead ? "it died before the head was started" : "";
+  for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
+  if (row.dead) dead_.push_back(node.id);
+  nodes_.insert(node.id, std::move(node));
+}
+
+void NodeTable::serve() {
+  if (expected() > 0) {
+    recovering_until_ = parts_.now + parts_.options.recovery;
+  } else {
+    parts_.slots.recovery_ended();
+  }
+}
+
+std::int64_t NodeTable::expected() const {
+  std::int64_t count = 0;
+  for (const auto& [id, node] : nodes_) count += node.state == NodeState::expected ? 1 : 0;
+  return count;
+}
+
+std::optional<Refused> NodeTable::why_not(const Principal& principal,
+                                          const Register& message) const {
+  const ProcessId incarnation = message.address.incarnation;
+  const auto refused = [&](RefusalCode code, std::string why) {
+    return Refused{parts_.epoch, incarnation, code, std::move(why)};
+  };
+  if (message.version != protocol_version) {
+    return refused(RefusalCode::version,
+                   fmt::format("the agent speaks protocol version {}, the head version {}; install "
+                               "the same release on both",
+                               message.version, protocol_version));
+  }
+  if (!is_agent(principal.role) || !is_agent(message.role) ||
+      (principal.role == Role::driver_agent && message.role != Role::driver_agent)) {
+    return refused(RefusalCode::permission,
+                   fmt::format("the key '{}' has the role {} and may not register as {}",
+                               principal.name, to_string(principal.role), to_string(message.role)));
+  }
+  if (message.address.node.empty() || incarnation.empty()) {
+    return refused(RefusalCode::permission, "a registration names its node and its incarnation");
+  }
+  if (fenced_.contains(incarnation)) return stranger(incarnation);
+  const Node* node = find(message.address.node);
+  if (node != nullptr && node->state != NodeState::dead) return std::nullopt;
+  if (nodes_.size() - dead_.size() >= parts_.options.max_nodes) {
+    return refused(RefusalCode::permission,
+                   fmt::format("the cluster is at its limit of {} nodes", parts_.options.max_nodes));
+  }
+  return std::nullopt;
+}
+
+void NodeTable::register_node(LinkId link, const Principal& principal, const Register& message) {
+  if (auto refused = why_not(principal, message)) return refuse(link, std::move(*refused));
+  Node* node = nodes_.find(message.address.node);
+  if (node == nullptr || !node->registered()) return admit(link, principal, message);
+  if (node->address.incarnation != message.address.incarnation) {
+    return meet_rival(*node, Rival{link, principal, message});
+  }
+  if (node->principal != principal) {
+    return refuse(link, {parts_.epoch, message.address.incarnation, RefusalCode::permission,
+                         "this incarnation was registered with another key"});
+  }
+  mark_register_again.hit();
+  sign_of_life(*node, link);
+  answer_registered(*node, node->unknown_slots);
+}
+
+// Two incarnations of one node never live at once. The earlier one is gone for certain if the later
+// has taken its port; with its link gone, too, the later one is believed; else its port is tried.
+void NodeTable::meet_rival(Node& node, Rival rival) {
+  if (node.link == 0 || node.address.control == rival.message.address.control) {
+    declare_dead(node, DeathKind::replaced, "its agent has started anew");
+    return admit(rival.link, rival.principal, rival.message);
+  }
+  mark_rival.hit();
+  const bool asked = node.rival.has_value();
+  node.rival = std::move(rival);
+  if (!asked) {
+    parts_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
+  }
+}
+
+void NodeTable::admit(LinkId link, const Principal& principal, const Register& message) {
+  Node& node = nodes_[message.address.node];
+  const ProcessId before = node.address.incarnation;
+  const bool came_anew = node.state == NodeState::expected && !before.empty() &&
+                         before != message.address.incarnation;
+  if (came_anew) fence(node, before);
+
+  std::erase(dead_, message.address.node);
+  node.id = message.address.node;
+  node.state = NodeState::alive;
+  node.draining = false;
+  node.refused = false;
+  node.death.clear();
+  node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
+  node.address = message.address;
+  node.principal = principal;
+  node.host = message.host;
+  node.delegated_key = message.delegated_key;
+  node.shape = message.shape;
+  node.session.emplace();
+  node.queued = 0;
+  node.applied = 0;
+  incarnations_.insert(message.address.incarnation, node.id);
+  sign_of_life(node, link);
+  write_row(node);
+
+  for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);
+  node.unknown_slots = parts_.slots.node_joined(node, message.facts);
+  answer_registered(node, node.unknown_slots);
+
+  PeersChanged news;
+  news.present = {node.address};
+  if (came_anew) news.dead_agents = {before};
+  broadcast(news, node.id);
+  parts_.slots.announce();
+  end_recovery_if_due();
+}
+
+std::vector<AgentAddress> NodeTable::peers_of(NodeId id) const {
+  std::vector<AgentAddress> peers;
+  for (const auto& [other, node] : nodes_) {
+    if (other != id && node.registered()) peers.push_back(node.address);
+  }
+  return peers;
+}
+
+void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots) {
+  Registered answer;
+  answer.head_epoch = parts_.epoch;
+  answer.incarnation = node.address.incarnation;
+  answer.settings = parts_.options.settings;
+  answer.peers = peers_of(node.id);
+  answer.unknown_slots = std::move(unknown_slots);
+  node.told = parts_.now;
+  parts_.commands.push_back(
+      Admit{node.link, std::move(answer), node.principal, node.address, node.delegated_key});
+}
+
+void NodeTable::end_recovery_if_due() {
+  if (!recovering()) return;
+  const bool waited = *recovering_until_ <= parts_.now;
+  if (expected() > 0 && !waited) return;
+  recovering_until_.reset();
+  std::vector<NodeId> missing;
+  for (const auto& [id, node] : nodes_) {
+    if (node.state == NodeState::expected) missing.push_back(id);
+  }
+  if (!missing.empty()) mark_recovery_late.hit();
+  for (const auto id : missing) {
+    declare_dead(nodes_.at(id), DeathKind::silent,
+                 "it did not register again after the head was restarted");
+  }
+  parts_.slots.recovery_ended();
+}
+
+}  // namespace mobula::internal::head

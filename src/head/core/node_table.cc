@@ -1,0 +1,287 @@
+#include "head/core/node_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/requests.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_suspect_back("head.suspect_node_speaks_again");
+const Mark mark_fenced_speaks("head.fenced_incarnation_speaks");
+const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
+
+constexpr std::size_t max_fenced_per_node = 16;
+
+}  // namespace
+
+std::string_view to_string(NodeState state) {
+  switch (state) {
+    case NodeState::expected: return "EXPECTED";
+    case NodeState::alive: return "ALIVE";
+    case NodeState::suspect: return "SUSPECT";
+    case NodeState::draining: return "DRAINING";
+    case NodeState::dead: return "DEAD";
+  }
+  return "UNKNOWN";
+}
+
+// ---- what agents say -----------------------------------------------------------------------------
+
+void NodeTable::said(const AgentSaid& event) {
+  if (!parts_.serving) return;  // the agent repeats
+  if (const auto* message = std::get_if<Register>(&event.message)) {
+    register_node(event.link, event.principal, *message);
+  } else if (const auto* frame = std::get_if<AgentFrame>(&event.message)) {
+    take_frame(event.link, event.principal, *frame);
+  } else {
+    farewell(event.link, event.principal, std::get<Farewell>(event.message));
+  }
+}
+
+Refused NodeTable::stranger(ProcessId incarnation) const {
+  if (fenced_.contains(incarnation)) {
+    mark_fenced_speaks.hit();
+    return {parts_.epoch, incarnation, RefusalCode::fenced,
+            "this incarnation of the node was declared dead; end everything and register anew"};
+  }
+  return {parts_.epoch, incarnation, RefusalCode::unknown,
+          "the head does not know this conversation; register"};
+}
+
+void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentFrame& frame) {
+  const NodeId* id = incarnations_.find(frame.incarnation);
+  if (id == nullptr) return refuse(link, stranger(frame.incarnation));
+  Node& node = nodes_.at(*id);
+  if (frame.head_epoch != parts_.epoch) return mark_old_epoch.hit();
+  if (principal != node.principal) {
+    return refuse(link, {parts_.epoch, frame.incarnation, RefusalCode::permission,
+                         "this key did not register the node it speaks for"});
+  }
+  sign_of_life(node, link);
+  node.applied = std::max(node.applied, std::min(frame.applied_through, node.queued));
+  std::vector<Frame<HeadMessage>> frames;
+  auto message = node.session->receive(parts_.now, frame.frame, frames);
+  send_frames(node, std::move(frames));
+  if (message) take_agent_message(parts_, node.id, std::move(*message));
+  // Agents hear from the head as often as the head hears from them.
+  if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
+    send_frames(node, {node.session->acknowledgement()});
+  }
+}
+
+void NodeTable::farewell(LinkId link, const Principal& principal, const Farewell& message) {
+  const NodeId* id = incarnations_.find(message.incarnation);
+  if (id == nullptr || nodes_.at(*id).principal != principal) return;
+  declare_dead(nodes_.at(*id), DeathKind::left, "its agent left in good order");
+  parts_.commands.push_back(CloseLink{link});
+}
+
+void NodeTable::sign_of_life(Node& node, LinkId link) {
+  if (node.link != link) {
+    links_.erase(node.link);
+    links_[link] = node.id;
+    node.link = link;
+  }
+  node.heard = parts_.now;
+  node.refused = false;
+  if (node.state != NodeState::suspect) return;
+  mark_suspect_back.hit();
+  node.state = NodeState::alive;
+  parts_.slots.node_changed(node);
+}
+
+// ---- links and silence ---------------------------------------------------------------------------
+
+void NodeTable::link_lost(LinkId link) {
+  for (auto& [id, node] : nodes_) {
+    if (node.rival && node.rival->link == link) node.rival.reset();
+  }
+  const auto at = links_.find(link);
+  if (at == links_.end()) return;
+  Node& node = nodes_.at(at->second);
+  links_.erase(at);
+  node.link = 0;
+  parts_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
+}
+
+void NodeTable::probed(const NodeProbed& event) {
+  const NodeId* id = incarnations_.find(event.incarnation);
+  if (id == nullptr) return;
+  Node& node = nodes_.at(*id);
+  if (node.rival) {
+    const Rival rival = *std::exchange(node.rival, std::nullopt);
+    if (event.refused) {
+      declare_dead(node, DeathKind::replaced, "its agent has started anew");
+      return admit(rival.link, rival.principal, rival.message);
+    }
+    return refuse(rival.link,
+                  {parts_.epoch, rival.message.address.incarnation, RefusalCode::duplicate,
+                   fmt::format("node {} is in the cluster with another live agent at {}; give this "
+                               "agent a state directory of its own",
+                               node.id.hex(), node.address.control)});
+  }
+  if (!event.refused || node.link != 0) return;
+  node.refused = true;
+  judge(node);
+}
+
+void NodeTable::shift(Duration gap) {
+  for (auto& [id, node] : nodes_) {
+    if (node.registered()) node.heard = std::min(parts_.now, node.heard + gap);
+  }
+  if (recovering_until_) recovering_until_ = *recovering_until_ + gap;
+}
+
+void NodeTable::judge(Node& node) {
+  if (!node.registered()) return;
+  const auto& settings = parts_.options.settings;
+  const Duration silence = parts_.now - node.heard;
+  if (!recovering()) {
+    if (node.refused) {
+      return declare_dead(node, DeathKind::refused,
+                          fmt::format("its agent is gone: {} refuses connections",
+                                      node.address.control));
+    }
+    if (silence >= settings.dead_after) {
+      return declare_dead(
+          node, DeathKind::silent,
+          fmt::format("nothing was heard from it for {} ms",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(silence).count()));
+    }
+    if (node.session->backlog() > parts_.options.max_backlog) {
+      return declare_dead(node, DeathKind::silent,
+                          fmt::format("it has not taken {} messages", node.session->backlog()));
+    }
+  }
+  if (silence >= settings.suspect_after && node.state == NodeState::alive) {
+    node.state = NodeState::suspect;
+    parts_.slots.node_changed(node);
+  }
+}
+
+void NodeTable::tick() {
+  for (auto& [id, node] : nodes_) {
+    judge(node);
+    if (!node.registered()) continue;
+    std::vector<Frame<HeadMessage>> frames;
+    node.session->tick(parts_.now, frames);
+    send_frames(node, std::move(frames));
+  }
+  end_recovery_if_due();
+  forget_oldest_dead();
+}
+
+std::optional<Time> NodeTable::next_deadline() const {
+  const auto& settings = parts_.options.settings;
+  std::optional<Time> due = recovering_until_;
+  for (const auto& [id, node] : nodes_) {
+    if (!node.registered()) continue;
+    due = earlier(due, node.session->next_deadline());
+    if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
+    if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
+  }
+  return due;
+}
+
+// ---- to agents -----------------------------------------------------------------------------------
+
+std::uint64_t NodeTable::send(NodeId id, HeadMessage message) {
+  Node* node = nodes_.find(id);
+  if (node == nullptr || !node->registered()) return 0;
+  std::vector<Frame<HeadMessage>> frames;
+  node->session->send(parts_.now, std::move(message), frames);
+  send_frames(*node, std::move(frames));
+  return ++node->queued;
+}
+
+void NodeTable::broadcast(const HeadMessage& message, NodeId except) {
+  for (const auto& [id, node] : nodes_) {
+    if (id != except) send(id, message);
+  }
+}
+
+void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) {
+  if (node.link == 0 || frames.empty()) return;  // the session repeats
+  node.told = parts_.now;
+  for (auto& frame : frames) {
+    parts_.commands.push_back(SendAgent{
+        node.link, HeadFrame{parts_.epoch, node.address.incarnation, std::move(frame)}});
+  }
+}
+
+void NodeTable::refuse(LinkId link, Refused refused) {
+  parts_.commands.push_back(SendAgent{link, std::move(refused)});
+}
+
+// ---- death ---------------------------------------------------------------------------------------
+
+void NodeTable::fence(Node& node, ProcessId incarnation) {
+  incarnations_.erase(incarnation);
+  fenced_.insert(incarnation, node.id);
+  node.fenced.push_back(incarnation);
+  if (node.fenced.size() > max_fenced_per_node) {
+    fenced_.erase(node.fenced.front());
+    node.fenced.erase(node.fenced.begin());
+  }
+}
+
+void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why) {
+  const ProcessId incarnation = node.address.incarnation;
+  links_.erase(node.link);
+  node.link = 0;
+  node.session.reset();
+  node.state = NodeState::dead;
+  node.draining = false;
+  node.death = why;
+  fence(node, incarnation);
+  dead_.push_back(node.id);
+  write_row(node);
+
+  EndCause cause;
+  cause.kind = EndKind::node_died;
+  cause.text = fmt::format("node {}: {}", node.id.brief(), why);
+  parts_.copies.node_died(node.id);
+  parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
+  PeersChanged news;
+  news.dead_agents = {incarnation};
+  news.dead_processes = parts_.processes.node_died(node.id, cause);
+  broadcast(news);
+}
+
+void NodeTable::forget_oldest_dead() {
+  while (dead_.size() > parts_.options.max_ended_kept) {
+    const NodeId oldest = dead_.front();
+    dead_.pop_front();
+    const Node* node = nodes_.find(oldest);
+    // It may have come back, and died again: then a later entry is the one that counts.
+    if (node == nullptr || node->state != NodeState::dead) continue;
+    if (std::find(dead_.begin(), dead_.end(), oldest) != dead_.end()) continue;
+    for (const auto incarnation : node->fenced) fenced_.erase(incarnation);
+    parts_.journal.erase("nodes", oldest.hex());
+    nodes_.erase(oldest);
+  }
+}
+
+void NodeTable::write_row(const Node& node) {
+  const NodeRow row{node.address, node.host, node.role, node.state == NodeState::dead, node.fenced};
+  parts_.journal.put("nodes", node.id.hex(), encode(row));
+}
+
+Result<void> NodeTable::drain(NodeId id) {
+  Node* node = nodes_.find(id);
+  if (node == nullptr || !node->registered() || !node->slots_allowed()) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("drain {}: no such node is in the cluster", id.hex()));
+  }
+  node->draining = true;
+  parts_.slots.node_changed(*node);
+  parts_.slots.recall_all(id, "the node is draining");
+  return {};
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,127 @@
+// Who belongs to the cluster: agents by node id and incarnation, their links and sequenced
+// conversations, silence, death and fencing. Tells the other tables when a node comes, goes or falls
+// silent; decides nothing about what runs there. Owned by one HeadCore; not thread-safe.
+//
+// A node is *expected* (the journal names it, it has not registered yet), *alive*, *suspect* after
+// `suspect_after` of silence, and *dead* after `dead_after`, or at once when its port refuses. A dead
+// incarnation never comes back: whatever it says is answered Refused{fenced}.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/table.h"
+#include "head/core/inputs.h"
+#include "head/core/options.h"
+#include "head/core/rows.h"
+#include "head/core/view.h"
+#include "session/session.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+using AgentSession = Session<HeadMessage, AgentMessage>;
+
+enum class DeathKind : std::uint8_t {
+  silent,   // it may still run behind a broken network
+  refused,  // nobody listens on its port: its processes are gone, too
+  left,     // said farewell
+  replaced, // a newer incarnation of the node has registered
+};
+
+// A newer incarnation that waits until it is known whether the one before it still lives.
+struct Rival {
+  LinkId link = 0;
+  Principal principal;
+  Register message;
+};
+
+struct Node {
+  NodeId id;
+  NodeState state = NodeState::expected;
+  bool draining = false;
+  Role role = Role::agent;
+  AgentAddress address;  // with the incarnation
+  Principal principal;
+  std::string host;
+  std::string delegated_key;
+  NodeShape shape;
+  std::vector<ProcessId> fenced;
+  std::string death;  // why it is dead
+
+  LinkId link = 0;
+  Time heard;          // last sign of life
+  Time told;           // last frame to it
+  std::optional<AgentSession> session;
+  std::uint64_t queued = 0;   // number of the last message for it
+  std::uint64_t applied = 0;  // number of the last it has carried out
+  bool refused = false;       // its port refused while no deaths were declared
+  std::optional<Rival> rival;
+  std::vector<SlotId> unknown_slots;  // of its registration, in case the answer is lost
+
+  bool registered() const { return session.has_value(); }
+  bool slots_allowed() const { return role == Role::agent; }
+};
+
+class NodeTable {
+ public:
+  explicit NodeTable(Parts& parts) : parts_(parts) {}
+
+  void restore(const NodeRow& row);
+  // The epoch is durable: registrations are answered from now on.
+  void serve();
+
+  void said(const AgentSaid& event);
+  void link_lost(LinkId link);
+  void probed(const NodeProbed& event);
+  void shift(Duration gap);
+  // Judges silence and repeats what is due.
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+  // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
+  std::uint64_t send(NodeId node, HeadMessage message);
+  void broadcast(const HeadMessage& message, NodeId except = {});
+  // Why not, if there is no such node.
+  Result<void> drain(NodeId node);
+
+  bool recovering() const { return recovering_until_.has_value(); }
+  const Node* find(NodeId node) const { return nodes_.find(node); }
+  const Table<NodeId, Node>& rows() const { return nodes_; }
+  std::int64_t expected() const;
+
+ private:
+  void register_node(LinkId link, const Principal& principal, const Register& message);
+  std::optional<Refused> why_not(const Principal& principal, const Register& message) const;
+  void admit(LinkId link, const Principal& principal, const Register& message);
+  void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
+  void meet_rival(Node& node, Rival rival);
+  void take_frame(LinkId link, const Principal& principal, const AgentFrame& frame);
+  void farewell(LinkId link, const Principal& principal, const Farewell& message);
+  void sign_of_life(Node& node, LinkId link);
+  void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
+  void refuse(LinkId link, Refused refused);
+  Refused stranger(ProcessId incarnation) const;
+  void declare_dead(Node& node, DeathKind kind, const std::string& why);
+  void fence(Node& node, ProcessId incarnation);
+  void judge(Node& node);
+  void end_recovery_if_due();
+  void write_row(const Node& node);
+  void forget_oldest_dead();
+  std::vector<AgentAddress> peers_of(NodeId node) const;
+
+  Parts& parts_;
+  Table<NodeId, Node> nodes_;
+  Table<ProcessId, NodeId> incarnations_;  // live ones
+  Table<ProcessId, NodeId> fenced_;
+  std::map<LinkId, NodeId> links_;
+  std::deque<NodeId> dead_;  // oldest first
+  std::optional<Time> recovering_until_;
+};
+
+}  // namespace mobula::internal::head

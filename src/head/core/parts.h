@@ -1,0 +1,55 @@
+// The tables of one head core and what they share: settings, the time of this step, the commands of
+// this step. Tables reach each other through here and refer to each other's rows by id. Not
+// thread-safe; nothing outside head/core sees it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "head/core/actor_table.h"
+#include "head/core/job_table.h"
+#include "head/core/journal.h"
+#include "head/core/node_table.h"
+#include "head/core/object_copies.h"
+#include "head/core/options.h"
+#include "head/core/process_table.h"
+#include "head/core/slot_table.h"
+#include "head/core/state_reader.h"
+#include "scheduler/scheduler.h"
+
+namespace mobula::internal::head {
+
+struct Parts {
+  explicit Parts(HeadOptions settings)
+      : options(std::move(settings)), journal(options.persist_again) {}
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  const HeadOptions options;
+  Time now;
+  std::vector<Command> commands;  // of this step
+
+  std::uint64_t epoch = 0;
+  Hash128 epoch_id;
+  bool serving = false;           // the epoch is durable
+  std::optional<Time> epoch_due;  // when to try again to make it so
+
+  scheduler::Scheduler scheduler{scheduler::SchedulerSettings{}};
+  Journal journal;
+  NodeTable nodes{*this};
+  ProcessTable processes{*this};
+  JobTable jobs{*this};
+  SlotTable slots{*this};
+  ActorTable actors{*this};
+  CopyTable copies{*this};
+  StateReader reader{*this};
+};
+
+// The earlier of two deadlines, of which either may be missing.
+inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::min(*a, *b);
+}
+
+}  // namespace mobula::internal::head

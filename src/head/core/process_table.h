@@ -1,0 +1,55 @@
+// The processes that agents speak for (drivers and executors): on which node each is, how messages
+// reach it, and the news that some are gone, gathered for a moment and then told to all agents.
+// Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/table.h"
+#include "protocol/agent_control.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+struct Process {
+  NodeId node;
+  Principal principal;
+  std::int64_t pid = 0;
+};
+
+class ProcessTable {
+ public:
+  explicit ProcessTable(Parts& parts) : parts_(parts) {}
+
+  void attached(NodeId node, const ProcessFact& fact);
+  // Everything that lived by the process ends. Nothing if it is not known.
+  void ended(ProcessId process, const EndCause& cause);
+  // The executor of a slot's generation, known from its endpoint; and its end.
+  void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);
+  // All processes of a node at once; returns them for the news of its death.
+  std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);
+
+  // Through the process's agent; dropped if the process is not known.
+  void tell(ProcessId process, HeadToProcess message);
+  const Process* find(ProcessId process) const { return rows_.find(process); }
+  NodeId node_of(ProcessId process) const;
+  const Table<ProcessId, Process>& rows() const { return rows_; }
+
+  // Tells all agents what died, once it is time.
+  void publish();
+  std::optional<Time> next_deadline() const { return publish_at_; }
+
+ private:
+  void bury(ProcessId process, const EndCause& cause);
+
+  Parts& parts_;
+  Table<ProcessId, Process> rows_;
+  std::vector<ProcessId> news_;
+  std::optional<Time> publish_at_;
+};
+
+}  // namespace mobula::internal::head

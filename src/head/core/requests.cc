@@ -1,0 +1,121 @@
+#include "head/core/requests.h"
+
+#include <fmt/format.h>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_strange_process("head.process_speaks_from_another_node");
+const Mark mark_other_job("head.process_speaks_for_another_job");
+
+// One message of one process, whose principal its agent has stamped.
+struct ProcessVoice {
+  Parts& parts;
+  NodeId node;
+  ProcessId process;
+  const Principal& principal;
+
+  // False, with an answer, if `job` is not the speaker's or does not run.
+  bool own_live_job(JobId job) const {
+    if (principal.job != job) {
+      mark_other_job.hit();
+      refuse(job, fmt::format("process {} belongs to job {} and may not act for job {}",
+                              process.brief(), principal.job.brief(), job.brief()));
+      return false;
+    }
+    if (parts.jobs.runs(job)) return true;
+    refuse(job, fmt::format("job {} does not run", job.brief()));
+    return false;
+  }
+  void refuse(JobId job, std::string why) const {
+    parts.processes.tell(process, RequestRefused{job, std::move(why)});
+  }
+
+  void operator()(const StartJob& message) const {
+    if (principal.role != Role::driver || message.driver != process ||
+        message.job != principal.job || message.job.empty()) {
+      return refuse(message.job, "only a driver starts a job, and only its own");
+    }
+    parts.jobs.start(node, message);
+  }
+  void operator()(const EndJob& message) const {
+    if (principal.role != Role::driver || message.job != principal.job) {
+      return refuse(message.job, "only the job's driver ends it");
+    }
+    parts.jobs.end(message.job, JobEnd::succeeded, "its driver has finished");
+  }
+  void operator()(const Demand& message) const {
+    if (own_live_job(message.demand_class.job)) parts.slots.demand(process, message);
+  }
+  void operator()(const ReturnSlot& message) const {
+    parts.slots.returned(process, message.slot);
+  }
+  void operator()(const HoldSlot& message) const { parts.slots.held(process, message); }
+  void operator()(const CreateActor& message) const {
+    if (message.spec.owner != process) {
+      return refuse(message.spec.job, "an actor is created by its owner");
+    }
+    if (own_live_job(message.spec.job)) parts.actors.create(message);
+  }
+  void operator()(const EndActor& message) const {
+    parts.actors.end(message, principal.job);
+  }
+  void operator()(const WatchActor& message) const { parts.actors.watch(process, message); }
+  void operator()(const FindActor& message) const {
+    parts.actors.find_by_name(process, principal.job, message);
+  }
+  void operator()(const ReadState& message) const {
+    parts.processes.tell(process, parts.reader.read(message, principal.job));
+  }
+};
+
+void take_process_message(Parts& parts, NodeId node, const FromProcess& message) {
+  const bool driver = message.principal.role == Role::driver;
+  if (!driver && message.principal.role != Role::executor) return;
+  const Node* from = parts.nodes.find(node);
+  if (!driver && !from->slots_allowed()) return;  // there are no executors on a driver's own node
+  const Process* known = parts.processes.find(message.process);
+  if (known == nullptr) {
+    parts.processes.attached(node, ProcessFact{message.process, message.principal, 0});
+  } else if (known->node != node) {
+    return mark_strange_process.hit();
+  }
+  std::visit(ProcessVoice{parts, node, message.process, message.principal}, message.message);
+}
+
+struct AgentVoice {
+  Parts& parts;
+  NodeId node;
+
+  void operator()(const SlotStarted& message) const { parts.slots.started(node, message); }
+  void operator()(const SlotGenerationEnded& message) const {
+    parts.slots.generation_ended(node, message);
+  }
+  void operator()(const SlotGone& message) const { parts.slots.gone(node, message); }
+  void operator()(const SlotLent& message) const { parts.slots.lent(node, message); }
+  void operator()(const ActorConstructed& message) const { parts.actors.constructed(message); }
+  void operator()(const FromProcess& message) const { take_process_message(parts, node, message); }
+  void operator()(const ProcessAttached& message) const {
+    const Process* known = parts.processes.find(message.process.process);
+    if (known == nullptr || known->node == node) parts.processes.attached(node, message.process);
+  }
+  void operator()(const ProcessEnded& message) const {
+    if (parts.processes.node_of(message.process) == node) {
+      parts.processes.ended(message.process, message.cause);
+    }
+  }
+  void operator()(const ObjectCopies& message) const { parts.copies.changed(node, message); }
+  void operator()(const LocateObject& message) const { parts.copies.locate(node, message.object); }
+  void operator()(const FullFacts& message) const { parts.slots.reconcile(node, message.facts); }
+};
+
+}  // namespace
+
+void take_agent_message(Parts& parts, NodeId node, AgentMessage message) {
+  std::visit(AgentVoice{parts, node}, message);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,58 @@
+// The rows of the journal as the head's core writes them; encoded with the protocol's codec, so fields
+// are appended, never reordered. Plain structs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "protocol/agent_control.h"
+#include "protocol/process_control.h"
+
+namespace mobula::internal::head {
+
+// table "meta", key "epoch".
+struct EpochRow {
+  std::uint64_t epoch = 0;
+  static constexpr auto fields() { return field_list(field("epoch", &EpochRow::epoch)); }
+};
+
+// table "nodes". A dead node stays as long as its incarnations have to be kept out.
+struct NodeRow {
+  AgentAddress address;
+  std::string host;
+  Role role = Role::agent;
+  bool dead = false;
+  std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
+  static constexpr auto fields() {
+    return field_list(field("address", &NodeRow::address), field("host", &NodeRow::host),
+                      field("role", &NodeRow::role), field("dead", &NodeRow::dead),
+                      field("fenced", &NodeRow::fenced));
+  }
+};
+
+// table "jobs".
+struct JobRow {
+  StartJob start;
+  NodeId node;  // of the driver
+  static constexpr auto fields() {
+    return field_list(field("start", &JobRow::start), field("node", &JobRow::node));
+  }
+};
+
+// table "actors": detached and named ones. A detached one outlives its job, so the row has what its
+// executor needs of it.
+struct ActorRow {
+  ActorSpec spec;
+  ProgramRecord program;
+  Environment job_env;
+  std::int64_t restarts_used = 0;
+  std::uint32_t incarnation = 0;
+  static constexpr auto fields() {
+    return field_list(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
+                      field("job_env", &ActorRow::job_env),
+                      field("restarts_used", &ActorRow::restarts_used),
+                      field("incarnation", &ActorRow::incarnation));
+  }
+};
+
+}  // namespace mobula::internal::head

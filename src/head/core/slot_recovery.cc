@@ -1,0 +1,221 @@
+// What becomes of slots when nodes come, change, die or state their facts, and what is said of demand
+// that can never be met. Part of SlotTable.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/slot_table.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_unknown_slot("head.stated_slot_may_not_go_on");
+const Mark mark_facts_lack("head.facts_lack_a_slot");
+const Mark mark_held_back("head.infeasible_held_back_while_recovering");
+
+scheduler::NodeState scheduler_state(const Node& node) {
+  if (node.state == NodeState::suspect) return scheduler::NodeState::suspect;
+  return node.draining ? scheduler::NodeState::draining : scheduler::NodeState::alive;
+}
+
+EndCause lost(const std::string& why) {
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = why;
+  return cause;
+}
+
+}  // namespace
+
+// ---- nodes ---------------------------------------------------------------------------------------
+
+std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
+  std::vector<SlotId> unknown;
+  if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
+  for (const auto& fact : facts.slots) {
+    if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) continue;
+    mark_unknown_slot.hit();
+    unknown.push_back(fact.slot);
+  }
+  return unknown;
+}
+
+// A task slot needs its job, and its lessee, who may still be on its way while the head recovers.
+bool SlotTable::may_go_on(const SlotFact& fact) const {
+  if (fact.slot.empty() || rows_.contains(fact.slot)) return false;
+  if (!fact.actor.actor.empty()) return parts_.actors.may_go_on(fact);
+  if (fact.lessee.empty() || !parts_.jobs.runs(fact.demand_class.job)) return false;
+  return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
+}
+
+bool SlotTable::restore(NodeId node, const SlotFact& fact) {
+  scheduler::Slot booked;
+  booked.id = fact.slot;
+  booked.node = node;
+  booked.job = fact.demand_class.job;
+  booked.class_id = fact.demand_class.id;
+  booked.lessee = fact.lessee;
+  booked.actor = fact.actor.actor;
+  booked.allocation = fact.allocation;
+  if (!parts_.scheduler.restore(booked)) return false;
+  if (fact.lent) parts_.scheduler.lend(fact.slot);
+
+  Slot slot;
+  slot.id = fact.slot;
+  slot.node = node;
+  slot.demand_class = fact.demand_class;
+  slot.allocation = fact.allocation;
+  slot.lessee = fact.lessee;
+  slot.actor = fact.actor.actor;
+  slot.generation = fact.generation;
+  slot.ready = fact.ready;
+  slot.lent = fact.lent;
+  slot.stopping = fact.stopping;
+  slot.endpoint = fact.endpoint;
+  parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job);
+  add(slot);
+  if (!slot.actor.empty()) {
+    parts_.actors.adopt(fact, node);
+    return true;
+  }
+  unannounced_.insert(slot.id);
+  if (unseen_holds_.erase(slot.id) > 0) learn(rows_.at(slot.id));
+  return true;
+}
+
+void SlotTable::announce() {
+  for (auto at = unannounced_.begin(); at != unannounced_.end();) {
+    Slot& slot = rows_.at(*at);
+    if (!slot.ready || slot.stopping || parts_.processes.find(slot.lessee) == nullptr) {
+      ++at;
+      continue;
+    }
+    slot.announced = true;
+    tell_ready(slot, {});
+    at = unannounced_.erase(at);
+  }
+}
+
+void SlotTable::node_changed(const Node& node) {
+  if (node.slots_allowed()) parts_.scheduler.set_node_state(node.id, scheduler_state(node));
+}
+
+void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
+  parts_.actors.node_died(node, silently);
+  std::vector<SlotId> slots;
+  for (const auto& [id, slot] : rows_) {
+    if (slot.node == node) slots.push_back(id);
+  }
+  // Off the scheduler first, so that nothing is placed there again.
+  parts_.scheduler.remove_node(node);
+  for (const auto id : slots) remove(id, cause, true);
+}
+
+void SlotTable::recovery_ended() {
+  parts_.jobs.recovery_ended();
+  for (const auto& [slot, lessee] : std::exchange(unseen_holds_, {})) {
+    parts_.processes.tell(lessee, SlotLost{slot, lost("its node did not come back after the head "
+                                                      "was restarted")});
+  }
+  std::vector<SlotId> orphans;
+  for (const auto& [id, slot] : rows_) {
+    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr;
+    if (orphan && !slot.stopping) orphans.push_back(id);
+  }
+  for (const auto id : orphans) {
+    stop(id, false, "its lessee did not come back after the head was restarted");
+  }
+  parts_.actors.recovery_ended();
+  report_held_back();
+}
+
+// The agent's word against the head's: what only one of them knows ends. A slot whose StartSlot the
+// agent had not carried out yet is not missed.
+void SlotTable::reconcile(NodeId node, const Facts& facts) {
+  const Node* from = parts_.nodes.find(node);
+  std::set<SlotId> stated;
+  for (const auto& fact : facts.slots) {
+    stated.insert(fact.slot);
+    Slot* slot = on_node(node, fact.slot);
+    if (slot == nullptr) {
+      mark_unknown_slot.hit();
+      parts_.nodes.send(node, StopSlot{fact.slot, false, "the head does not know this slot"});
+    } else if (slot->lent != fact.lent) {
+      lent(node, SlotLent{fact.slot, fact.lent});
+    }
+  }
+  std::vector<SlotId> missing;
+  for (const auto& [id, slot] : rows_) {
+    const bool due = slot.started_by <= from->applied;
+    if (slot.node == node && due && !stated.contains(id)) missing.push_back(id);
+  }
+  for (const auto id : missing) {
+    mark_facts_lack.hit();
+    remove(id, lost("its agent does not know the slot"), true);
+  }
+}
+
+// ---- what can never be met -----------------------------------------------------------------------
+
+void SlotTable::report(const scheduler::Infeasible& infeasible) {
+  if (!infeasible.actor.empty()) return parts_.actors.infeasible(infeasible);
+  const auto at = demands_.find({infeasible.lessee, infeasible.class_id});
+  if (at == demands_.end()) return;
+  const Demand& demand = at->second.demand;
+  const Job* job = parts_.jobs.find(infeasible.job);
+  DemandInfeasible news;
+  news.demand_class = infeasible.class_id;
+  news.reasons = infeasible.reasons;
+  news.summary = summary_of(demand.demand_class.request, infeasible.reasons);
+  news.fatal = demand.fail_if_infeasible || insists_on_node(demand.demand_class.request) ||
+               (job != nullptr && job->start.local_cluster);
+  parts_.processes.tell(infeasible.lessee, std::move(news));
+}
+
+void SlotTable::report_held_back() {
+  for (const auto& each : std::exchange(held_back_, {})) {
+    mark_held_back.hit();
+    const auto at = demands_.find({each.lessee, each.class_id});
+    const DemandClass* demand_class =
+        each.actor.empty() ? (at == demands_.end() ? nullptr : &at->second.demand.demand_class)
+                           : parts_.actors.demand_of(each.actor);
+    if (demand_class == nullptr) continue;
+    const auto tenant = each.actor.empty() ? scheduler::Tenant::task : scheduler::Tenant::actor;
+    auto explanation =
+        parts_.scheduler.explain(demand_class->request, demand_class->program, tenant);
+    if (explanation.feasible) continue;
+    auto infeasible = each;
+    infeasible.reasons = std::move(explanation.nodes);
+    report(infeasible);
+  }
+}
+
+bool insists_on_node(const Request& request) {
+  const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy);
+  return affinity != nullptr && !affinity->soft;
+}
+
+std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons) {
+  const std::string asked = request.resources.to_string();
+  if (reasons.empty()) {
+    return fmt::format("no node can run this: it asks for {}, and the cluster has no nodes; start "
+                       "one with `mobula start`",
+                       asked);
+  }
+  std::string text = fmt::format("no node can run this: it asks for {}", asked);
+  if (request.gpu_memory > 0) text += fmt::format(", gpu_memory {}", request.gpu_memory);
+  if (!request.accelerator_type.empty()) {
+    text += fmt::format(", accelerator type {}", request.accelerator_type);
+  }
+  // Nodes alike are told of once.
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& each : reasons) ++counts[to_string(each.reason)];
+  for (const auto& [reason, count] : counts) {
+    text += fmt::format("; {} node{}: {}", count, count == 1 ? "" : "s", reason);
+  }
+  return text;
+}
+
+}  // namespace mobula::internal::head

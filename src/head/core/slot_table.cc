@@ -1,0 +1,330 @@
+#include "head/core/slot_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_old_demand("head.demand_out_of_date");
+const Mark mark_gone_unasked("head.slot_gone_unasked");
+const Mark mark_hold_unknown("head.hold_of_unknown_slot");
+const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+
+EndCause killed(std::string why) {
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = std::move(why);
+  return cause;
+}
+
+}  // namespace
+
+// ---- rows ----------------------------------------------------------------------------------------
+
+void SlotTable::add(Slot slot) {
+  if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
+  const SlotId id = slot.id;
+  rows_.insert(id, std::move(slot));
+}
+
+Slot* SlotTable::on_node(NodeId node, SlotId id) {
+  Slot* slot = rows_.find(id);
+  return slot != nullptr && slot->node == node ? slot : nullptr;
+}
+
+// A lessee counts a slot it knows among what it has; with the slot gone its total is one less, until
+// it states its demand again.
+void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
+  const Slot slot = rows_.at(id);
+  rows_.erase(id);
+  unannounced_.erase(id);
+  parts_.scheduler.release(id);
+  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+
+  auto& of_lessee = by_lessee_[slot.lessee];
+  of_lessee.erase(id);
+  if (of_lessee.empty()) by_lessee_.erase(slot.lessee);
+  const auto at = demands_.find({slot.lessee, slot.demand_class.id});
+  if (at != demands_.end() && (slot.known || slot.stopping)) {
+    at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
+    set_demand(slot.lessee, at->second);
+  }
+  if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
+}
+
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
+  Slot* slot = rows_.find(id);
+  if (slot == nullptr) return;
+  slot->stopping = true;
+  parts_.nodes.send(slot->node, StopSlot{id, graceful, why});
+}
+
+// ---- lessees -------------------------------------------------------------------------------------
+
+std::int64_t SlotTable::known_to(ProcessId lessee, ClassId demand_class) const {
+  const auto at = by_lessee_.find(lessee);
+  if (at == by_lessee_.end()) return 0;
+  std::int64_t count = 0;
+  for (const auto id : at->second) {
+    const Slot& slot = rows_.at(id);
+    count += slot.demand_class.id == demand_class && (slot.known || slot.stopping) ? 1 : 0;
+  }
+  return count;
+}
+
+// A slot of an earlier epoch that its lessee did not count when it stated its demand, but has.
+void SlotTable::learn(Slot& slot) {
+  unannounced_.erase(slot.id);
+  if (std::exchange(slot.known, true)) return;
+  const auto at = demands_.find({slot.lessee, slot.demand_class.id});
+  if (at == demands_.end()) return;
+  ++at->second.total;
+  set_demand(slot.lessee, at->second);
+}
+
+void SlotTable::learn_announced(ProcessId lessee, ClassId demand_class) {
+  const auto at = by_lessee_.find(lessee);
+  if (at == by_lessee_.end()) return;
+  for (const auto id : at->second) {
+    Slot& slot = rows_.at(id);
+    if (slot.demand_class.id == demand_class && slot.announced) slot.known = true;
+  }
+}
+
+void SlotTable::set_demand(ProcessId lessee, const DemandRow& row) {
+  scheduler::LesseeDemand demand;
+  demand.lessee = lessee;
+  demand.demand = row.demand.demand_class;
+  demand.wanted_slots = row.total;
+  demand.oldest_waiting = row.oldest_waiting;
+  for (const auto& each : row.demand.locality) {
+    demand.preference.locality.push_back({each.node, each.tasks});
+  }
+  demand.preference.home = parts_.processes.node_of(lessee);
+  parts_.scheduler.set_demand(demand);
+}
+
+void SlotTable::demand(ProcessId lessee, const Demand& message) {
+  const ClassId id = message.demand_class.id;
+  const auto at = demands_.find({lessee, id});
+  if (at != demands_.end() && message.version < at->second.demand.version) {
+    return mark_old_demand.hit();
+  }
+  if (at == demands_.end()) {
+    const auto first = demands_.lower_bound({lessee, ClassId{}});
+    std::uint64_t classes = 0;
+    for (auto each = first; each != demands_.end() && each->first.first == lessee; ++each) ++classes;
+    if (classes >= parts_.options.max_classes_per_lessee) {
+      DemandInfeasible refusal;
+      refusal.demand_class = id;
+      refusal.summary = fmt::format("this process already waits for slots of {} kinds, which is the "
+                                    "limit",
+                                    classes);
+      refusal.fatal = true;
+      return parts_.processes.tell(lessee, std::move(refusal));
+    }
+  }
+  DemandRow row{message, 0, parts_.now - message.oldest_wait};
+  // What it does not know of yet was granted for this very demand and is not in its count.
+  learn_announced(lessee, id);
+  row.total = std::max<std::int64_t>(0, message.wanted_slots);
+  if (row.total > 0) row.total += known_to(lessee, id);
+  set_demand(lessee, row);
+  if (row.total > 0) {
+    demands_.insert_or_assign({lessee, id}, std::move(row));
+  } else {
+    demands_.erase({lessee, id});
+  }
+}
+
+void SlotTable::returned(ProcessId lessee, SlotId id) {
+  const Slot* slot = rows_.find(id);
+  if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
+  stop(id, false, "returned by its lessee");
+}
+
+void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
+  if (Slot* slot = rows_.find(message.slot)) {
+    if (slot->lessee == lessee) learn(*slot);
+    return;
+  }
+  if (parts_.nodes.recovering() && unseen_holds_.size() < parts_.options.max_actors) {
+    unseen_holds_[message.slot] = lessee;
+    return;
+  }
+  mark_hold_unknown.hit();
+  parts_.processes.tell(lessee, SlotLost{message.slot, killed("the head does not know this slot")});
+}
+
+void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
+  std::erase_if(unseen_holds_, [&](const auto& each) { return each.second == lessee; });
+  const auto first = demands_.lower_bound({lessee, ClassId{}});
+  auto last = first;
+  while (last != demands_.end() && last->first.first == lessee) ++last;
+  const auto at = by_lessee_.find(lessee);
+  if (first == last && at == by_lessee_.end()) return;
+  demands_.erase(first, last);
+  parts_.scheduler.drop_lessee(lessee);
+  if (at == by_lessee_.end()) return;
+  const std::set<SlotId> slots = at->second;
+  for (const auto id : slots) {
+    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause));
+  }
+}
+
+void SlotTable::job_ended(JobId job) {
+  std::erase_if(demands_, [&](const auto& each) { return each.second.demand.demand_class.job == job; });
+  parts_.scheduler.drop_job(job);
+  parts_.actors.demand_again(job);
+  std::vector<SlotId> slots;
+  for (const auto& [id, slot] : rows_) {
+    if (slot.demand_class.job == job && !slot.lessee.empty() && !slot.stopping) slots.push_back(id);
+  }
+  for (const auto id : slots) stop(id, false, "its job has ended");
+}
+
+// ---- what agents say -----------------------------------------------------------------------------
+
+void SlotTable::relay(const Slot& slot, HeadToProcess message) {
+  if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has told it
+  parts_.processes.tell(slot.lessee, std::move(message));
+}
+
+void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
+  SlotReady ready;
+  ready.slot = slot.id;
+  ready.demand_class = slot.demand_class.id;
+  ready.node = slot.node;
+  ready.generation = slot.generation;
+  ready.endpoint = slot.endpoint;
+  ready.previous = previous;
+  relay(slot, std::move(ready));
+}
+
+void SlotTable::started(NodeId node, const SlotStarted& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || message.generation < slot->generation) return;
+  slot->generation = message.generation;
+  slot->ready = true;
+  slot->endpoint = message.endpoint;
+  parts_.processes.executor_seen(node, message.endpoint, slot->demand_class.job);
+  if (slot->lessee.empty()) {
+    parts_.actors.started(slot->actor, *slot);
+  } else if (!slot->stopping) {
+    slot->known = true;
+    tell_ready(*slot, message.previous);
+  }
+}
+
+void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (parts_.processes.node_of(message.process) == node) {
+    parts_.processes.ended(message.process, message.cause);
+  }
+  if (slot == nullptr || message.generation < slot->generation) return;
+  slot->ready = false;
+  slot->lent = false;
+  if (!slot->lessee.empty()) {
+    relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
+    return;
+  }
+  // Books of the slot stay until SlotGone; what becomes of the actor need not wait for that.
+  slot->stopping = true;
+  parts_.actors.slot_gone(slot->actor, message.slot, message.cause);
+}
+
+void SlotTable::gone(NodeId node, const SlotGone& message) {
+  const Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr) return;
+  if (message.program_cannot_start) {
+    const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
+    parts_.scheduler.set_program_state(node, slot->demand_class.program, why);
+  }
+  const bool unasked = !slot->stopping;
+  if (unasked) mark_gone_unasked.hit();
+  remove(message.slot, message.cause, unasked && (slot->known || !message.program_cannot_start));
+}
+
+void SlotTable::lent(NodeId node, const SlotLent& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || slot->lent == message.on) return;
+  slot->lent = message.on;
+  if (message.on) {
+    parts_.scheduler.lend(message.slot);
+  } else {
+    parts_.scheduler.resume(message.slot);
+  }
+}
+
+// ---- carrying out the plan -----------------------------------------------------------------------
+
+void SlotTable::plan() {
+  if (!parts_.serving) return;
+  const auto plan = parts_.scheduler.plan(parts_.now, [this] {
+    return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_));
+  });
+  for (const auto& grant : plan.grants) carry_out(grant);
+  for (const auto& each : plan.recalls) {
+    if (Slot* slot = rows_.find(each.slot)) recall(*slot, std::string(to_string(each.cause)));
+  }
+  for (const auto& each : plan.infeasible) {
+    if (parts_.nodes.recovering()) {
+      held_back_.push_back(each);
+    } else {
+      report(each);
+    }
+  }
+}
+
+void SlotTable::carry_out(const scheduler::Slot& grant) {
+  Slot slot;
+  slot.id = grant.id;
+  slot.node = grant.node;
+  slot.allocation = grant.allocation;
+  slot.lessee = grant.lessee;
+  slot.actor = grant.actor;
+  StartSlot start;
+  start.slot = grant.id;
+  start.allocation = grant.allocation;
+  start.lessee = grant.lessee;
+  bool wanted = false;
+  if (!grant.actor.empty()) {
+    wanted = parts_.actors.granted(grant, start);
+  } else if (const Job* job = parts_.jobs.find(grant.job)) {
+    const auto demand = demands_.find({grant.lessee, grant.class_id});
+    if (demand != demands_.end() && job->runs()) {
+      wanted = true;
+      start.demand_class = demand->second.demand.demand_class;
+      start.program = job->start.program;
+      start.job_env = job->start.env;
+      start.name_space = job->name_space;
+    }
+  }
+  if (!wanted) {
+    mark_grant_unwanted.hit();
+    parts_.scheduler.release(grant.id);
+    return;
+  }
+  slot.demand_class = start.demand_class;
+  slot.started_by = parts_.nodes.send(grant.node, std::move(start));
+  add(std::move(slot));
+}
+
+void SlotTable::recall(Slot& slot, const std::string& why) {
+  if (slot.recalled || slot.stopping || slot.lessee.empty()) return;
+  slot.recalled = true;
+  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
+}
+
+void SlotTable::recall_all(NodeId node, const std::string& why) {
+  for (auto& [id, slot] : rows_) {
+    if (slot.node == node) recall(slot, why);
+  }
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,119 @@
+// The leases: which slots are out, on which node, for which lessee or actor, and what lessees still
+// want. Carries the scheduler's plan to agents and lessees and the agents' news to lessees and the
+// scheduler. Books nothing itself: a slot's resources are free when its agent says it is gone, or when
+// its node is dead. Owned by one HeadCore; not thread-safe.
+//
+// An agent tells a lessee on its own node what becomes of a slot; the head tells lessees elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "head/core/node_table.h"
+#include "scheduler/scheduler.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+struct Slot {
+  SlotId id;
+  NodeId node;
+  DemandClass demand_class;
+  Allocation allocation;
+  ProcessId lessee;  // empty: an actor's slot
+  ActorId actor;
+  std::uint32_t generation = 0;
+  bool ready = false;      // the generation answers calls
+  bool known = false;      // the lessee counts it among what it holds
+  bool announced = false;  // the lessee was told of it by this head, not by the one that granted it
+  bool lent = false;
+  bool stopping = false;
+  bool recalled = false;
+  Endpoint endpoint;
+  std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
+};
+
+struct DemandRow {
+  Demand demand;
+  std::int64_t total = 0;  // slots in all: booked ones included
+  Time oldest_waiting;
+};
+
+class SlotTable {
+ public:
+  using DemandKey = std::pair<ProcessId, ClassId>;
+
+  explicit SlotTable(Parts& parts) : parts_(parts) {}
+
+  // Nodes. `node_joined` returns the stated slots that may not go on.
+  std::vector<SlotId> node_joined(const Node& node, const Facts& facts);
+  void node_changed(const Node& node);
+  void node_died(NodeId node, bool silently, const EndCause& cause);
+  void recovery_ended();
+  void recall_all(NodeId node, const std::string& why);
+  // Tells lessees of slots that they may not know of, since a head before this one granted them.
+  void announce();
+
+  // Lessees.
+  void demand(ProcessId lessee, const Demand& message);
+  void returned(ProcessId lessee, SlotId slot);
+  void held(ProcessId lessee, const HoldSlot& message);
+  void lessee_ended(ProcessId lessee, const EndCause& cause);
+  void job_ended(JobId job);
+
+  // Agents.
+  void started(NodeId node, const SlotStarted& message);
+  void generation_ended(NodeId node, const SlotGenerationEnded& message);
+  void gone(NodeId node, const SlotGone& message);
+  void lent(NodeId node, const SlotLent& message);
+  void reconcile(NodeId node, const Facts& facts);
+
+  // Ends what runs in the slot; its books stay until its agent says it is gone.
+  void stop(SlotId slot, bool graceful, const std::string& why);
+  // Grants what can be granted, once the tables have settled for this step.
+  void plan();
+
+  const Slot* find(SlotId slot) const { return rows_.find(slot); }
+  const Table<SlotId, Slot>& rows() const { return rows_; }
+  const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
+
+ private:
+  Slot* on_node(NodeId node, SlotId slot);
+  bool restore(NodeId node, const SlotFact& fact);
+  bool may_go_on(const SlotFact& fact) const;
+  void add(Slot slot);
+  void remove(SlotId slot, const EndCause& cause, bool tell_lessee);
+  void relay(const Slot& slot, HeadToProcess message);
+  void tell_ready(const Slot& slot, const EndCause& previous);
+  void learn(Slot& slot);
+  void learn_announced(ProcessId lessee, ClassId demand_class);
+  void set_demand(ProcessId lessee, const DemandRow& row);
+  std::int64_t known_to(ProcessId lessee, ClassId demand_class) const;
+  void carry_out(const scheduler::Slot& grant);
+  void recall(Slot& slot, const std::string& why);
+  void report(const scheduler::Infeasible& infeasible);
+  void report_held_back();
+
+  Parts& parts_;
+  Table<SlotId, Slot> rows_;
+  std::map<ProcessId, std::set<SlotId>> by_lessee_;
+  std::map<DemandKey, DemandRow> demands_;
+  std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
+  std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there
+  std::set<SlotId> unannounced_;
+  std::uint64_t counter_ = 0;
+};
+
+// Whether no other node will do.
+bool insists_on_node(const Request& request);
+// One sentence for people: what was asked and why no node can ever give it.
+std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons);
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,385 @@
+#include "head/core/state_json.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "head/core/parts.h"
+#include "head/core/request_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) {
+  // Names from outside may be no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json document(const std::string& kind) { return {{"apiVersion", "mobula/v1"}, {"kind", kind}}; }
+
+Json number(Quantity amount) {
+  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
+  return amount.to_double();
+}
+
+template <class Tag>
+Json id_json(const Id<Tag>& id) {
+  return id.empty() ? Json(nullptr) : Json(id.hex());
+}
+
+Json use_json(const scheduler::Use& use) {
+  Json json = Json::object();
+  for (const auto& [name, each] : use) {
+    json[name] = {{"total", number(each.total)}, {"available", number(each.available)}};
+  }
+  return json;
+}
+
+Json resources_json(const ResourceSet& resources) {
+  Json json = Json::object();
+  for (const auto& [name, amount] : resources.amounts()) json[name] = number(amount);
+  return json;
+}
+
+// ---- items ---------------------------------------------------------------------------------------
+
+std::string state_of(const Node& node) {
+  const bool draining = node.draining && node.state == NodeState::alive;
+  return std::string(to_string(draining ? NodeState::draining : node.state));
+}
+
+Json node_json(const Node& node, const scheduler::Use& use) {
+  Json json = {{"node_id", node.id.hex()},
+               {"state", state_of(node)},
+               {"address", node.address.control},
+               {"host", node.host},
+               {"resources", use_json(use)},
+               {"labels", node.shape.labels},
+               {"incarnation", node.address.incarnation.hex()}};
+  if (!node.death.empty()) json["reason"] = node.death;
+  return json;
+}
+
+std::string state_of(const Job& job) {
+  switch (job.end) {
+    case JobEnd::runs: return job.durable ? "RUNNING" : "PENDING";
+    case JobEnd::succeeded: return "SUCCEEDED";
+    case JobEnd::failed: return "FAILED";
+    case JobEnd::stopped: return "STOPPED";
+  }
+  return "UNKNOWN";
+}
+
+Json job_json(const Job& job) {
+  return {{"job_id", job.start.job.hex()},   {"state", state_of(job)},
+          {"name", job.start.name},          {"name_space", job.name_space},
+          {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)},
+          {"started_ms", job.start.started_ms}, {"reason", job.why}};
+}
+
+std::string state_of(const Actor& actor) {
+  switch (actor.state) {
+    case ActorState::placing:
+    case ActorState::starting: return "PENDING_CREATION";
+    case ActorState::alive: return "ALIVE";
+    case ActorState::restarting: return "RESTARTING";
+    case ActorState::dead: return "DEAD";
+  }
+  return "UNKNOWN";
+}
+
+Json actor_json(const Actor& actor) {
+  const ActorSpec& spec = actor.spec();
+  Json json = {{"actor_id", spec.actor.hex()},
+               {"state", state_of(actor)},
+               {"class_name", spec.class_name},
+               {"name", spec.name},
+               {"name_space", actor.name_space},
+               {"job_id", spec.job.hex()},
+               {"node_id", id_json(actor.node)},
+               {"slot_id", id_json(actor.slot)},
+               {"detached", spec.detached},
+               {"restarts", actor.row.restarts_used},
+               {"max_restarts", spec.max_restarts},
+               {"resources", resources_json(spec.demand.request.resources)}};
+  const bool down = actor.state == ActorState::dead || actor.state == ActorState::restarting;
+  if (down) json["reason"] = to_string(actor.cause);
+  if (actor.not_before) json["reason"] = "exclusive: waits until its silent node has fenced itself";
+  return json;
+}
+
+Json lease_json(const Slot& slot) {
+  Json instances = Json::object();
+  for (const auto& share : slot.allocation.resources) {
+    if (!is_unit_instance(share.name)) continue;
+    Json indices = Json::array();
+    for (const auto& each : share.shares) indices.push_back(each.index);
+    instances[share.name] = std::move(indices);
+  }
+  const char* state = slot.stopping ? "STOPPING" : slot.recalled ? "RECALLED"
+                      : slot.lent   ? "LENT"     : slot.ready    ? "READY"
+                                                                 : "STARTING";
+  return {{"slot_id", slot.id.hex()},
+          {"state", state},
+          {"node_id", slot.node.hex()},
+          {"job_id", slot.demand_class.job.hex()},
+          {"lessee", id_json(slot.lessee)},
+          {"actor_id", id_json(slot.actor)},
+          {"generation", slot.generation},
+          {"resources", resources_json(scheduler::amounts_of(slot.allocation))},
+          {"instances", std::move(instances)}};
+}
+
+Json executor_json(const Parts& parts, const Slot& slot) {
+  const ProcessId process = slot.endpoint.process;
+  const Process* row = parts.processes.find(process);
+  return {{"process_id", process.hex()},
+          {"state", slot.lent ? "BLOCKED" : "READY"},
+          {"node_id", slot.node.hex()},
+          {"pid", row != nullptr ? row->pid : 0},
+          {"slot_id", slot.id.hex()},
+          {"actor_id", id_json(slot.actor)},
+          {"job_id", slot.demand_class.job.hex()}};
+}
+
+Json demand_json(const DemandRow& row) {
+  const Demand& demand = row.demand;
+  return {{"class_id", demand.demand_class.id.hex()},
+          {"name", demand.example_name},
+          {"state", "PENDING_NODE_ASSIGNMENT"},
+          {"count", demand.waiting_tasks},
+          {"wanted_slots", demand.wanted_slots},
+          {"job_id", demand.demand_class.job.hex()},
+          {"resources", resources_json(demand.demand_class.request.resources)}};
+}
+
+// ---- lists ---------------------------------------------------------------------------------------
+
+struct Listing {
+  std::string kind;  // of the document
+  std::vector<std::pair<std::string, Json>> items;  // by id in hex
+  std::vector<std::string> warnings;
+};
+
+Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
+  Listing list;
+  const auto add = [&list](const auto& id, Json item) {
+    list.items.emplace_back(id.hex(), std::move(item));
+  };
+  if (kind == "nodes") {
+    list.kind = "NodeList";
+    std::map<NodeId, scheduler::Use> uses;
+    for (auto& use : parts.scheduler.node_use()) uses[use.node] = std::move(use.resources);
+    for (const auto& [id, node] : parts.nodes.rows()) {
+      // A driver's own node runs nothing.
+      if (node.slots_allowed()) add(id, node_json(node, uses[id]));
+    }
+  } else if (kind == "jobs") {
+    list.kind = "JobList";
+    for (const auto& [id, job] : parts.jobs.rows()) add(id, job_json(job));
+  } else if (kind == "actors") {
+    list.kind = "ActorList";
+    for (const auto& [id, actor] : parts.actors.rows()) add(id, actor_json(actor));
+  } else if (kind == "leases") {
+    list.kind = "LeaseList";
+    for (const auto& [id, slot] : parts.slots.rows()) add(id, lease_json(slot));
+  } else if (kind == "executors") {
+    list.kind = "ExecutorList";
+    for (const auto& [id, slot] : parts.slots.rows()) {
+      if (slot.ready) add(slot.endpoint.process, executor_json(parts, slot));
+    }
+  } else if (kind == "tasks") {
+    list.kind = "TaskList";
+    for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(row));
+    list.warnings.push_back("the head knows waiting tasks by class; running and finished ones are "
+                            "known to their drivers");
+  } else if (kind == "objects") {
+    list.kind = "ObjectList";
+    list.warnings.push_back("objects are known to the agents of their nodes, not to the head");
+  } else {
+    return failure(ErrorCode::not_found,
+                   fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
+                               "executors, tasks, objects",
+                               kind));
+  }
+  if (parts.nodes.recovering()) {
+    list.warnings.push_back(fmt::format("the head is recovering and waits for {} nodes",
+                                        parts.nodes.expected()));
+  }
+  return list;
+}
+
+std::string list_text(const Parts& parts, Listing list) {
+  Json json = document(list.kind);
+  Json items = Json::array();
+  const std::size_t limit = parts.options.max_listed;
+  for (std::size_t i = 0; i < std::min(limit, list.items.size()); ++i) {
+    items.push_back(std::move(list.items[i].second));
+  }
+  if (list.items.size() > limit) {
+    list.warnings.push_back(fmt::format("{} of {} items are left out", list.items.size() - limit,
+                                        list.items.size()));
+  }
+  json["items"] = std::move(items);
+  json["warnings"] = list.warnings;
+  return text_of(json);
+}
+
+std::string plural(const std::string& kind) {
+  return !kind.empty() && kind.back() == 's' ? kind : kind + "s";
+}
+
+// ---- explain -------------------------------------------------------------------------------------
+
+Json reasons_json(const std::vector<NodeReason>& reasons) {
+  Json items = Json::array();
+  for (const auto& each : reasons) {
+    items.push_back({{"node_id", each.node.hex()},
+                     {"code", to_string(each.reason.code)},
+                     {"what", each.reason.what},
+                     {"needed", number(each.reason.needed)},
+                     {"available", number(each.reason.available)},
+                     {"reason", to_string(each.reason)}});
+  }
+  return items;
+}
+
+std::string explain_request(const Parts& parts, const Request& request, ProgramId program,
+                            scheduler::Tenant tenant, Json subject) {
+  const auto explanation = parts.scheduler.explain(request, program, tenant);
+  const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
+  const bool fits_now = std::any_of(explanation.nodes.begin(), explanation.nodes.end(), fits);
+  Json json = document("Explanation");
+  json["subject"] = std::move(subject);
+  json["resources"] = resources_json(request.resources);
+  json["feasible"] = explanation.feasible;
+  json["fits_now"] = fits_now;
+  json["reason"] = fits_now              ? "it fits now"
+                   : explanation.feasible ? "it fits when running work has ended"
+                                          : summary_of(request, explanation.nodes);
+  json["items"] = reasons_json(explanation.nodes);
+  json["warnings"] = Json::array();
+  if (parts.nodes.recovering()) {
+    json["warnings"].push_back("the head is recovering: more nodes may come");
+  }
+  return text_of(json);
+}
+
+}  // namespace
+
+Result<std::string> list_json(const Parts& parts, const std::string& kind) {
+  auto list = listing_of(parts, kind);
+  if (!list) return list.error();
+  return list_text(parts, std::move(*list));
+}
+
+Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id) {
+  auto list = listing_of(parts, plural(kind));
+  if (!list) return list.error();
+  const Json* found = nullptr;
+  for (const auto& [key, item] : list->items) {
+    if (key != id && (id.size() < 4 || key.compare(0, id.size(), id) != 0)) continue;
+    if (found != nullptr) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("get {} {}: more than one begins like that; give more digits",
+                                 kind, id));
+    }
+    found = &item;
+  }
+  if (found == nullptr) {
+    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none", kind, id));
+  }
+  Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
+  json.update(*found);
+  json["warnings"] = list->warnings;
+  return text_of(json);
+}
+
+std::string status_json(const Parts& parts) {
+  Json json = document("Status");
+  const auto& options = parts.options;
+  json["cluster_name"] = options.settings.cluster_name;
+  json["version"] = options.version;
+  json["address"] = options.address;
+  json["state"] = !parts.serving ? "STARTING" : parts.nodes.recovering() ? "RECOVERING" : "RUNNING";
+  json["epoch"] = parts.epoch;
+  if (!options.http_url.empty()) {
+    json["http"] = {{"url", options.http_url}, {"token_file", options.http_token_file}};
+  }
+  std::map<std::string, std::int64_t> nodes, jobs, actors;
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    if (node.slots_allowed()) ++nodes[state_of(node)];
+  }
+  for (const auto& [id, job] : parts.jobs.rows()) ++jobs[state_of(job)];
+  for (const auto& [id, actor] : parts.actors.rows()) ++actors[state_of(actor)];
+  json["nodes"] = nodes;
+  json["resources"] = use_json(parts.scheduler.cluster_use());
+  json["jobs"] = jobs;
+  json["actors"] = actors;
+  json["leases"] = parts.slots.rows().size();
+  Json pending = Json::array();
+  for (const auto& [key, row] : parts.slots.demands()) {
+    if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {
+      pending.push_back(demand_json(row));
+    }
+  }
+  json["pending"] = std::move(pending);
+  json["warnings"] = Json::array();
+  if (parts.nodes.recovering()) {
+    json["warnings"].push_back(
+        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+  }
+  if (!parts.journal.fault().empty()) {
+    json["warnings"].push_back("the journal cannot be written, so no job or named actor can be "
+                               "started: " + parts.journal.fault());
+  }
+  return text_of(json);
+}
+
+std::string named_actors_json(const Parts& parts, const std::string& name_space) {
+  Listing list;
+  list.kind = "NamedActorList";
+  for (const auto& [id, actor] : parts.actors.rows()) {
+    if (actor.spec().name.empty() || actor.state == ActorState::dead) continue;
+    if (!name_space.empty() && actor.name_space != name_space) continue;
+    list.items.emplace_back(id.hex(), Json{{"name", actor.spec().name},
+                                           {"name_space", actor.name_space},
+                                           {"actor_id", id.hex()},
+                                           {"class_name", actor.spec().class_name},
+                                           {"state", state_of(actor)}});
+  }
+  return list_text(parts, std::move(list));
+}
+
+Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
+  if (const auto bits = bits_from_hex(argument)) {
+    if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
+      return explain_request(parts, actor->spec().demand.request, actor->spec().demand.program,
+                             scheduler::Tenant::actor, actor_json(*actor));
+    }
+    for (const auto& [key, row] : parts.slots.demands()) {
+      if (key.second != ClassId(*bits)) continue;
+      const auto& wanted = row.demand.demand_class;
+      return explain_request(parts, wanted.request, wanted.program, scheduler::Tenant::task,
+                             demand_json(row));
+    }
+    return failure(ErrorCode::not_found,
+                   fmt::format("explain {}: no actor has this id and no task of such a class waits "
+                               "for a slot; of a single task its driver knows more",
+                               argument));
+  }
+  const auto request = request_from_json(argument);
+  if (!request) return request.error();
+  return explain_request(parts, *request, {}, scheduler::Tenant::task, nullptr);
+}
+
+std::string done_json(const std::string& kind, const std::vector<std::string>& warnings) {
+  Json json = document(kind);
+  json["warnings"] = warnings;
+  return text_of(json);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,143 @@
+#include "head/core/state_reader.h"
+
+#include <fmt/format.h>
+
+#include "head/core/parts.h"
+#include "head/core/state_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+bool is_order(const std::string& verb) {
+  return verb == "drain" || verb == "stop" || verb == "job_stop";
+}
+
+bool may(Role role, const std::string& verb) {
+  if (role == Role::operator_) return true;
+  return role == Role::observer && !is_order(verb);
+}
+
+}  // namespace
+
+StateRead StateReader::read(const ReadState& message, JobId job) const {
+  const bool verb = message.kind == "status" || message.kind == "explain" ||
+                    message.kind == "named_actors";
+  std::string argument = message.argument;
+  if (message.kind == "named_actors" && argument.empty()) {
+    if (const Job* row = parts_.jobs.find(job)) argument = row->name_space;
+  }
+  const auto json = verb               ? answer(message.kind, "", argument)
+                    : argument.empty() ? answer("list", message.kind, argument)
+                                       : answer("get", message.kind, argument);
+  StateRead reply;
+  reply.request = message.request;
+  if (json) {
+    reply.json = *json;
+  } else {
+    reply.error = json.error().text;
+  }
+  return reply;
+}
+
+Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
+                                        const std::string& argument) const {
+  if (verb == "ping") return done_json("Pong", {});
+  if (verb == "status") return status_json(parts_);
+  if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
+  if (verb == "named_actors") return named_actors_json(parts_, argument);
+  if (verb == "list") return list_json(parts_, kind);
+  if (verb == "get") return get_json(parts_, kind, argument);
+  if (verb == "explain") return explain_json(parts_, argument);
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
+                             "explain, drain, job_stop, stop",
+                             verb));
+}
+
+// ---- tools ---------------------------------------------------------------------------------------
+
+void StateReader::said(const ToolSaid& event) {
+  const ToolRequest& request = event.request;
+  if (request.version != protocol_version) {
+    return reply(event, failure(ErrorCode::invalid_argument,
+                                fmt::format("this program speaks protocol version {}, the head "
+                                            "version {}; use the same release",
+                                            request.version, protocol_version)));
+  }
+  if (!may(event.principal.role, request.verb)) {
+    return reply(event, failure(ErrorCode::permission_denied,
+                                fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
+                                            event.principal.name, to_string(event.principal.role))));
+  }
+  if (!is_order(request.verb)) {
+    return reply(event, answer(request.verb, request.kind, request.argument));
+  }
+  if (!parts_.serving) {
+    return reply(event, failure(ErrorCode::unavailable,
+                                request.verb + ": the head is starting; try again in a moment"));
+  }
+  bool waits = false;
+  auto done = order(request, waits);
+  if (!done || !waits) return reply(event, std::move(done));
+  ToolReply held;
+  held.request = request.request;
+  held.json = *done;
+  parts_.journal.wait(ReplyGate{event.link, std::move(held)});
+}
+
+void StateReader::reply(const ToolSaid& event, Result<std::string> answer) {
+  ToolReply reply;
+  reply.request = event.request.request;
+  reply.ok = answer.ok();
+  if (answer) {
+    reply.json = *answer;
+  } else {
+    reply.code = answer.error().code;
+    reply.text = answer.error().text;
+  }
+  parts_.commands.push_back(ReplyTool{event.link, std::move(reply)});
+}
+
+// What ends for good is answered when the journal says so, too.
+Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) {
+  if (request.verb == "job_stop") {
+    waits = true;
+    return stop_job(request.argument);
+  }
+  if (request.verb == "stop") {
+    waits = true;
+    std::vector<JobId> running;
+    for (const auto& [id, job] : parts_.jobs.rows()) {
+      if (job.end == JobEnd::runs) running.push_back(id);
+    }
+    for (const auto id : running) parts_.jobs.end(id, JobEnd::stopped, "the cluster was stopped");
+    parts_.actors.end_all("the cluster was stopped");
+    return done_json("Stopped", {});
+  }
+  const auto bits = bits_from_hex(request.argument);
+  if (!bits) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("drain {}: not the id of a node", request.argument));
+  }
+  if (auto drained = parts_.nodes.drain(NodeId(*bits)); !drained) return drained.error();
+  std::vector<std::string> warnings;
+  for (const auto& [id, actor] : parts_.actors.rows()) {
+    if (actor.node != NodeId(*bits)) continue;
+    warnings.push_back(fmt::format("actor {} ({}) stays on the node until it is ended", id.hex(),
+                                   actor.spec().class_name));
+  }
+  return done_json("Draining", warnings);
+}
+
+Result<std::string> StateReader::stop_job(const std::string& argument) {
+  const auto bits = bits_from_hex(argument);
+  if (!bits || parts_.jobs.find(JobId(*bits)) == nullptr) {
+    return failure(ErrorCode::not_found, fmt::format("stop job {}: there is no such job", argument));
+  }
+  const bool ended = parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool");
+  std::vector<std::string> warnings;
+  if (!ended) warnings.push_back("the job had ended before");
+  return done_json("Stopped", warnings);
+}
+
+}  // namespace mobula::internal::head

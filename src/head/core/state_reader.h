@@ -1,0 +1,35 @@
+// Answers questions about the cluster as JSON (kinds and shapes: docs/operations.md), and carries out
+// the few orders of tools: drain, job_stop, stop. Observers may read, operators may also order. Knows
+// demands, not tasks: those are their owners'. Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <string>
+
+#include "base/id.h"
+#include "base/result.h"
+#include "head/core/inputs.h"
+#include "protocol/process_control.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+class StateReader {
+ public:
+  explicit StateReader(Parts& parts) : parts_(parts) {}
+
+  void said(const ToolSaid& event);
+  // For a process of `job`: "named_actors" without argument are those of the job's name space.
+  StateRead read(const ReadState& message, JobId job) const;
+
+ private:
+  Result<std::string> answer(const std::string& verb, const std::string& kind,
+                             const std::string& argument) const;
+  Result<std::string> order(const ToolRequest& request, bool& waits);
+  Result<std::string> stop_job(const std::string& argument);
+  void reply(const ToolSaid& event, Result<std::string> answer);
+
+  Parts& parts_;
+};
+
+}  // namespace mobula::internal::head
