@@ -47,8 +47,9 @@ ExecutorPool::~ExecutorPool() {
   options_.on_output = nullptr;
   const auto executors = serials_;
   for (const auto& [process, serial] : executors) kill(process, Duration(0));
-  const auto nurseries = nursery_serials_;
-  for (const auto& [key, serial] : nurseries) leave(serial);
+  std::vector<Serial> nurseries;
+  for (const auto& [serial, nursery] : nurseries_) nurseries.push_back(serial);
+  for (const Serial serial : nurseries) leave(serial);
   std::vector<PoolEvent> unread;
   const Time deadline = monotonic_now() + destructor_limit;
   while ((!executors_.empty() || !nurseries_.empty()) && monotonic_now() < deadline) {
@@ -183,6 +184,8 @@ void ExecutorPool::start_directly(Serial serial) {
       send_packet(executor.control.get(), encode(request_for(executor)), fds, MSG_DONTWAIT);
   executor.link.reset();
   executor.output_end.reset();
+  // It may have ended already; then its exit tells more than the closed socket.
+  if (!outcome && outcome.error().code == ErrorCode::unavailable) outcome = {};
   if (outcome) outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
   if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
   if (outcome) return;
@@ -249,7 +252,7 @@ LineSink ExecutorPool::sink_of(const Executor& executor) const {
 std::vector<NurseryView> ExecutorPool::nurseries() const {
   std::vector<NurseryView> views;
   for (const auto& [serial, nursery] : nurseries_) {
-    if (nursery.stage == NurseryStage::leaving) continue;
+    if (nursery.retiring || nursery.stage == NurseryStage::leaving) continue;
     const char* state = nursery.stage == NurseryStage::starting ? "starting"
                         : nursery.stage == NurseryStage::ready  ? "ready"
                                                                 : "exec";

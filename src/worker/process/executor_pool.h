@@ -95,7 +95,7 @@ class ExecutorPool {
   // tree by forking twice is killed, without grace, as soon as the executor has ended.
   // Unknown or ending processes are ignored; one that has not started ends in StartFailed.
   void kill(ProcessId process, Duration grace);
-  // Ends an idle nursery, as when its job is over; its executors run on.
+  // Ends a nursery once nothing waits for it, as when its job is over; its executors run on.
   void retire(const NurseryKey& key);
 
   std::vector<NurseryView> nurseries() const;
@@ -133,6 +133,7 @@ class ExecutorPool {
     NurseryStage stage = NurseryStage::starting;
     bool running = true;
     bool overdue = false;
+    bool retiring = false;
     std::string refusal{};
     std::deque<Serial> waiting{};
     std::deque<Serial> requested{};
@@ -164,6 +165,8 @@ class ExecutorPool {
   void take_reply(Serial serial, const ForkReply& reply);
   void nursery_ended(Serial serial);
   void leave(Serial serial);
+  void leave_if_retired(Serial serial);
+  void forget_key_of(Serial serial);
 
   // Ending.
   void executor_ended(Serial serial);

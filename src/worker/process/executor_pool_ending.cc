@@ -101,7 +101,10 @@ void ExecutorPool::sweep(Time now) {
   sweep_after_nurseries(orphans);
   std::vector<Serial> all;
   for (const auto& [serial, nursery] : nurseries_) all.push_back(serial);
-  for (const Serial serial : all) send_requests(serial);
+  for (const Serial serial : all) {
+    send_requests(serial);
+    leave_if_retired(serial);
+  }
 }
 
 void ExecutorPool::sweep_after_nurseries(const std::vector<Orphan>& orphans) {

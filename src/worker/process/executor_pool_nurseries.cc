@@ -166,9 +166,9 @@ void ExecutorPool::nursery_ended(Serial serial) {
   ended_nurseries_.insert(nursery.program.stamp.pid);
   if (nursery.stage == NurseryStage::refused) return;
 
+  forget_key_of(serial);
   const Nursery gone = std::move(nursery);
   nurseries_.erase(serial);
-  if (gone.stage != NurseryStage::leaving) nursery_serials_.erase(gone.key);
   std::vector<Serial> unserved(gone.requested.begin(), gone.requested.end());
   unserved.insert(unserved.end(), gone.waiting.begin(), gone.waiting.end());
   if (gone.stage == NurseryStage::starting) {
@@ -192,14 +192,28 @@ void ExecutorPool::nursery_ended(Serial serial) {
 void ExecutorPool::retire(const NurseryKey& key) {
   const auto found = nursery_serials_.find(key);
   if (found == nursery_serials_.end()) return;
-  const Nursery& nursery = nurseries_.at(found->second);
-  if (nursery.waiting.empty() && nursery.requested.empty()) leave(found->second);
+  const Serial serial = found->second;
+  nursery_serials_.erase(found);
+  nurseries_.at(serial).retiring = true;
+  leave_if_retired(serial);
   schedule();
 }
 
+void ExecutorPool::leave_if_retired(Serial serial) {
+  const Nursery& nursery = nurseries_.at(serial);
+  const bool idle = nursery.waiting.empty() && nursery.requested.empty();
+  if (nursery.retiring && idle && nursery.stage != NurseryStage::leaving) leave(serial);
+}
+
+// No start finds it from now on.
+void ExecutorPool::forget_key_of(Serial serial) {
+  const auto found = nursery_serials_.find(nurseries_.at(serial).key);
+  if (found != nursery_serials_.end() && found->second == serial) nursery_serials_.erase(found);
+}
+
 void ExecutorPool::leave(Serial serial) {
+  forget_key_of(serial);
   Nursery& nursery = nurseries_.at(serial);
-  nursery_serials_.erase(nursery.key);
   nursery.stage = NurseryStage::leaving;
   if (nursery.running) {
     signal_tree(nursery.program.stamp, SIGKILL);

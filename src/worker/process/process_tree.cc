@@ -72,15 +72,20 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
   if (name_end == std::string::npos) return std::nullopt;
   ProcessStat stat;
   stat.stamp.pid = pid;
+  bool main_thread_ended = false;
+  std::uint64_t threads = 0;
   int field = 3;
   for_each_word(std::string_view(text).substr(name_end + 1), [&](std::string_view word) {
-    if (field == 3) stat.ended = word == "Z" || word == "X";
+    if (field == 3) main_thread_ended = word == "Z" || word == "X";
     if (field == 4) stat.parent = static_cast<pid_t>(number_of(word));
     if (field == 6) stat.session = static_cast<pid_t>(number_of(word));
+    if (field == 20) threads = number_of(word);
     if (field == 22) stat.stamp.start_time = number_of(word);
     ++field;
   });
   if (field <= 22) return std::nullopt;
+  // The letter is the main thread's; others may still run, or be on their way out.
+  stat.ended = main_thread_ended && threads <= 1;
   return stat;
 }
 

@@ -26,6 +26,7 @@ std::string common_part(const std::string& description) {
 }
 
 TEST_F(PoolTest, ForkedAndDirectlyStartedExecutorsFindTheSame) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
   const std::vector<EnvironmentVariable> masks{{"CUDA_VISIBLE_DEVICES", "3"},
                                                {"TASK_VARIABLE", "t"}};
   const std::string forked = ask(run(key(), masks), "describe");
@@ -56,6 +57,7 @@ TEST_F(PoolTest, ExecutorIsAChildOfTheAgentWithItsMarkVisibleFromOutside) {
 }
 
 TEST_F(PoolTest, ExecutorsOfOneKeyComeFromOneNursery) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
   run(key());
   run(key());
   NurseryKey other = key();
@@ -74,6 +76,7 @@ TEST_F(PoolTest, MissingWorkingDirectoryGivesTheScratchFolder) {
 }
 
 TEST_F(PoolTest, ThreadsBeforeInitMeanExecAndAReason) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("thread"));
   EXPECT_THAT(ask(process, "describe"), HasSubstr("own session 1\n"));
   const auto views = pool().nurseries();
@@ -84,6 +87,7 @@ TEST_F(PoolTest, ThreadsBeforeInitMeanExecAndAReason) {
 }
 
 TEST_F(PoolTest, UnflushedOutputIsNotPrintedAgainByForkedExecutors) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("unflushed"));
   ask(process, "print of the task");
   send(process, "exit 0");
@@ -92,6 +96,7 @@ TEST_F(PoolTest, UnflushedOutputIsNotPrintedAgainByForkedExecutors) {
 }
 
 TEST_F(PoolTest, NurseryThatWasKilledIsReplaced) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId first = run(key());
   std::vector<ProcessStamp> nurseries;
   for (const ProcessStamp process : descendants_of(::getpid())) {
@@ -156,6 +161,16 @@ TEST_F(PoolTest, LongestUnusedNurseryMakesRoomAtTheLimit) {
   }
   EXPECT_EQ(pool().nurseries().size(), 2u);
   run(keys[0]);
+}
+
+TEST_F(PoolTest, RetiredNurseryServesWhoWaitsAndEndsAndItsExecutorsRunOn) {
+  const ProcessId process = start(key());
+  pool().retire(key());
+  EXPECT_EQ(receive(process), "hello");
+  EXPECT_TRUE(pool().nurseries().empty());
+  EXPECT_TRUE(serve_until([&] { return children_of(::getpid()).size() == 1; }));
+  EXPECT_EQ(ask(process, "print x"), "done");
+  EXPECT_EQ(ask(run(key()), "print a new nursery"), "done");
 }
 
 TEST_F(PoolTest, TwoHundredExecutorsLeaveNoFdAndNoZombie) {

@@ -19,6 +19,18 @@
 
 namespace mobula::internal::worker {
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool can_fork = false;
+#else
+inline constexpr bool can_fork = true;
+#endif
+inline constexpr const char* no_fork = "the thread sanitizer adds a thread to every program";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 class PoolTest : public ::testing::Test {
  protected:
   PoolTest() {
