@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,8 +13,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <sstream>
+#include <vector>
 
 #include "base/time.h"
+#include "worker/process/executor_pool.h"
 #include "worker/process/keeper.h"
 #include "worker/process/process_tree.h"
 
@@ -89,6 +93,44 @@ TEST_F(KeeperTest, DeathOfTheAgentEndsTheWholeTree) {
   const ProcessStamp agent = next_process();
   std::vector<ProcessStamp> below;
   for (int i = 0; i < 3; ++i) below.push_back(next_process());
+  ASSERT_TRUE(signal_process(agent, SIGKILL));
+  EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
+  for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
+}
+
+// Serves a pool with one executor for ever; reports itself, the executor, and what that one
+// started.
+int agent_with_executor(int pipe) {
+  auto pool = ExecutorPool::create(PoolOptions{}).value();
+  std::array<int, 2> link{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link.data()) != 0) return 1;
+  pool->start(
+      {ProcessId::of(1), SlotId::of(1), {USER_PROGRAM, {"user"}, {}, "/", ""}, {}, Fd(link[1]), 0});
+  const std::string order = "leave-processes";
+  (void)!::send(link[0], order.data(), order.size(), 0);
+  report(pipe);
+  for (;;) {
+    std::array ready{pollfd{pool->poll_fd(), POLLIN, 0}, pollfd{link[0], POLLIN, 0}};
+    ::poll(ready.data(), ready.size(), -1);
+    std::vector<PoolEvent> events;
+    pool->on_readable(events);
+    for (const PoolEvent& event : events) {
+      const auto* started = std::get_if<Started>(&event);
+      if (started == nullptr) return 1;
+      (void)!::write(pipe, &started->stamp.pid, sizeof started->stamp.pid);
+    }
+    std::array<char, 256> packet{};
+    if (::recv(link[0], packet.data(), packet.size() - 1, MSG_DONTWAIT) <= 0) continue;
+    std::istringstream pids(packet.data());
+    for (pid_t pid = 0; pids >> pid;) (void)!::write(pipe, &pid, sizeof pid);
+  }
+}
+
+TEST_F(KeeperTest, DeathOfAnAgentEndsItsExecutorsAndAllTheyHaveStarted) {
+  start([&] { return agent_with_executor(pipe_[1]); });
+  const ProcessStamp agent = next_process();
+  std::vector<ProcessStamp> below;
+  for (int i = 0; i < 5; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
   for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
