@@ -1,0 +1,174 @@
+#include "worker/core/head_session.h"
+
+#include <algorithm>
+
+namespace mobula::internal::worker {
+
+HeadSession::HeadSession(Outbox& outbox, const WorkerOptions& options, NodeState state)
+    : outbox_(outbox), options_(options), state_(std::move(state)) {}
+
+void HeadSession::start(Started started) {
+  started_ = std::move(started);
+  begin_registering();
+}
+
+void HeadSession::end() {
+  ended_ = true;
+  register_at_.reset();
+  heartbeat_at_.reset();
+}
+
+void HeadSession::link(bool connected) {
+  const bool was_up = std::exchange(link_up_, connected);
+  if (!connected || was_up || !started_ || ended_) return;
+  if (session_) {
+    std::vector<Frame<AgentMessage>> frames;
+    session_->reconnected(outbox_.now(), frames);
+    send(std::move(frames));
+  } else {
+    begin_registering();
+  }
+}
+
+// ---- speaking ------------------------------------------------------------------------------------
+
+void HeadSession::begin_registering() {
+  session_.reset();
+  heartbeat_at_.reset();
+  register_wait_ = options_.register_after;
+  send_register();
+}
+
+void HeadSession::send_register() {
+  Register message;
+  message.address = started_->address;
+  message.host = started_->host;
+  message.role = started_->role;
+  message.shape = started_->shape;
+  message.delegated_key = started_->delegated_key;
+  message.facts = state_.facts();
+  outbox_.emit(SendHead{std::move(message)});
+  register_at_ = outbox_.now() + register_wait_;
+  register_wait_ = std::min(register_wait_ * 2, options_.register_cap);
+}
+
+void HeadSession::tell(AgentMessage message) {
+  if (!session_) return;
+  if (session_->backlog() >= 2 * options_.max_head_backlog) {
+    facts_due_ = true;
+    return;
+  }
+  std::vector<Frame<AgentMessage>> frames;
+  session_->send(outbox_.now(), std::move(message), frames);
+  send(std::move(frames));
+}
+
+bool HeadSession::relay(FromProcess message) {
+  if (!session_ || session_->backlog() >= options_.max_head_backlog) return false;
+  tell(std::move(message));
+  return true;
+}
+
+void HeadSession::farewell() {
+  outbox_.emit(SendHead{Farewell{started_->address.incarnation}});
+}
+
+void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
+  if (frames.empty()) return;
+  const std::uint64_t digest = state_.slots_digest();
+  for (auto& frame : frames) {
+    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, session_->received(),
+                                     digest, std::move(frame)}});
+  }
+  if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
+}
+
+// ---- listening -----------------------------------------------------------------------------------
+
+HeadSession::Heard HeadSession::heard(HeadToAgent message) {
+  if (!started_) return {};
+  return std::visit([this](auto& each) { return heard(std::move(each)); }, message);
+}
+
+HeadSession::Heard HeadSession::heard(Registered registered) {
+  if (registered.incarnation != started_->address.incarnation || registered.head_epoch < epoch_) {
+    return {};
+  }
+  // An answer to a registration that was repeated meanwhile.
+  if (session_ && registered.head_epoch == epoch_) return {};
+  epoch_ = registered.head_epoch;
+  session_.emplace();
+  facts_due_ = false;
+  settings_ = registered.settings;
+  head_signing_key_ = registered.head_signing_key;
+  heard_at_ = outbox_.now();
+  link_up_ = true;
+  register_at_.reset();
+  if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
+  return {.admitted = std::move(registered), .refused = {}, .message = {}};
+}
+
+HeadSession::Heard HeadSession::heard(Refused refused) {
+  if (refused.incarnation != started_->address.incarnation || refused.head_epoch < epoch_) {
+    return {};
+  }
+  if (refused.code == RefusalCode::unknown) {
+    if (!ended_ && session_) begin_registering();
+    return {};
+  }
+  return {.admitted = {}, .refused = std::move(refused), .message = {}};
+}
+
+HeadSession::Heard HeadSession::heard(HeadFrame frame) {
+  if (!session_ || frame.head_epoch != epoch_ ||
+      frame.incarnation != started_->address.incarnation) {
+    return {};
+  }
+  heard_at_ = outbox_.now();
+  std::vector<Frame<AgentMessage>> frames;
+  auto message = session_->receive(outbox_.now(), std::move(frame.frame), frames);
+  send(std::move(frames));
+  if (facts_due_ && session_->backlog() < options_.max_head_backlog / 2) {
+    facts_due_ = false;
+    tell(FullFacts{state_.facts()});
+  }
+  return {.admitted = {}, .refused = {}, .message = std::move(message)};
+}
+
+bool HeadSession::reachable() const {
+  return session_ && link_up_ && heard_at_ &&
+         outbox_.now() - *heard_at_ < options_.head_silent_after;
+}
+
+// ---- time ----------------------------------------------------------------------------------------
+
+void HeadSession::shift_deadlines(Duration gap) {
+  if (heard_at_) heard_at_ = std::min(*heard_at_ + gap, outbox_.now());
+}
+
+void HeadSession::tick() {
+  const Time now = outbox_.now();
+  if (register_at_ && *register_at_ <= now) send_register();
+  if (!session_) return;
+  std::vector<Frame<AgentMessage>> frames;
+  session_->tick(now, frames);
+  send(std::move(frames));
+  if (!heartbeat_at_ || *heartbeat_at_ > now) return;
+  // A head that has nothing to say is asked for a sign of life: a message without news, which it
+  // acknowledges.
+  if (session_->drained() && now - *heard_at_ >= options_.head_silent_after / 3) {
+    tell(ObjectCopies{});
+  } else {
+    send({session_->acknowledgement()});
+  }
+}
+
+std::optional<Time> HeadSession::next_deadline() const {
+  std::optional<Time> first = register_at_;
+  take_earlier(first, heartbeat_at_);
+  if (session_) take_earlier(first, session_->next_deadline());
+  if (session_ && reachable()) take_earlier(first, *heard_at_ + options_.head_silent_after);
+  return first;
+}
+
+}  // namespace mobula::internal::worker

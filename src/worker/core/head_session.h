@@ -1,0 +1,95 @@
+// The agent's conversation with the head: registers, again and again with growing pauses, until the
+// head answers; then one sequenced session per head epoch, with heartbeats. Part of WorkerCore.
+//
+// Bounds. While there is no conversation nothing is kept: the next registration states full facts,
+// and processes restate on the new epoch. In a conversation whose head is away, messages wait in the
+// session; of processes at most `max_head_backlog` (then they are refused, and the caller makes the
+// process restate), and beyond twice that facts are dropped and stated in full afterwards.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "session/session.h"
+#include "worker/core/outbox.h"
+#include "worker/core/worker_options.h"
+
+namespace mobula::internal::worker {
+
+class HeadSession {
+ public:
+  using HeadConversation = Session<AgentMessage, HeadMessage>;
+
+  // What the conversation needs to know of the node whenever it speaks.
+  struct NodeState {
+    std::function<Facts()> facts;
+    std::function<std::uint64_t()> slots_digest;
+  };
+
+  // What the head's word means to the rest of the core.
+  struct Heard {
+    std::optional<Registered> admitted;  // a conversation begins
+    std::optional<Refused> refused;      // fenced, or finally
+    std::optional<HeadMessage> message;
+  };
+
+  HeadSession(Outbox& outbox, const WorkerOptions& options, NodeState state);
+
+  void start(Started started);
+  // No more registering and no more heartbeats; sessions still resend.
+  void end();
+
+  void link(bool connected);
+  Heard heard(HeadToAgent message);
+  // A fact for the head. Dropped without a conversation: facts will say it.
+  void tell(AgentMessage message);
+  // Of a process; false: it could not be kept, the process is to say it again.
+  bool relay(FromProcess message);
+  void farewell();
+  void shift_deadlines(Duration gap);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+  bool started() const { return started_.has_value(); }
+  bool registered() const { return session_.has_value(); }
+  // In a conversation, the way is up and the head is not silent.
+  bool reachable() const;
+  // Its backlog has room for what processes say.
+  bool takes_relays() const {
+    return session_ && session_->backlog() < options_.max_head_backlog / 2;
+  }
+  bool drained() const { return !session_ || session_->drained(); }
+  std::uint64_t epoch() const { return epoch_; }
+  // When the head was heard last; nothing before the first registration.
+  std::optional<Time> heard_at() const { return heard_at_; }
+  const ClusterSettings& settings() const { return settings_; }
+  const Started& node() const { return *started_; }
+  const std::string& signing_key() const { return head_signing_key_; }
+  bool was_admitted() const { return epoch_ != 0; }
+
+ private:
+  void send_register();
+  void begin_registering();
+  void send(std::vector<Frame<AgentMessage>> frames);
+  Heard heard(Registered registered);
+  Heard heard(Refused refused);
+  Heard heard(HeadFrame frame);
+
+  Outbox& outbox_;
+  const WorkerOptions& options_;
+  NodeState state_;
+  std::optional<Started> started_;
+  bool ended_ = false;
+  bool link_up_ = true;
+  std::uint64_t epoch_ = 0;
+  std::optional<HeadConversation> session_;
+  ClusterSettings settings_;
+  std::string head_signing_key_;
+  std::optional<Time> heard_at_;
+  std::optional<Time> register_at_;
+  Duration register_wait_{};
+  std::optional<Time> heartbeat_at_;
+  bool facts_due_ = false;  // some were dropped
+};
+
+}  // namespace mobula::internal::worker

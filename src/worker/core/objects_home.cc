@@ -1,0 +1,184 @@
+// What the home of an object decides: claims, the holds of nodes, results that other nodes keep.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "worker/core/objects.h"
+
+namespace mobula::internal::worker {
+
+bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const {
+  return sealed(object) || !entry.keepers.empty() || !entry.copies.empty();
+}
+
+// ---- claims ------------------------------------------------------------------------------------
+
+// A ref may overtake the news of its owner that there is such an object: patience, with a pin.
+void Objects::wait_for_claim(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  if (entry.claimed || entry.claim_by || !pin(object)) return;
+  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_after);
+}
+
+ObjectEntry& Objects::placeholder(ObjectId object) {
+  if (ObjectEntry* entry = find(object)) {
+    if (entry->home.empty()) entry->home = self_;
+    return *entry;
+  }
+  MOBULA_CHECK(pin(object), "the agent may hold no more objects");
+  ObjectEntry& entry = entries_.at(object);
+  entry.home = self_;
+  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_after);
+  return entry;
+}
+
+void Objects::claim(ObjectId object, ProcessId owner) {
+  ObjectEntry& entry = entries_.at(object);
+  entry.claimed = true;
+  entry.owner = owner;
+  for (const NodeId node : std::exchange(entry.unconfirmed, {})) {
+    peers_.send(node, NodeHoldConfirmed{object, true});
+  }
+  if (!entry.claim_by) return;
+  entry.claim_by.reset();
+  unpin(object);
+}
+
+// It will not come: everybody who waits for it hears that, and who asks later as well.
+void Objects::give_up(ObjectId object, Failure why) {
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr || !pin(object)) return;  // the pin: it may be held for this only
+  entry->failure = why;
+  entry->locate_by.reset();
+  fail_readers(object, why);
+  answer_askers(object);
+  for (const NodeId node : std::exchange(entry->unconfirmed, {})) {
+    peers_.send(node, NodeHoldConfirmed{object, entry->claimed});
+    if (!entry->claimed) apply(table_.release_node(node, object));
+  }
+  if (std::exchange(entry->claim_by, std::nullopt)) unpin(object);
+  unpin(object);
+}
+
+// ---- nodes that hold ---------------------------------------------------------------------------
+
+void Objects::from_peer(NodeId node, const NodeHold& message) {
+  ObjectEntry& entry = placeholder(message.object);
+  if (!at_home(entry)) return peers_.send(node, NodeHoldConfirmed{message.object, false});
+  MOBULA_CHECK(table_.hold_node(node, message.object).ok(), "an entry without a row");
+  if (entry.claimed || entry.failure) {
+    peers_.send(node, NodeHoldConfirmed{message.object, entry.claimed});
+    return;
+  }
+  entry.unconfirmed.insert(node);
+  wait_for_claim(message.object);
+}
+
+// From a holder to the home, or from the home to a keeper.
+void Objects::from_peer(NodeId node, const NodeRelease& message) {
+  if (ObjectEntry* entry = find(message.object)) {
+    entry->copies.erase(node);
+    entry->askers.erase(node);
+    entry->unconfirmed.erase(node);
+  }
+  apply(table_.release_node(node, message.object));
+  settle(message.object);
+}
+
+void Objects::from_peer(NodeId node, const AskObject& message) {
+  const ObjectId object = message.object;
+  ObjectEntry& entry = placeholder(object);
+  const bool ready = sealed(object) || (at_home(entry) && (entry.failure ||
+                                                           has_bytes_somewhere(object, entry)));
+  if (ready) return peers_.send(node, status_of(object, entry));
+  if (at_home(entry)) {
+    entry.askers.insert(node);
+    if (!entry.claimed) wait_for_claim(object);
+    return;
+  }
+  ObjectStatus status;
+  status.object = object;
+  status.failure = failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
+                                                             self_.brief(), object.brief()));
+  peers_.send(node, std::move(status));
+}
+
+ObjectStatus Objects::status_of(ObjectId object, const ObjectEntry& entry) const {
+  ObjectStatus status;
+  status.object = object;
+  status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
+  status.is_error = entry.is_error;
+  status.contained = entry.contained;
+  if (sealed(object)) status.locations.push_back(self_);
+  status.locations.insert(status.locations.end(), entry.keepers.begin(), entry.keepers.end());
+  status.locations.insert(status.locations.end(), entry.copies.begin(), entry.copies.end());
+  if (status.locations.empty()) status.failure = entry.failure;
+  return status;
+}
+
+void Objects::answer_askers(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  for (const NodeId node : std::exchange(entry.askers, {})) {
+    peers_.send(node, status_of(object, entry));
+  }
+}
+
+// ---- results that other nodes keep for owners here ---------------------------------------------
+
+void Objects::from_peer(NodeId node, const ResultStored& message) {
+  const ObjectId object = message.object;
+  const ObjectEntry* known = find(object);
+  bool wanted = !sealed(object);
+  if (wanted && (known == nullptr || !known->owner_released)) {
+    // Of an owner that has died nothing is kept, unless others have asked for it before.
+    const bool owner_holds =
+        processes_.attached(message.owner) && table_.hold(message.owner, object).ok();
+    wanted = owner_holds || (known != nullptr && known->claimed && !known->failure);
+  }
+  if (!wanted) return peers_.send(node, ResultTaken{object, false});
+  ObjectEntry& entry = entries_[object];
+  pin(object);
+  entry.home = self_;
+  entry.size_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(message.size_bytes, 0));
+  entry.is_error = message.is_error;
+  entry.contained = message.contained;
+  entry.failure.reset();
+  entry.locate_by.reset();
+  entry.keepers.insert(node);
+  claim(object, message.owner);
+  peers_.send(node, ResultTaken{object, true});
+  answer_askers(object);
+  if (!entry.readers.empty()) seek(object);
+  unpin(object);
+}
+
+// ---- losses ------------------------------------------------------------------------------------
+
+// The last bytes that the home knew of are gone with their node. Holders may have made copies.
+void Objects::lost(ObjectId object, const std::string& cause) {
+  ObjectEntry& entry = entries_.at(object);
+  const ObjectRow* row = table_.find(object);
+  entry.lost_cause = cause;
+  if (!row->nodes.empty()) {
+    locate(object);
+  } else {
+    nothing_left(object, cause);
+  }
+}
+
+// An owner that lives makes it again, or seals an error in its place; who waits goes on waiting.
+void Objects::nothing_left(ObjectId object, const std::string& cause) {
+  ObjectEntry& entry = entries_.at(object);
+  const bool owner_knows =
+      entry.exported || table_.find(object)->processes.contains(entry.owner);
+  if (processes_.attached(entry.owner) && owner_knows) {
+    entry.contained.clear();
+    processes_.send(entry.owner, ObjectGone{object, cause});
+    return;
+  }
+  give_up(object, failure(ErrorCode::unavailable,
+                          fmt::format("object {} is lost: {}, and its owner is gone as well",
+                                      object.brief(), cause)));
+}
+
+}  // namespace mobula::internal::worker

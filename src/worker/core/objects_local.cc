@@ -1,0 +1,292 @@
+// What processes of this node ask: places, seals, holds, reads.
+#include <fmt/format.h>
+
+#include "worker/core/objects.h"
+
+namespace mobula::internal::worker {
+
+// ---- writing -----------------------------------------------------------------------------------
+
+void Objects::reserve(ProcessId process, const ReserveObject& message) {
+  const ProcessRow* writer = processes_.find(process);
+  if (writer == nullptr) return;
+  ReserveRequest request;
+  request.object = message.object;
+  request.job = writer->principal.job;
+  request.writer = process;
+  if (message.size_bytes < 0) {
+    return refuse_place(request, failure(ErrorCode::invalid_argument, "a size below zero"));
+  }
+  request.size_bytes = static_cast<std::uint64_t>(message.size_bytes);
+  const ObjectRow* row = table_.find(message.object);
+  if (row != nullptr && row->state == ObjectState::reserved) {
+    const bool again = row->writer == process && row->place.size_bytes == request.size_bytes;
+    if (again) return answer_reserved(process, message.object);
+    return refuse_place(request,
+                        failure(ErrorCode::unavailable,
+                                fmt::format("object {} is being written by another process of this "
+                                            "node",
+                                            message.object.brief())));
+  }
+  const auto found = place(request);
+  if (!found) return refuse_place(request, found.error());
+  if (*found) return place_found(request, **found);
+  if (!wait_for_room(request)) {
+    refuse_place(request, failure(ErrorCode::resource_exhausted,
+                                  "too many writers wait for room in this node's store"));
+  }
+}
+
+// A place; nothing if a process has to unmap something first.
+Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
+  for (int round = 0; round < 2; ++round) {
+    const ObjectRow* row = table_.find(request.object);
+    const bool held = row != nullptr && row->processes.contains(request.writer);
+    auto placement = table_.reserve(request);
+    if (!placement) return placement.error();
+    if (placement->create) {
+      outbox_.emit(CreateSlab{placement->create->slab, placement->create->size_bytes,
+                              placement->create->writer});
+    }
+    retire(placement->retire);
+    if (placement->place) {
+      entries_[request.object].writer_borrows = held && request.writer != agent_;
+      return std::optional<Place>(placement->place);
+    }
+  }
+  return std::optional<Place>();
+}
+
+bool Objects::wait_for_room(const ReserveRequest& request) {
+  if (waiting_.size() >= max_waiting_for_room) return false;
+  waiting_.push_back({request, outbox_.now() + options_.room_within});
+  return true;
+}
+
+void Objects::retry_waiting() {
+  std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  for (Waiting& each : waiting) {
+    const auto found = place(each.request);
+    if (!found) {
+      refuse_place(each.request, found.error());
+    } else if (*found) {
+      place_found(each.request, **found);
+    } else {
+      waiting_.push_back(std::move(each));
+    }
+  }
+}
+
+void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
+  if (request.writer == agent_) {
+    if (ObjectEntry* entry = find(request.object)) entry->waits_for_room = false;
+    return abandon_pull(request.object, why);
+  }
+  ObjectReserved answer;
+  answer.object = request.object;
+  answer.failure = why;
+  processes_.send(request.writer, std::move(answer));
+}
+
+void Objects::place_found(const ReserveRequest& request, const Place& place) {
+  if (request.writer == agent_) {
+    entries_.at(request.object).waits_for_room = false;
+    start_transfer(request.object, place);
+  } else {
+    answer_reserved(request.writer, request.object);
+  }
+}
+
+void Objects::answer_reserved(ProcessId process, ObjectId object) {
+  const Place place = table_.find(object)->place;
+  const auto slab_bytes = static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
+  processes_.send_with_slab(process, place.slab, [&](bool given) {
+    ObjectReserved answer;
+    answer.object = object;
+    answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
+                    static_cast<std::int64_t>(place.size_bytes)};
+    answer.new_slab = given;
+    answer.slab_bytes = slab_bytes;
+    return answer;
+  });
+}
+
+void Objects::seal(ProcessId process, const SealObject& message) {
+  const ObjectId object = message.object;
+  const ObjectRow* row = table_.find(object);
+  const bool mine = row != nullptr && row->state == ObjectState::reserved && row->writer == process;
+  const bool again = row != nullptr && row->state == ObjectState::sealed;
+  if (!mine && !again) return processes_.send(process, ObjectSealed{object});
+  const NodeId home = message.home.empty() ? self_ : message.home;
+  ObjectEntry& entry = entries_[object];
+  if (mine) {
+    MOBULA_CHECK(table_.seal(object, process).ok(), "its writer could not seal an object");
+    entry.home = home;
+    entry.owner = message.owner;
+    entry.size_bytes = table_.find(object)->place.size_bytes;
+    entry.is_error = message.is_error;
+    entry.contained = message.contained;
+    pin_contained(object);
+  }
+  if (home == self_) {
+    claim(object, message.owner);
+    const bool owner_waits = entry.exported && entry.owner_released;
+    if (!owner_waits && processes_.attached(message.owner)) {
+      // Beyond its limit of holds the owner cannot keep it: it finds it gone.
+      const auto held = table_.hold(message.owner, object);
+      if (!held) entry.owner_released = true;
+    }
+    processes_.send(process, ObjectSealed{object});
+  } else if (peers_.is_dead(home)) {
+    processes_.send(process, ObjectSealed{object});  // with its home, its owner has died
+  } else {
+    MOBULA_CHECK(table_.hold_node(home, object).ok(), "a sealed object has no row");
+    entry.sealers.insert(process);
+    ResultStored stored;
+    stored.object = object;
+    stored.job = table_.find(object)->job;
+    stored.owner = message.owner;
+    stored.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
+    stored.is_error = entry.is_error;
+    stored.contained = entry.contained;
+    peers_.send(home, std::move(stored));
+  }
+  if (mine) became_sealed(object);
+  // What it holds as the writer ends here, unless it is the owner or borrows the object as well.
+  const bool keeps = entry.writer_borrows ||
+                     (message.owner == process && !(entry.exported && entry.owner_released));
+  if (mine && !keeps) apply(table_.release(process, object));
+  settle(object);
+}
+
+void Objects::export_object(ProcessId process, const ExportObject& message) {
+  const auto held = table_.hold(process, message.object);
+  if (!held) return;  // those who ask will be told that it is not known
+  ObjectEntry& entry = entries_[message.object];
+  if (entry.home.empty()) entry.home = self_;
+  entry.exported = true;
+  entry.owner_released = false;
+  table_.export_object(message.object);
+  claim(message.object, process);
+}
+
+// ---- holds -------------------------------------------------------------------------------------
+
+ObjectEntry* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure& why) {
+  const auto held = table_.hold(process, ref.object);
+  if (!held) {
+    why = held.error();
+    return nullptr;
+  }
+  ObjectEntry& entry = entries_[ref.object];
+  learn(entry, ref);
+  const ObjectRow& row = *table_.find(ref.object);
+  if (row.state == ObjectState::reserved && row.writer == process) entry.writer_borrows = true;
+  if (at_home(entry)) {
+    if (entry.owner == process) entry.owner_released = false;
+    if (!entry.claimed && !entry.failure) wait_for_claim(ref.object);
+  } else {
+    want_node_hold(ref.object, entry);
+  }
+  return &entry;
+}
+
+void Objects::hold(ProcessId process, const HoldObject& message) {
+  const ObjectId object = message.ref.object;
+  Failure why;
+  ObjectEntry* entry = hold_for(process, message.ref, why);
+  // A refused hold shows when the object is read; the protocol of holds goes on.
+  if (entry == nullptr || at_home(*entry) || entry->node_hold != NodeHoldState::asked) {
+    return processes_.send(process, HoldConfirmed{object});
+  }
+  entry->hold_waiters.insert(process);
+}
+
+void Objects::release(ProcessId process, ObjectId object) {
+  if (ObjectEntry* entry = find(object)) {
+    entry->readers.erase(process);
+    entry->hold_waiters.erase(process);
+    entry->writer_borrows = false;
+    if (at_home(*entry) && entry->owner == process) entry->owner_released = true;
+  }
+  apply(table_.release(process, object));
+  settle(object);
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+void Objects::fetch(ProcessId process, const FetchObject& message) {
+  const ObjectId object = message.ref.object;
+  Failure why;
+  ObjectEntry* entry = hold_for(process, message.ref, why);
+  if (entry != nullptr && entry->failure) why = *entry->failure;
+  const bool flooded = entry != nullptr && !at_home(*entry) &&
+                       peers_.backlog(entry->home) >= options_.max_peer_backlog;
+  if (flooded) {
+    why = failure(ErrorCode::resource_exhausted,
+                  fmt::format("{} messages for node {} wait already: it is not reached",
+                              peers_.backlog(entry->home), entry->home.brief()));
+  }
+  if (entry != nullptr && sealed(object)) return answer_readable(process, object);
+  if (entry == nullptr || entry->failure || flooded) {
+    ObjectReadable answer;
+    answer.object = object;
+    answer.failure = std::move(why);
+    return processes_.send(process, std::move(answer));
+  }
+  entry->readers.insert(process);
+  seek(object);
+}
+
+void Objects::cancel_fetch(ProcessId process, ObjectId object) {
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->readers.erase(process) == 0) return;
+  if (entry->readers.empty() && entry->pull != 0) transfers_.unwant(entry->pull);
+}
+
+void Objects::answer_readable(ProcessId process, ObjectId object) {
+  const Place place = table_.find(object)->place;
+  const ObjectEntry& entry = entries_.at(object);
+  const auto slab_bytes = static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
+  processes_.send_with_slab(process, place.slab, [&](bool given) {
+    ObjectReadable answer;
+    answer.object = object;
+    answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
+                    static_cast<std::int64_t>(place.size_bytes)};
+    answer.new_slab = given;
+    answer.slab_bytes = slab_bytes;
+    answer.is_error = entry.is_error;
+    answer.contained = entry.contained;
+    return answer;
+  });
+}
+
+void Objects::fail_readers(ObjectId object, const Failure& why) {
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr) return;
+  for (const ProcessId reader : std::exchange(entry->readers, {})) {
+    ObjectReadable answer;
+    answer.object = object;
+    answer.failure = why;
+    processes_.send(reader, std::move(answer));
+  }
+}
+
+void Objects::became_sealed(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  entry.failure.reset();
+  entry.tries = 0;
+  entry.locate_by.reset();
+  entry.candidates.clear();
+  pin_contained(object);
+  for (const ProcessId reader : std::exchange(entries_.at(object).readers, {})) {
+    answer_readable(reader, object);
+  }
+  if (at_home(entry)) {
+    answer_askers(object);
+  } else {
+    report_copy(object, true);
+  }
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,282 @@
+// What a node does for objects whose home is elsewhere, and how bytes come here.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "worker/core/objects.h"
+
+namespace mobula::internal::worker {
+
+// ---- holds -------------------------------------------------------------------------------------
+
+void Objects::want_node_hold(ObjectId object, ObjectEntry& entry) {
+  if (entry.node_hold != NodeHoldState::none || peers_.is_dead(entry.home)) return;
+  entry.node_hold = NodeHoldState::asked;
+  HoldsAsked& asked = holds_asked_[object];
+  asked.home = entry.home;
+  ++asked.count;
+  peers_.send(entry.home, NodeHold{object, table_.find(object)->job});
+}
+
+// Holds may be asked, released and asked again before the first answer: only the last one counts.
+void Objects::from_peer(NodeId, const NodeHoldConfirmed& message) {
+  const auto asked = holds_asked_.find(message.object);
+  if (asked == holds_asked_.end()) return;
+  if (--asked->second.count > 0) return;
+  holds_asked_.erase(asked);
+  ObjectEntry* entry = find(message.object);
+  if (entry == nullptr || entry->node_hold != NodeHoldState::asked) return;
+  entry->node_hold = message.known ? NodeHoldState::confirmed : NodeHoldState::none;
+  confirm_waiters(message.object);
+}
+
+void Objects::confirm_waiters(ObjectId object) {
+  for (const ProcessId process : std::exchange(entries_.at(object).hold_waiters, {})) {
+    processes_.send(process, HoldConfirmed{object});
+  }
+}
+
+void Objects::from_peer(NodeId node, const ResultTaken& message) {
+  finish_sealers(message.object);
+  if (message.wanted) return;
+  apply(table_.release_node(node, message.object));
+  settle(message.object);
+}
+
+void Objects::finish_sealers(ObjectId object) {
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr) return;
+  for (const ProcessId sealer : std::exchange(entry->sealers, {})) {
+    processes_.send(sealer, ObjectSealed{object});
+  }
+}
+
+// ---- bringing bytes here -----------------------------------------------------------------------
+
+void Objects::seek(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  const bool under_way = entry.pull != 0 || entry.locate_by || !entry.asked.empty() ||
+                         entry.waits_for_room;
+  const ObjectRow& row = *table_.find(object);
+  if (under_way || row.has_place()) return;
+  if (!at_home(entry)) {
+    peers_.is_dead(entry.home) ? locate(object) : ask(object, entry.home);
+  } else if (has_bytes_somewhere(object, entry)) {
+    entry.sources.assign(entry.keepers.begin(), entry.keepers.end());
+    entry.sources.insert(entry.sources.end(), entry.copies.begin(), entry.copies.end());
+    begin_pull(object);
+  }
+}
+
+void Objects::ask(ObjectId object, NodeId node) {
+  entries_.at(object).asked = node;
+  peers_.send(node, AskObject{object});
+}
+
+void Objects::from_peer(NodeId node, const ObjectStatus& message) {
+  const ObjectId object = message.object;
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->asked != node) return;
+  entry->asked = NodeId{};
+  const bool of_home = node == entry->home;
+  if (table_.find(object)->has_place()) return;
+  entry->sources.clear();
+  for (const NodeId location : message.locations) {
+    if (location != self_ && !peers_.is_dead(location)) entry->sources.push_back(location);
+  }
+  if (message.failure || entry->sources.empty()) {
+    if (!of_home) return ask_candidate(object);
+    const Failure unknown = failure(ErrorCode::unavailable,
+                                    fmt::format("object {}: its home node {} knows no node that "
+                                                "has it",
+                                                object.brief(), node.brief()));
+    return fail_readers(object, message.failure.value_or(unknown));
+  }
+  entry->size_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(message.size_bytes, 0));
+  entry->is_error = message.is_error;
+  entry->contained = message.contained;
+  // From a home that has died the bytes are saved for all holders, readers or not.
+  if (!of_home || !entry->readers.empty()) begin_pull(object);
+}
+
+// Needs `sources` and `size_bytes`.
+void Objects::begin_pull(ObjectId object) {
+  if (!pin(object)) return fail_readers(object, failure(ErrorCode::resource_exhausted,
+                                                        "the agent may hold no more objects"));
+  ObjectEntry& entry = entries_.at(object);
+  ReserveRequest request;
+  request.object = object;
+  request.size_bytes = entry.size_bytes;
+  request.writer = agent_;
+  request.exported = true;  // who has a ref may read it, whose copy this is does not matter
+  request.job = table_.find(object)->job;
+  for (const ProcessId process : table_.find(object)->processes) {
+    const ProcessRow* holder = processes_.find(process);
+    if (request.job.empty() && holder != nullptr) request.job = holder->principal.job;
+  }
+  const auto found = place(request);
+  if (!found) return abandon_pull(object, found.error());
+  if (*found) return start_transfer(object, **found);
+  entry.waits_for_room = true;
+  if (!wait_for_room(request)) {
+    refuse_place(request, failure(ErrorCode::resource_exhausted,
+                                  "too many pulls wait for room in this node's store"));
+  }
+}
+
+void Objects::start_transfer(ObjectId object, const Place& place) {
+  ObjectEntry& entry = entries_.at(object);
+  std::vector<NodeId> sources = std::exchange(entry.sources, {});
+  std::erase_if(sources, [&](NodeId node) { return peers_.is_dead(node); });
+  // Different nodes begin with different sources.
+  if (!sources.empty()) {
+    const auto first = static_cast<std::ptrdiff_t>(self_.bits().low % sources.size());
+    std::rotate(sources.begin(), sources.begin() + first, sources.end());
+  }
+  const auto pull = transfers_.pull_object(object, place, sources);
+  if (!pull) return abandon_pull(object, pull.error());
+  entry.pull = *pull;
+}
+
+// The pull's place and pin are given back.
+void Objects::abandon_pull(ObjectId object, const Failure& why) {
+  if (find(object) == nullptr) return;
+  apply(table_.fail(object, why));
+  retry_due_ = true;
+  fail_readers(object, why);
+  unpin(object);
+}
+
+void Objects::pulled(const transfer::PullDone& done) {
+  const ObjectId object = done.key.object;
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->pull != done.pull) return;
+  entry->pull = 0;
+  if (!done.failure && table_.seal(object, agent_)) {
+    became_sealed(object);
+    return unpin(object);
+  }
+  const Failure why = done.failure.value_or(
+      failure(ErrorCode::unavailable, "the place of the copy was lost"));
+  apply(table_.fail(object, why));
+  retry_due_ = true;
+  const bool cancelled = why.code == ErrorCode::cancelled;
+  const bool wanted =
+      !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
+  if (!cancelled && ++entry->tries >= max_tries) {
+    entry->tries = 0;
+    fail_readers(object, why);
+  } else if (wanted) {
+    seek(object);
+  }
+  unpin(object);
+}
+
+void Objects::from_peer(NodeId node, const PullRequest& message) {
+  if (message.object.empty()) return transfers_.offer_file(node, message.pull, message.file);
+  if (!sealed(message.object) || !pin(message.object)) {
+    return transfers_.refuse(node, message.pull,
+                             failure(ErrorCode::not_found,
+                                     fmt::format("node {} has no copy of object {}", self_.brief(),
+                                                 message.object.brief())));
+  }
+  const Place place = table_.find(message.object)->place;
+  if (!transfers_.offer_object(node, message.pull, message.object, place)) unpin(message.object);
+}
+
+// ---- without a home ----------------------------------------------------------------------------
+
+void Objects::locate(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  if (entry.locate_by || entry.failure) return;
+  entry.locate_by = start_timer(object, TimerKind::locate, options_.locate_within);
+  head_.tell(LocateObject{object});
+}
+
+void Objects::located(const ObjectLocated& message) {
+  ObjectEntry* entry = find(message.object);
+  if (entry == nullptr || !entry->locate_by) return;
+  entry->locate_by.reset();
+  std::vector<NodeId> nodes = message.nodes;
+  std::erase_if(nodes, [&](NodeId node) { return node == self_ || peers_.is_dead(node); });
+  if (!at_home(*entry)) {
+    entry->candidates = std::move(nodes);
+    return ask_candidate(message.object);
+  }
+  if (has_bytes_somewhere(message.object, *entry)) return;
+  if (nodes.empty()) return nothing_left(message.object, entry->lost_cause);
+  entry->copies.insert(nodes.begin(), nodes.end());
+  answer_askers(message.object);
+  if (!entry->readers.empty()) seek(message.object);
+}
+
+void Objects::ask_candidate(ObjectId object) {
+  ObjectEntry& entry = entries_.at(object);
+  if (entry.candidates.empty()) {
+    return give_up(object,
+                   failure(ErrorCode::unavailable,
+                           fmt::format("object {} is lost: {}, and no other node has a copy",
+                                       object.brief(),
+                                       entry.lost_cause.empty()
+                                           ? fmt::format("its home node {} died", entry.home.brief())
+                                           : entry.lost_cause)));
+  }
+  const NodeId node = entry.candidates.front();
+  entry.candidates.erase(entry.candidates.begin());
+  ask(object, node);
+}
+
+void Objects::home_died(ObjectId object, const std::string& cause) {
+  ObjectEntry& entry = entries_.at(object);
+  entry.node_hold = NodeHoldState::none;
+  entry.asked = NodeId{};
+  entry.lost_cause = fmt::format("its home, {}", cause);
+  confirm_waiters(object);
+  finish_sealers(object);
+  const ObjectRow& row = *table_.find(object);
+  if (row.state == ObjectState::sealed) {
+    // Holders on other nodes, of which we do not know, may come for it.
+    if (!row.nodes.contains(entry.home) || !pin(object)) return;
+    entry.orphan_until = start_timer(object, TimerKind::orphan, options_.orphan_after);
+  } else if (row.state != ObjectState::reserved && entry.pull == 0) {
+    locate(object);
+  }
+}
+
+void Objects::node_dead(NodeId node, const std::string& cause) {
+  std::vector<ObjectId> homeless, kept, touched, asked;
+  for (const auto& [object, entry] : entries_) {
+    if (entry.home == node) {
+      homeless.push_back(object);
+      continue;
+    }
+    if (entry.asked == node) asked.push_back(object);
+    const ObjectRow* row = table_.find(object);
+    if (row->nodes.contains(node)) touched.push_back(object);
+    if (entry.keepers.contains(node) || entry.copies.contains(node)) kept.push_back(object);
+  }
+  std::erase_if(holds_asked_, [&](const auto& each) { return each.second.home == node; });
+  for (const ObjectId object : homeless) home_died(object, cause);
+  apply(table_.drop_node(node));
+  for (auto& [object, entry] : entries_) {
+    entry.keepers.erase(node);
+    entry.copies.erase(node);
+    entry.askers.erase(node);
+    entry.unconfirmed.erase(node);
+    std::erase(entry.candidates, node);
+  }
+  for (const ObjectId object : kept) {
+    const ObjectEntry* entry = find(object);
+    if (entry != nullptr && !has_bytes_somewhere(object, *entry)) lost(object, cause);
+  }
+  for (const ObjectId object : asked) {
+    ObjectEntry* entry = find(object);
+    if (entry == nullptr || entry->asked != node) continue;
+    entry->asked = NodeId{};
+    ask_candidate(object);
+  }
+  for (const ObjectId object : homeless) settle(object);
+  for (const ObjectId object : touched) settle(object);
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,108 @@
+// The parts of the agent's core and what connects them. Private to WorkerCore.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/core/head_session.h"
+#include "worker/core/objects.h"
+#include "worker/core/outbox.h"
+#include "worker/core/peers.h"
+#include "worker/core/processes.h"
+#include "worker/core/programs.h"
+#include "worker/core/slots.h"
+#include "worker/core/transfers.h"
+#include "worker/core/worker_core.h"
+
+namespace mobula::internal::worker {
+
+struct WorkerCore::Parts {
+  enum class Phase : unsigned char { created, running, stopping, ended };
+
+  explicit Parts(WorkerOptions options);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  // ---- events ----
+  void on(Started& event);
+  void on(HeadLink& event) { head.link(event.connected); }
+  void on(HeadSaid& event);
+  void on(ProcessConnected& event);
+  void on(ProcessSaid& event);
+  void on(ProcessLinkLost& event);
+  void on(PeerSaid& event);
+  void on(PeerLink& event);
+  void on(ExecutorStarted& event) { slots.started(event); }
+  void on(ExecutorStartFailed& event) { slots.start_failed(event); }
+  void on(ExecutorExited& event) { slots.exited(event); }
+  void on(ExecutorPrinted& event);
+  void on(ProgramPrepared& event);
+  void on(SlabFailed& event) { objects->slab_failed(event); }
+  void on(PullFinished& event) { transfers.finished(event); }
+  void on(BulkOffered& event) { transfers.offered(event); }
+  void on(BulkServed& event) { transfers.served(event.offer); }
+  void on(Paused& event) { head.shift_deadlines(event.gap); }
+  void on(Stop& event);
+  void on(Tick& event);
+
+  // ---- what the head says ----
+  void admitted(Registered& registered);
+  void refused(const Refused& refused);
+  void said(StartSlot& message) { slots.start(std::move(message)); }
+  void said(StopSlot& message) { slots.stop(message); }
+  void said(ToProcess& message);
+  void said(JobEnded& message);
+  void said(PeersChanged& message);
+  void said(ObjectLocated& message) { objects->located(message); }
+  void said(ReportFacts&) { head.tell(FullFacts{facts()}); }
+  void node_died(NodeId node);
+
+  // ---- what a process says ----
+  void attach(ProcessRow& row, AttachDriver& message);
+  void said(ProcessRow& row, AttachDriver& message);
+  void said(ProcessRow& row, ExecutorReady& message);
+  void said(ProcessRow& row, ForHead& message);
+  void said(ProcessRow& row, ReserveObject& message);
+  void said(ProcessRow& row, SealObject& message);
+  void said(ProcessRow& row, ExportObject& message);
+  void said(ProcessRow& row, HoldObject& message);
+  void said(ProcessRow& row, ReleaseObject& message);
+  void said(ProcessRow& row, FetchObject& message);
+  void said(ProcessRow& row, CancelFetch& message);
+  void said(ProcessRow& row, ExecutorBlocked& message);
+  void said(ProcessRow& row, ExecutorRetires& message);
+  void said(ProcessRow& row, ConstructorFinished& message);
+  void said(ProcessRow& row, RunningNow& message);
+  void said(ProcessRow& row, SlabUnmapped& message);
+
+  // ---- parts of a step ----
+  void process_began(ProcessId process, const Principal& principal);
+  void process_gone(ProcessId process, const EndCause& cause);
+  void finish_step();
+  void end_if_stopped();
+  void tell_head_status();
+  void greet(ProcessId process);
+  Facts facts() const;
+  std::optional<Time> fence_at() const;
+  std::optional<Time> next_deadline() const;
+
+  WorkerOptions options;
+  Outbox outbox;
+  HeadSession head;
+  Processes processes;
+  Peers peers;
+  Transfers transfers;
+  Programs programs;
+  Slots slots;
+  std::optional<Objects> objects;  // from Started on
+  Phase phase = Phase::created;
+  std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // for the first registration
+  bool told_connected = false;
+  std::uint64_t told_epoch = 0;
+  std::optional<Time> farewell_by;
+};
+
+}  // namespace mobula::internal::worker

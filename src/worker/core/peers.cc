@@ -1,0 +1,117 @@
+#include "worker/core/peers.h"
+
+namespace mobula::internal::worker {
+
+bool Peers::replaces(const AgentAddress& address) const {
+  if (dead_.contains(address.incarnation)) return false;
+  const Row* row = rows_.find(address.node);
+  return row != nullptr && !row->address.incarnation.empty() &&
+         row->address.incarnation != address.incarnation;
+}
+
+void Peers::present(const AgentAddress& address) {
+  if (address.node == self_.node || dead_.contains(address.incarnation)) return;
+  dead_nodes_.erase(address.node);
+  Row& row = rows_[address.node];
+  const bool was_unknown = row.address.incarnation.empty();
+  row.address = address;
+  row.known_by.reset();
+  nodes_.insert(address.incarnation, address.node);
+  if (!was_unknown) return;
+  for (PeerMessage& message : std::exchange(row.waiting, {})) {
+    std::vector<Frame<PeerMessage>> frames;
+    row.session.send(outbox_.now(), std::move(message), frames);
+    emit(row, std::move(frames));
+  }
+}
+
+std::optional<NodeId> Peers::dead(ProcessId incarnation) {
+  dead_.insert(incarnation);
+  const NodeId* node = nodes_.find(incarnation);
+  if (node == nullptr) return std::nullopt;
+  const NodeId gone = *node;
+  nodes_.erase(incarnation);
+  rows_.erase(gone);
+  dead_nodes_.insert(gone);
+  return gone;
+}
+
+void Peers::send(NodeId node, PeerMessage message) {
+  if (is_dead(node)) return;
+  Row& row = rows_[node];
+  if (row.address.incarnation.empty()) {
+    if (!row.known_by) row.known_by = outbox_.now() + options_.peer_unknown_after;
+    row.waiting.push_back(std::move(message));
+    return;
+  }
+  std::vector<Frame<PeerMessage>> frames;
+  row.session.send(outbox_.now(), std::move(message), frames);
+  emit(row, std::move(frames));
+}
+
+std::optional<std::pair<NodeId, PeerMessage>> Peers::receive(PeerFrame frame) {
+  const NodeId* node = nodes_.find(frame.from);
+  if (node == nullptr || frame.to != self_.incarnation) return std::nullopt;
+  Row& row = rows_.at(*node);
+  std::vector<Frame<PeerMessage>> frames;
+  auto message = row.session.receive(outbox_.now(), std::move(frame.frame), frames);
+  emit(row, std::move(frames));
+  if (!message) return std::nullopt;
+  return std::pair{*node, std::move(*message)};
+}
+
+void Peers::link_up(ProcessId incarnation) {
+  const NodeId* node = nodes_.find(incarnation);
+  if (node == nullptr) return;
+  Row& row = rows_.at(*node);
+  if (row.session.drained()) return;
+  std::vector<Frame<PeerMessage>> frames;
+  row.session.reconnected(outbox_.now(), frames);
+  emit(row, std::move(frames));
+}
+
+AgentAddress Peers::address(NodeId node) const {
+  const Row* row = rows_.find(node);
+  return row == nullptr ? AgentAddress{} : row->address;
+}
+
+std::size_t Peers::backlog(NodeId node) const {
+  const Row* row = rows_.find(node);
+  return row == nullptr ? 0 : row->session.backlog() + row->waiting.size();
+}
+
+void Peers::emit(const Row& row, std::vector<Frame<PeerMessage>> frames) {
+  for (auto& frame : frames) {
+    outbox_.emit(SendPeer{row.address, PeerFrame{self_.incarnation, row.address.incarnation,
+                                                 std::move(frame)}});
+  }
+}
+
+std::vector<NodeId> Peers::tick() {
+  std::vector<NodeId> given_up;
+  for (auto at = rows_.begin(); at != rows_.end();) {
+    auto& [node, row] = *at;
+    if (row.known_by && *row.known_by <= outbox_.now()) {
+      given_up.push_back(node);
+      dead_nodes_.insert(node);
+      at = rows_.erase(at);
+      continue;
+    }
+    std::vector<Frame<PeerMessage>> frames;
+    row.session.tick(outbox_.now(), frames);
+    emit(row, std::move(frames));
+    ++at;
+  }
+  return given_up;
+}
+
+std::optional<Time> Peers::next_deadline() const {
+  std::optional<Time> first;
+  for (const auto& [node, row] : rows_) {
+    take_earlier(first, row.known_by);
+    take_earlier(first, row.session.next_deadline());
+  }
+  return first;
+}
+
+}  // namespace mobula::internal::worker

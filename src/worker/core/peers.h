@@ -1,0 +1,86 @@
+// The other agents: how to reach each, and one sequenced session per pair of incarnations. Part of
+// WorkerCore; the meaning of messages is not its business.
+//
+// A message for a node that the head has not mentioned yet waits; after `peer_unknown_after` the
+// node counts as dead. Nodes and incarnations known dead are remembered (the latest few thousand),
+// so that nothing waits for them and nothing they still say is believed.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "session/session.h"
+#include "worker/core/outbox.h"
+#include "worker/core/worker_options.h"
+
+namespace mobula::internal::worker {
+
+class Peers {
+ public:
+  Peers(Outbox& outbox, const WorkerOptions& options) : outbox_(outbox), options_(options) {}
+
+  void start(const AgentAddress& self) { self_ = self; }
+
+  // True if it replaces another incarnation of its node: that one is dead, tell `dead` first.
+  bool replaces(const AgentAddress& address) const;
+  void present(const AgentAddress& address);
+  // The node that went with this incarnation, if it was the one known.
+  std::optional<NodeId> dead(ProcessId incarnation);
+  bool is_dead(NodeId node) const { return dead_nodes_.contains(node); }
+
+  void send(NodeId node, PeerMessage message);
+  // Nothing for repetitions and strangers.
+  std::optional<std::pair<NodeId, PeerMessage>> receive(PeerFrame frame);
+  void link_up(ProcessId incarnation);
+  // Empty incarnation: not known.
+  AgentAddress address(NodeId node) const;
+  std::size_t backlog(NodeId node) const;
+
+  // Returns nodes given up on, to be treated as dead.
+  std::vector<NodeId> tick();
+  std::optional<Time> next_deadline() const;
+  std::size_t size() const { return rows_.size(); }
+
+ private:
+  using PeerSession = Session<PeerMessage, PeerMessage>;
+  static constexpr std::size_t remembered = 4096;
+
+  struct Row {
+    AgentAddress address{};
+    PeerSession session{};
+    std::deque<PeerMessage> waiting{};  // for an address
+    std::optional<Time> known_by{};
+  };
+  template <class Key>
+  struct Memory {
+    std::set<Key> keys{};
+    std::deque<Key> order{};
+    bool contains(Key key) const { return keys.contains(key); }
+    void insert(Key key) {
+      if (!keys.insert(key).second) return;
+      order.push_back(key);
+      if (order.size() <= remembered) return;
+      keys.erase(order.front());
+      order.pop_front();
+    }
+    void erase(Key key) {
+      if (keys.erase(key) != 0) std::erase(order, key);
+    }
+  };
+
+  void emit(const Row& row, std::vector<Frame<PeerMessage>> frames);
+
+  Outbox& outbox_;
+  const WorkerOptions& options_;
+  AgentAddress self_;
+  Table<NodeId, Row> rows_;
+  Table<ProcessId, NodeId> nodes_;  // of known incarnations
+  Memory<ProcessId> dead_;
+  Memory<NodeId> dead_nodes_;
+};
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,96 @@
+#include "worker/core/processes.h"
+
+namespace mobula::internal::worker {
+
+void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
+  if (full()) {
+    outbox_.emit(SendProcess{link,
+                             AttachRefused{ErrorCode::resource_exhausted,
+                                           "too many processes are attached to this agent"},
+                             SlabId{}});
+    outbox_.emit(CloseProcess{link});
+    return;
+  }
+  ProcessRow row{.link = link, .user = std::move(user), .pid = pid};
+  row.attach_by = outbox_.now() + options_.attach_within;
+  links_.insert(link, std::move(row));
+}
+
+ProcessRow& Processes::attach(LinkId link, ProcessId process, Principal principal,
+                              std::int64_t pid) {
+  ProcessRow& row = links_[link];
+  row.link = link;
+  row.process = process;
+  row.principal = std::move(principal);
+  row.pid = pid;
+  row.attach_by.reset();
+  attached_.insert(process, link);
+  return row;
+}
+
+void Processes::close(LinkId link) { outbox_.emit(CloseProcess{link}); }
+
+std::optional<ProcessRow> Processes::lost(LinkId link) {
+  ProcessRow* row = links_.find(link);
+  if (row == nullptr) return std::nullopt;
+  ProcessRow taken = std::move(*row);
+  links_.erase(link);
+  if (!taken.process.empty()) attached_.erase(taken.process);
+  return taken;
+}
+
+ProcessRow* Processes::find(ProcessId process) {
+  const LinkId* link = attached_.find(process);
+  return link == nullptr ? nullptr : links_.find(*link);
+}
+
+void Processes::send(ProcessId process, AgentToProcess message) {
+  if (const ProcessRow* row = find(process)) {
+    outbox_.emit(SendProcess{row->link, std::move(message), SlabId{}});
+  }
+}
+
+void Processes::broadcast(const AgentToProcess& message) {
+  for (const auto& [process, link] : attached_) {
+    outbox_.emit(SendProcess{link, message, SlabId{}});
+  }
+}
+
+void Processes::retire_slab(SlabId slab) {
+  for (auto& [link, row] : links_) {
+    if (row.slabs.erase(slab) == 0) continue;
+    outbox_.emit(SendProcess{link, RetireSlab{slab_number(slab)}, SlabId{}});
+  }
+}
+
+void Processes::forget_slab(SlabId slab) {
+  for (auto& [link, row] : links_) row.slabs.erase(slab);
+}
+
+void Processes::tick() {
+  std::vector<LinkId> late;
+  for (auto& [link, row] : links_) {
+    if (row.attach_by && *row.attach_by <= outbox_.now()) late.push_back(link);
+  }
+  for (const LinkId link : late) {
+    links_.at(link).attach_by.reset();
+    close(link);
+  }
+}
+
+std::optional<Time> Processes::next_deadline() const {
+  std::optional<Time> first;
+  for (const auto& [link, row] : links_) take_earlier(first, row.attach_by);
+  return first;
+}
+
+std::vector<ProcessFact> Processes::facts() const {
+  std::vector<ProcessFact> out;
+  for (const auto& [process, link] : attached_) {
+    const ProcessRow& row = links_.at(link);
+    out.push_back({process, row.principal, row.pid});
+  }
+  return out;
+}
+
+}  // namespace mobula::internal::worker

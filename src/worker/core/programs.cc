@@ -1,0 +1,97 @@
+#include "worker/core/programs.h"
+
+#include <fmt/format.h>
+
+namespace mobula::internal::worker {
+
+void Programs::brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver) {
+  Row& row = rows_[program.id];
+  if (row.record.id.empty()) row.record = program;
+  if (row.drivers.insert(driver).second) outbox_.emit(AddProgram{pid, program});
+}
+
+bool Programs::use(const ProgramRecord& program, SlotId user) {
+  Row& row = rows_[program.id];
+  if (row.record.id.empty()) row.record = program;
+  row.slots.insert(user);
+  if (row.ready) return true;
+  if (!row.preparing && row.pulls.empty()) {
+    row.preparing = true;
+    outbox_.emit(PrepareProgram{row.record});
+  }
+  return false;
+}
+
+void Programs::unuse(ProgramId program, SlotId user) {
+  if (Row* row = rows_.find(program)) row->slots.erase(user);
+  forget_unused(program);
+}
+
+void Programs::driver_ended(ProcessId driver) {
+  std::vector<ProgramId> brought;
+  for (auto& [id, row] : rows_) {
+    if (row.drivers.erase(driver) != 0) brought.push_back(id);
+  }
+  for (const ProgramId id : brought) forget_unused(id);
+}
+
+void Programs::forget_unused(ProgramId id) {
+  Row* row = rows_.find(id);
+  if (row == nullptr || !row->slots.empty() || !row->drivers.empty()) return;
+  const std::set<transfer::PullId> pulls = row->pulls;
+  rows_.erase(id);
+  for (const transfer::PullId pull : pulls) transfers_.unwant(pull);
+  outbox_.emit(ForgetProgram{id});
+}
+
+std::optional<Programs::Outcome> Programs::prepared(const ProgramPrepared& prepared) {
+  Row* row = rows_.find(prepared.program);
+  if (row == nullptr || !row->preparing) return std::nullopt;
+  row->preparing = false;
+  if (prepared.failure) return fail(prepared.program, *row, *prepared.failure, true);
+  if (prepared.missing.empty()) {
+    row->ready = true;
+    return Outcome{prepared.program, std::nullopt, false};
+  }
+  const NodeId source = row->record.source;
+  for (const ProgramFile& file : prepared.missing) {
+    if (source == self_ || source.empty()) {
+      return fail(prepared.program, *row,
+                  failure(ErrorCode::not_found,
+                          fmt::format("program file {} ({}) is gone from the node it came from",
+                                      file.name, hex_of(file.hash))),
+                  false);
+    }
+    auto pull = transfers_.pull_file(file, source);
+    if (!pull) return fail(prepared.program, *row, pull.error(), false);
+    if (!row->pulls.insert(*pull).second) transfers_.unwant(*pull);  // the same bytes twice
+  }
+  return std::nullopt;
+}
+
+std::vector<Programs::Outcome> Programs::pulled(const transfer::PullDone& done) {
+  std::vector<ProgramId> users;
+  for (auto& [id, row] : rows_) {
+    if (row.pulls.erase(done.pull) != 0) users.push_back(id);
+  }
+  std::vector<Outcome> outcomes;
+  for (const ProgramId id : users) {
+    Row& row = rows_.at(id);
+    if (done.failure) {
+      if (auto outcome = fail(id, row, *done.failure, false)) outcomes.push_back(*outcome);
+    } else if (row.pulls.empty() && !row.preparing) {
+      row.preparing = true;
+      outbox_.emit(PrepareProgram{row.record});
+    }
+  }
+  return outcomes;
+}
+
+std::optional<Programs::Outcome> Programs::fail(ProgramId id, Row& row, Failure why,
+                                                bool cannot_start) {
+  const std::set<transfer::PullId> pulls = std::exchange(row.pulls, {});
+  for (const transfer::PullId pull : pulls) transfers_.unwant(pull);
+  return Outcome{id, std::move(why), cannot_start};
+}
+
+}  // namespace mobula::internal::worker

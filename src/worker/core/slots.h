@@ -1,0 +1,128 @@
+// The slots the head has booked on this node, and the executor generations that run in them, one
+// after the other. Part of WorkerCore.
+//
+//   preparing ─► starting ─► assigned ─► ready ─► (process gone) ─► starting ... or gone
+//                                                     └─► pausing ─┘
+//
+// A generation follows only when the previous process is gone. An actor's slot has one generation:
+// whether the actor lives on is the head's decision. Three generations in a row that die before they
+// are ready end a slot; crashes in a row delay the next start.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/table.h"
+#include "worker/core/head_session.h"
+#include "worker/core/processes.h"
+#include "worker/core/programs.h"
+
+namespace mobula::internal::worker {
+
+enum class SlotPhase : unsigned char { preparing, starting, assigned, ready, pausing };
+
+struct SlotRow {
+  StartSlot start{};
+  SlotPhase phase = SlotPhase::preparing;
+  std::uint32_t generation = 0;
+  ProcessId process{};       // of this generation
+  std::int64_t pid = 0;
+  Endpoint endpoint{};       // ready
+  EndCause previous{};       // of the generation before
+  bool lent = false;
+  std::string running{};     // name of its call, for people
+  std::optional<ValueRecord> constructed{};  // an actor's constructor has ended
+
+  int failed_starts = 0;     // in a row
+  int crashes = 0;           // in a row
+  bool stopping = false;
+  bool graceful = false;     // stopping: the running call finishes
+  std::string stop_why{};
+  std::optional<EndKind> retires{};    // said by the executor
+  std::optional<std::string> killed{}; // by us, why
+  std::optional<Time> deadline{};      // starting, assigned: ready by; stopping: kill at; pausing
+
+  bool is_actor() const { return !start.actor.actor.empty(); }
+  bool has_process() const {
+    return phase != SlotPhase::preparing && phase != SlotPhase::pausing;
+  }
+};
+
+class Slots {
+ public:
+  // The rest of the core hears of processes that begin and are gone.
+  struct Hooks {
+    std::function<void(ProcessId, const Principal&)> began;
+    std::function<void(ProcessId, const EndCause&)> gone;
+  };
+
+  Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
+        Programs& programs, Hooks hooks);
+
+  // ---- what the head says ----
+  void start(StartSlot start);
+  void stop(const StopSlot& stop);
+  void job_ended(JobId job, const std::vector<SlotId>& kept);
+  // Slots the head does not know: it never booked them, or gave them up.
+  void end_unknown(const std::vector<SlotId>& slots);
+  // A conversation has begun anew: what facts do not state is told again.
+  void restate();
+
+  // ---- what programs and executors do ----
+  void program_came(const Programs::Outcome& outcome);
+  void started(const ExecutorStarted& started);
+  void start_failed(const ExecutorStartFailed& failed);
+  void exited(const ExecutorExited& exited);
+  void link_lost(SlotId slot, std::uint32_t generation);
+  void said_ready(SlotId slot, ExecutorReady ready);
+  void said_blocked(SlotId slot, bool on);
+  void said_retires(SlotId slot, EndKind kind);
+  void said_constructed(SlotId slot, ValueRecord error);
+  void said_running(SlotId slot, std::string name);
+
+  // ---- the agent itself ----
+  // Nothing starts any more; everything ends, at `kill_at` by force.
+  void end_all(bool graceful, const std::string& why, Time kill_at);
+  // At once, all of them, without waiting for an end.
+  void kill_all(const std::string& why);
+  void fence_exclusive(const std::string& why);
+  bool has_exclusive() const;
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+  const SlotRow* find(SlotId slot) const { return rows_.find(slot); }
+  std::vector<SlotFact> facts() const;
+  std::uint64_t digest() const;
+  std::vector<std::string> running() const;
+  bool empty() const { return rows_.empty(); }
+  std::size_t size() const { return rows_.size(); }
+  std::set<JobId> jobs() const;
+
+ private:
+  SlotRow* current(SlotId slot, std::uint32_t generation);
+  SlotRow* with_process(SlotId slot);
+  void begin_generation(SlotId slot, SlotRow& row);
+  void generation_over(SlotId slot, EndCause cause);
+  void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
+  EndCause explained(const SlotRow& row, EndCause cause) const;
+  void end(SlotId slot, bool graceful, const std::string& why);
+  void ask_to_end(SlotRow& row);
+  void kill(SlotId slot, SlotRow& row, const std::string& why);
+  void finish(SlotId slot, EndCause cause, bool cannot_start);
+  void tell_lent(SlotId slot, SlotRow& row, bool on);
+
+  Outbox& outbox_;
+  const WorkerOptions& options_;
+  HeadSession& head_;
+  Processes& processes_;
+  Programs& programs_;
+  Hooks hooks_;
+  Table<SlotId, SlotRow> rows_;
+  std::uint64_t processes_made_ = 0;
+  bool closed_ = false;  // no new slots
+  std::string closed_why_;
+};
+
+}  // namespace mobula::internal::worker

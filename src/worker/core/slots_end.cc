@@ -1,0 +1,199 @@
+// How generations and slots end.
+#include <algorithm>
+
+#include "worker/core/slots.h"
+
+namespace mobula::internal::worker {
+
+void Slots::start_failed(const ExecutorStartFailed& failed) {
+  if (current(failed.slot, failed.generation) == nullptr) return;
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cause.text = failed.text;
+  if (failed.program_fault) {
+    finish(failed.slot, std::move(cause), true);
+  } else {
+    generation_over(failed.slot, std::move(cause));
+  }
+}
+
+void Slots::exited(const ExecutorExited& exited) {
+  if (current(exited.slot, exited.generation) == nullptr) return;
+  generation_over(exited.slot, exited.cause);
+}
+
+void Slots::link_lost(SlotId slot, std::uint32_t generation) {
+  SlotRow* row = current(slot, generation);
+  if (row == nullptr || row->killed) return;
+  // A process closes its socket a moment before it is gone; one that only closed it is of no use.
+  const Time by = outbox_.now() + options_.end_within;
+  if (!row->deadline || by < *row->deadline) row->deadline = by;
+}
+
+// The cause as people and the head shall see it: what we know of it beyond the exit status.
+EndCause Slots::explained(const SlotRow& row, EndCause cause) const {
+  if (cause.pid == 0) cause.pid = row.pid;
+  if (cause.kind == EndKind::out_of_memory || cause.kind == EndKind::start_failed) return cause;
+  if (row.killed) {
+    cause.kind = EndKind::killed;
+    cause.text = *row.killed;
+  } else if (row.retires && cause.kind == EndKind::exited && cause.exit_code == 0) {
+    cause.kind = *row.retires;
+  } else if (row.stopping && cause.kind == EndKind::exited && cause.exit_code == 0) {
+    cause.kind = EndKind::retired;
+    if (cause.text.empty()) cause.text = row.stop_why;
+  }
+  return cause;
+}
+
+void Slots::generation_over(SlotId slot, EndCause raw) {
+  SlotRow& row = rows_.at(slot);
+  const EndCause cause = explained(row, std::move(raw));
+  const bool was_ready = row.phase == SlotPhase::ready;
+  const bool had_process = row.phase != SlotPhase::starting;
+  tell_lent(slot, row, false);
+  row.running.clear();
+  if (had_process) {
+    hooks_.gone(row.process, cause);
+    head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
+    processes_.send(row.start.lessee,
+                    FromHead{GenerationEnded{slot, row.generation, row.process, cause}});
+  }
+  if (row.stopping || row.is_actor()) {
+    finish(slot, cause, false);
+    return;
+  }
+  next_generation(slot, row, was_ready, cause);
+}
+
+void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause) {
+  row.crashes = row.retires && cause.kind == *row.retires ? 0 : row.crashes + 1;
+  if (!was_ready && ++row.failed_starts >= options_.start_attempts) {
+    EndCause last = cause;
+    last.kind = EndKind::start_failed;
+    last.text = "its executor ended " + std::to_string(row.failed_starts) +
+                " times in a row before it was ready; the last one " + to_string(cause);
+    finish(slot, std::move(last), false);
+    return;
+  }
+  ++row.generation;
+  row.process = ProcessId{};
+  row.pid = 0;
+  row.endpoint = Endpoint{};
+  row.previous = cause;
+  row.retires.reset();
+  row.killed.reset();
+  const int in_a_row = std::max(row.failed_starts, row.crashes - 1);
+  if (in_a_row <= 0) {
+    begin_generation(slot, row);
+    return;
+  }
+  row.phase = SlotPhase::pausing;
+  row.deadline = outbox_.now() + std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)),
+                                          options_.restart_cap);
+}
+
+void Slots::end(SlotId slot, bool graceful, const std::string& why) {
+  SlotRow& row = rows_.at(slot);
+  const bool again = row.stopping && (row.graceful == graceful || !row.graceful);
+  if (again) return;
+  row.stopping = true;
+  row.graceful = graceful;
+  row.stop_why = why;
+  if (!row.has_process()) {
+    EndCause cause;
+    cause.kind = EndKind::retired;
+    cause.text = why;
+    finish(slot, std::move(cause), false);
+    return;
+  }
+  ask_to_end(row);
+}
+
+void Slots::ask_to_end(SlotRow& row) {
+  if (row.phase == SlotPhase::starting) return;  // when it has started
+  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why});
+  if (!row.graceful) {
+    row.deadline = outbox_.now() + options_.end_within;
+  } else if (row.phase == SlotPhase::ready) {
+    row.deadline.reset();
+  }
+}
+
+void Slots::kill(SlotId slot, SlotRow& row, const std::string& why) {
+  row.deadline.reset();
+  if (!row.killed) row.killed = why;
+  outbox_.emit(KillExecutor{slot, row.generation, why});
+}
+
+void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
+  const ProgramId program = rows_.at(slot).start.program.id;
+  rows_.erase(slot);
+  programs_.unuse(program, slot);
+  head_.tell(SlotGone{slot, std::move(cause), cannot_start});
+}
+
+// ---- the agent itself ----------------------------------------------------------------------------
+
+void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
+  closed_ = true;
+  closed_why_ = why;
+  std::vector<SlotId> all;
+  for (const auto& [slot, row] : rows_) all.push_back(slot);
+  for (const SlotId slot : all) {
+    end(slot, graceful, why);
+    SlotRow* row = rows_.find(slot);
+    if (row != nullptr && (!row->deadline || kill_at < *row->deadline)) row->deadline = kill_at;
+  }
+}
+
+void Slots::kill_all(const std::string& why) {
+  closed_ = true;
+  closed_why_ = why;
+  for (auto& [slot, row] : rows_) {
+    row.stopping = true;
+    if (row.has_process()) kill(slot, row, why);
+  }
+}
+
+void Slots::fence_exclusive(const std::string& why) {
+  for (auto& [slot, row] : rows_) {
+    if (row.start.actor.exclusive && row.has_process() && !row.killed) kill(slot, row, why);
+  }
+}
+
+bool Slots::has_exclusive() const {
+  for (const auto& [slot, row] : rows_) {
+    if (row.start.actor.exclusive && row.has_process() && !row.killed) return true;
+  }
+  return false;
+}
+
+void Slots::tick() {
+  std::vector<SlotId> due;
+  for (const auto& [slot, row] : rows_) {
+    if (row.deadline && *row.deadline <= outbox_.now()) due.push_back(slot);
+  }
+  for (const SlotId slot : due) {
+    SlotRow& row = rows_.at(slot);
+    row.deadline.reset();
+    if (row.phase == SlotPhase::pausing) {
+      begin_generation(slot, row);
+    } else if (row.stopping) {
+      kill(slot, row, row.stop_why);
+    } else if (row.phase == SlotPhase::ready) {
+      kill(slot, row, row.retires ? "it retired, and did not end in time"
+                                  : "it closed its link to the agent");
+    } else {
+      kill(slot, row, "it was not ready in time");
+    }
+  }
+}
+
+std::optional<Time> Slots::next_deadline() const {
+  std::optional<Time> first;
+  for (const auto& [slot, row] : rows_) take_earlier(first, row.deadline);
+  return first;
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,183 @@
+// What processes of this node and other agents say, and how processes begin and end.
+#include <fmt/format.h>
+
+#include "worker/core/parts.h"
+
+namespace mobula::internal::worker {
+
+// ---- links -------------------------------------------------------------------------------------
+
+void WorkerCore::Parts::on(ProcessConnected& event) {
+  processes.connected(event.link, std::move(event.user), event.pid);
+}
+
+void WorkerCore::Parts::on(ProcessSaid& event) {
+  ProcessRow* row = processes.by_link(event.link);
+  if (row == nullptr) return;
+  if (row->process.empty() && !std::holds_alternative<AttachDriver>(event.message)) {
+    return processes.close(event.link);
+  }
+  std::visit([&](auto& each) { said(*row, each); }, event.message);
+}
+
+void WorkerCore::Parts::on(ProcessLinkLost& event) {
+  std::erase_if(waiting_drivers, [&](const auto& each) { return each.first == event.link; });
+  const auto row = processes.lost(event.link);
+  if (!row || row->process.empty()) return;
+  if (!row->slot.empty()) return slots.link_lost(row->slot, row->generation);
+  EndCause cause;
+  cause.pid = row->pid;
+  cause.text = "its connection to the agent of its node ended";
+  objects->process_gone(row->process);
+  programs.driver_ended(row->process);
+  head.tell(ProcessEnded{row->process, std::move(cause)});
+}
+
+void WorkerCore::Parts::process_began(ProcessId process, const Principal& principal) {
+  objects->add_process(process, principal.job);
+  const ProcessRow* row = processes.find(process);
+  head.tell(ProcessAttached{{process, principal, row == nullptr ? 0 : row->pid}});
+  greet(process);
+}
+
+void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
+  if (const ProcessRow* row = processes.find(process)) {
+    const LinkId link = row->link;
+    outbox.emit(CloseProcess{link});
+    processes.lost(link);
+  }
+  objects->process_gone(process);
+  head.tell(ProcessEnded{process, cause});
+}
+
+void WorkerCore::Parts::on(ExecutorPrinted& event) {
+  const SlotRow* slot = slots.find(event.slot);
+  if (slot == nullptr) return;
+  const std::string& actor = slot->start.actor.class_name;
+  const std::string& name = slot->running.empty() ? actor : slot->running;
+  LogLines lines;
+  lines.source = fmt::format("{} pid={} node={}", name.empty() ? "executor" : name, slot->pid,
+                             head.node().address.node.brief());
+  lines.lines = std::move(event.lines);
+  for (const auto& [link, row] : processes.rows()) {
+    const bool driver = row.principal.role == Role::driver;
+    if (!driver || row.principal.job != slot->start.demand_class.job) continue;
+    outbox.emit(SendProcess{link, lines, SlabId{}});
+  }
+}
+
+// ---- drivers -----------------------------------------------------------------------------------
+
+void WorkerCore::Parts::said(ProcessRow& row, AttachDriver& message) {
+  if (!row.process.empty()) return;  // it has said so before
+  if (head.was_admitted()) return attach(row, message);
+  // Until the head has admitted this agent it cannot vouch for anybody.
+  row.attach_by.reset();
+  waiting_drivers.emplace_back(row.link, std::move(message));
+}
+
+void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
+  const auto refuse = [&](ErrorCode code, std::string why) {
+    outbox.emit(SendProcess{row.link, AttachRefused{code, std::move(why)}, SlabId{}});
+    processes.close(row.link);
+  };
+  if (message.version != protocol_version) {
+    return refuse(ErrorCode::invalid_argument,
+                  fmt::format("the driver speaks protocol version {}, the agent {}; build it with "
+                              "the release that is installed here",
+                              message.version, protocol_version));
+  }
+  if (phase != Phase::running) {
+    return refuse(ErrorCode::unavailable, "the agent of this machine is being stopped");
+  }
+  if (message.process.empty() || message.job.empty()) {
+    return refuse(ErrorCode::invalid_argument, "a driver names its process and its job");
+  }
+  if (processes.attached(message.process)) {
+    return refuse(ErrorCode::already_exists, "a process with this id is attached already");
+  }
+  const Principal principal{Role::driver, row.user, message.job};
+  const std::int64_t pid = row.pid != 0 ? row.pid : message.pid;
+  processes.attach(row.link, message.process, principal, pid);
+  DriverAttached reply;
+  reply.node = head.node().address.node;
+  reply.agent = head.node().address.incarnation;
+  reply.head_signing_key = head.signing_key();
+  reply.cluster_name = head.settings().cluster_name;
+  reply.bind_host = head.node().bind_host;
+  outbox.emit(WelcomeDriver{row.link, principal, message.process, std::move(message.curve_key),
+                            std::move(reply)});
+  process_began(message.process, principal);
+}
+
+// ---- relays and executors ----------------------------------------------------------------------
+
+void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
+  if (const auto* job = std::get_if<StartJob>(&message.message)) {
+    if (row.slot.empty()) programs.brought(row.pid, job->program, row.process);
+  }
+  FromProcess relayed{row.process, row.principal, std::move(message.message)};
+  if (!head.relay(std::move(relayed))) row.restates = true;
+}
+
+void WorkerCore::Parts::said(ProcessRow& row, ExecutorReady& message) {
+  slots.said_ready(row.slot, std::move(message));
+}
+void WorkerCore::Parts::said(ProcessRow& row, ExecutorBlocked& message) {
+  slots.said_blocked(row.slot, message.on);
+}
+void WorkerCore::Parts::said(ProcessRow& row, ExecutorRetires& message) {
+  slots.said_retires(row.slot, message.kind);
+}
+void WorkerCore::Parts::said(ProcessRow& row, ConstructorFinished& message) {
+  slots.said_constructed(row.slot, std::move(message.error));
+}
+void WorkerCore::Parts::said(ProcessRow& row, RunningNow& message) {
+  slots.said_running(row.slot, std::move(message.name));
+}
+
+// ---- objects -----------------------------------------------------------------------------------
+
+void WorkerCore::Parts::said(ProcessRow& row, ReserveObject& message) {
+  objects->reserve(row.process, message);
+}
+void WorkerCore::Parts::said(ProcessRow& row, SealObject& message) {
+  objects->seal(row.process, message);
+}
+void WorkerCore::Parts::said(ProcessRow& row, ExportObject& message) {
+  objects->export_object(row.process, message);
+}
+void WorkerCore::Parts::said(ProcessRow& row, HoldObject& message) {
+  objects->hold(row.process, message);
+}
+void WorkerCore::Parts::said(ProcessRow& row, ReleaseObject& message) {
+  objects->release(row.process, message.object);
+}
+void WorkerCore::Parts::said(ProcessRow& row, FetchObject& message) {
+  objects->fetch(row.process, message);
+}
+void WorkerCore::Parts::said(ProcessRow& row, CancelFetch& message) {
+  objects->cancel_fetch(row.process, message.object);
+}
+void WorkerCore::Parts::said(ProcessRow& row, SlabUnmapped& message) {
+  objects->unmapped(row.process, message.slab);
+}
+
+// ---- other agents, programs --------------------------------------------------------------------
+
+void WorkerCore::Parts::on(PeerSaid& event) {
+  auto heard = peers.receive(std::move(event.frame));
+  if (!heard) return;
+  const NodeId node = heard->first;
+  std::visit([&](const auto& each) { objects->from_peer(node, each); }, heard->second);
+}
+
+void WorkerCore::Parts::on(PeerLink& event) {
+  if (event.connected) peers.link_up(event.incarnation);
+}
+
+void WorkerCore::Parts::on(ProgramPrepared& event) {
+  if (const auto outcome = programs.prepared(event)) slots.program_came(*outcome);
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,162 @@
+#include "worker/core/worker_core.h"
+
+#include <fmt/format.h>
+
+#include "worker/core/parts.h"
+
+namespace mobula::internal::worker {
+
+WorkerCore::WorkerCore(WorkerOptions options) : parts_(std::make_unique<Parts>(options)) {}
+WorkerCore::~WorkerCore() = default;
+WorkerCore::WorkerCore(WorkerCore&&) noexcept = default;
+WorkerCore& WorkerCore::operator=(WorkerCore&&) noexcept = default;
+
+WorkerCore::Parts::Parts(WorkerOptions given)
+    : options(given),
+      head(outbox, options,
+           {[this] { return facts(); }, [this] { return slots.digest(); }}),
+      processes(outbox, options),
+      peers(outbox, options),
+      transfers(outbox, options, peers),
+      programs(outbox, transfers),
+      slots(outbox, options, head, processes, programs,
+            {[this](ProcessId process, const Principal& principal) {
+               process_began(process, principal);
+             },
+             [this](ProcessId process, const EndCause& cause) { process_gone(process, cause); }}) {}
+
+void WorkerCore::step(Time now, Event event, std::vector<Command>& out) {
+  Parts& parts = *parts_;
+  const bool first = std::holds_alternative<Started>(event);
+  MOBULA_CHECK(first == (parts.phase == Parts::Phase::created), "Started is the first event, once");
+  if (parts.phase == Parts::Phase::ended) return;
+  parts.outbox.open(now, out);
+  std::visit([&](auto& each) { parts.on(each); }, event);
+  if (parts.phase != Parts::Phase::ended) parts.finish_step();
+  parts.outbox.close();
+}
+
+std::optional<Time> WorkerCore::next_deadline() const {
+  return parts_->phase == Parts::Phase::running || parts_->phase == Parts::Phase::stopping
+             ? parts_->next_deadline()
+             : std::nullopt;
+}
+
+// ---- views -------------------------------------------------------------------------------------
+
+bool WorkerCore::registered() const { return parts_->head.registered(); }
+std::uint64_t WorkerCore::head_epoch() const { return parts_->head.epoch(); }
+Facts WorkerCore::facts() const { return parts_->facts(); }
+std::vector<std::string> WorkerCore::running() const { return parts_->slots.running(); }
+
+Census WorkerCore::census() const {
+  Census census;
+  census.slots = parts_->slots.size();
+  census.links = parts_->processes.rows().size();
+  census.processes = parts_->processes.attached_count();
+  census.programs = parts_->programs.size();
+  census.pulls = parts_->transfers.pulls();
+  census.offers = parts_->transfers.offers();
+  census.peers = parts_->peers.size();
+  if (!parts_->objects) return census;
+  census.objects = parts_->objects->table().objects().size();
+  census.entries = parts_->objects->entries();
+  census.pins = parts_->objects->pins();
+  census.slabs = parts_->objects->table().space().slab_count();
+  return census;
+}
+
+const ObjectTable& WorkerCore::objects() const {
+  MOBULA_CHECK(parts_->objects.has_value(), "objects before Started");
+  return parts_->objects->table();
+}
+
+// ---- the agent's own life ----------------------------------------------------------------------
+
+void WorkerCore::Parts::on(Started& event) {
+  phase = Phase::running;
+  peers.start(event.address);
+  programs.start(event.address.node);
+  objects.emplace(outbox, options, head, processes, peers, transfers, event);
+  head.start(std::move(event));
+}
+
+void WorkerCore::Parts::on(Stop& event) {
+  if (phase != Phase::running) return;
+  phase = Phase::stopping;
+  const Duration within = event.drain ? options.drain_within : options.end_within;
+  slots.end_all(event.drain, "the agent of its node is being stopped", outbox.now() + within);
+}
+
+// Slots have ended, and the head has heard of it or had the time to.
+void WorkerCore::Parts::end_if_stopped() {
+  if (phase != Phase::stopping || !slots.empty()) return;
+  if (!farewell_by) farewell_by = outbox.now() + options.farewell_within;
+  if (head.registered() && !head.drained() && *farewell_by > outbox.now()) return;
+  head.farewell();
+  outbox.emit(Exit{0, "stopped"});
+  phase = Phase::ended;
+}
+
+void WorkerCore::Parts::on(Tick&) {
+  head.tick();
+  if (const auto at = fence_at(); at && *at <= outbox.now()) {
+    slots.fence_exclusive("the head was out of reach for too long, and the actor is exclusive");
+  }
+  processes.tick();
+  slots.tick();
+  transfers.tick();
+  for (const NodeId node : peers.tick()) node_died(node);
+  objects->tick();
+}
+
+std::optional<Time> WorkerCore::Parts::fence_at() const {
+  if (!head.heard_at() || !slots.has_exclusive()) return std::nullopt;
+  return *head.heard_at() + head.settings().fence_after;
+}
+
+std::optional<Time> WorkerCore::Parts::next_deadline() const {
+  std::optional<Time> first = head.next_deadline();
+  take_earlier(first, fence_at());
+  take_earlier(first, processes.next_deadline());
+  take_earlier(first, slots.next_deadline());
+  take_earlier(first, transfers.next_deadline());
+  take_earlier(first, peers.next_deadline());
+  take_earlier(first, objects->next_deadline());
+  take_earlier(first, farewell_by);
+  return first;
+}
+
+void WorkerCore::Parts::finish_step() {
+  for (bool more = true; more;) {
+    more = false;
+    for (const transfer::PullDone& done : transfers.take_done()) {
+      more = true;
+      if (!done.key.object.empty()) {
+        objects->pulled(done);
+        continue;
+      }
+      for (const auto& outcome : programs.pulled(done)) slots.program_came(outcome);
+    }
+    for (const ObjectId object : transfers.take_unread()) {
+      more = true;
+      objects->unpin(object);
+    }
+    objects->finish_step();
+  }
+  tell_head_status();
+  end_if_stopped();
+}
+
+Facts WorkerCore::Parts::facts() const {
+  Facts facts;
+  facts.slots = slots.facts();
+  facts.processes = processes.facts();
+  std::set<JobId> jobs = slots.jobs();
+  if (objects) jobs.merge(objects->jobs());
+  for (const ProcessFact& process : facts.processes) jobs.insert(process.principal.job);
+  facts.jobs.assign(jobs.begin(), jobs.end());
+  return facts;
+}
+
+}  // namespace mobula::internal::worker
