@@ -31,8 +31,8 @@ bool is_value(std::string_view value) { return value.empty() || is_part(value, m
 
 Failure bad_label(std::string_view what, std::string_view text) {
   return failure(ErrorCode::invalid_argument,
-                 fmt::format("label {} '{}': use up to 63 letters, digits, '-', '_' and '.', with a "
-                             "letter or digit at both ends",
+                 fmt::format("label {} '{}': use up to 63 letters, digits, '-', '_' and '.', with "
+                             "a letter or digit at both ends",
                              what, text));
 }
 

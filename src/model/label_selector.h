@@ -31,7 +31,8 @@ class LabelMatch {
 // Every pair of `selector` as a condition; all must hold.
 Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector);
 
-// Keys: an optional DNS prefix with '/', then up to 63 of [A-Za-z0-9_.-], alphanumeric at both ends.
+// Keys: an optional DNS prefix with '/', then up to 63 of [A-Za-z0-9_.-], alphanumeric at both
+// ends.
 // Values: the same without prefix, or empty.
 Result<void> check_labels(const Labels& labels);
 

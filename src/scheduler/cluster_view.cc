@@ -1,0 +1,183 @@
+#include "scheduler/cluster_view.h"
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+bool is_present(const Node& node) {
+  return node.state == NodeState::alive || node.state == NodeState::suspect;
+}
+
+bool meets_labels(const Node& node, const Ask& ask) {
+  return ask.bad_selector.empty() && std::ranges::all_of(ask.labels, [&](const auto& each) {
+           return each.matches(node.shape.labels);
+         });
+}
+
+// True if booking `need` would take what the reservation withholds: any device it wants, and of
+// other resources whatever would leave less than it wants.
+bool takes_reserved(const Node& node, const Need& need) {
+  for (const auto& reserved : node.reservation->need.amounts) {
+    for (const auto& wanted : need.amounts) {
+      if (wanted.name != reserved.name) continue;
+      if (wanted.device) return true;
+      if (node.ledger.available(wanted.name) - wanted.amount < reserved.amount) return true;
+    }
+  }
+  return false;
+}
+
+bool is_barred(const Node& node, const Ask& ask, const ClassKey* owner) {
+  return node.reservation && (owner == nullptr || *owner != node.reservation->owner) &&
+         takes_reserved(node, ask.need);
+}
+
+}  // namespace
+
+Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
+    : need(request, tenant), program(for_program), group(request.placement.group) {
+  if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
+    wanted_node = affinity->node;
+    wanted_softly = affinity->soft;
+  }
+  spread = std::holds_alternative<SpreadStrategy>(request.strategy);
+  if (auto parsed = parse_label_selector(request.label_selector)) {
+    labels = std::move(*parsed);
+  } else {
+    bad_selector = parsed.error().text;
+  }
+}
+
+Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) {
+  InstanceLedger ledger(shape, max_task_slots_);
+  auto [node, added] = nodes_.insert(id, Node{id, state, shape, ledger, {}, {}, 0, 0});
+  if (!added) {
+    node->state = state;
+    node->shape = shape;
+    node->ledger = std::move(ledger);
+    node->cannot_start.clear();
+    node->reservation.reset();
+    node->spread_slots = 0;
+  }
+  count_totals();
+  touch(*node);
+  return *node;
+}
+
+void ClusterView::remove_node(NodeId id) {
+  const auto* node = nodes_.find(id);
+  if (node == nullptr) return;
+  freed_.erase(node->freed_at);
+  nodes_.erase(id);
+  count_totals();
+}
+
+bool ClusterView::set_state(NodeId id, NodeState state) {
+  auto* node = nodes_.find(id);
+  if (node == nullptr || node->state == state) return false;
+  node->state = state;
+  if (!is_present(*node)) node->reservation.reset();
+  count_totals();
+  touch(*node);
+  return true;
+}
+
+bool ClusterView::set_program(NodeId id, ProgramId program, const std::string& why) {
+  auto* node = nodes_.find(id);
+  if (node == nullptr) return false;
+  const auto at = node->cannot_start.find(program);
+  if (why.empty()) {
+    if (at == node->cannot_start.end()) return false;
+    node->cannot_start.erase(at);
+  } else {
+    if (at != node->cannot_start.end() && at->second == why) return false;
+    node->cannot_start[program] = why;
+  }
+  ++version_;
+  touch(*node);
+  return true;
+}
+
+void ClusterView::reserve(Node& node, Reservation reservation) {
+  node.reservation = std::move(reservation);
+}
+
+void ClusterView::lift_reservation(Node& node) {
+  node.reservation.reset();
+  touch(node);
+}
+
+void ClusterView::touch(Node& node) {
+  freed_.erase(node.freed_at);
+  node.freed_at = ++stamp_;
+  freed_.emplace(node.freed_at, node.id);
+}
+
+void ClusterView::count_totals() {
+  ++version_;
+  totals_ = {};
+  for (const auto& [id, node] : nodes_) {
+    if (node.state == NodeState::dead) continue;
+    for (const auto& name : node.ledger.names()) totals_.add(name, node.ledger.total(name));
+  }
+}
+
+bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) const {
+  return node.state == NodeState::alive && ask.group.empty() && node.ledger.fits(ask.need) &&
+         !is_barred(node, ask, owner) && meets_labels(node, ask) &&
+         (node.cannot_start.empty() || !node.cannot_start.contains(ask.program));
+}
+
+bool ClusterView::can_ever(const Node& node, const Ask& ask) const {
+  return is_present(node) && !never(node, ask);
+}
+
+std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const {
+  if (const auto at = node.cannot_start.find(ask.program); at != node.cannot_start.end()) {
+    return Reason{ReasonCode::program_cannot_start, ask.program.brief(), {}, {}, at->second};
+  }
+  if (ask.wanted_node && !ask.wanted_softly && *ask.wanted_node != node.id) {
+    return Reason{ReasonCode::other_node_demanded, ask.wanted_node->hex(), {}, {}, {}};
+  }
+  if (!ask.bad_selector.empty()) {
+    return Reason{ReasonCode::label_mismatch, "selector", {}, {}, ask.bad_selector};
+  }
+  for (const auto& each : ask.labels) {
+    if (each.matches(node.shape.labels)) continue;
+    const auto at = node.shape.labels.find(each.key());
+    auto seen = at == node.shape.labels.end() ? "the node has none" : "the node has " + at->second;
+    return Reason{ReasonCode::label_mismatch, each.key(), {}, {},
+                  "wants " + each.expression() + ", " + seen};
+  }
+  // Capacity alone decides here; what is busy is asked by the callers that want to know.
+  if (!node.ledger.can_ever(ask.need)) return node.ledger.why_not(ask.need);
+  return std::nullopt;
+}
+
+Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* owner) const {
+  if (node.state == NodeState::dead) return {ReasonCode::node_dead, {}, {}, {}, {}};
+  if (auto refusal = never(node, ask)) return *refusal;
+  if (const auto wanted = ask.wanted_softly ? pinned(ask) : std::nullopt;
+      wanted && *wanted != node.id) {
+    return {ReasonCode::other_node_demanded, wanted->hex(), {}, {}, "while it is there"};
+  }
+  if (node.state == NodeState::suspect) return {ReasonCode::node_suspect, {}, {}, {}, {}};
+  if (node.state == NodeState::draining) return {ReasonCode::node_draining, {}, {}, {}, {}};
+  if (!ask.group.empty()) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
+  if (auto refusal = node.ledger.why_not(ask.need); refusal.code != ReasonCode::fits) {
+    return refusal;
+  }
+  if (is_barred(node, ask, owner)) {
+    return {ReasonCode::reserved_for_older, node.reservation->owner.second.brief(), {}, {}, {}};
+  }
+  return {};
+}
+
+std::optional<NodeId> ClusterView::pinned(const Ask& ask) const {
+  if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
+  const auto* node = nodes_.find(*ask.wanted_node);
+  return node != nullptr && can_ever(*node, ask) ? ask.wanted_node : std::nullopt;
+}
+
+}  // namespace mobula::internal::scheduler

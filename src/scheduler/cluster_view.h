@@ -1,0 +1,114 @@
+// The nodes as the scheduler sees them: state, labels, books, programs that cannot start there, and
+// the reservation that withholds what is freed. Says why a request may not run on a node, and which
+// nodes have become freer since a point in the past, so that only those are looked at again. Not
+// thread-safe: owned by one core. Chooses nothing: that is policy.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+#include "base/table.h"
+#include "model/label_selector.h"
+#include "model/node_shape.h"
+#include "model/reason.h"
+#include "model/request.h"
+#include "scheduler/instance_ledger.h"
+#include "scheduler/need.h"
+
+namespace mobula::internal::scheduler {
+
+enum class NodeState : std::uint8_t { alive, suspect, draining, dead };
+
+using ClassKey = std::pair<JobId, ClassId>;
+
+// Everything about a demand class that decides where it may run.
+struct Ask {
+  Ask(const Request& request, ProgramId program, Tenant tenant);
+
+  Need need;
+  ProgramId program;
+  GroupId group;
+  std::optional<NodeId> wanted_node;  // node affinity
+  bool wanted_softly = false;
+  bool spread = false;
+  std::vector<LabelMatch> labels;
+  std::string bad_selector;  // the syntax error of a selector that therefore matches no node
+};
+
+struct Reservation {
+  ClassKey owner;
+  Need need;
+};
+
+struct Node {
+  NodeId id;
+  NodeState state = NodeState::alive;
+  NodeShape shape;
+  InstanceLedger ledger;
+  std::map<ProgramId, std::string> cannot_start;  // the loader's message
+  std::optional<Reservation> reservation;
+  std::int64_t spread_slots = 0;  // slots that were placed to be spread
+  std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
+};
+
+class ClusterView {
+ public:
+  explicit ClusterView(std::int32_t max_task_slots) : max_task_slots_(max_task_slots) {}
+
+  // Adds a node, or gives the books of one a fresh shape with nothing booked.
+  Node& put_node(NodeId id, const NodeShape& shape, NodeState state);
+  void remove_node(NodeId id);
+  // Whether anything changed.
+  bool set_state(NodeId id, NodeState state);
+  // `why` empty: the program can start there after all.
+  bool set_program(NodeId id, ProgramId program, const std::string& why);
+  void reserve(Node& node, Reservation reservation);
+  void lift_reservation(Node& node);
+  // Something on `node` was freed.
+  void touch(Node& node);
+
+  // Whether `ask` can start on `node` now. `owner`: the class whose reservation does not bar it.
+  bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
+  // Whether it could on the empty node, which has to be alive or suspect. Affinity is part of it.
+  bool can_ever(const Node& node, const Ask& ask) const;
+  // The first rule that refuses it, permanent ones first; `fits` if none does.
+  Reason why_not(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
+  // The node that `ask` insists on: the target of a hard affinity, or of a soft one while that node
+  // is there and could ever run it.
+  std::optional<NodeId> pinned(const Ask& ask) const;
+
+  Table<NodeId, Node>& nodes() { return nodes_; }
+  const Table<NodeId, Node>& nodes() const { return nodes_; }
+  // Sums over all nodes that are not dead.
+  const ResourceSet& totals() const { return totals_; }
+  std::int32_t max_task_slots() const { return max_task_slots_; }
+  // Grows when nodes, states, shapes or startable programs change.
+  std::uint64_t version() const { return version_; }
+  std::uint64_t last_stamp() const { return stamp_; }
+
+  // Calls visit(Node&) for nodes that became freer after `stamp`, longest ago first.
+  template <class Visit>
+  void for_each_freed_since(std::uint64_t stamp, Visit&& visit) {
+    for (auto at = freed_.upper_bound(stamp); at != freed_.end(); ++at) {
+      visit(nodes_.at(at->second));
+    }
+  }
+
+ private:
+  std::optional<Reason> never(const Node& node, const Ask& ask) const;
+  void count_totals();
+
+  std::int32_t max_task_slots_;
+  Table<NodeId, Node> nodes_;
+  std::map<std::uint64_t, NodeId> freed_;  // by freed_at
+  ResourceSet totals_;
+  std::uint64_t stamp_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,118 @@
+// The books of one node, instance by instance: amounts, bytes of device memory, places for
+// executors. Decides which devices a request gets, by these rules:
+//   - a resource without instances is one entry: take the amount if it is free;
+//   - less than one device: best fit, ordered by remaining fraction, remaining bytes, index;
+//     never split over devices;
+//   - whole devices: those wholly free, lowest index first;
+//   - an accelerator type restricts the devices, or without devices the node; it limits nothing.
+// A request is booked over all its resources or not at all. Only CPU and executor places may become
+// negative, when a lender resumes, and nothing starts while CPU is; `restore` may overdraw
+// anything. Not thread-safe: owned by one core. Knows nothing of nodes' states, labels or
+// strategies.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/node_shape.h"
+#include "model/reason.h"
+#include "scheduler/need.h"
+
+namespace mobula::internal::scheduler {
+
+// What a slot takes besides its allocation.
+struct Occupancy {
+  Tenant tenant = Tenant::task;
+  bool lent = false;  // its CPU and place are lent to others while it is blocked
+};
+
+class InstanceLedger {
+ public:
+  // At most `max_task_slots` tasks hold slots here, blocked ones included.
+  InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots);
+
+  // The first rule that refuses `need`: first those that no passing of time changes, then those
+  // that wait for something to be freed. `fits` if none does.
+  Reason why_not(const Need& need) const;
+  bool can_ever(const Need& need) const { return !never(need).has_value(); }
+  bool fits(const Need& need) const;
+
+  // Books `need`; nothing changes if it does not fit.
+  std::optional<Allocation> book(const Need& need);
+  // Books what is held already, as its holder states it, even where that is more than is free.
+  // Instances that the node does not have are passed over, here and in `free`.
+  void restore(const Allocation& allocation, Occupancy occupancy);
+  void free(const Allocation& allocation, Occupancy occupancy);
+  // A blocked slot gives its CPU and its place to others, and takes them back whatever is free.
+  void lend(const Allocation& allocation, Tenant tenant);
+  void resume(const Allocation& allocation, Tenant tenant);
+
+  // Sums over the instances of a resource; free may be negative for CPU.
+  Quantity total(std::string_view name) const;
+  Quantity available(std::string_view name) const;
+  // Names in order, accelerator types excluded.
+  std::vector<std::string> names() const;
+  // Every type of the node or of one of its devices, with what running slots show as used of it.
+  const std::map<std::string, Quantity>& types_in_use() const { return types_in_use_; }
+  bool has_devices() const { return has_devices_; }
+
+  friend bool operator==(const InstanceLedger&, const InstanceLedger&) = default;
+
+ private:
+  struct Entry {
+    std::uint32_t index = 0;
+    Quantity total, free;
+    std::int64_t memory = 0, memory_free = 0;
+    std::vector<std::string> types;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  struct Resource {
+    std::string name;
+    Quantity total, free;
+    std::vector<Entry> entries;
+    friend bool operator==(const Resource&, const Resource&) = default;
+  };
+  // Bound, running (not blocked) and all holders of executor places.
+  struct Places {
+    std::int32_t bound = 0, running = 0, holders = 0, max_holders = 0;
+    bool open() const { return running < bound && holders < max_holders; }
+    friend bool operator==(const Places&, const Places&) = default;
+  };
+  struct Take {
+    Quantity amount;
+    std::int64_t bytes = 0;
+  };
+  // What may keep an instance from counting.
+  struct Rules {
+    bool types = true, bytes = true, busy = true;
+  };
+
+  static std::optional<Take> take_of(const Entry& entry, const Need::Amount& want, bool bytes);
+  static bool serves(const Entry& entry, const Need& need, const Need::Amount& want, Rules rules);
+  static std::int64_t count(const Resource& of, const Need& need, const Need::Amount& want,
+                            Rules rules);
+  static void take_devices(Resource& from, const Need& need, const Need::Amount& want,
+                           ResourceShare& share);
+
+  std::optional<Reason> never(const Need& need) const;
+  std::optional<Reason> never_device(const Need& need, const Need::Amount& want) const;
+  std::optional<Reason> busy(const Need& need) const;
+  Reason busy_device(const Resource& of, const Need& need, const Need::Amount& want) const;
+
+  Resource* find(std::string_view name);
+  const Resource* find(std::string_view name) const;
+  void move(const Allocation& allocation, int sign, bool with_cpu);
+  Places& places(Tenant tenant) { return tenant == Tenant::task ? tasks_ : actors_; }
+  const Places& places(Tenant tenant) const { return tenant == Tenant::task ? tasks_ : actors_; }
+
+  std::vector<Resource> resources_;  // ordered by name
+  std::map<std::string, Quantity> types_in_use_;
+  Places tasks_, actors_;
+  bool has_devices_ = false;
+};
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,171 @@
+// Why a node's books refuse a request: the half of InstanceLedger that writes reasons.
+#include <algorithm>
+#include <limits>
+
+#include "scheduler/instance_ledger.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+constexpr Quantity one = Quantity::whole(1);
+
+// Of a request that names whole devices or less than one.
+std::int64_t devices_wanted(const Need::Amount& want) {
+  return want.amount < one ? 1 : want.amount.units() / one.units();
+}
+
+Reason reason(ReasonCode code, std::string what, Quantity needed, Quantity available) {
+  return {code, std::move(what), needed, std::max(available, Quantity()), {}};
+}
+
+Reason absent_or_too_small(const std::string& what, Quantity needed, Quantity total) {
+  return reason(
+      total == Quantity() ? ReasonCode::resource_absent : ReasonCode::resource_too_small, what,
+      needed, total);
+}
+
+// "GPU", or "GPU of type H100" where the type is what makes it scarce.
+std::string device_name(const Need& need, const Need::Amount& want) {
+  return need.types.empty() ? want.name : want.name + " of type " + need.types.front();
+}
+
+}  // namespace
+
+Reason InstanceLedger::why_not(const Need& need) const {
+  if (auto refusal = never(need)) return *refusal;
+  if (auto refusal = busy(need)) return *refusal;
+  return {};
+}
+
+std::optional<Reason> InstanceLedger::never(const Need& need) const {
+  for (const auto& [name, amount] : need.required_totals.amounts()) {
+    if (total(name) < amount) return absent_or_too_small(name, amount, total(name));
+  }
+  if (places(need.tenant).bound <= 0) {
+    return reason(ReasonCode::resource_absent, "executors", one, Quantity());
+  }
+  for (const auto& want : need.amounts) {
+    const auto* of = find(want.name);
+    const auto needed = std::max(want.amount, Quantity::from_units(1));
+    if (of == nullptr || of->total < needed) {
+      return absent_or_too_small(want.name, needed, of == nullptr ? Quantity() : of->total);
+    }
+    if (!want.device) continue;
+    if (auto refusal = never_device(need, want)) return refusal;
+  }
+  if (need.has_devices) return std::nullopt;
+  for (const auto& type : need.types) {
+    if (types_in_use_.contains(type)) continue;
+    Reason missing{ReasonCode::accelerator_type_absent, type, {}, {}, {}};
+    for (const auto& [here, used] : types_in_use_) {
+      missing.detail += (missing.detail.empty() ? "" : ", ") + here;
+    }
+    return missing;
+  }
+  return std::nullopt;
+}
+
+std::optional<Reason> InstanceLedger::never_device(const Need& need,
+                                                   const Need::Amount& want) const {
+  const auto& of = *find(want.name);
+  const auto wanted = devices_wanted(want);
+  if (want.amount > one && !want.amount.is_whole()) {
+    return reason(ReasonCode::instance_too_small, want.name, want.amount, one);
+  }
+  if (count(of, need, want, {.busy = false}) >= wanted) return std::nullopt;
+
+  if (count(of, need, want, {.types = false, .bytes = false, .busy = false}) < wanted) {
+    if (want.amount >= one) {
+      const auto whole = std::ranges::count(of.entries, one, &Entry::total);
+      return reason(ReasonCode::resource_too_small, want.name, want.amount, Quantity::whole(whole));
+    }
+    const auto largest = std::ranges::max(of.entries, {}, &Entry::total).total;
+    return reason(ReasonCode::instance_too_small, want.name, want.amount, largest);
+  }
+  const auto typed = count(of, need, want, {.bytes = false, .busy = false});
+  if (typed < wanted) {
+    if (typed > 0) {
+      return reason(ReasonCode::resource_too_small, device_name(need, want), want.amount,
+                    Quantity::whole(typed));
+    }
+    Reason missing{ReasonCode::accelerator_type_absent, need.types.front(), {}, {}, {}};
+    std::vector<std::string> here;
+    for (const auto& entry : of.entries) {
+      here.insert(here.end(), entry.types.begin(), entry.types.end());
+    }
+    std::ranges::sort(here);
+    here.erase(std::unique(here.begin(), here.end()), here.end());
+    for (const auto& type : here) missing.detail += (missing.detail.empty() ? "" : ", ") + type;
+    return missing;
+  }
+  // The memory of the last device that would have to serve, largest first.
+  std::vector<std::int64_t> memories;
+  for (const auto& entry : of.entries) {
+    if (!serves(entry, need, want, {.bytes = false, .busy = false})) continue;
+    memories.push_back(entry.memory);
+  }
+  std::ranges::sort(memories, std::greater<>());
+  return reason(ReasonCode::gpu_memory_too_small, want.name, Quantity::whole(want.bytes),
+                Quantity::whole(memories[static_cast<std::size_t>(wanted) - 1]));
+}
+
+std::optional<Reason> InstanceLedger::busy(const Need& need) const {
+  const auto* cpu = find(resource::cpu);
+  if (cpu != nullptr && cpu->free < Quantity()) {
+    return reason(ReasonCode::oversubscribed, cpu->name, {}, {});
+  }
+  const auto& place = places(need.tenant);
+  if (!place.open()) {
+    const bool all_blocked = place.running < place.bound;
+    auto full = reason(ReasonCode::executors_full, "executors", one,
+                       Quantity::whole(all_blocked ? place.max_holders : place.bound));
+    if (all_blocked) full.detail = "blocked executors included";
+    return full;
+  }
+  for (const auto& want : need.amounts) {
+    const auto& of = *find(want.name);
+    if (!want.device) {
+      if (of.free < want.amount) {
+        return reason(ReasonCode::resource_busy, want.name, want.amount, of.free);
+      }
+    } else if (count(of, need, want, {}) < devices_wanted(want)) {
+      return busy_device(of, need, want);
+    }
+  }
+  return std::nullopt;
+}
+
+Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
+                                   const Need::Amount& want) const {
+  const auto wanted = devices_wanted(want);
+  if (!need.types.empty() && count(of, need, want, {.types = false}) >= wanted) {
+    return {ReasonCode::accelerator_type_busy, need.types.front(), want.amount, {}, {}};
+  }
+  if (count(of, need, want, {.bytes = false}) >= wanted) {
+    std::int64_t most_bytes = 0;
+    for (const auto& entry : of.entries) {
+      if (!serves(entry, need, want, {.bytes = false})) continue;
+      most_bytes = std::max(most_bytes, entry.memory_free);
+    }
+    auto asked = want.bytes;
+    for (const auto& entry : of.entries) {
+      if (const auto take = take_of(entry, want, true); want.bytes == 0 && take) asked = take->bytes;
+    }
+    return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(asked),
+                  Quantity::whole(most_bytes));
+  }
+  if (want.amount >= one) {
+    return reason(ReasonCode::resource_busy, want.name, want.amount,
+                  Quantity::whole(count(of, need, want, {})));
+  }
+  Quantity largest;
+  Quantity least = want.amount;
+  for (const auto& entry : of.entries) {
+    if (!serves(entry, need, want, {.busy = false})) continue;
+    largest = std::max(largest, entry.free);
+    if (want.amount == Quantity()) least = take_of(entry, want, true)->amount;
+  }
+  return reason(ReasonCode::resource_busy, want.name, least, largest);
+}
+
+}  // namespace mobula::internal::scheduler

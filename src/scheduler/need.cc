@@ -1,0 +1,70 @@
+#include "scheduler/need.h"
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+// A negative amount, which only a forged request has, becomes one that fits nowhere.
+template <class Amount>
+Amount or_impossible(Amount asked, Amount impossible) {
+  return asked < Amount() ? impossible : asked;
+}
+
+}  // namespace
+
+Need::Need(const Request& request, Tenant for_tenant)
+    : required_totals(request.required_totals), tenant(for_tenant) {
+  if (!request.accelerator_type.empty()) types.push_back(request.accelerator_type);
+  const auto gpu = std::string(resource::gpu);
+  const auto bytes = or_impossible(request.gpu_memory, Quantity::max_whole);
+  bool bytes_placed = bytes == 0;
+  for (const auto& [name, amount] : request.resources.amounts()) {
+    if (name.starts_with(resource::accelerator_prefix)) {
+      types.push_back(name.substr(resource::accelerator_prefix.size()));
+      continue;
+    }
+    const bool device = is_unit_instance(name);
+    const bool is_gpu = name == gpu;
+    bytes_placed = bytes_placed || is_gpu;
+    amounts.push_back({name, or_impossible(amount, Quantity::whole(Quantity::max_whole)), device,
+                       is_gpu ? bytes : 0});
+    has_devices = has_devices || device;
+  }
+  if (!bytes_placed) {
+    amounts.push_back({gpu, Quantity(), true, bytes});
+    std::ranges::sort(amounts, {}, &Amount::name);
+    has_devices = true;
+  }
+  std::ranges::sort(types);
+  types.erase(std::unique(types.begin(), types.end()), types.end());
+}
+
+ResourceSet amounts_of(const Need& need) {
+  ResourceSet sums;
+  for (const auto& each : need.amounts) sums.add(each.name, each.amount);
+  return sums;
+}
+
+ResourceSet amounts_of(const Allocation& allocation) {
+  ResourceSet sums;
+  for (const auto& each : allocation.resources) {
+    if (each.name.starts_with(resource::accelerator_prefix)) continue;
+    for (const auto& share : each.shares) sums.add(each.name, share.amount);
+  }
+  return sums;
+}
+
+std::int64_t millionths(Quantity part, Quantity whole) {
+  auto above = part.units();
+  auto below = whole.units();
+  if (below <= 0 || above <= 0) return 0;
+  // Bytes fill most of 64 bits: drop digits from both until the product fits.
+  while (below > (std::int64_t{1} << 42) || above > (std::int64_t{1} << 42)) {
+    above >>= 1;
+    below >>= 1;
+  }
+  return below == 0 ? 1'000'000 : above * 1'000'000 / below;
+}
+
+}  // namespace mobula::internal::scheduler

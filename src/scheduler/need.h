@@ -1,0 +1,42 @@
+// A request in the form the books read it: what it takes of which resource, which of those are
+// numbered devices, which accelerator types it insists on. Computed once per request. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/node_shape.h"
+#include "model/request.h"
+
+namespace mobula::internal::scheduler {
+
+// Tasks and actors take their executors from different bounds of a node.
+enum class Tenant : std::uint8_t { task, actor };
+
+struct Need {
+  struct Amount {
+    std::string name;
+    Quantity amount;         // 0 of a device: as much of it as `bytes` are of its memory
+    bool device = false;     // counted in numbered instances
+    std::int64_t bytes = 0;  // device memory asked of each instance; 0: the share of `amount`
+  };
+
+  Need() = default;
+  Need(const Request& request, Tenant tenant);
+
+  std::vector<Amount> amounts;     // ordered by name
+  ResourceSet required_totals;
+  std::vector<std::string> types;  // accelerator types; all must be met
+  Tenant tenant = Tenant::task;
+  bool has_devices = false;
+};
+
+// Sums by resource; accelerator types, which limit nothing, are left out.
+ResourceSet amounts_of(const Need& need);
+ResourceSet amounts_of(const Allocation& allocation);
+
+// part / whole in millionths, rounded down; 0 for an empty whole.
+std::int64_t millionths(Quantity part, Quantity whole);
+
+}  // namespace mobula::internal::scheduler

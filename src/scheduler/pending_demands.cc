@@ -1,0 +1,255 @@
+#include "scheduler/pending_demands.h"
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+// Equal for requests that may run on the same nodes. `key` ends a part whatever the names contain.
+std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
+  std::string text = program.hex() + (tenant == Tenant::actor ? "a" : "t");
+  const auto part = [&](const std::string& each) {
+    text += std::to_string(each.size()) + ":" + each;
+  };
+  const auto amounts = [&](const ResourceSet& set) {
+    text += "|";
+    for (const auto& [name, amount] : set.amounts()) {
+      part(name);
+      text += std::to_string(amount.units()) + ",";
+    }
+  };
+  amounts(request.resources);
+  amounts(request.required_totals);
+  text += std::to_string(request.gpu_memory) + "|";
+  part(request.accelerator_type);
+  for (const auto& [key, value] : request.label_selector) {
+    part(key);
+    part(value);
+  }
+  text += "|" + std::to_string(request.strategy.index());
+  if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
+    text += affinity->node.hex() + (affinity->soft ? "s" : "h");
+  }
+  return text + "|" + request.placement.group.hex();
+}
+
+}  // namespace
+
+Demand* PendingDemands::find(const HolderKey& key) {
+  const auto at = demands_.find(key);
+  return at == demands_.end() ? nullptr : &at->second;
+}
+
+bool PendingDemands::is_waiting(const ClassKey& key) const {
+  const auto at = classes_.find(key);
+  return at != classes_.end() && !at->second.waiting.empty();
+}
+
+AskNumber PendingDemands::ask_for(const ClassKey& key, const DemandClass& demand_class,
+                                  Tenant tenant) {
+  auto text = text_of(demand_class.request, demand_class.program, tenant);
+  auto [number, added] = ask_by_text_.try_emplace(text, sequence_ + 1);
+  if (added) {
+    ++sequence_;
+    AskRow row{.ask = Ask(demand_class.request, demand_class.program, tenant), .text = text};
+    std::int64_t most = -1;
+    for (const auto& each : row.ask.need.amounts) {
+      const auto amount = std::max(each.amount, Quantity::from_units(1));
+      // A resource that no node has yet is the scarcest of all.
+      const auto total = cluster_.totals().get(each.name);
+      const auto scarcity =
+          total == Quantity() ? Quantity::max_whole : millionths(amount, total);
+      if (scarcity <= most) continue;
+      most = scarcity;
+      row.scarcest = each.name;
+      row.scarcest_amount = amount;
+    }
+    asks_.emplace(number->second, std::move(row));
+  }
+  asks_.at(number->second).classes.insert(key);
+  return number->second;
+}
+
+void PendingDemands::set(const Demand& demand, const DemandClass& demand_class) {
+  if (demand.wanted <= 0) {
+    erase(demand.key);
+    return;
+  }
+  const ClassKey class_key{demand.key.job, demand.key.class_id};
+  auto [at, added] = demands_.try_emplace(demand.key);
+  auto& row = at->second;
+  if (added) {
+    auto [of, first] = classes_.try_emplace(class_key);
+    if (first) {
+      const auto tenant = demand.key.actor.empty() ? Tenant::task : Tenant::actor;
+      of->second.demand = demand_class;
+      of->second.ask = ask_for(class_key, demand_class, tenant);
+    }
+    ++of->second.holders;
+    row.key = demand.key;
+    row.rank.sequence = ++sequence_;
+  }
+  row.preference = demand.preference;
+  row.wanted = demand.wanted;
+  row.oldest_waiting = demand.oldest_waiting;
+  refresh(demand.key);
+}
+
+void PendingDemands::refresh(const HolderKey& key) {
+  auto* demand = find(key);
+  if (demand == nullptr) return;
+  const auto held = books_.holder(key).slots;
+  const DemandRank rank{held, std::max(demand->oldest_waiting, demand->last_served),
+                        demand->rank.sequence};
+  const bool waits = demand->wanted > held;
+  if (waits == demand->waiting && (!waits || rank == demand->rank)) return;
+  if (demand->waiting) stop_waiting(*demand);
+  demand->rank = rank;
+  if (!waits) {
+    demand->reported = false;
+    return;
+  }
+  demand->waiting = true;
+  const ClassKey class_key{key.job, key.class_id};
+  auto& of = classes_.at(class_key);
+  auto& ask = asks_.at(of.ask);
+  if (of.waiting.empty()) {
+    if (ask.waiting.empty()) {
+      by_scarcest_[ask.scarcest].emplace(ask.scarcest_amount, of.ask);
+      open_.insert(of.ask);
+    }
+    ask.waiting.insert(class_key);
+  }
+  of.waiting.emplace(rank, key);
+  by_age_.emplace(rank.since, key);
+  if (!demand->reported) unchecked_.insert(of.ask);
+}
+
+void PendingDemands::gave_back(const HolderKey& key, Time now) {
+  auto* demand = find(key);
+  if (demand == nullptr) return;
+  demand->last_served = now;
+  refresh(key);
+}
+
+void PendingDemands::stop_waiting(Demand& demand) {
+  demand.waiting = false;
+  const ClassKey class_key{demand.key.job, demand.key.class_id};
+  auto& of = classes_.at(class_key);
+  of.waiting.erase(demand.rank);
+  by_age_.erase({demand.rank.since, demand.key});
+  if (!of.waiting.empty()) return;
+  auto& ask = asks_.at(of.ask);
+  ask.waiting.erase(class_key);
+  if (!ask.waiting.empty()) return;
+  by_scarcest_[ask.scarcest].erase({ask.scarcest_amount, of.ask});
+  if (by_scarcest_[ask.scarcest].empty()) by_scarcest_.erase(ask.scarcest);
+  open_.erase(of.ask);
+}
+
+void PendingDemands::leave_class(const ClassKey& key) {
+  const auto of = classes_.find(key);
+  if (--of->second.holders > 0) return;
+  const auto ask = asks_.find(of->second.ask);
+  ask->second.classes.erase(key);
+  if (ask->second.classes.empty()) {
+    ask_by_text_.erase(ask->second.text);
+    unchecked_.erase(ask->first);
+    asks_.erase(ask);
+  }
+  classes_.erase(of);
+}
+
+void PendingDemands::erase(const HolderKey& key) {
+  const auto at = demands_.find(key);
+  if (at == demands_.end()) return;
+  if (at->second.waiting) stop_waiting(at->second);
+  demands_.erase(at);
+  leave_class({key.job, key.class_id});
+}
+
+void PendingDemands::erase_lessee(ProcessId lessee) {
+  std::vector<HolderKey> keys;
+  for (auto at = demands_.lower_bound({lessee, {}, {}, {}});
+       at != demands_.end() && at->first.lessee == lessee; ++at) {
+    if (at->first.actor.empty()) keys.push_back(at->first);
+  }
+  for (const auto& key : keys) erase(key);
+}
+
+void PendingDemands::erase_job(JobId job) {
+  std::vector<HolderKey> keys;
+  for (const auto& [key, demand] : demands_) {
+    if (key.job == job) keys.push_back(key);
+  }
+  for (const auto& key : keys) erase(key);
+}
+
+std::int64_t PendingDemands::open_freed() {
+  std::int64_t freed = 0;
+  cluster_.for_each_freed_since(opened_through_, [&](Node& node) {
+    ++freed;
+    if (node.state != NodeState::alive) return;
+    for (const auto& [name, asks] : by_scarcest_) {
+      const auto available = name.empty() ? Quantity() : node.ledger.available(name);
+      for (auto at = asks.begin(); at != asks.end() && at->first <= available; ++at) {
+        open_.insert(at->second);
+      }
+    }
+  });
+  opened_through_ = cluster_.last_stamp();
+  if (opened_version_ != cluster_.version()) {
+    opened_version_ = cluster_.version();
+    for (auto& [number, row] : asks_) {
+      // Its node may have gone, and then every other one counts.
+      if (!row.ask.wanted_softly || row.waiting.empty()) continue;
+      row.examined_through = 0;
+      open_.insert(number);
+    }
+  }
+  return freed;
+}
+
+void PendingDemands::close(AskNumber ask, std::uint64_t stamp) {
+  asks_.at(ask).examined_through = stamp;
+  open_.erase(ask);
+}
+
+bool PendingDemands::feasible(AskRow& row) const {
+  if (row.checked_version == cluster_.version()) return row.feasible;
+  row.checked_version = cluster_.version();
+  const auto serves = [&](const Node& node) { return cluster_.can_ever(node, row.ask); };
+  if (const auto* node = cluster_.nodes().find(row.feasible_on); node != nullptr && serves(*node)) {
+    return row.feasible = true;
+  }
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (!serves(node)) continue;
+    row.feasible_on = id;
+    return row.feasible = true;
+  }
+  return row.feasible = false;
+}
+
+std::vector<HolderKey> PendingDemands::take_infeasible() {
+  const bool nodes_changed = checked_version_ != cluster_.version();
+  if (nodes_changed) {
+    checked_version_ = cluster_.version();
+    for (const auto& [number, row] : asks_) unchecked_.insert(number);
+  }
+  std::vector<HolderKey> found;
+  for (const auto number : std::exchange(unchecked_, {})) {
+    auto& row = asks_.at(number);
+    if (feasible(row)) continue;
+    for (const auto& class_key : row.waiting) {
+      for (const auto& [rank, key] : classes_.at(class_key).waiting) {
+        auto& demand = demands_.at(key);
+        if (demand.reported && !nodes_changed) continue;
+        demand.reported = true;
+        found.push_back(key);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,109 @@
+#include "scheduler/placement.h"
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+
+PlacementRound::PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
+                               const PlacementSettings& settings)
+    : cluster_(cluster),
+      books_(books),
+      pending_(pending),
+      settings_(settings),
+      stamp_(cluster.last_stamp()) {}
+
+void PlacementRound::line_up(const ClassKey& key) {
+  const auto& of = pending_.class_at(key);
+  if (of.waiting.empty()) return;
+  lines_[key.first].heads.emplace(
+      Head{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first}, key);
+}
+
+void PlacementRound::queue(JobId job) {
+  auto& line = lines_.at(job);
+  if (line.heads.empty()) return;
+  line.turn = {books_.share(job), line.heads.begin()->first.rank.since,
+               books_.job_row(job).sequence};
+  turns_.emplace(line.turn, job);
+}
+
+CandidateHeap& PlacementRound::heap_of(AskNumber number) {
+  auto [at, added] = heaps_.try_emplace(number, settings_.spread_threshold);
+  if (!added) return at->second;
+  const auto& row = pending_.ask_at(number);
+  const auto consider = [&](const Node& node) {
+    ++node_checks_;
+    if (cluster_.fits(node, row.ask)) at->second.add(node, row.ask);
+  };
+  if (row.ask.wanted_node) {
+    if (const auto pinned = cluster_.pinned(row.ask)) {
+      if (const auto* node = cluster_.nodes().find(*pinned)) consider(*node);
+      at->second.seal();
+      return at->second;
+    }
+  }
+  cluster_.for_each_freed_since(row.examined_through, consider);
+  at->second.seal();
+  return at->second;
+}
+
+Node* PlacementRound::place(const ClassKey& key, const Demand& demand,
+                            const std::map<ClassKey, NodeId>& reserved) {
+  const auto number = pending_.class_at(key).ask;
+  const auto& ask = pending_.ask_at(number).ask;
+  if (const auto at = reserved.find(key); at != reserved.end()) {
+    auto* node = cluster_.nodes().find(at->second);
+    if (node != nullptr && cluster_.fits(*node, ask, &key)) return node;
+  }
+  return choose(cluster_, heap_of(number), ask, demand.preference);
+}
+
+Slot PlacementRound::grant(Node& node, Demand& demand, const Ask& ask, SlotId id, Time now) {
+  auto allocation = node.ledger.book(ask.need);
+  MOBULA_CHECK(allocation.has_value(), "a node that was chosen fits");
+  const auto& key = demand.key;
+  Slot slot{id,        node.id,   key.job, key.class_id, key.lessee,
+            key.actor, std::move(*allocation), false,   ask.spread};
+  books_.granted(slot, now);
+  demand.last_served = now;
+  demand.recall_from = now;
+  pending_.refresh(key);
+  return slot;
+}
+
+bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
+                         const std::function<SlotId()>& next_slot, std::vector<Slot>& granted) {
+  auto in_vain = settings_.examinations_per_free * std::max<std::int64_t>(1, pending_.open_freed());
+  for (const auto number : pending_.open()) {
+    for (const auto& key : pending_.ask_at(number).waiting) line_up(key);
+  }
+  for (const auto& [job, line] : lines_) queue(job);
+
+  while (!turns_.empty()) {
+    const auto job = turns_.begin()->second;
+    turns_.erase(turns_.begin());
+    auto& line = lines_.at(job);
+    const auto key = line.heads.begin()->second;
+    line.heads.erase(line.heads.begin());
+    const auto& of = pending_.class_at(key);
+    const auto number = of.ask;
+    // Another class with the same ask may have found that nothing fits, its own reservation aside.
+    if (pending_.open().contains(number) || reserved.contains(key)) {
+      auto& demand = *pending_.find(of.waiting.begin()->second);
+      auto& row = pending_.ask_at(number);
+      if (auto* node = place(key, demand, reserved)) {
+        granted.push_back(grant(*node, demand, row.ask, next_slot(), now));
+        line_up(key);
+      } else {
+        const bool known_before = row.examined_through > 0;
+        pending_.close(number, stamp_);
+        if (known_before && --in_vain <= 0) return !pending_.open().empty();
+      }
+      if (node_checks_ > settings_.node_checks_per_plan) return !pending_.open().empty();
+    }
+    queue(job);
+  }
+  return false;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,255 @@
+#include "scheduler/reclaim.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/mark.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+const Mark mark_recall("scheduler.recall");
+const Mark mark_reserve("scheduler.reserve");
+
+// Any number of slots that come back soon is better than one that may never.
+constexpr std::size_t overdue_cost = 1'000'000;
+
+ResourceSet negated(const ResourceSet& amounts) {
+  ResourceSet result;
+  for (const auto& [name, amount] : amounts.amounts()) result.set(name, -amount);
+  return result;
+}
+
+ResourceSet sum(ResourceSet a, const ResourceSet& b) {
+  a.add(b);
+  return a;
+}
+
+Occupancy occupancy_of(const Slot& slot) { return {Tenant::task, slot.lent}; }
+
+}  // namespace
+
+std::string_view to_string(RecallCause cause) {
+  switch (cause) {
+    case RecallCause::fair_share: return "another demand waits for its share";
+    case RecallCause::reservation: return "the node is reserved for an older demand";
+  }
+  return "unknown";
+}
+
+void Reclaimer::lift(const ClassKey& key) {
+  const auto at = reserved_.find(key);
+  if (at == reserved_.end()) return;
+  if (auto* node = cluster_.nodes().find(at->second);
+      node != nullptr && node->reservation && node->reservation->owner == key) {
+    cluster_.lift_reservation(*node);
+  }
+  reserved_.erase(at);
+}
+
+void Reclaimer::lift_unneeded() {
+  std::vector<ClassKey> unneeded;
+  for (const auto& [key, id] : reserved_) {
+    const auto* node = cluster_.nodes().find(id);
+    if (node == nullptr || !node->reservation || !pending_.is_waiting(key)) unneeded.push_back(key);
+  }
+  for (const auto& key : unneeded) lift(key);
+}
+
+// `taken`: what this search would already take from the victim's job.
+bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
+                         const ResourceSet& taken) const {
+  const auto& slot = victim.slot;
+  const auto& mine = search.demand->key;
+  const auto theirs = holder_of(slot);
+  if (!slot.actor.empty() || theirs == mine) return false;
+  if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
+  const auto my_slots = books_.holder(mine).slots + search.promised_slots;
+  if (slot.job == mine.job) {
+    const auto holder = books_.holder(theirs);
+    return my_slots == 0 || holder.slots - holder.recalled - 1 >= my_slots + 1;
+  }
+  if (search.patient && my_slots == 0) return true;
+  const auto* job = books_.jobs().find(mine.job);
+  if ((job == nullptr || job->slots == 0) && search.promised_slots == 0) return true;
+  const auto left = negated(sum(taken, amounts_of(slot.allocation)));
+  return books_.lasting_share(slot.job, left) >=
+         books_.lasting_share(mine.job, sum(search.promised, amounts_of(search.ask->need)));
+}
+
+// Slots of a node in the order in which to count on them. A slot that was recalled comes back
+// anyway, but only a reservation makes sure that what it frees is still there; overdue ones are last.
+std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeId node) const {
+  std::vector<Victim> victims;
+  std::map<JobId, std::int64_t> shares;
+  for (const auto id : books_.slots_on(node)) {
+    const auto* held = books_.find(id);
+    const auto job = held->slot.job;
+    if (held->recalled && !search.patient) continue;
+    const bool overdue =
+        held->recalled && search.now - held->recalled_at >= settings_.recall_again;
+    const auto [share, added] = shares.try_emplace(job, 0);
+    if (added) share->second = books_.lasting_share(job);
+    victims.push_back({overdue, !held->recalled, -share->second, held->sequence, held});
+  }
+  std::ranges::sort(victims, {}, [](const Victim& each) {
+    return std::tuple(each.overdue, each.fresh, each.minus_share, each.sequence);
+  });
+  return victims;
+}
+
+// The fewest slots of `id` that have to come back before the ask fits there.
+std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) const {
+  const auto& node = cluster_.nodes().at(id);
+  const ClassKey class_key{search.demand->key.job, search.demand->key.class_id};
+  if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
+      (node.reservation && node.reservation->owner != class_key)) {
+    return std::nullopt;
+  }
+  const auto& need = search.ask->need;
+  auto trial = node.ledger;
+  std::map<JobId, ResourceSet> taken;
+  std::vector<Victim> counted_on;
+  for (const auto& victim : victims_on(search, id)) {
+    if (trial.fits(need)) break;
+    const auto& slot = victim.held->slot;
+    if (!may_take(search, *victim.held, taken[slot.job])) continue;
+    taken[slot.job].add(amounts_of(slot.allocation));
+    trial.free(slot.allocation, occupancy_of(slot));
+    counted_on.push_back(victim);
+  }
+  if (counted_on.empty() || !trial.fits(need)) return std::nullopt;
+
+  Returns returns{id, 0, {}};
+  for (auto victim = counted_on.rbegin(); victim != counted_on.rend(); ++victim) {
+    const auto& slot = victim->held->slot;
+    trial.restore(slot.allocation, occupancy_of(slot));
+    if (trial.fits(need)) continue;  // not needed
+    trial.free(slot.allocation, occupancy_of(slot));
+    if (victim->fresh) returns.recall.push_back(slot.id);
+    returns.cost += victim->overdue ? overdue_cost : 1;
+  }
+  std::ranges::reverse(returns.recall);
+  return returns;
+}
+
+std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) const {
+  if (const auto pinned = cluster_.pinned(*search.ask)) {
+    return cluster_.nodes().contains(*pinned) ? returns_on(search, *pinned) : std::nullopt;
+  }
+  std::optional<Returns> best;
+  std::set<NodeId> tried;
+  for (const auto* job : victims_) {
+    for (const auto& [sequence, slot_id] : job->task_slots) {
+      const auto& held = *books_.find(slot_id);
+      if (held.recalled && !search.patient) continue;
+      if (tried.size() >= settings_.nodes_per_demand) return best;
+      if (!tried.insert(held.slot.node).second) continue;
+      auto returns = returns_on(search, held.slot.node);
+      if (!returns || (best && best->cost <= returns->cost)) continue;
+      best = std::move(returns);
+      if (best->cost == 1) return best;
+    }
+  }
+  return best;
+}
+
+void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause cause,
+                       std::vector<Recall>& out) {
+  for (const auto id : returns.recall) {
+    const auto slot = books_.find(id)->slot;
+    books_.mark_recalled(id, search.now);
+    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key.job,
+                   search.demand->key.class_id});
+    mark_recall.hit();
+  }
+}
+
+void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
+  const auto& ask = pending_.ask_at(
+      pending_.class_at({demand.key.job, demand.key.class_id}).ask).ask;
+  Search search{now, &demand, &ask, false, {}, 0};
+  demand.recall_from = now + settings_.recall_after;
+  for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
+    const auto returns = cheapest(search);
+    if (!returns) return;
+    recall(search, *returns, RecallCause::fair_share, out);
+    demand.recall_from = now + settings_.recall_again;
+    search.promised.add(amounts_of(ask.need));
+    ++search.promised_slots;
+  }
+}
+
+// Reserves the node with least to wait for; a reservation moves only to one with less.
+void Reclaimer::reserve_for(Demand& demand, Time now, std::vector<Recall>& out) {
+  const ClassKey key{demand.key.job, demand.key.class_id};
+  const auto& ask = pending_.ask_at(pending_.class_at(key).ask).ask;
+  const Search search{now, &demand, &ask, true, {}, 0};
+  auto chosen = cheapest(search);
+  if (const auto at = reserved_.find(key); at != reserved_.end()) {
+    auto here = returns_on(search, at->second);
+    if (here && (!chosen || here->cost <= chosen->cost)) chosen = std::move(here);
+    if (!chosen || chosen->node != at->second) lift(key);
+  }
+  if (!chosen) return;
+  demand.recall_from = now + settings_.recall_again;
+  recall(search, *chosen, RecallCause::reservation, out);
+  if (!reserved_.emplace(key, chosen->node).second) return;
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {key, ask.need});
+  mark_reserve.hit();
+}
+
+std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
+  std::vector<std::tuple<std::int64_t, std::uint64_t, const SlotBooks::Job*>> jobs;
+  for (const auto& [id, job] : books_.jobs()) {
+    if (!job.task_slots.empty()) jobs.emplace_back(-books_.lasting_share(id), job.sequence, &job);
+  }
+  std::ranges::sort(jobs, [](const auto& a, const auto& b) {
+    return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
+  });
+  std::vector<const SlotBooks::Job*> sorted;
+  for (const auto& each : jobs) sorted.push_back(std::get<2>(each));
+  return sorted;
+}
+
+void Reclaimer::run(Time now, std::vector<Recall>& out) {
+  std::set<std::string> reserved_resources;
+  for (const auto& [key, node] : reserved_) {
+    reserved_resources.insert(pending_.ask_at(pending_.class_at(key).ask).scarcest);
+  }
+  victims_ = jobs_by_share();
+  due_.reset();
+  const auto wake_at = [&](Time time) { due_ = std::min(due_.value_or(time), time); };
+  const auto next_round = now + settings_.pause;
+  std::size_t examined = 0;
+  for (const auto& [since, key] : pending_.by_age()) {
+    if (now - since < settings_.recall_after) {
+      wake_at(since + settings_.recall_after);
+      break;
+    }
+    auto& demand = *pending_.find(key);
+    const ClassKey class_key{key.job, key.class_id};
+    auto& row = pending_.ask_at(pending_.class_at(class_key).ask);
+    if (!row.ask.group.empty() || !pending_.feasible(row)) continue;
+    if (examined >= settings_.demands_per_round) {
+      wake_at(next_round);
+      break;
+    }
+    if (now >= demand.recall_from) {
+      ++examined;
+      const bool may_reserve =
+          reserved_.contains(class_key) || !reserved_resources.contains(row.scarcest);
+      if (now - since >= settings_.reserve_after && may_reserve) reserve_for(demand, now, out);
+      if (reserved_.contains(class_key)) {
+        reserved_resources.insert(row.scarcest);
+        demand.recall_from = std::max(demand.recall_from, next_round);
+      } else {
+        recall_for(demand, now, out);
+      }
+    }
+    wake_at(std::max(demand.recall_from, next_round));
+  }
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,200 @@
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+HolderKey actor_key(ActorId actor, const DemandClass& demand) {
+  return {{}, actor, demand.job, demand.id};
+}
+
+void add_use(Use& use, const std::string& name, Quantity total, Quantity available) {
+  auto& row = use[name];
+  row.total += total;
+  row.available += std::max(available, Quantity());
+}
+
+Use use_of(const InstanceLedger& ledger) {
+  Use use;
+  for (const auto& name : ledger.names()) {
+    add_use(use, name, ledger.total(name), ledger.available(name));
+  }
+  for (const auto& [type, used] : ledger.types_in_use()) {
+    const auto shown = Quantity::whole(1);
+    add_use(use, std::string(resource::accelerator_prefix) + type, shown, shown - used);
+  }
+  return use;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerSettings& settings)
+    : settings_(settings),
+      cluster_(settings.max_task_slots_per_node),
+      books_(cluster_),
+      pending_(cluster_, books_),
+      reclaimer_(cluster_, books_, pending_, settings_.reclaim) {}
+
+void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
+  books_.rebook(cluster_.put_node(id, shape, state));
+  dirty_ = true;
+}
+
+std::vector<Slot> Scheduler::remove_node(NodeId id) {
+  std::vector<Slot> lost;
+  for (const auto slot : books_.slots_on(id)) {
+    lost.push_back(books_.find(slot)->slot);
+    release(slot);
+  }
+  cluster_.remove_node(id);
+  dirty_ = true;
+  return lost;
+}
+
+void Scheduler::set_node_state(NodeId id, NodeState state) {
+  if (cluster_.set_state(id, state)) dirty_ = true;
+}
+
+void Scheduler::set_program_state(NodeId id, ProgramId program, const std::string& why_not) {
+  if (cluster_.set_program(id, program, why_not)) dirty_ = true;
+}
+
+void Scheduler::set_demand(const LesseeDemand& demand) {
+  Demand row;
+  row.key = {demand.lessee, {}, demand.demand.job, demand.demand.id};
+  row.preference = demand.preference;
+  row.wanted = demand.wanted_slots;
+  row.oldest_waiting = demand.oldest_waiting;
+  pending_.set(row, demand.demand);
+  dirty_ = true;
+}
+
+void Scheduler::add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since) {
+  Demand row;
+  row.key = actor_key(actor, demand);
+  row.wanted = 1;
+  row.oldest_waiting = waiting_since;
+  pending_.set(row, demand);
+  dirty_ = true;
+}
+
+void Scheduler::drop_actor_demand(ActorId actor, const DemandClass& demand) {
+  pending_.erase(actor_key(actor, demand));
+  dirty_ = true;
+}
+
+std::vector<SlotId> Scheduler::drop_lessee(ProcessId lessee) {
+  pending_.erase_lessee(lessee);
+  dirty_ = true;
+  return books_.slots_of(lessee);
+}
+
+std::vector<SlotId> Scheduler::drop_job(JobId job) {
+  pending_.erase_job(job);
+  dirty_ = true;
+  auto slots = books_.slots_of(job);
+  books_.end_job(job);
+  return slots;
+}
+
+void Scheduler::set_job_weight(JobId job, std::int64_t weight) {
+  books_.job_row(job).weight = std::max<std::int64_t>(weight, 1);
+  dirty_ = true;
+}
+
+bool Scheduler::release(SlotId id) {
+  const auto* held = books_.find(id);
+  if (held == nullptr) return false;
+  const auto key = holder_of(held->slot);
+  books_.release(id);
+  pending_.refresh(key);
+  gave_back_.push_back(key);
+  return dirty_ = true;
+}
+
+bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
+
+bool Scheduler::resume(SlotId id) { return books_.resume(id); }
+
+bool Scheduler::restore(const Slot& slot) {
+  if (!books_.restore(slot)) return false;
+  pending_.refresh(holder_of(slot));
+  return dirty_ = true;
+}
+
+Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
+  Plan plan;
+  const auto due = reclaimer_.due();
+  if (!dirty_ && (!due || now < *due)) return plan;
+  last_plan_ = now;
+  for (const auto& key : std::exchange(gave_back_, {})) pending_.gave_back(key, now);
+  reclaimer_.lift_unneeded();
+  const auto stamp = cluster_.last_stamp();
+  PlacementRound round(cluster_, books_, pending_, settings_.placement);
+  const bool stopped_early = round.run(now, reclaimer_.reserved(), next_slot, plan.grants);
+  for (const auto& grant : plan.grants) {
+    reclaimer_.lift({grant.job, grant.class_id});
+    if (!grant.actor.empty()) pending_.erase(holder_of(grant));
+  }
+  report_infeasible(plan);
+  if (!stopped_early) reclaimer_.run(now, plan.recalls);
+  // A reservation that was lifted may let others start.
+  dirty_ = stopped_early || cluster_.last_stamp() != stamp;
+  return plan;
+}
+
+std::optional<Time> Scheduler::next_deadline() const {
+  return dirty_ ? std::optional<Time>(last_plan_) : reclaimer_.due();
+}
+
+void Scheduler::report_infeasible(Plan& plan) {
+  for (const auto& key : pending_.take_infeasible()) {
+    const auto& ask = pending_.ask_at(pending_.class_at({key.job, key.class_id}).ask).ask;
+    Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (report.reasons.size() >= settings_.reasons_per_report) break;
+      report.reasons.push_back({id, cluster_.why_not(node, ask)});
+    }
+    plan.infeasible.push_back(std::move(report));
+  }
+}
+
+Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant tenant) const {
+  const Ask ask(request, program, tenant);
+  Explanation explanation;
+  for (const auto& [id, node] : cluster_.nodes()) {
+    explanation.nodes.push_back({id, cluster_.why_not(node, ask)});
+    explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
+  }
+  return explanation;
+}
+
+std::vector<NodeUse> Scheduler::node_use() const {
+  std::vector<NodeUse> uses;
+  for (const auto& [id, node] : cluster_.nodes()) {
+    uses.push_back({id, node.state, use_of(node.ledger), node.shape.labels});
+  }
+  return uses;
+}
+
+Use Scheduler::cluster_use() const {
+  Use sums;
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (node.state == NodeState::dead) continue;
+    for (const auto& [name, use] : use_of(node.ledger)) {
+      add_use(sums, name, use.total, use.available);
+    }
+  }
+  return sums;
+}
+
+const Slot* Scheduler::find_slot(SlotId slot) const {
+  const auto* held = books_.find(slot);
+  return held == nullptr ? nullptr : &held->slot;
+}
+
+std::string Scheduler::verify_books() const { return books_.verify(); }
+
+}  // namespace mobula::internal::scheduler

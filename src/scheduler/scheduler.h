@@ -1,0 +1,142 @@
+// Decides where slots are: takes demands, gives grants, recalls and reasons. It books every
+// resource of the cluster, alone; one core owns it and calls it from its loop. No clock, no I/O, no
+// random choice: the same calls give the same plan. It knows nothing of processes, messages or
+// persistence, and believes that a slot is free when `release` says so.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+#include "model/node_shape.h"
+#include "model/reason.h"
+#include "model/request.h"
+#include "scheduler/cluster_view.h"
+#include "scheduler/pending_demands.h"
+#include "scheduler/placement.h"
+#include "scheduler/policy.h"
+#include "scheduler/reclaim.h"
+#include "scheduler/slot_books.h"
+
+namespace mobula::internal::scheduler {
+
+struct SchedulerSettings {
+  PlacementSettings placement;
+  ReclaimSettings reclaim;
+  std::int32_t max_task_slots_per_node = 1000;  // those of blocked executors included
+  std::size_t reasons_per_report = 100;
+};
+
+// What one lessee wants of one class, in full.
+struct LesseeDemand {
+  ProcessId lessee;
+  DemandClass demand;
+  std::int64_t wanted_slots = 0;  // in all: those it holds included
+  Time oldest_waiting;
+  Preference preference;
+};
+
+// No node that is alive or suspect can ever serve it.
+struct Infeasible {
+  ProcessId lessee;  // or
+  ActorId actor;
+  JobId job;
+  ClassId class_id;
+  std::vector<NodeReason> reasons;  // at most reasons_per_report
+};
+
+struct Plan {
+  std::vector<Slot> grants;
+  std::vector<Recall> recalls;
+  std::vector<Infeasible> infeasible;  // each once until nodes or the demand change
+  bool empty() const { return grants.empty() && recalls.empty() && infeasible.empty(); }
+};
+
+struct Explanation {
+  bool feasible = false;
+  std::vector<NodeReason> nodes;  // dead ones too; Reason `fits` where it could start now
+};
+
+struct ResourceUse {
+  Quantity total;
+  Quantity available;  // never below 0
+};
+using Use = std::map<std::string, ResourceUse>;
+
+struct NodeUse {
+  NodeId node;
+  NodeState state = NodeState::alive;
+  Use resources;
+  Labels labels;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerSettings& settings);
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // A node, or another shape of a known one, whose slots stay booked.
+  void add_node(NodeId node, const NodeShape& shape, NodeState state = NodeState::alive);
+  // Its slots are gone with it; returns them.
+  std::vector<Slot> remove_node(NodeId node);
+  void set_node_state(NodeId node, NodeState state);
+  // The program cannot start there, with the loader's message; empty: it can.
+  void set_program_state(NodeId node, ProgramId program, const std::string& why_not);
+
+  // Full state; wanted_slots 0 ends it.
+  void set_demand(const LesseeDemand& demand);
+  // One slot for one actor, granted once.
+  void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since);
+  void drop_actor_demand(ActorId actor, const DemandClass& demand);
+  // Ends its demands. Returns the task slots it holds: booked until released.
+  std::vector<SlotId> drop_lessee(ProcessId lessee);
+  // The same for a job and its actors' slots.
+  std::vector<SlotId> drop_job(JobId job);
+  void set_job_weight(JobId job, std::int64_t weight);
+
+  // For a slot nobody knows these do nothing and return false.
+  bool release(SlotId slot);
+  bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
+  bool resume(SlotId slot);  // it goes on, whatever is free
+  // A slot as its agent states it, even if that overdraws the books. False if it is known already
+  // or its node is not.
+  bool restore(const Slot& slot);
+
+  // Grants as much as fits, asks for slots back, reports what can never run. Costs nothing if
+  // nothing changed since the last call and no deadline has passed.
+  Plan plan(Time now, const std::function<SlotId()>& next_slot);
+  // When to call `plan` though nothing changes; a time that has passed if there is more to do.
+  std::optional<Time> next_deadline() const;
+
+  Explanation explain(const Request& request, ProgramId program,
+                      Tenant tenant = Tenant::task) const;
+  std::vector<NodeUse> node_use() const;
+  // Sums over nodes that are not dead.
+  Use cluster_use() const;
+  const Slot* find_slot(SlotId slot) const;
+  std::vector<SlotId> slots_on(NodeId node) const { return books_.slots_on(node); }
+  const ClusterView& cluster() const { return cluster_; }
+
+  // Recounts the books from the slots. Empty, or the first difference.
+  std::string verify_books() const;
+
+ private:
+  void report_infeasible(Plan& plan);
+
+  SchedulerSettings settings_;
+  ClusterView cluster_;
+  SlotBooks books_;
+  PendingDemands pending_;
+  Reclaimer reclaimer_;
+  std::vector<HolderKey> gave_back_;  // since the last plan
+  bool dirty_ = false;
+  Time last_plan_;
+};
+
+}  // namespace mobula::internal::scheduler

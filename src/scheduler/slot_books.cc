@@ -1,0 +1,226 @@
+#include "scheduler/slot_books.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+Tenant tenant_of(const Slot& slot) { return slot.actor.empty() ? Tenant::task : Tenant::actor; }
+
+Occupancy occupancy_of(const Slot& slot) { return {tenant_of(slot), slot.lent}; }
+
+// What a slot counts for in its job's share.
+ResourceSet counted(const Slot& slot) {
+  auto amounts = amounts_of(slot.allocation);
+  if (slot.lent) amounts.set(resource::cpu, Quantity());
+  return amounts;
+}
+
+void subtract(ResourceSet& from, const ResourceSet& amounts) {
+  for (const auto& [name, amount] : amounts.amounts()) from.add(name, -amount);
+}
+
+}  // namespace
+
+HolderKey holder_of(const Slot& slot) {
+  return {slot.lessee, slot.actor, slot.job, slot.class_id};
+}
+
+SlotBooks::Job& SlotBooks::job_row(JobId id) {
+  auto [job, added] = jobs_.insert(id, {});
+  if (added) job->sequence = ++sequence_;
+  return *job;
+}
+
+void SlotBooks::end_job(JobId id) {
+  auto* job = jobs_.find(id);
+  if (job == nullptr) return;
+  job->ended = true;
+  if (job->slots == 0) jobs_.erase(id);
+}
+
+void SlotBooks::add(const Slot& slot, Time now) {
+  const auto sequence = ++sequence_;
+  slots_.insert(slot.id, {slot, sequence, now, false, {}});
+  on_node_[slot.node].emplace(sequence, slot.id);
+  auto& job = job_row(slot.job);
+  job.held.add(counted(slot));
+  ++job.slots;
+  if (slot.actor.empty()) job.task_slots.emplace(sequence, slot.id);
+  ++holders_[holder_of(slot)].slots;
+  if (slot.spread) ++cluster_.nodes().at(slot.node).spread_slots;
+}
+
+bool SlotBooks::restore(const Slot& slot) {
+  auto* node = cluster_.nodes().find(slot.node);
+  if (node == nullptr || slots_.contains(slot.id)) return false;
+  node->ledger.restore(slot.allocation, occupancy_of(slot));
+  add(slot, {});
+  return true;
+}
+
+bool SlotBooks::release(SlotId id) {
+  const auto* found = slots_.find(id);
+  if (found == nullptr) return false;
+  const auto [slot, sequence, granted_at, recalled, recalled_at] = *found;
+  slots_.erase(id);
+  on_node_[slot.node].erase(sequence);
+  auto& job = jobs_.at(slot.job);
+  subtract(job.held, counted(slot));
+  if (recalled) subtract(job.returning, counted(slot));
+  job.task_slots.erase(sequence);
+  if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
+  const auto holder = holders_.find(holder_of(slot));
+  if (recalled) --holder->second.recalled;
+  if (--holder->second.slots == 0) holders_.erase(holder);
+  if (auto* node = cluster_.nodes().find(slot.node)) {
+    node->ledger.free(slot.allocation, occupancy_of(slot));
+    if (slot.spread) --node->spread_slots;
+    cluster_.touch(*node);
+  }
+  return true;
+}
+
+bool SlotBooks::lend(SlotId id) {
+  auto* held = slots_.find(id);
+  if (held == nullptr || held->slot.lent) return false;
+  const auto before = counted(held->slot);
+  held->slot.lent = true;
+  auto lent = before;
+  subtract(lent, counted(held->slot));
+  auto& job = jobs_.at(held->slot.job);
+  subtract(job.held, lent);
+  if (held->recalled) subtract(job.returning, lent);
+  auto& node = cluster_.nodes().at(held->slot.node);
+  node.ledger.lend(held->slot.allocation, tenant_of(held->slot));
+  cluster_.touch(node);
+  return true;
+}
+
+bool SlotBooks::resume(SlotId id) {
+  auto* held = slots_.find(id);
+  if (held == nullptr || !held->slot.lent) return false;
+  auto taken = counted(held->slot);
+  held->slot.lent = false;
+  auto back = counted(held->slot);
+  subtract(back, taken);
+  auto& job = jobs_.at(held->slot.job);
+  job.held.add(back);
+  if (held->recalled) job.returning.add(back);
+  auto& node = cluster_.nodes().at(held->slot.node);
+  node.ledger.resume(held->slot.allocation, tenant_of(held->slot));
+  return true;
+}
+
+bool SlotBooks::mark_recalled(SlotId id, Time now) {
+  auto* held = slots_.find(id);
+  if (held == nullptr || held->recalled) return false;
+  held->recalled = true;
+  held->recalled_at = now;
+  jobs_.at(held->slot.job).returning.add(counted(held->slot));
+  ++holders_[holder_of(held->slot)].recalled;
+  return true;
+}
+
+void SlotBooks::rebook(Node& node) {
+  node.spread_slots = 0;
+  for (const auto& [sequence, id] : on_node_[node.id]) {
+    const auto& slot = slots_.at(id).slot;
+    node.ledger.restore(slot.allocation, occupancy_of(slot));
+    if (slot.spread) ++node.spread_slots;
+  }
+}
+
+std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool lasting) const {
+  std::int64_t most = 0;
+  const auto consider = [&](const std::string& name) {
+    auto amount = job.held.get(name) + extra.get(name);
+    if (lasting) amount -= job.returning.get(name);
+    most = std::max(most, millionths(amount, cluster_.totals().get(name)));
+  };
+  for (const auto& [name, amount] : job.held.amounts()) consider(name);
+  for (const auto& [name, amount] : extra.amounts()) consider(name);
+  return most / std::max<std::int64_t>(job.weight, 1);
+}
+
+std::int64_t SlotBooks::share(JobId id, const ResourceSet& extra) const {
+  const auto* job = jobs_.find(id);
+  return share_of(job == nullptr ? Job() : *job, extra, false);
+}
+
+std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const {
+  const auto* job = jobs_.find(id);
+  return share_of(job == nullptr ? Job() : *job, extra, true);
+}
+
+SlotBooks::Holder SlotBooks::holder(const HolderKey& key) const {
+  const auto at = holders_.find(key);
+  return at == holders_.end() ? Holder() : at->second;
+}
+
+std::vector<SlotId> SlotBooks::slots_on(NodeId node) const {
+  std::vector<SlotId> ids;
+  if (const auto at = on_node_.find(node); at != on_node_.end()) {
+    for (const auto& [sequence, id] : at->second) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<SlotId> SlotBooks::slots_of(ProcessId lessee) const {
+  std::vector<SlotId> ids;
+  for (const auto& [id, held] : slots_) {
+    if (held.slot.lessee == lessee && held.slot.actor.empty()) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<SlotId> SlotBooks::slots_of(JobId job) const {
+  std::vector<SlotId> ids;
+  for (const auto& [id, held] : slots_) {
+    if (held.slot.job == job) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::string SlotBooks::verify() const {
+  ClusterView fresh(cluster_.max_task_slots());
+  for (const auto& [id, node] : cluster_.nodes()) fresh.put_node(id, node.shape, node.state);
+  SlotBooks recount(fresh);
+  for (const auto& [id, held] : slots_) {
+    if (!recount.restore(held.slot)) return fmt::format("slot {} is on no node", id.hex());
+    if (held.recalled) recount.mark_recalled(id, held.recalled_at);
+  }
+  for (const auto& [id, node] : cluster_.nodes()) {
+    const auto& counted_node = fresh.nodes().at(id);
+    if (!(counted_node.ledger == node.ledger)) {
+      return fmt::format("the ledger of node {} differs from its slots", id.hex());
+    }
+    if (counted_node.spread_slots != node.spread_slots) {
+      return fmt::format("node {} counts {} spread slots, has {}", id.hex(), node.spread_slots,
+                         counted_node.spread_slots);
+    }
+  }
+  for (const auto& [id, job] : jobs_) {
+    const auto& again = recount.job_row(id);
+    if (again.held != job.held || again.returning != job.returning) {
+      return fmt::format("job {} is booked with {}, its slots hold {}", id.hex(),
+                         job.held.to_string(), again.held.to_string());
+    }
+    if (again.task_slots.size() != job.task_slots.size()) {
+      return fmt::format("job {} lists {} task slots, has {}", id.hex(), job.task_slots.size(),
+                         again.task_slots.size());
+    }
+  }
+  for (const auto& [key, holder] : holders_) {
+    const auto again = recount.holder(key);
+    if (again.slots != holder.slots || again.recalled != holder.recalled) {
+      return fmt::format("class {} of lessee {} counts {} slots, has {}", key.class_id.hex(),
+                         key.lessee.hex(), holder.slots, again.slots);
+    }
+  }
+  return {};
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,115 @@
+// The slots that are out, and what they add up to: per node (its ledger), per job (dominant share)
+// and per holder (a lessee with a class, or an actor). The one place that changes ledgers, so that
+// a recount from the slots must always give the same books. Not thread-safe: owned by one core.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "base/table.h"
+#include "base/time.h"
+#include "model/node_shape.h"
+#include "scheduler/cluster_view.h"
+
+namespace mobula::internal::scheduler {
+
+// A slot as it is granted, and as agents state it to a restarted head.
+struct Slot {
+  SlotId id;
+  NodeId node;
+  JobId job;
+  ClassId class_id;
+  ProcessId lessee;  // empty for an actor's slot
+  ActorId actor;     // empty for a task slot
+  Allocation allocation;
+  bool lent = false;    // blocked: CPU and executor place are with others
+  bool spread = false;  // placed to be spread
+  friend bool operator==(const Slot&, const Slot&) = default;
+};
+
+// Who asks for slots, or holds them.
+struct HolderKey {
+  ProcessId lessee;
+  ActorId actor;
+  JobId job;
+  ClassId class_id;
+  friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
+};
+HolderKey holder_of(const Slot& slot);
+
+struct HeldSlot {
+  Slot slot;
+  std::uint64_t sequence = 0;  // order in which slots were booked
+  Time granted_at;            // long ago for a restored one
+  bool recalled = false;
+  Time recalled_at;
+};
+
+class SlotBooks {
+ public:
+  struct Job {
+    std::int64_t weight = 1;
+    std::uint64_t sequence = 0;
+    ResourceSet held;       // what its slots hold, lent CPU left out
+    ResourceSet returning;  // the part of it that was recalled
+    std::map<std::uint64_t, SlotId> task_slots;  // longest held first
+    std::int64_t slots = 0;                      // those of actors included
+    bool ended = false;                          // forgotten when its last slot is back
+  };
+  struct Holder {
+    std::int64_t slots = 0;
+    std::int64_t recalled = 0;
+  };
+
+  explicit SlotBooks(ClusterView& cluster) : cluster_(cluster) {}
+
+  // A slot whose allocation the node's ledger has booked already.
+  void granted(const Slot& slot, Time now) { add(slot, now); }
+  // A slot that its agent states: booked whatever is free. False if the slot is known already or
+  // its node is not.
+  bool restore(const Slot& slot);
+  // False if there is no such slot. So below; repeating changes nothing.
+  bool release(SlotId id);
+  bool lend(SlotId id);
+  bool resume(SlotId id);
+  bool mark_recalled(SlotId id, Time now);
+  // Books the node's slots again after its ledger was made afresh.
+  void rebook(Node& node);
+
+  void set_weight(JobId job, std::int64_t weight) { job_row(job).weight = weight; }
+  Job& job_row(JobId id);
+  void end_job(JobId job);
+  // Millionths of the scarcest resource that the job holds, by its weight; with `extra` added.
+  std::int64_t share(JobId id, const ResourceSet& extra = {}) const;
+  // The same without what was recalled.
+  std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
+
+  const HeldSlot* find(SlotId id) const { return slots_.find(id); }
+  const Table<SlotId, HeldSlot>& slots() const { return slots_; }
+  const Table<JobId, Job>& jobs() const { return jobs_; }
+  // Zeros for one that holds nothing.
+  Holder holder(const HolderKey& key) const;
+  std::vector<SlotId> slots_on(NodeId node) const;
+  std::vector<SlotId> slots_of(ProcessId lessee) const;
+  std::vector<SlotId> slots_of(JobId job) const;
+
+  // Recounts everything from the slots. Empty, or the first difference.
+  std::string verify() const;
+
+ private:
+  void add(const Slot& slot, Time now);
+  std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
+
+  ClusterView& cluster_;
+  Table<SlotId, HeldSlot> slots_;
+  Table<JobId, Job> jobs_;
+  std::map<HolderKey, Holder> holders_;
+  std::map<NodeId, std::map<std::uint64_t, SlotId>> on_node_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,59 @@
+#include "model/label_selector.h"
+
+#include <gtest/gtest.h>
+
+namespace mobula::internal {
+namespace {
+
+bool matches(const std::string& expression, const Labels& labels) {
+  return LabelMatch::parse("zone", expression).value().matches(labels);
+}
+
+TEST(LabelSelector, ValueMustBeEqual) {
+  EXPECT_TRUE(matches("a", {{"zone", "a"}}));
+  EXPECT_FALSE(matches("a", {{"zone", "b"}}));
+  EXPECT_FALSE(matches("a", {}));
+}
+
+TEST(LabelSelector, NegatedValueIsMetByNodesWithoutTheLabel) {
+  EXPECT_FALSE(matches("!a", {{"zone", "a"}}));
+  EXPECT_TRUE(matches("!a", {{"zone", "b"}}));
+  EXPECT_TRUE(matches("!a", {}));
+}
+
+TEST(LabelSelector, ListMatchesAnyOfItsValues) {
+  EXPECT_TRUE(matches("in(a,b)", {{"zone", "b"}}));
+  EXPECT_TRUE(matches("in(a, b)", {{"zone", "b"}}));
+  EXPECT_FALSE(matches("in(a,b)", {{"zone", "c"}}));
+  EXPECT_FALSE(matches("in(a,b)", {}));
+}
+
+TEST(LabelSelector, NegatedListMatchesNoneOfItsValues) {
+  EXPECT_FALSE(matches("!in(a,b)", {{"zone", "a"}}));
+  EXPECT_TRUE(matches("!in(a,b)", {{"zone", "c"}}));
+  EXPECT_TRUE(matches("!in(a,b)", {}));
+}
+
+TEST(LabelSelector, ValueThatBeginsLikeAListIsAValue) {
+  EXPECT_TRUE(matches("inner", {{"zone", "inner"}}));
+}
+
+TEST(LabelSelector, BadExpressionsAreRefusedWithTheRule) {
+  for (const auto* bad : {"!", "in(a", "in()", "in(a,)", "a b", "-a", "in(a,b)c"}) {
+    const auto parsed = LabelMatch::parse("zone", bad);
+    ASSERT_FALSE(parsed.ok()) << bad;
+    EXPECT_EQ(parsed.error().code, ErrorCode::invalid_argument);
+  }
+  EXPECT_FALSE(LabelMatch::parse("a b", "v").ok());
+  EXPECT_FALSE(LabelMatch::parse("/name", "v").ok());
+  EXPECT_FALSE(LabelMatch::parse("zone", std::string(64, 'a')).ok());
+}
+
+TEST(LabelSelector, KeysMayHaveAPrefix) {
+  EXPECT_TRUE(LabelMatch::parse("mobula.io/node-id", "n1").ok());
+  EXPECT_TRUE(check_labels({{"mobula.io/zone", "eu-1"}, {"plain", ""}}).ok());
+  EXPECT_FALSE(check_labels({{"zone", "in(a)"}}).ok());
+}
+
+}  // namespace
+}  // namespace mobula::internal

@@ -1,0 +1,251 @@
+#include "scheduler/instance_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using testing::ElementsAre;
+using Indices = std::vector<std::uint32_t>;
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+// Books on one node and names the devices; nothing booked gives an empty list.
+class Books {
+ public:
+  explicit Books(const NodeShape& shape) : ledger(shape, 1000) {}
+
+  Indices book(const Request& request) {
+    last = ledger.book(Need(request, Tenant::task));
+    Indices indices;
+    if (!last) return indices;
+    for (const auto& each : last->resources) {
+      if (!is_unit_instance(each.name)) continue;
+      for (const auto& share : each.shares) indices.push_back(share.index);
+    }
+    return indices;
+  }
+  ReasonCode refusal(const Request& request) {
+    return ledger.why_not(Need(request, Tenant::task)).code;
+  }
+
+  InstanceLedger ledger;
+  std::optional<Allocation> last;
+};
+
+Request gpu_memory(double gpus, std::int64_t bytes) {
+  auto made = request({{"GPU", gpus}});
+  made.gpu_memory = bytes;
+  return made;
+}
+
+Request typed(double gpus, const std::string& type) {
+  auto made = request({{"GPU", gpus}});
+  made.accelerator_type = type;
+  return made;
+}
+
+TEST(InstanceLedger, PackingFillsTheFirstDevice) {
+  Books books(node_with(8, 2));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
+}
+
+TEST(InstanceLedger, QueueingWaitsWhenLessIsFree) {
+  Books books(node_with(8, 1));
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(books.book(gpus(0.3)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre());
+  EXPECT_EQ(books.refusal(gpus(0.3)), ReasonCode::resource_busy);
+  EXPECT_EQ(books.ledger.available("GPU"), amount(0.1));
+}
+
+TEST(InstanceLedger, BestFitNeverSplitsOverDevices) {
+  Books books(node_with(8, 2));
+  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
+  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(1));
+  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre());
+  EXPECT_EQ(books.ledger.available("GPU"), amount(0.2));
+}
+
+TEST(InstanceLedger, TiesGoToTheLowerIndex) {
+  Books books(node_with(8, 2));
+  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(1));
+  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(1));
+}
+
+TEST(InstanceLedger, WholeDevicesAreThoseWhollyFree) {
+  Books books(node_with(8, 4));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(2)), ElementsAre(1, 2));
+  EXPECT_THAT(books.book(gpus(1)), ElementsAre(3));
+  EXPECT_THAT(books.book(gpus(1)), ElementsAre());
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
+}
+
+TEST(InstanceLedger, MixedNumberOfDevicesNeverFits) {
+  Books books(node_with(8, 4));
+  EXPECT_THAT(books.book(gpus(1.5)), ElementsAre());
+  EXPECT_EQ(books.refusal(gpus(1.5)), ReasonCode::instance_too_small);
+}
+
+TEST(InstanceLedger, FractionalNodeTotalIsItsOwnDevice) {
+  Books books(node_shape(8, {{1.0}, {0.5}}));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
+  EXPECT_THAT(books.book(gpus(1)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre());
+}
+
+TEST(InstanceLedger, CpuIsOneAmountAndMayBeAnyFraction) {
+  Books books(node_with(2, 0));
+  books.book(cpus(1.5));
+  ASSERT_TRUE(books.last);
+  EXPECT_EQ(books.last->find("CPU")->shares.front().amount, amount(1.5));
+  books.book(cpus(1));
+  EXPECT_FALSE(books.last);
+  EXPECT_EQ(books.refusal(cpus(1)), ReasonCode::resource_busy);
+  EXPECT_EQ(books.refusal(cpus(3)), ReasonCode::resource_too_small);
+}
+
+TEST(InstanceLedger, RequestIsBookedWholeOrNotAtAll) {
+  Books books(node_with(1, 2));
+  books.book(cpus(1));
+  const auto before = books.ledger;
+  EXPECT_THAT(books.book(request({{"GPU", 1}, {"CPU", 1}})), ElementsAre());
+  EXPECT_EQ(books.ledger, before);
+}
+
+TEST(InstanceLedger, FreeingRestoresTheBooksExactly) {
+  Books books(node_shape(8, {{1, 80 * gib, {"H100"}}, {1, 80 * gib, {"H100"}}}));
+  const auto before = books.ledger;
+  auto wanted = request({{"GPU", 0.3333}, {"CPU", 1}});
+  wanted.accelerator_type = "H100";
+  books.book(wanted);
+  ASSERT_TRUE(books.last);
+  EXPECT_NE(books.ledger, before);
+  books.ledger.free(*books.last, {});
+  EXPECT_EQ(books.ledger, before);
+}
+
+TEST(InstanceLedger, FractionBooksItsShareOfMemory) {
+  Books books(node_shape(8, {{1, 80 * gib}}));
+  books.book(gpus(0.5));
+  EXPECT_EQ(books.last->find("GPU")->shares.front().memory_bytes, 40 * gib);
+}
+
+TEST(InstanceLedger, FractionAndBytesMustFitTheSameDevice) {
+  Books books(node_shape(8, {{1, 16 * gib}, {1, 16 * gib}}));
+  EXPECT_THAT(books.book(gpu_memory(0.1, 12 * gib)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpu_memory(0.8, 4 * gib)), ElementsAre(0));
+  EXPECT_THAT(books.book(gpu_memory(0.5, 12 * gib)), ElementsAre(1));
+  // Device 0 has 0.1 and no bytes left, device 1 has 0.5 and 4 GiB.
+  EXPECT_THAT(books.book(gpu_memory(0.1, 5 * gib)), ElementsAre());
+  EXPECT_EQ(books.refusal(gpu_memory(0.1, 5 * gib)), ReasonCode::gpu_memory_busy);
+  EXPECT_EQ(books.refusal(gpu_memory(0.1, 17 * gib)), ReasonCode::gpu_memory_too_small);
+}
+
+TEST(InstanceLedger, BytesAloneBookTheFractionRoundedUp) {
+  Books books(node_shape(8, {{1, 80 * gib}}));
+  EXPECT_THAT(books.book(gpu_memory(0, 12 * gib)), ElementsAre(0));
+  const auto share = books.last->find("GPU")->shares.front();
+  EXPECT_EQ(share.memory_bytes, 12 * gib);
+  EXPECT_EQ(share.amount, Quantity::from_units(1500));
+  books.book(gpu_memory(0, 1));
+  EXPECT_EQ(books.last->find("GPU")->shares.front().amount, Quantity::from_units(1));
+}
+
+TEST(InstanceLedger, WholeDevicesNeedTheirBytesEach) {
+  Books books(node_shape(8, {{1, 24 * gib}, {1, 80 * gib}, {1, 80 * gib}}));
+  EXPECT_EQ(books.refusal(gpu_memory(3, 40 * gib)), ReasonCode::gpu_memory_too_small);
+  EXPECT_THAT(books.book(gpu_memory(2, 40 * gib)), ElementsAre(1, 2));
+  EXPECT_EQ(books.last->find("GPU")->shares.front().memory_bytes, 80 * gib);
+  EXPECT_EQ(books.refusal(gpu_memory(1, 40 * gib)), ReasonCode::gpu_memory_busy);
+}
+
+TEST(InstanceLedger, EqualRemaindersAreOrderedByRemainingBytes) {
+  Books books(node_shape(8, {{1, 80 * gib}, {1, 40 * gib}}));
+  EXPECT_THAT(books.book(gpu_memory(0.5, 10 * gib)), ElementsAre(1));
+}
+
+TEST(InstanceLedger, AcceleratorTypeRestrictsDevicesOfMixedNodes) {
+  Books books(node_shape(8, {{1, 0, {"A100", "A100-40G"}}, {1, 0, {"H100"}}}));
+  EXPECT_THAT(books.book(typed(1, "H100")), ElementsAre(1));
+  EXPECT_EQ(books.refusal(typed(1, "H100")), ReasonCode::accelerator_type_busy);
+  EXPECT_EQ(books.refusal(typed(1, "L4")), ReasonCode::accelerator_type_absent);
+  EXPECT_EQ(books.refusal(typed(2, "H100")), ReasonCode::resource_too_small);
+  EXPECT_THAT(books.book(typed(0.5, "A100-40G")), ElementsAre(0));
+}
+
+TEST(InstanceLedger, AcceleratorTypeWithoutDevicesRestrictsTheNodeAndNeverLimits) {
+  auto shape = node_with(8, 0);
+  shape.accelerator_types = {"H100"};
+  Books books(shape);
+  Request any;
+  any.accelerator_type = "H100";
+  for (int i = 0; i < 900; ++i) {
+    books.book(any);
+    ASSERT_TRUE(books.last) << i;
+  }
+  EXPECT_EQ(books.ledger.types_in_use().at("H100"), amount(0.9));
+  any.accelerator_type = "L4";
+  EXPECT_EQ(books.refusal(any), ReasonCode::accelerator_type_absent);
+}
+
+TEST(InstanceLedger, AcceleratorTypeAmongResourcesIsTheSameConstraint) {
+  Books books(node_shape(8, {{1, 0, {"A100"}}, {1, 0, {"H100"}}}));
+  EXPECT_THAT(books.book(request({{"GPU", 1}, {"accelerator_type:H100", 1}})), ElementsAre(1));
+  EXPECT_EQ(books.ledger.types_in_use().at("H100"), amount(0.001));
+}
+
+TEST(InstanceLedger, RequiredTotalsAreNotBooked) {
+  Books books(node_with(1, 0));
+  Request actor;
+  actor.required_totals = ResourceSet{{"CPU", amount(1)}};
+  const Need need(actor, Tenant::actor);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(books.ledger.book(need));
+  EXPECT_EQ(books.ledger.available("CPU"), amount(1));
+  InstanceLedger no_cpu(node_with(0, 0), 1000);
+  EXPECT_EQ(no_cpu.why_not(need).code, ReasonCode::resource_absent);
+}
+
+TEST(InstanceLedger, PlacesForTasksAndActorsAreApart) {
+  auto shape = node_with(8, 0);
+  shape.task_executors = 1;
+  shape.actor_executors = 0;
+  Books books(shape);
+  books.book(cpus(1));
+  EXPECT_EQ(books.refusal(cpus(1)), ReasonCode::executors_full);
+  const auto never = books.ledger.why_not(Need(cpus(1), Tenant::actor));
+  EXPECT_EQ(never.code, ReasonCode::resource_absent);
+  EXPECT_EQ(never.what, "executors");
+}
+
+TEST(InstanceLedger, RestoredBooksMayBeOverdrawnAndNothingStartsOnThem) {
+  Books books(node_with(1, 1));
+  const Allocation held{{{"CPU", {{0, amount(2), 0}}},
+                         {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}}};
+  books.ledger.restore(held, {});
+  EXPECT_EQ(books.ledger.available("CPU"), amount(0) - amount(1));
+  EXPECT_EQ(books.refusal(Request()), ReasonCode::oversubscribed);
+  const Books untouched(node_with(1, 1));
+  books.ledger.free(held, {});
+  EXPECT_EQ(books.ledger, untouched.ledger);
+}
+
+TEST(InstanceLedger, ForgedNegativeAmountsFitNowhere) {
+  Books books(node_with(8, 1));
+  Request forged;
+  forged.resources.set("CPU", -amount(1));
+  EXPECT_EQ(books.refusal(forged), ReasonCode::resource_too_small);
+  EXPECT_EQ(books.refusal(gpu_memory(0.5, -1)), ReasonCode::gpu_memory_too_small);
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler

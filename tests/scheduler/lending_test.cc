@@ -1,0 +1,108 @@
+// Blocked executors lend CPU and their place, and take them back whatever is free.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using testing::SizeIs;
+
+ReasonCode refusal(const Bench& bench, const Request& request) {
+  return bench.scheduler.explain(request, ProgramId::of(1)).nodes.front().reason.code;
+}
+
+TEST(Lending, BlockedGetLendsItsCpuAndResumeOverdraws) {
+  Bench bench;
+  bench.add_node(1, node_with(1, 0));
+  bench.want(1, 1, cpus(1), 1);
+  const auto a = bench.plan().grants.at(0).id;
+  bench.want(1, 2, cpus(1), 1);
+  EXPECT_THAT(bench.plan().grants, SizeIs(0));
+
+  EXPECT_TRUE(bench.scheduler.lend(a));
+  const auto b = bench.plan().grants.at(0).id;
+
+  EXPECT_TRUE(bench.scheduler.resume(a));
+  EXPECT_EQ(bench.scheduler.cluster_use().at("CPU").available, amount(0));
+  EXPECT_EQ(refusal(bench, Request()), ReasonCode::oversubscribed);
+  bench.want(1, 3, Request(), 1);
+  EXPECT_THAT(bench.plan().grants, SizeIs(0)) << "nothing new starts while CPU is negative";
+
+  EXPECT_TRUE(bench.scheduler.release(b));
+  EXPECT_THAT(bench.plan().grants, SizeIs(1));
+}
+
+TEST(Lending, RepeatedAndUnknownReportsChangeNothing) {
+  Bench bench;
+  bench.add_node(1, node_with(1, 0));
+  bench.want(1, 1, cpus(1), 1);
+  const auto a = bench.plan().grants.at(0).id;
+  EXPECT_FALSE(bench.scheduler.resume(a));
+  EXPECT_TRUE(bench.scheduler.lend(a));
+  EXPECT_FALSE(bench.scheduler.lend(a));
+  EXPECT_FALSE(bench.scheduler.lend(SlotId::of(99)));
+  EXPECT_TRUE(bench.scheduler.release(a));
+  EXPECT_FALSE(bench.scheduler.release(a));
+  EXPECT_EQ(bench.scheduler.verify_books(), "");
+  EXPECT_EQ(bench.scheduler.cluster_use().at("CPU").available, amount(1));
+}
+
+// Two CPUs and two places; outer tasks block until their child, of another class, has run.
+TEST(Lending, NestedTasksOfAnotherClassAlwaysGetOn) {
+  Bench bench;
+  auto shape = node_with(2, 0);
+  shape.task_executors = 2;
+  bench.add_node(1, shape);
+  bench.want(1, 1, cpus(1), 20);
+  int finished = 0;
+  std::vector<SlotId> outer;
+  for (int round = 0; round < 60 && finished < 20; ++round) {
+    for (const auto& grant : bench.plan().grants) {
+      if (grant.lessee != ProcessId::of(1)) {
+        // A child: it runs and ends, its parent resumes and ends.
+        bench.want(1, grant.lessee.bits().low, cpus(0.5), 0);
+        bench.scheduler.release(grant.id);
+        const auto parent = SlotId::of(grant.lessee.bits().low - 100);
+        bench.scheduler.resume(parent);
+        bench.scheduler.release(parent);
+        ++finished;
+        bench.want(1, 1, cpus(1), 20 - finished);
+        continue;
+      }
+      bench.scheduler.lend(grant.id);
+      bench.want(1, 100 + grant.id.bits().low, cpus(0.5), 1);
+    }
+  }
+  EXPECT_EQ(finished, 20);
+}
+
+TEST(Lending, BlockedExecutorsCountAgainstTheCapOfANode) {
+  SchedulerSettings settings;
+  settings.max_task_slots_per_node = 2;
+  Bench bench(settings);
+  bench.add_node(1, node_with(8, 0));
+  bench.want(1, 1, cpus(1), 5);
+  for (const auto& grant : bench.plan().grants) bench.scheduler.lend(grant.id);
+  EXPECT_THAT(bench.plan().grants, SizeIs(0));
+  EXPECT_EQ(refusal(bench, cpus(1)), ReasonCode::executors_full);
+}
+
+TEST(Lending, LentCpuDoesNotCountInTheShareOfItsJob) {
+  Bench bench;
+  bench.add_node(1, node_with(2, 0));
+  bench.want(1, 1, cpus(2), 1);
+  bench.scheduler.lend(bench.plan().grants.at(0).id);
+  bench.want(2, 2, cpus(1), 1);
+  bench.plan();
+  // Job 1 has lent all it holds, so job 2 with one CPU comes after it.
+  bench.want(1, 3, cpus(1), 1);
+  bench.want(2, 4, cpus(1), 1);
+  const auto grants = bench.plan().grants;
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants.front().job, JobId::of(1));
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler

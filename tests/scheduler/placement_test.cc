@@ -1,0 +1,209 @@
+// Which node: hybrid policy, locality, spreading, affinity, labels, accelerator nodes, programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Request affinity(std::uint64_t node, bool soft, double cpu = 1) {
+  auto made = cpus(cpu);
+  made.strategy = NodeAffinityStrategy{NodeId::of(node), soft};
+  return made;
+}
+
+class Placement : public testing::Test {
+ protected:
+  void add_nodes(int count, double cpu) {
+    for (int i = 1; i <= count; ++i) {
+      bench.add_node(static_cast<std::uint64_t>(i), node_with(cpu, 0));
+    }
+  }
+  ReasonCode refusal(const Request& request, std::uint64_t node) {
+    for (const auto& each : bench.scheduler.explain(request, ProgramId::of(1)).nodes) {
+      if (each.node == NodeId::of(node)) return each.reason.code;
+    }
+    return ReasonCode::fits;
+  }
+  Bench bench;
+};
+
+TEST_F(Placement, HybridPacksUntilHalfUsedAndThenLevels) {
+  add_nodes(2, 4);
+  bench.want(1, 1, cpus(1), 8);
+  EXPECT_THAT(bench.placed(), ElementsAre(1, 1, 2, 2, 1, 2, 1, 2));
+}
+
+TEST_F(Placement, LocalityGoesToTheNodeWithMostBytesThatFits) {
+  add_nodes(3, 1);
+  bench.want(1, 1, cpus(1), 3, {{{NodeId::of(2), 10}, {NodeId::of(3), 99}}, {}});
+  EXPECT_THAT(bench.placed(), ElementsAre(3, 2, 1));
+}
+
+TEST_F(Placement, HomeWinsAmongEquals) {
+  add_nodes(3, 4);
+  bench.want(1, 1, cpus(1), 3, {{}, NodeId::of(3)});
+  EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 1)) << "home is half used before the third";
+}
+
+TEST_F(Placement, LocalityIsForTheDefaultStrategyAlone) {
+  add_nodes(3, 4);
+  auto spread = cpus(1);
+  spread.strategy = SpreadStrategy();
+  bench.want(1, 1, spread, 1, {{{NodeId::of(3), 99}}, {}});
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
+TEST_F(Placement, SpreadGoesRound) {
+  add_nodes(3, 4);
+  auto spread = cpus(1);
+  spread.strategy = SpreadStrategy();
+  bench.want(1, 1, spread, 6);
+  EXPECT_THAT(bench.placed(), ElementsAre(1, 2, 3, 1, 2, 3));
+}
+
+TEST_F(Placement, HardAffinityWaitsForItsNode) {
+  add_nodes(2, 1);
+  bench.want(1, 1, affinity(2, false), 2);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+  EXPECT_EQ(refusal(affinity(2, false), 1), ReasonCode::other_node_demanded);
+  EXPECT_EQ(refusal(affinity(2, false), 2), ReasonCode::resource_busy);
+  bench.scheduler.release(bench.granted.at(0).id);
+  bench.want(1, 1, affinity(2, false), 1);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+}
+
+TEST_F(Placement, HardAffinityToADeadOrUnknownNodeIsInfeasible) {
+  add_nodes(2, 1);
+  bench.want(1, 1, affinity(9, false), 1);
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
+  bench.scheduler.set_node_state(NodeId::of(2), NodeState::dead);
+  bench.want(1, 2, affinity(2, false), 1);
+  const auto plan = bench.plan();
+  EXPECT_THAT(plan.grants, IsEmpty());
+  EXPECT_EQ(refusal(affinity(2, false), 2), ReasonCode::node_dead);
+  EXPECT_FALSE(bench.scheduler.explain(affinity(2, false), ProgramId::of(1)).feasible);
+}
+
+TEST_F(Placement, SoftAffinityWaitsForALiveNodeAndLeavesADeadOne) {
+  add_nodes(2, 1);
+  bench.want(1, 1, affinity(2, true), 2);
+  EXPECT_THAT(bench.placed(), ElementsAre(2)) << "the second waits though node 1 is free";
+  bench.scheduler.set_node_state(NodeId::of(2), NodeState::dead);
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
+TEST_F(Placement, SoftAffinityToANodeThatIsTooSmallGoesElsewhere) {
+  add_nodes(1, 1);
+  bench.add_node(2, node_with(4, 0));
+  bench.want(1, 1, affinity(1, true, 2), 1);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+}
+
+TEST_F(Placement, LabelsSelectNodes) {
+  auto east = node_with(1, 0);
+  east.labels = {{"zone", "east"}};
+  auto west = node_with(1, 0);
+  west.labels = {{"zone", "west"}};
+  bench.add_node(1, east);
+  bench.add_node(2, west);
+  auto only_west = cpus(1);
+  only_west.label_selector = {{"zone", "!in(east,north)"}};
+  bench.want(1, 1, only_west, 2);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+  EXPECT_EQ(refusal(only_west, 1), ReasonCode::label_mismatch);
+  auto nowhere = cpus(1);
+  nowhere.label_selector = {{"zone", "south"}};
+  bench.want(1, 1, nowhere, 1);
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
+}
+
+TEST_F(Placement, BadSelectorMatchesNoNode) {
+  add_nodes(1, 1);
+  auto bad = cpus(1);
+  bad.label_selector = {{"zone", "in(a"}};
+  EXPECT_FALSE(bench.scheduler.explain(bad, ProgramId::of(1)).feasible);
+}
+
+TEST_F(Placement, CpuWorkAvoidsNodesWithDevicesWhilePossible) {
+  bench.add_node(1, node_with(2, 4));
+  bench.add_node(2, node_with(2, 0));
+  bench.want(1, 1, cpus(1), 3);
+  EXPECT_THAT(bench.placed(), ElementsAre(2, 2, 1));
+}
+
+TEST_F(Placement, SuspectDrainingAndDeadNodesGetNothing) {
+  add_nodes(3, 4);
+  bench.scheduler.set_node_state(NodeId::of(1), NodeState::suspect);
+  bench.scheduler.set_node_state(NodeId::of(2), NodeState::draining);
+  bench.scheduler.set_node_state(NodeId::of(3), NodeState::dead);
+  bench.want(1, 1, cpus(1), 1);
+  const auto plan = bench.plan();
+  EXPECT_THAT(plan.grants, IsEmpty());
+  EXPECT_THAT(plan.infeasible, IsEmpty()) << "the suspect node may come back";
+  EXPECT_EQ(refusal(cpus(1), 1), ReasonCode::node_suspect);
+  EXPECT_EQ(refusal(cpus(1), 2), ReasonCode::node_draining);
+  EXPECT_EQ(refusal(cpus(1), 3), ReasonCode::node_dead);
+  bench.scheduler.set_node_state(NodeId::of(1), NodeState::alive);
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
+TEST_F(Placement, ProgramThatCannotStartSomewhereGoesElsewhere) {
+  add_nodes(2, 4);
+  bench.scheduler.set_program_state(NodeId::of(1), ProgramId::of(1), "libfoo.so.1 not found");
+  bench.want(1, 1, cpus(1), 1);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+  const auto why = bench.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason;
+  EXPECT_EQ(why.code, ReasonCode::program_cannot_start);
+  EXPECT_EQ(why.detail, "libfoo.so.1 not found");
+  bench.scheduler.set_program_state(NodeId::of(2), ProgramId::of(1), "too");
+  bench.want(1, 2, cpus(1), 1);
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
+  bench.scheduler.set_program_state(NodeId::of(1), ProgramId::of(1), "");
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
+TEST_F(Placement, PackingOfFractionsThroughPlans) {
+  bench.add_node(1, node_with(8, 2));
+  EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre(0));
+  EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre(0));
+  EXPECT_THAT(bench.devices(gpus(1)), ElementsAre(1));
+  EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre());
+}
+
+TEST_F(Placement, RequestLargerThanEveryNodeIsReportedAtOnceAndOnce) {
+  bench.add_node(1, node_with(8, 8));
+  bench.add_node(2, node_with(8, 8));
+  bench.want(1, 1, gpus(16), 1);
+  const auto plan = bench.plan();
+  ASSERT_THAT(plan.infeasible, SizeIs(1));
+  EXPECT_EQ(plan.infeasible.front().lessee, ProcessId::of(1));
+  ASSERT_THAT(plan.infeasible.front().reasons, SizeIs(2));
+  EXPECT_EQ(plan.infeasible.front().reasons.front().reason.code, ReasonCode::resource_too_small);
+  bench.want(1, 1, gpus(16), 2);
+  EXPECT_THAT(bench.plan().infeasible, IsEmpty()) << "said already";
+  bench.add_node(3, node_with(8, 8));
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1)) << "the nodes have changed";
+  bench.add_node(4, node_with(8, 16));
+  const auto last = bench.plan();
+  EXPECT_THAT(last.infeasible, IsEmpty());
+  EXPECT_THAT(last.grants, SizeIs(1));
+}
+
+TEST_F(Placement, RequestInAPlacementGroupWaitsForIt) {
+  add_nodes(1, 4);
+  auto grouped = cpus(1);
+  grouped.placement.group = GroupId::of(5);
+  bench.want(1, 1, grouped, 1);
+  const auto plan = bench.plan();
+  EXPECT_TRUE(plan.empty());
+  EXPECT_EQ(refusal(grouped, 1), ReasonCode::group_unplaced);
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler

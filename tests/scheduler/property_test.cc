@@ -1,0 +1,306 @@
+// Random histories against a recount that shares no code with the books: nothing over-committed, no
+// device split, best fit best, nothing on nodes that may not have it, recalls enough and no more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+struct World {
+  explicit World(std::uint64_t seed) : random(seed) {}
+
+  Random random;
+  Bench bench;
+  std::map<NodeId, NodeShape> shapes;
+  std::map<NodeId, NodeState> states;
+  std::map<SlotId, Slot> live;
+  std::set<SlotId> lent, resumed;
+  std::map<std::pair<ProcessId, ClassId>, std::int64_t> wanted;
+};
+
+NodeShape random_shape(Random& random) {
+  std::vector<Gpu> devices;
+  for (auto left = random.below(5); left > 0; --left) {
+    devices.push_back({1, std::int64_t{16} << 30, {random.chance(500) ? "A100" : "H100"}});
+  }
+  return node_shape(static_cast<double>(random.between(1, 8)), devices);
+}
+
+Request random_request(Random& random) {
+  auto made = cpus(static_cast<double>(random.below(5)) / 2);
+  switch (random.below(6)) {
+    case 0: made.resources.set("GPU", amount(static_cast<double>(random.between(1, 3)))); break;
+    case 1: made.resources.set("GPU", Quantity::from_units(random.between(1, 9999))); break;
+    case 2: made.gpu_memory = random.between(1, std::int64_t{16} << 30); break;
+    case 3:
+      made.resources.set("GPU", amount(0.25));
+      made.gpu_memory = random.between(1, std::int64_t{8} << 30);
+      made.accelerator_type = "H100";
+      break;
+    default: break;
+  }
+  if (random.chance(150)) made.strategy = SpreadStrategy();
+  if (random.chance(150)) {
+    made.strategy = NodeAffinityStrategy{NodeId::of(1 + random.below(6)), true};
+  }
+  return made;
+}
+
+// What every device of every node holds, counted from live slots alone.
+std::map<std::pair<NodeId, std::uint32_t>, std::pair<std::int64_t, std::int64_t>> devices_held(
+    const World& world) {
+  std::map<std::pair<NodeId, std::uint32_t>, std::pair<std::int64_t, std::int64_t>> held;
+  for (const auto& [id, slot] : world.live) {
+    const auto* devices = slot.allocation.find("GPU");
+    if (devices == nullptr) continue;
+    for (const auto& share : devices->shares) {
+      auto& [units, bytes] = held[{slot.node, share.index}];
+      units += share.amount.units();
+      bytes += share.memory_bytes;
+    }
+  }
+  return held;
+}
+
+void expect_never_overcommitted(const World& world) {
+  for (const auto& [key, sums] : devices_held(world)) {
+    const auto& instance = world.shapes.at(key.first).find("GPU")->instances.at(key.second);
+    EXPECT_LE(sums.first, instance.total.units());
+    EXPECT_LE(sums.second, instance.memory_bytes);
+  }
+  std::map<NodeId, std::int64_t> cpu, overdrawn;
+  for (const auto& [id, slot] : world.live) {
+    const auto* share = slot.allocation.find("CPU");
+    if (share == nullptr || world.lent.contains(id)) continue;
+    cpu[slot.node] += share->shares.front().amount.units();
+    if (world.resumed.contains(id)) overdrawn[slot.node] += share->shares.front().amount.units();
+  }
+  for (const auto& [node, units] : cpu) {
+    EXPECT_LE(units - overdrawn[node], world.shapes.at(node).total("CPU").units());
+  }
+}
+
+// `slot` is live already. A fraction went where it leaves least, and only where its type is.
+void expect_best_fit(const World& world, const Slot& slot, const Request& request) {
+  const auto* devices = slot.allocation.find("GPU");
+  if (devices == nullptr) return;
+  const auto held = devices_held(world);
+  const auto& instances = world.shapes.at(slot.node).find("GPU")->instances;
+  const auto& share = devices->shares.front();
+  const auto free_units = [&](std::uint32_t index) {
+    const auto at = held.find({slot.node, index});
+    return instances.at(index).total.units() - (at == held.end() ? 0 : at->second.first);
+  };
+  const auto free_bytes = [&](std::uint32_t index) {
+    const auto at = held.find({slot.node, index});
+    return instances.at(index).memory_bytes - (at == held.end() ? 0 : at->second.second);
+  };
+  for (const auto& each : devices->shares) {
+    if (request.accelerator_type.empty()) break;
+    EXPECT_EQ(instances.at(each.index).types.front(), request.accelerator_type);
+  }
+  if (share.amount >= Quantity::whole(1)) return;
+  for (std::uint32_t other = 0; other < instances.size(); ++other) {
+    if (other == share.index) continue;
+    if (!request.accelerator_type.empty() &&
+        instances.at(other).types.front() != request.accelerator_type) {
+      continue;
+    }
+    const auto rest = free_units(other) - share.amount.units();
+    if (rest < 0 || free_bytes(other) < share.memory_bytes) continue;
+    EXPECT_GE(rest, free_units(share.index)) << "device " << other << " would leave less";
+  }
+}
+
+void change_something(World& world, std::map<ClassId, Request>& requests) {
+  auto& random = world.random;
+  auto& scheduler = world.bench.scheduler;
+  const auto some_slot = [&] {
+    auto at = world.live.begin();
+    std::advance(at, static_cast<std::ptrdiff_t>(random.below(world.live.size())));
+    return at->first;
+  };
+  switch (random.below(world.live.empty() ? 3 : 7)) {
+    case 0: {
+      const auto node = NodeId::of(1 + random.below(6));
+      const auto state = static_cast<NodeState>(random.below(2));
+      if (!world.shapes.contains(node)) {
+        world.shapes[node] = random_shape(random);
+        scheduler.add_node(node, world.shapes[node]);
+        world.states[node] = NodeState::alive;
+      } else {
+        scheduler.set_node_state(node, state);
+        world.states[node] = state;
+      }
+      break;
+    }
+    case 1:
+    case 2: {
+      const auto made = random_request(random);
+      const auto job = 1 + random.below(3);
+      requests[world.bench.demand_class(job, made).id] = made;
+      const auto lessee = 1 + random.below(4);
+      const auto slots = static_cast<std::int64_t>(random.below(4));
+      world.bench.want(job, lessee, made, slots);
+      world.wanted[{ProcessId::of(lessee), world.bench.demand_class(job, made).id}] = slots;
+      break;
+    }
+    case 3: {
+      const auto slot = some_slot();
+      EXPECT_EQ(scheduler.lend(slot), world.lent.insert(slot).second);
+      break;
+    }
+    case 4: {
+      const auto slot = some_slot();
+      if (world.lent.erase(slot) > 0) {
+        EXPECT_TRUE(scheduler.resume(slot));
+        world.resumed.insert(slot);
+      }
+      break;
+    }
+    default: {
+      const auto slot = some_slot();
+      EXPECT_TRUE(scheduler.release(slot));
+      world.live.erase(slot);
+      world.lent.erase(slot);
+      world.resumed.erase(slot);
+    }
+  }
+}
+
+void check_plan(World& world, const Plan& plan, const std::map<ClassId, Request>& requests) {
+  for (const auto& grant : plan.grants) {
+    EXPECT_EQ(world.states.at(grant.node), NodeState::alive);
+    EXPECT_TRUE(world.live.emplace(grant.id, grant).second) << "a slot is granted once";
+    expect_best_fit(world, grant, requests.at(grant.class_id));
+  }
+  std::set<SlotId> recalled;
+  for (const auto& each : plan.recalls) {
+    EXPECT_TRUE(world.live.contains(each.slot));
+    EXPECT_TRUE(recalled.insert(each.slot).second) << "not twice";
+  }
+  expect_never_overcommitted(world);
+}
+
+void expect_nothing_waits_that_fits(const World& world,
+                                    const std::map<ClassId, Request>& requests) {
+  for (const auto& [holder, wanted] : world.wanted) {
+    const auto held = std::ranges::count_if(world.live, [&](const auto& each) {
+      return each.second.lessee == holder.first && each.second.class_id == holder.second;
+    });
+    if (held >= wanted) continue;
+    const auto& request = requests.at(holder.second);
+    for (const auto& each : world.bench.scheduler.explain(request, ProgramId::of(1)).nodes) {
+      EXPECT_NE(each.reason.code, ReasonCode::fits)
+          << request.resources.to_string() << " waits, and fits " << each.node.brief();
+    }
+  }
+}
+
+TEST(SchedulerProperty, RandomHistoriesKeepTheBooks) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(seed);
+    std::map<ClassId, Request> requests;
+    std::set<SlotId> recalled;
+    for (int step = 0; step < 150; ++step) {
+      change_something(world, requests);
+      world.bench.now = world.bench.now + Duration(world.random.between(0, 300'000'000));
+      const auto plan = world.bench.plan();
+      check_plan(world, plan, requests);
+      for (const auto& each : plan.recalls) {
+        EXPECT_TRUE(recalled.insert(each.slot).second) << "no slot is recalled twice";
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// After plans have settled, nothing that waits fits anywhere: no wake-up is lost.
+TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(seed);
+    std::map<ClassId, Request> requests;
+    for (int step = 0; step < 80; ++step) {
+      change_something(world, requests);
+      world.bench.now = world.bench.now + 1ms;  // too short for recalls and reservations
+      for (int again = 0; again < 20; ++again) {
+        const auto plan = world.bench.plan();
+        check_plan(world, plan, requests);
+        if (plan.grants.empty()) break;
+      }
+      expect_nothing_waits_that_fits(world, requests);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(SchedulerProperty, SameCallsGiveTheSamePlans) {
+  const auto trace = [](std::uint64_t seed) {
+    World world(seed);
+    std::map<ClassId, Request> requests;
+    std::string text;
+    for (int step = 0; step < 200; ++step) {
+      change_something(world, requests);
+      world.bench.now = world.bench.now + Duration(world.random.between(0, 300'000'000));
+      const auto plan = world.bench.plan();
+      for (const auto& grant : plan.grants) {
+        world.live.emplace(grant.id, grant);
+        text += grant.id.brief() + "@" + grant.node.brief() + " ";
+      }
+      for (const auto& each : plan.recalls) text += "-" + each.slot.brief();
+    }
+    return text;
+  };
+  EXPECT_EQ(trace(7), trace(7));
+  EXPECT_NE(trace(7), trace(8));
+}
+
+// Every recall of a lone waiting job, once its slots are back, lets it start.
+TEST(SchedulerProperty, RecalledSlotsAreEnough) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Bench bench;
+    for (std::uint64_t node = 1; node <= 3; ++node) bench.add_node(node, random_shape(random));
+    std::map<std::uint64_t, Request> others;
+    for (std::uint64_t lessee = 1; lessee <= 6; ++lessee) {
+      others[lessee] = random_request(random);
+      bench.want(1 + lessee % 2, lessee, others[lessee], 4);
+    }
+    bench.plan();
+    bench.now = bench.now + 200ms;
+    for (const auto& [lessee, request] : others) {
+      const auto held = std::ranges::count(bench.granted, ProcessId::of(lessee), &Slot::lessee);
+      bench.want(1 + lessee % 2, lessee, request, held);
+    }
+    auto wanted = random_request(random);
+    wanted.resources.add("CPU", amount(1));
+    bench.want(9, 9, wanted, 1);
+    const auto at_once = bench.plan();
+    if (!at_once.grants.empty() || !at_once.infeasible.empty()) continue;
+    bench.now = bench.now + 200ms;
+    std::set<SlotId> mine;
+    for (const auto& each : bench.plan().recalls) {
+      if (each.for_job == JobId::of(9)) mine.insert(each.slot);
+    }
+    ASSERT_FALSE(mine.empty()) << "all slots are of tasks, so some can be recalled";
+    for (const auto slot : mine) bench.scheduler.release(slot);
+    for (const auto& [lessee, request] : others) {
+      bench.want(1 + lessee % 2, lessee, request, 0);
+    }
+    const auto plan = bench.plan();
+    const bool placed = std::ranges::any_of(
+        plan.grants, [](const auto& grant) { return grant.job == JobId::of(9); });
+    EXPECT_TRUE(placed);
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler

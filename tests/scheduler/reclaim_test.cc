@@ -1,0 +1,199 @@
+// Recalls and reservations: nobody starves, nobody is robbed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class Reclaim : public testing::Test {
+ protected:
+  Plan plan_after(Duration span) {
+    bench.now = bench.now + span;
+    return bench.plan();
+  }
+  std::set<std::uint64_t> recalled(const Plan& plan) {
+    std::set<std::uint64_t> ids;
+    for (const auto& each : plan.recalls) ids.insert(each.slot.bits().low);
+    return ids;
+  }
+  Bench bench;
+};
+
+TEST_F(Reclaim, DemandOfAnotherJobGetsASlotBackAfterAWhile) {
+  bench.add_node(1, node_with(2, 0));
+  bench.want(1, 1, cpus(1), 10);
+  bench.plan();
+  bench.want(2, 2, cpus(1), 1);
+  EXPECT_THAT(bench.plan().recalls, IsEmpty());
+  EXPECT_EQ(bench.scheduler.next_deadline(), bench.now + 200ms);
+  EXPECT_THAT(plan_after(199ms).recalls, IsEmpty());
+
+  const auto plan = plan_after(1ms);
+  ASSERT_THAT(plan.recalls, SizeIs(1)) << "as many as it lacks";
+  EXPECT_EQ(plan.recalls.front().slot, SlotId::of(1)) << "the longest held";
+  EXPECT_EQ(plan.recalls.front().lessee, ProcessId::of(1));
+  EXPECT_EQ(plan.recalls.front().for_job, JobId::of(2));
+  EXPECT_THAT(plan_after(300ms).recalls, IsEmpty()) << "not twice";
+
+  bench.scheduler.release(SlotId::of(1));
+  const auto next = bench.plan();
+  ASSERT_THAT(next.grants, SizeIs(1));
+  EXPECT_EQ(next.grants.front().job, JobId::of(2));
+}
+
+TEST_F(Reclaim, JobsEndWithEqualSharesAndThenRest) {
+  bench.add_node(1, node_with(8, 0));
+  bench.want(1, 1, cpus(1), 100);
+  bench.plan();
+  bench.want(2, 2, cpus(1), 100);
+  for (int i = 0; i < 50; ++i) {
+    for (const auto& each : plan_after(100ms).recalls) bench.scheduler.release(each.slot);
+  }
+  bench.plan();
+  EXPECT_THAT(bench.slots_of_job(1), SizeIs(4));
+  EXPECT_THAT(bench.slots_of_job(2), SizeIs(4));
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+}
+
+TEST_F(Reclaim, OneSlotIsSharedInTurns) {
+  bench.add_node(1, node_with(1, 0));
+  bench.want(1, 1, cpus(1), 5);
+  bench.want(2, 2, cpus(1), 5);
+  std::vector<std::uint64_t> order;
+  for (int i = 0; i < 40; ++i) {
+    const auto plan = plan_after(100ms);
+    for (const auto& grant : plan.grants) order.push_back(grant.job.bits().low);
+    for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
+  }
+  ASSERT_GE(order.size(), 6u);
+  for (std::size_t i = 1; i < order.size(); ++i) EXPECT_NE(order[i], order[i - 1]);
+}
+
+TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
+  bench.add_node(1, node_with(2, 0));
+  bench.want(1, 1, cpus(1), 10);
+  bench.plan();
+  bench.want(1, 1, cpus(2), 1);
+  const auto plan = plan_after(200ms);
+  EXPECT_THAT(plan.recalls, SizeIs(2));
+  for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
+  const auto next = bench.plan();
+  ASSERT_THAT(next.grants, SizeIs(1));
+  EXPECT_EQ(next.grants.front().class_id, bench.demand_class(1, cpus(2)).id);
+}
+
+TEST_F(Reclaim, NoSlotIsRecalledForItsOwnHolder) {
+  bench.add_node(1, node_with(2, 0));
+  bench.want(1, 1, cpus(1), 10);
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+}
+
+TEST_F(Reclaim, ActorsAreNeverRecalled) {
+  bench.add_node(1, node_with(1, 0));
+  bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
+  bench.plan();
+  bench.want(2, 2, cpus(1), 1);
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+}
+
+TEST_F(Reclaim, ActorGetsTheSlotsOfTasks) {
+  bench.add_node(1, node_with(1, 0));
+  bench.want(1, 1, cpus(1), 3);
+  bench.plan();
+  bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
+  EXPECT_THAT(plan_after(200ms).recalls, SizeIs(1));
+}
+
+TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
+  bench.add_node(1, node_with(8, 2));
+  bench.want(1, 1, request({{"CPU", 1}, {"GPU", 0.5}}), 1);
+  bench.plan();
+  bench.want(2, 2, request({{"CPU", 1}, {"GPU", 0.5}}), 3);
+  bench.plan();
+  bench.want(3, 3, gpus(1), 1);
+  const auto plan = plan_after(200ms);
+  // Device 0 is shared by jobs 1 and 2, device 1 belongs to job 2 alone.
+  EXPECT_THAT(recalled(plan), ElementsAre(3, 4));
+}
+
+TEST_F(Reclaim, SlotThatDoesNotComeBackIsNotWaitedForAlone) {
+  bench.add_node(1, node_with(2, 0));
+  bench.want(1, 1, cpus(1), 10);
+  bench.plan();
+  bench.want(2, 2, cpus(1), 1);
+  EXPECT_THAT(recalled(plan_after(200ms)), ElementsAre(1));
+  std::set<std::uint64_t> later;
+  for (int i = 0; i < 25; ++i) later.merge(recalled(plan_after(100ms)));
+  EXPECT_THAT(later, ElementsAre(2));
+}
+
+// Small tasks come and go on every device; a request for all of them gets a node of its own.
+TEST_F(Reclaim, LargeRequestIsNotStarvedBySmallOnes) {
+  bench.add_node(1, node_with(64, 4));
+  bench.want(1, 1, gpus(0.5), 8);
+  bench.plan();
+  bench.want(2, 2, gpus(0.5), 1);
+  bench.want(1, 3, gpus(4), 1);
+  bool placed = false;
+  for (int i = 0; i < 100 && !placed; ++i) {
+    bench.now = bench.now + 100ms;
+    // One small task ends in every round, whether recalled or not.
+    const auto& small = bench.granted[static_cast<std::size_t>(i) % bench.granted.size()];
+    bench.scheduler.release(small.id);
+    for (const auto& grant : bench.plan().grants) {
+      placed = placed || grant.class_id == bench.demand_class(1, gpus(4)).id;
+    }
+  }
+  EXPECT_TRUE(placed);
+}
+
+TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
+  SchedulerSettings settings;
+  settings.reclaim.recall_after = 3s;
+  Bench patient(settings);
+  patient.add_node(1, node_with(64, 2));
+  patient.want(1, 1, gpus(1), 2);
+  patient.plan();
+  patient.want(1, 3, gpus(2), 1);
+  patient.now = patient.now + 3s;
+  const auto plan = patient.plan();
+  EXPECT_THAT(plan.recalls, SizeIs(2));
+  EXPECT_EQ(plan.recalls.front().cause, RecallCause::reservation);
+  patient.scheduler.release(plan.recalls.front().slot);
+  EXPECT_THAT(patient.plan().grants, IsEmpty()) << "withheld from the two that wait for it";
+  const auto why = patient.scheduler.explain(gpus(1), ProgramId::of(1)).nodes.front().reason;
+  EXPECT_EQ(why.code, ReasonCode::reserved_for_older);
+  EXPECT_EQ(patient.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason.code,
+            ReasonCode::fits)
+      << "what the large one does not want is not withheld";
+  patient.scheduler.release(plan.recalls.back().slot);
+  const auto last = patient.plan();
+  ASSERT_THAT(last.grants, SizeIs(1));
+  EXPECT_EQ(last.grants.front().lessee, ProcessId::of(3));
+}
+
+TEST_F(Reclaim, ReservationEndsWithItsDemand) {
+  bench.add_node(1, node_with(64, 2));
+  bench.want(1, 1, gpus(1), 2);
+  bench.plan();
+  bench.want(2, 3, gpus(2), 1);
+  plan_after(200ms);
+  plan_after(2s);
+  bench.scheduler.release(SlotId::of(1));
+  bench.plan();
+  EXPECT_EQ(bench.scheduler.explain(gpus(1), ProgramId::of(1)).nodes.front().reason.code,
+            ReasonCode::reserved_for_older);
+  bench.want(2, 3, gpus(2), 0);
+  EXPECT_THAT(bench.plan().grants, SizeIs(1)) << "job 1 gets it back";
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler
