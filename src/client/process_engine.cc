@@ -152,6 +152,7 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     } else if (auto* close = std::get_if<CloseStream>(&command)) {
       outbox_.emplace_back(*close);
     } else if (std::holds_alternative<ObjectChanged>(command)) {
+      if (hooks_.object_changed) hooks_.object_changed();
       notify();
     } else if (auto* room = std::get_if<RoomMade>(&command)) {
       carry_out(*room);
@@ -162,6 +163,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       answered(std::move(answer->answer));
     } else if (auto* drop = std::get_if<DropPlace>(&command)) {
       readable_.erase(drop->object);
+    } else if (auto* given = std::get_if<HandedOver>(&command)) {
+      handed_over_ = std::move(*given);
     } else if (auto* warning = std::get_if<Warn>(&command)) {
       std::fprintf(stderr, "mobula: %s\n", warning->text.c_str());
     }
@@ -332,6 +335,12 @@ void ProcessEngine::stream_over(PeerHandle peer) {
   streams_.erase(executor);
   const auto held = lock();
   step(StreamEnded{executor});
+}
+
+HandedOver ProcessEngine::hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home) {
+  handed_over_ = {};
+  step(HandOver{std::move(refs), owner, home});
+  return std::exchange(handed_over_, {});
 }
 
 // ---- waiting, storing, asking --------------------------------------------------------------------

@@ -41,6 +41,7 @@ struct EngineOptions {
 // What an executor adds. All are called with the lock held, on the loop thread.
 struct EngineHooks {
   std::function<void(const AgentToProcess&)> agent_said;
+  std::function<void()> object_changed;
   std::function<void()> tick;
   std::function<std::optional<Time>()> next_deadline;
   // A message of an accepted connection; the engine has not looked at it.
@@ -74,6 +75,9 @@ class ProcessEngine {
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
   void notify() { changed_.notify_all(); }
   bool stopping() const { return stopping_; }
+
+  // Gives away the unfinished tasks behind `refs` (see HandOver).
+  HandedOver hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home);
 
   // Room in the node's store; blocks until the agent has answered.
   Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
@@ -157,6 +161,7 @@ class ProcessEngine {
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
   std::map<ActorId, ActorFound> found_;
+  HandedOver handed_over_;
   std::optional<Result<JobStarted>> job_answer_;
 };
 

@@ -152,6 +152,13 @@ bool ClientCore::holds_unconfirmed(const std::vector<RefRecord>& refs) const {
   });
 }
 
+bool ClientCore::storing(const std::vector<RefRecord>& refs) const {
+  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
+    const auto* row = objects_.find(ref.object);
+    return row && row->storing;
+  });
+}
+
 std::vector<ObjectId> ClientCore::held(const std::vector<RefRecord>& refs) const {
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {

@@ -58,6 +58,8 @@ class ClientCore {
   std::int64_t pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
   bool holds_unconfirmed(const std::vector<RefRecord>& refs) const;
+  // True while a value among `refs` that others may ask for is not in the store yet.
+  bool storing(const std::vector<RefRecord>& refs) const;
   std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
@@ -90,6 +92,7 @@ class ClientCore {
   void on(const AskHead& event);
   void on(const PinRefs& event);
   void on(const UnpinRefs& event);
+  void on(const HandOver& event);
   void on(const Attached& event);
   void on(const AgentLost& event);
   void on(const AgentSaid& event);
@@ -163,6 +166,8 @@ class ClientCore {
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);
   void take_over(const Handover& handover);
+  void collect_handover(ObjectId object, std::vector<TaskId>& tasks) const;
+  Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
 
   // slots.cc
   void want(ClassId demand_class);

@@ -167,6 +167,19 @@ struct UnpinRefs {
   friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
 };
 
+// These refs leave in results of a call of `owner`, whose home is `home`, and this process may end
+// soon: its unfinished tasks that make them are given away. Answered by HandedOver, at once.
+struct HandOver {
+  std::vector<RefRecord> refs;
+  ProcessId owner;
+  NodeId home;
+  static constexpr auto fields() {
+    return field_list(field("refs", &HandOver::refs), field("owner", &HandOver::owner),
+                      field("home", &HandOver::home));
+  }
+  friend bool operator==(const HandOver&, const HandOver&) = default;
+};
+
 // ---- said by others ------------------------------------------------------------------------------
 
 // The process is known to its agent: at the start, and again when a lost agent has come back.
@@ -213,7 +226,7 @@ struct Tick {
 using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
-                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick>;
+                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver>;
 
 // ---- commands ------------------------------------------------------------------------------------
 
@@ -286,7 +299,18 @@ struct Warn {
   friend bool operator==(const Warn&, const Warn&) = default;
 };
 
+struct HandedOver {
+  std::vector<Handover> tasks;    // those whose results others of them need come first
+  std::vector<ObjectId> objects;  // their results, which are the new owner's now
+  std::vector<RefRecord> pinned;  // what their arguments refer to, until the new owner holds it
+  static constexpr auto fields() {
+    return field_list(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),
+                      field("pinned", &HandedOver::pinned));
+  }
+  friend bool operator==(const HandedOver&, const HandedOver&) = default;
+};
+
 using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
-                             ValueSealed, HeadAnswered, DropPlace, Warn>;
+                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver>;
 
 }  // namespace mobula::internal::client

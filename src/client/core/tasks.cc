@@ -13,6 +13,7 @@ const Mark mark_exception_retry("client.task_retried_after_an_exception");
 const Mark mark_exhausted("client.task_out_of_retries");
 const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
 const Mark mark_argument_lost("client.argument_lost_on_its_way");
+const Mark mark_given_away("client.task_given_away");
 const Mark mark_handover("client.task_taken_over");
 
 }  // namespace
@@ -310,7 +311,16 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   for (const auto& result : message.results) {
     if (!result.in_store) contents.insert(contents.end(), result.contained.begin(), result.contained.end());
   }
-  for (const auto& handover : message.handovers) take_over(handover);
+  for (const auto& handover : message.handovers) {
+    take_over(handover);
+    for (const auto& argument : handover.call.arguments) {
+      if (argument.is_ref) {
+        contents.push_back(argument.ref);
+      } else {
+        contents.insert(contents.end(), argument.value.contained.begin(), argument.value.contained.end());
+      }
+    }
+  }
 
   TaskRow& row = tasks_.at(task);
   row.executor = {};
@@ -351,6 +361,62 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   const TaskId task = at->second;
   call_left_stream(stream, message.number);
   requeue(task);
+}
+
+// The unfinished tasks that `object` needs, those it depends on first.
+void ClientCore::collect_handover(ObjectId object, std::vector<TaskId>& tasks) const {
+  const auto* row = objects_.find(object);
+  if (row == nullptr || !row->owned || row->ready) return;
+  const auto* task = tasks_.find(row->creator);
+  if (task == nullptr || task->call.kind != CallKind::task || task->cancelled) return;
+  if (std::ranges::find(tasks, row->creator) != tasks.end()) return;
+  for (const auto& argument : task->call.arguments) {
+    if (argument.is_ref) collect_handover(argument.ref.object, tasks);
+  }
+  tasks.push_back(row->creator);
+}
+
+void ClientCore::on(const HandOver& event) {
+  std::vector<TaskId> tasks;
+  for (const auto& ref : event.refs) collect_handover(ref.object, tasks);
+  HandedOver given;
+  for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
+  emit(std::move(given));
+}
+
+// What was sent already is cancelled: the new owner runs it again, as after any executor's death.
+Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& given) {
+  mark_given_away.hit();
+  TaskRow& row = tasks_.at(task);
+  Handover handover{row.call, classes_.at(row.demand_class).spec, row.retries_left};
+  for (auto& argument : handover.call.arguments) {
+    if (argument.is_ref && objects_.at(argument.ref.object).ready) {
+      CallRecord single;
+      single.arguments.push_back(argument);
+      argument = resolved(single).arguments.front();
+    }
+    const auto refs = argument.is_ref ? std::vector<RefRecord>{argument.ref} : argument.value.contained;
+    for (const auto& ref : refs) {
+      escape(ref.object);
+      pin(ref);
+      given.pinned.push_back(ref);
+    }
+  }
+  for (std::uint32_t i = 0; i < handover.call.num_returns; ++i) {
+    const ObjectId object = result_id(task, i);
+    given.objects.push_back(object);
+    auto* result = objects_.find(object);
+    if (result == nullptr) continue;
+    if (result->exported) tell_agent(ReleaseObject{object});
+    result->owned = result->exported = result->released = false;
+    result->creator = {};
+    result->ref.owner = to.owner;
+    result->ref.home = to.home;
+  }
+  row.call.num_returns = 0;
+  row.live_results = 0;
+  cancel_task(task, false, true);
+  return handover;
 }
 
 // A task of an executor that is about to end is ours from here on: its results are in what we got.

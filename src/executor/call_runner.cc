@@ -1,0 +1,186 @@
+#include "executor/call_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "client/conversion.h"
+#include "mobula/detail/registry.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+using client::error_of;
+using client::error_value_of;
+using client::make_error;
+
+// Takes results of one call and stores them where their owner will look.
+class CallResults final : public detail::ResultSink {
+ public:
+  CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
+
+  detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
+    auto stored = runtime_.store_result(
+        value, result_id(run_.call.task, static_cast<std::uint32_t>(index)), run_.caller,
+        run_.call.caller_node);
+    if (!stored) return error_of(stored.error());
+    records_.push_back(std::move(*stored));
+    return std::nullopt;
+  }
+
+  std::vector<ValueRecord>& records() { return records_; }
+
+ private:
+  client::ProcessRuntime& runtime_;
+  const RunCall& run_;
+  std::vector<ValueRecord> records_;
+};
+
+void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
+  to.insert(to.end(), refs.begin(), refs.end());
+}
+
+// Everything the arguments let user code get hold of.
+std::vector<RefRecord> reachable(const CallRecord& call, client::ProcessEngine& engine) {
+  std::vector<RefRecord> refs;
+  for (const auto& argument : call.arguments) {
+    if (!argument.is_ref) {
+      append(refs, argument.value.contained);
+      continue;
+    }
+    refs.push_back(argument.ref);
+    if (const auto* row = engine.core().object(argument.ref.object)) append(refs, row->value.contained);
+  }
+  return refs;
+}
+
+// What the results refer to leaves this process: unfinished tasks behind it go to the caller, and the
+// refs stay pinned until the caller holds them.
+void hand_over_contents(CallFinished& finished, const RunCall& run, client::ProcessEngine& engine) {
+  std::vector<RefRecord> contents;
+  for (const auto& result : finished.results) {
+    if (!result.in_store) append(contents, result.contained);
+  }
+  if (contents.empty()) return;
+  auto given = engine.hand_over(contents, run.caller, run.call.caller_node);
+  for (auto& result : finished.results) {
+    for (auto& ref : result.contained) {
+      if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
+      ref.owner = run.caller;
+      ref.home = run.call.caller_node;
+    }
+  }
+  finished.handovers = std::move(given.tasks);
+  finished.pinned = std::move(contents);
+  append(finished.pinned, given.pinned);
+}
+
+// Drops what the call does not keep, then waits until the rest is held and stored.
+void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+            const std::vector<RefRecord>& refs) {
+  auto& engine = runtime.engine();
+  auto lock = engine.lock();
+  hand_over_contents(finished, run, engine);
+  engine.wait(lock, std::nullopt, [&] {
+    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(finished.pinned);
+  });
+  finished.kept = engine.core().held(refs);
+}
+
+}  // namespace
+
+std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
+                                                  const AssignExecutor& assignment) {
+  auto record = std::make_shared<detail::ContextRecord>();
+  record->job_id = run.call.job.hex();
+  record->task_id = run.call.task.hex();
+  if (!assignment.actor.actor.empty()) record->actor_id = assignment.actor.actor.hex();
+  record->node_id = assignment.node.hex();
+  record->attempt = static_cast<int>(run.call.attempt);
+  record->was_restarted = assignment.incarnation > 1;
+  record->name_space = assignment.name_space;
+  record->seed = assignment.seed;
+  if (const auto at = assignment.resource_ids.find("GPU"); at != assignment.resource_ids.end()) {
+    record->gpu_ids = at->second;
+  }
+  record->resource_ids = assignment.resource_ids;
+  for (const auto& share : assignment.allocation.resources) {
+    for (const auto& each : share.shares) {
+      record->assigned_resources[share.name] += each.amount.to_double();
+    }
+  }
+  record->accelerator_env = assignment.accelerator_env;
+  auto context = std::make_shared<client::TaskContext>();
+  context->task = run.call.task;
+  context->token = run.token;
+  context->record = std::move(record);
+  return context;
+}
+
+CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
+                      const std::shared_ptr<client::ProcessRuntime>& runtime,
+                      const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
+  CallFinished finished;
+  finished.token = run.token;
+  finished.pid = ::getpid();
+  auto& engine = runtime->engine();
+  CallResults results(*runtime, run);
+  std::vector<RefRecord> refs;
+  detail::Outcome outcome;
+  const Time began = monotonic_now();
+  {
+    std::vector<detail::StoredValue> arguments;
+    {
+      auto lock = engine.lock();
+      refs = reachable(run.call, engine);
+      for (const auto& argument : run.call.arguments) {
+        arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
+                                            : runtime->stored_value(lock, argument.value));
+      }
+    }
+    const auto broken = std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
+    const auto* entry = detail::Registry::instance().find(
+        {client::raw(run.call.function.program.bits()), run.call.function.offset});
+    if (broken != arguments.end()) {
+      outcome.error = *broken->error;
+    } else if (entry == nullptr) {
+      outcome.error = make_error(detail::ErrorKind::invalid_request,
+                                 "this program has no function " + run.call.name +
+                                     "; do driver and executors run the same build?");
+    } else {
+      const client::ContextScope scope(context);
+      detail::Invocation invocation;
+      invocation.self = actor.object.get();
+      invocation.arguments = arguments;
+      const bool constructs = run.call.kind == CallKind::construct_actor;
+      std::shared_ptr<void> created;
+      if (constructs) {
+        invocation.created = &created;
+      } else {
+        invocation.results = &results;
+      }
+      outcome = entry->invoke(invocation);
+      if (constructs && !outcome.error) actor.object = std::move(created);
+    }
+  }
+  finished.run_time = monotonic_now() - began;
+  finished.leave = outcome.exit_actor || context->leave.load();
+  finished.results = std::move(results.records());
+  if (outcome.error) {
+    // What was stored before the error has no reader: the error stands in the place of all results.
+    for (const auto& record : finished.results) {
+      if (record.contained.empty() || record.in_store) continue;
+      auto lock = engine.lock();
+      engine.step(client::UnpinRefs{record.contained});
+    }
+    outcome.error->node_id = assignment.node.hex();
+    outcome.error->process = finished.pid;
+    if (outcome.error->task.empty()) outcome.error->task = run.call.name;
+    finished.outcome = CallOutcome::exception;
+    finished.results.assign(1, error_value_of(*outcome.error));
+  }
+  settle(finished, run, *runtime, refs);
+  return finished;
+}
+
+}  // namespace mobula::internal::executor

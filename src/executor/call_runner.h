@@ -1,0 +1,27 @@
+// Runs one call of user code: arguments become values, results go to the store or into the answer,
+// what the code keeps is held before anybody learns the result. Any thread of the executor; takes and
+// gives up the engine's lock itself.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "client/process_runtime.h"
+#include "executor/core/executor_core.h"
+
+namespace mobula::internal::executor {
+
+// The actor of this process, once its constructor has run.
+struct ActorInstance {
+  std::shared_ptr<void> object;
+};
+
+// `assignment` and `runtime` outlive the call. The context is the one that current() shows inside.
+CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
+                      const std::shared_ptr<client::ProcessRuntime>& runtime,
+                      const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
+
+// What current() shows in this call.
+std::shared_ptr<client::TaskContext> make_context(const RunCall& run, const AssignExecutor& assignment);
+
+}  // namespace mobula::internal::executor

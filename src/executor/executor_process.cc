@@ -1,0 +1,331 @@
+#include "executor/executor_process.h"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <thread>
+
+#include "client/conversion.h"
+#include "client/process_runtime.h"
+#include "executor/call_runner.h"
+#include "executor/core/executor_core.h"
+#include "mobula/detail/registry.h"
+#include "protocol/messages.h"
+#include "protocol/ticket.h"
+#include "transport/local_frame.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+constexpr Duration assignment_patience = 30s;
+constexpr std::size_t max_hello_bytes = 4096;
+
+// Everything of an executor but the loop of its main thread. Guarded by the engine's lock.
+class ExecutorProcess {
+ public:
+  ExecutorProcess(AssignExecutor assignment, Fd link)
+      : assignment_(std::move(assignment)), link_(std::move(link)) {}
+
+  Result<void> start();
+  [[noreturn]] void run_calls();
+
+ private:
+  struct Caller {
+    ProcessId process;
+  };
+  struct Fetch {
+    std::vector<ObjectId> objects;
+    bool told = false;
+  };
+
+  client::EngineHooks hooks();
+  void step(Event event);
+  void carry_out(std::vector<Command>& commands);
+  void carry_out(FetchArguments& command);
+  void drop_fetched(std::uint64_t token);
+  void check_fetches();
+  void agent_said(const AgentToProcess& message);
+  void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void tell_running(const RunCall& run);
+  void leave();
+
+  AssignExecutor assignment_;
+  Fd link_;
+  std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
+  std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
+  ExecutorCore core_;
+  ActorInstance actor_;
+
+  // Guarded by the engine's lock.
+  bool ready_ = false;  // start() is through: before, the loop thread keeps out
+  bool stepping_ = false;
+  std::deque<Event> events_;
+  std::deque<RunCall> to_run_;
+  std::map<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
+  std::map<std::uint64_t, Fetch> fetches_;
+  std::map<PeerHandle, ProcessId> callers_;
+  std::map<ProcessId, PeerHandle> peers_;
+  std::string told_running_;
+  bool leaving_ = false;
+};
+
+Result<void> ExecutorProcess::start() {
+  for (const auto& image : detail::Registry::instance().images()) {
+    if (image.path.empty()) {
+      detail::Registry::instance().name_image(image.base,
+                                              client::raw(assignment_.demand_class.program.bits()));
+    }
+  }
+  client::EngineOptions options;
+  options.core.process = assignment_.process;
+  options.core.job = assignment_.demand_class.job;
+  options.core.name_space = assignment_.name_space;
+  options.keys = {assignment_.curve_public_key, assignment_.curve_secret_key};
+  options.ticket = assignment_.ticket;
+  options.local_bind = assignment_.local_endpoint;
+  if (!assignment_.bind_host.empty()) options.host_bind = assignment_.bind_host + ":0";
+  auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(link_),
+                                             {assignment_.node, {}, {}});
+  if (!engine) return engine.error();
+  engine_ = std::move(*engine);
+
+  client::RuntimeOptions runtime_options;
+  runtime_options.job = assignment_.demand_class.job;
+  runtime_options.program = assignment_.demand_class.program;
+  runtime_options.name_space = assignment_.name_space;
+  // Threads that user code starts itself have no task of their own: what they make hangs on the
+  // process.
+  RunCall none;
+  none.call.job = assignment_.demand_class.job;
+  none.call.task = TaskId::derived(assignment_.process, "process", 0);
+  runtime_options.root = make_context(none, assignment_);
+  runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
+  runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
+  detail::install_runtime(runtime_);
+
+  const auto held = engine_->lock();
+  Endpoint endpoint = engine_->endpoint();
+  endpoint.node = assignment_.node;
+  ready_ = true;
+  engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
+  step(Assigned{assignment_});
+  return {};
+}
+
+client::EngineHooks ExecutorProcess::hooks() {
+  client::EngineHooks hooks;
+  hooks.agent_said = [this](const AgentToProcess& message) { agent_said(message); };
+  hooks.object_changed = [this] {
+    if (ready_) check_fetches();
+  };
+  hooks.tick = [this] {
+    if (ready_) step(Tick{});
+  };
+  hooks.next_deadline = [this] { return core_.next_deadline(); };
+  hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
+                           std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
+  hooks.peer_gone = [this](PeerHandle peer) {
+    // A connection may come back; that a caller is dead is said by the agent.
+    const auto at = callers_.find(peer);
+    if (at == callers_.end()) return;
+    if (const auto known = peers_.find(at->second); known != peers_.end() && known->second == peer) {
+      peers_.erase(known);
+    }
+    callers_.erase(at);
+  };
+  // The agent is dead: so is this executor, with everything it was doing.
+  hooks.agent_lost = [](const Failure&) { leave_executor(1); };
+  return hooks;
+}
+
+// ---- the core ------------------------------------------------------------------------------------
+
+// Carrying out a command may give rise to events (the client core answers at once): they wait here.
+void ExecutorProcess::step(Event event) {
+  events_.push_back(std::move(event));
+  if (stepping_) return;
+  stepping_ = true;
+  std::vector<Command> commands;
+  while (!events_.empty()) {
+    Event next = std::move(events_.front());
+    events_.pop_front();
+    commands.clear();
+    core_.step(monotonic_now(), std::move(next), commands);
+    carry_out(commands);
+  }
+  stepping_ = false;
+}
+
+void ExecutorProcess::carry_out(std::vector<Command>& commands) {
+  for (auto& command : commands) {
+    if (auto* frame = std::get_if<TellCaller>(&command)) {
+      const auto peer = peers_.find(frame->caller);
+      if (peer != peers_.end()) engine_->tell_peer(peer->second, encode(frame->frame));
+    } else if (auto* agent = std::get_if<TellAgent>(&command)) {
+      engine_->tell_agent(std::move(agent->message));
+    } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
+      carry_out(*fetch);
+    } else if (auto* run = std::get_if<RunCall>(&command)) {
+      contexts_.emplace(run->token, make_context(*run, assignment_));
+      tell_running(*run);
+      to_run_.push_back(std::move(*run));
+      engine_->notify();
+    } else if (auto* drop = std::get_if<DropCall>(&command)) {
+      drop_fetched(drop->token);
+    } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
+      const auto at = contexts_.find(cancel->token);
+      if (at == contexts_.end()) continue;
+      at->second->cancelled.store(true);
+      if (cancel->recursive) engine_->step(client::CancelChildren{at->second->task});
+    } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
+      engine_->step(client::UnpinRefs{std::move(pins->refs)});
+    } else if (std::holds_alternative<Leave>(command)) {
+      leave();
+    }
+  }
+}
+
+void ExecutorProcess::carry_out(FetchArguments& command) {
+  Fetch& fetch = fetches_[command.token];
+  for (const auto& argument : command.refs) {
+    engine_->step(client::AdoptRef{argument.ref});
+    engine_->step(client::WantObject{argument.ref.object});
+    fetch.objects.push_back(argument.ref.object);
+  }
+  check_fetches();
+}
+
+void ExecutorProcess::check_fetches() {
+  for (auto& [token, fetch] : fetches_) {
+    if (fetch.told) continue;
+    bool all = true;
+    std::optional<Failure> failure;
+    for (const ObjectId object : fetch.objects) {
+      if (!engine_->core().settled(object)) {
+        all = false;
+        break;
+      }
+      const auto* row = engine_->core().object(object);
+      if (row != nullptr && row->fetch_failure && !failure) failure = row->fetch_failure;
+    }
+    if (!all) continue;
+    fetch.told = true;
+    step(ArgumentsFetched{token, failure});
+  }
+}
+
+void ExecutorProcess::drop_fetched(std::uint64_t token) {
+  const auto at = fetches_.find(token);
+  if (at == fetches_.end()) return;
+  const auto objects = std::move(at->second.objects);
+  fetches_.erase(at);
+  for (const ObjectId object : objects) engine_->step(client::ReleaseRef{object});
+}
+
+void ExecutorProcess::tell_running(const RunCall& run) {
+  if (run.call.name == told_running_) return;
+  told_running_ = run.call.name;
+  engine_->tell_agent(RunningNow{run.call.name, run.call.task});
+}
+
+// What has been told leaves first: the loop thread sends in order and then ends the process.
+void ExecutorProcess::leave() {
+  if (std::exchange(leaving_, true)) return;
+  (void)engine_->loop().post([] { leave_executor(0); });
+}
+
+// ---- agent and callers ---------------------------------------------------------------------------
+
+void ExecutorProcess::agent_said(const AgentToProcess& message) {
+  if (!ready_) return;
+  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful});
+  if (const auto* dead = std::get_if<PeersDead>(&message)) {
+    for (const ProcessId process : dead->processes) {
+      if (const auto at = peers_.find(process); at != peers_.end()) {
+        callers_.erase(at->second);
+        peers_.erase(at);
+      }
+      step(CallerGone{process});
+    }
+  }
+}
+
+void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
+                                std::span<const std::byte> bytes) {
+  if (!ready_) return;
+  const auto at = callers_.find(peer);
+  if (at == callers_.end()) return hello(peer, origin, bytes);
+  auto frame = decode<CallerFrame>(bytes);
+  if (frame.ok()) step(CallerSaid{at->second, std::move(*frame)});
+}
+
+// The first message of a connection proves who calls: a ticket for the key the connection has.
+void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
+                            std::span<const std::byte> bytes) {
+  if (bytes.size() > max_hello_bytes) return;
+  const auto hello = decode<PeerHello>(bytes);
+  if (!hello || hello->version != protocol_version) return;
+  const auto ticket = check_ticket(hello->ticket, assignment_.head_signing_key, wall_clock_ms());
+  if (!ticket || ticket->process != hello->process || ticket->curve_key != origin.public_key) return;
+  const Role role = ticket->principal.role;
+  const bool same_job = ticket->principal.job == assignment_.demand_class.job;
+  const bool named_actor = !assignment_.actor.name.empty();
+  if ((role != Role::driver && role != Role::executor) || (!same_job && !named_actor)) return;
+  if (const auto known = peers_.find(hello->process); known != peers_.end()) callers_.erase(known->second);
+  callers_[peer] = hello->process;
+  peers_[hello->process] = peer;
+}
+
+// ---- running -------------------------------------------------------------------------------------
+
+void ExecutorProcess::run_calls() {
+  std::vector<std::thread> threads;
+  const auto serve = [this] {
+    while (true) {
+      auto lock = engine_->lock();
+      engine_->wait(lock, std::nullopt, [&] { return !to_run_.empty(); });
+      if (to_run_.empty()) return;
+      const RunCall run = std::move(to_run_.front());
+      to_run_.pop_front();
+      const auto context = contexts_.at(run.token);
+      lock.unlock();
+      CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);
+      std::fflush(stdout);
+      lock.lock();
+      contexts_.erase(run.token);
+      drop_fetched(run.token);
+      step(std::move(finished));
+    }
+  };
+  const int more = assignment_.actor.max_concurrency - 1;
+  if (!assignment_.actor.actor.empty()) {
+    for (int i = 0; i < std::min(more, 999); ++i) threads.emplace_back(serve);
+  }
+  serve();
+  leave_executor(0);
+}
+
+}  // namespace
+
+[[noreturn]] void run_executor(ForkedExecutor start) {
+  const auto fail = [](const Failure& why) {
+    std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
+    leave_executor(1);
+  };
+  auto frame = receive_frame(start.link, monotonic_now() + assignment_patience);
+  if (!frame) fail(frame.error());
+  auto message = decode<AgentToProcess>(frame->bytes);
+  if (!message) fail(message.error());
+  auto* assignment = std::get_if<AssignExecutor>(&*message);
+  if (assignment == nullptr) fail(failure(ErrorCode::corrupt, "the agent's first message is no assignment"));
+  // Never destroyed: the process ends by _exit while its threads may still be inside.
+  auto* process = new ExecutorProcess(std::move(*assignment), std::move(start.link));
+  if (auto started = process->start(); !started.ok()) fail(started.error());
+  process->run_calls();
+}
+
+}  // namespace mobula::internal::executor

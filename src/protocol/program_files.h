@@ -1,0 +1,24 @@
+// Which files a running program consists of, and their hashes: the executable and the non-system
+// libraries it has mapped. Reads /proc; blocks on the disk. For shells, at start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "protocol/program.h"
+
+namespace mobula::internal {
+
+// Paths of the executable (first) and of the libraries that are not the system's (not under /lib or
+// /usr/lib), as `pid` (0: this process) has them mapped.
+Result<std::vector<std::string>> program_paths(std::int64_t pid);
+
+// The first 128 bits of the file's SHA-256.
+Result<Hash128> hash_file(const std::string& path);
+
+// Files and id of a running program; arguments, folder and source are left empty.
+Result<ProgramRecord> describe_program(std::int64_t pid);
+
+}  // namespace mobula::internal

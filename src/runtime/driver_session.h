@@ -1,0 +1,65 @@
+// A driver's job on a cluster: from finding its machine's agent to the end of the job. Created and
+// ended on the user's thread; survives the loss of its agent by attaching to the next one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "client/process_runtime.h"
+#include "mobula/cluster.h"
+#include "runtime/local_cluster.h"
+
+namespace mobula::internal::runtime {
+
+struct DriverOptions {
+  std::string address;      // empty: start a cluster on this machine
+  detail::NodeRequest node; // of that cluster
+  std::string job_name;
+  std::string name_space;
+  Environment env;
+  std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  std::vector<std::string> arguments;  // argv of the program
+};
+
+class DriverSession final : public detail::ClusterSession {
+ public:
+  // Returns when the head has admitted the job.
+  static Result<std::unique_ptr<DriverSession>> start(DriverOptions options);
+  ~DriverSession() override;
+
+  std::string address() const override { return address_; }
+  std::string job_id() const override { return job_.hex(); }
+  bool is_own() const override { return own_.has_value() && options_.address.empty(); }
+  void shutdown() override;
+
+ private:
+  struct Greeting {
+    Fd socket;
+    DriverAttached attached;
+  };
+
+  explicit DriverSession(DriverOptions options);
+  Result<void> find_cluster();
+  Result<Greeting> greet(const std::string& socket, Duration patience);
+  Result<void> open_engine(Greeting greeting);
+  Result<void> wait_for_job();
+  void agent_lost();
+  void reattach_until(Time deadline);
+  client::Attached attached_of(const DriverAttached& attached) const;
+
+  const DriverOptions options_;
+  const JobId job_ = JobId::random();
+  const ProcessId process_ = ProcessId::random();
+  CurveKeys keys_;
+  ProgramRecord program_;
+  std::string address_;
+  std::string socket_;
+  std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
+  std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
+  std::atomic<bool> ending_{false};
+  std::thread reattacher_;  // while the agent is lost
+};
+
+}  // namespace mobula::internal::runtime
