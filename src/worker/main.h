@@ -1,0 +1,47 @@
+// The agent of one machine, from its options to its end: takes the agent's folder, ends what an
+// earlier agent left behind, says who it is, registers with the head and runs until it is told to
+// stop. Blocks; call once, on the main thread, before any other thread is started. It neither goes
+// into the background nor starts a keeper: that is its caller's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "device/probe.h"
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::worker {
+
+struct WorkerMainOptions {
+  std::string head_address;  // NAME:PORT, V4:PORT or [V6]:PORT
+  std::string key_file;      // path of a KeyFile; empty: without keys, on this machine alone
+  std::string folder;        // <state>/<cluster>; the agent's own files are in <folder>/agent
+  std::string cluster;       // its name, for people
+
+  NodeRequest node{};  // what was asked for; visible lists are taken from the environment
+  std::optional<std::uint64_t> object_store_bytes{};  // nothing: 30 % of what is free
+
+  std::string bind_host{};       // empty: where the route to the head leaves this machine
+  std::string advertise_host{};  // what others are told; empty: the same
+  std::string runtime_folder{};  // short, for sockets; empty: default_runtime_folder()
+  bool driver_agent = false;     // holds its driver's objects, offers nothing
+
+  LogLevel log_level = LogLevel::info;
+  std::string log_file{};   // empty: stderr
+  Duration drain_within = 30s;  // for running calls after SIGTERM
+
+  // Called once, on this thread, when the head has registered the node and drivers may attach.
+  std::function<void(const AgentFile&)> on_ready{};
+  // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.
+  int life_fd = -1;
+};
+
+// The exit code: 0 after an orderly end, 1 for what failed (it is on the log, and on stderr), 4
+// where the head refuses this agent. SIGTERM lets running calls finish, SIGINT does not.
+int run_worker(const WorkerMainOptions& options);
+
+}  // namespace mobula::internal::worker
