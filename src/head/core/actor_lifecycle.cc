@@ -204,11 +204,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() ? 0 : 1);
   actor->endpoint = fact.endpoint;
   actor->ending = fact.stopping;
-  if (fact.ready) {
-    become(*actor, ActorState::alive);
-  } else {
-    actor->state = actor->row.restarts_used > 0 ? ActorState::restarting : ActorState::starting;
-  }
+  // Whether its constructor has finished, the agent says next (ActorConstructed).
+  actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
 }
 
 // Owners that died while the head was away take their actors along; the rest is placed. What was lost

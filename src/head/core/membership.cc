@@ -125,11 +125,12 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.host = message.host;
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
+  sign_of_life(node, link);
   node.session.emplace();
   node.queued = 0;
   node.applied = 0;
+  node.differs_since.reset();
   incarnations_.insert(message.address.incarnation, node.id);
-  sign_of_life(node, link);
   write_row(node);
 
   for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);

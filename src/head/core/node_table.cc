@@ -13,6 +13,7 @@ namespace {
 
 const Mark mark_suspect_back("head.suspect_node_speaks_again");
 const Mark mark_fenced_speaks("head.fenced_incarnation_speaks");
+const Mark mark_digest("head.slots_digest_differs");
 const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
@@ -68,9 +69,25 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentF
   auto message = node.session->receive(parts_.now, frame.frame, frames);
   send_frames(node, std::move(frames));
   if (message) take_agent_message(parts_, node.id, std::move(*message));
+  compare_slots(node, frame);
   // Agents hear from the head as often as the head hears from them.
   if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
     send_frames(node, {node.session->acknowledgement()});
+  }
+}
+
+// Heartbeats carry a digest of the agent's slots. While news is on its way either side is ahead of the
+// other, so only a difference that stays is one: then the agent is asked for all it knows.
+void NodeTable::compare_slots(Node& node, const AgentFrame& frame) {
+  const bool settled = !frame.frame.message && node.registered() && node.applied == node.queued;
+  if (!settled || frame.slots_digest == parts_.slots.digest(node.id)) {
+    node.differs_since.reset();
+  } else if (!node.differs_since) {
+    node.differs_since = parts_.now;
+  } else if (parts_.now - *node.differs_since >= parts_.options.settings.suspect_after) {
+    mark_digest.hit();
+    node.differs_since.reset();
+    send(node.id, ReportFacts{});
   }
 }
 
@@ -86,6 +103,11 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
     links_.erase(node.link);
     links_[link] = node.id;
     node.link = link;
+    if (node.registered()) {
+      std::vector<Frame<HeadMessage>> frames;
+      node.session->reconnected(parts_.now, frames);
+      send_frames(node, std::move(frames));
+    }
   }
   node.heard = parts_.now;
   node.refused = false;

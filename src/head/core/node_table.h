@@ -61,6 +61,7 @@ struct Node {
   std::uint64_t queued = 0;   // number of the last message for it
   std::uint64_t applied = 0;  // number of the last it has carried out
   bool refused = false;       // its port refused while no deaths were declared
+  std::optional<Time> differs_since;  // its slots from what the head believes
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // of its registration, in case the answer is lost
 
@@ -104,6 +105,7 @@ class NodeTable {
   void take_frame(LinkId link, const Principal& principal, const AgentFrame& frame);
   void farewell(LinkId link, const Principal& principal, const Farewell& message);
   void sign_of_life(Node& node, LinkId link);
+  void compare_slots(Node& node, const AgentFrame& frame);
   void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
   void refuse(LinkId link, Refused refused);
   Refused stranger(ProcessId incarnation) const;

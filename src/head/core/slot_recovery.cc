@@ -104,13 +104,9 @@ void SlotTable::node_changed(const Node& node) {
 
 void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
   parts_.actors.node_died(node, silently);
-  std::vector<SlotId> slots;
-  for (const auto& [id, slot] : rows_) {
-    if (slot.node == node) slots.push_back(id);
-  }
   // Off the scheduler first, so that nothing is placed there again.
   parts_.scheduler.remove_node(node);
-  for (const auto id : slots) remove(id, cause, true);
+  for (const auto id : slots_on(node)) remove(id, cause, true);
 }
 
 void SlotTable::recovery_ended() {
@@ -142,14 +138,15 @@ void SlotTable::reconcile(NodeId node, const Facts& facts) {
     if (slot == nullptr) {
       mark_unknown_slot.hit();
       parts_.nodes.send(node, StopSlot{fact.slot, false, "the head does not know this slot"});
-    } else if (slot->lent != fact.lent) {
+    } else {
+      slot->generation = std::max(slot->generation, fact.generation);
       lent(node, SlotLent{fact.slot, fact.lent});
     }
   }
   std::vector<SlotId> missing;
-  for (const auto& [id, slot] : rows_) {
-    const bool due = slot.started_by <= from->applied;
-    if (slot.node == node && due && !stated.contains(id)) missing.push_back(id);
+  for (const auto id : slots_on(node)) {
+    const bool due = rows_.at(id).started_by <= from->applied;
+    if (due && !stated.contains(id)) missing.push_back(id);
   }
   for (const auto id : missing) {
     mark_facts_lack.hit();

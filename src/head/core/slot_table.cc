@@ -11,6 +11,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_old_demand("head.demand_out_of_date");
+const Mark mark_old_generation("head.news_of_an_earlier_generation");
 const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
@@ -28,8 +29,25 @@ EndCause killed(std::string why) {
 
 void SlotTable::add(Slot slot) {
   if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
+  by_node_[slot.node].insert(slot.id);
   const SlotId id = slot.id;
   rows_.insert(id, std::move(slot));
+}
+
+std::set<SlotId> SlotTable::slots_on(NodeId node) const {
+  const auto at = by_node_.find(node);
+  return at == by_node_.end() ? std::set<SlotId>() : at->second;
+}
+
+std::uint64_t SlotTable::digest(NodeId node) const {
+  std::uint64_t sum = 0;
+  const auto at = by_node_.find(node);
+  if (at == by_node_.end()) return sum;
+  for (const auto id : at->second) {
+    const Slot& slot = rows_.at(id);
+    if (!slot.stopping) sum += slot_digest(id, slot.generation, slot.ready);
+  }
+  return sum;
 }
 
 Slot* SlotTable::on_node(NodeId node, SlotId id) {
@@ -43,6 +61,9 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = rows_.at(id);
   rows_.erase(id);
   unannounced_.erase(id);
+  auto& on_its_node = by_node_[slot.node];
+  on_its_node.erase(id);
+  if (on_its_node.empty()) by_node_.erase(slot.node);
   parts_.scheduler.release(id);
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
 
@@ -208,7 +229,7 @@ void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
 
 void SlotTable::started(NodeId node, const SlotStarted& message) {
   Slot* slot = on_node(node, message.slot);
-  if (slot == nullptr || message.generation < slot->generation) return;
+  if (slot == nullptr || message.generation < slot->generation) return mark_old_generation.hit();
   slot->generation = message.generation;
   slot->ready = true;
   slot->endpoint = message.endpoint;
@@ -226,10 +247,10 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   if (parts_.processes.node_of(message.process) == node) {
     parts_.processes.ended(message.process, message.cause);
   }
-  if (slot == nullptr || message.generation < slot->generation) return;
+  if (slot == nullptr || message.generation < slot->generation) return mark_old_generation.hit();
   slot->ready = false;
-  slot->lent = false;
   if (!slot->lessee.empty()) {
+    slot->generation = message.generation + 1;
     relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
     return;
   }
@@ -311,6 +332,7 @@ void SlotTable::carry_out(const scheduler::Slot& grant) {
     return;
   }
   slot.demand_class = start.demand_class;
+  slot.generation = start.first_generation;
   slot.started_by = parts_.nodes.send(grant.node, std::move(start));
   add(std::move(slot));
 }
@@ -322,9 +344,7 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
 }
 
 void SlotTable::recall_all(NodeId node, const std::string& why) {
-  for (auto& [id, slot] : rows_) {
-    if (slot.node == node) recall(slot, why);
-  }
+  for (const auto id : slots_on(node)) recall(rows_.at(id), why);
 }
 
 }  // namespace mobula::internal::head

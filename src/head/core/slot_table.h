@@ -80,12 +80,15 @@ class SlotTable {
   // Grants what can be granted, once the tables have settled for this step.
   void plan();
 
+  // What an agent that agrees with the head states of its slots (AgentFrame::slots_digest).
+  std::uint64_t digest(NodeId node) const;
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
   const Table<SlotId, Slot>& rows() const { return rows_; }
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
 
  private:
   Slot* on_node(NodeId node, SlotId slot);
+  std::set<SlotId> slots_on(NodeId node) const;
   bool restore(NodeId node, const SlotFact& fact);
   bool may_go_on(const SlotFact& fact) const;
   void add(Slot slot);
@@ -104,6 +107,7 @@ class SlotTable {
   Parts& parts_;
   Table<SlotId, Slot> rows_;
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
+  std::map<NodeId, std::set<SlotId>> by_node_;
   std::map<DemandKey, DemandRow> demands_;
   std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
   std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there

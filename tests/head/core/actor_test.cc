@@ -1,0 +1,307 @@
+// Actors: creation, names, watchers, restarts, ends.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class Actors : public testing::Test {
+ protected:
+  Actors() { cluster.driver_starts_job(home, 1); }
+
+  std::vector<ActorChanged> news(ProcessId process = SmallCluster::driver(1)) {
+    return cluster.heard<ActorChanged>(home, process);
+  }
+  EndCause crash() const {
+    EndCause cause;
+    cause.kind = EndKind::signalled;
+    cause.signal = 11;
+    return cause;
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  ActorSpec spec = cluster.actor(1, 1);
+};
+
+TEST_F(Actors, ComeAliveAndTheirOwnerHears) {
+  cluster.creates(home, spec);
+  const auto start = cluster.actor_comes_alive(agent);
+  EXPECT_EQ(start.first_generation, 0u);
+  EXPECT_EQ(start.actor.class_name, "Counter");
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[0].state, ActorState::placing);
+  EXPECT_EQ(heard[1].state, ActorState::alive);
+  EXPECT_EQ(heard[1].incarnation, 1u);
+  EXPECT_FALSE(heard[1].endpoint.process.empty());
+  EXPECT_LT(heard[0].version, heard[1].version);
+}
+
+TEST_F(Actors, WatchersHearNowAndLaterEvenIfTheyAskFirst) {
+  const auto watcher = ProcessId::of(77);
+  cluster.process_says(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
+  EXPECT_TRUE(news(watcher).empty());
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  auto heard = news(watcher);
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[1].state, ActorState::alive);
+  cluster.process_says(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
+  EXPECT_EQ(news(watcher).size(), 1u);
+}
+
+TEST_F(Actors, WatchersOfWhatIsNeverCreatedAreToldSo) {
+  cluster.driver_says(home, 1, WatchActor{ActorId::of(99), true});
+  cluster.pass(11s);
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, ActorState::dead);
+}
+
+TEST_F(Actors, ConstructorThatThrowsEndsTheActor) {
+  cluster.creates(home, spec);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  ValueRecord error;
+  error.is_error = true;
+  error.size_bytes = 3;
+  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, error});
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[1].state, ActorState::dead);
+  EXPECT_EQ(heard[1].construction_error, error);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(Actors, RestartUntilTheirRestartsAreUsedUp) {
+  spec.max_restarts = 1;
+  cluster.creates(home, spec);
+  const auto first = cluster.actor_comes_alive(agent);
+  news();
+  cluster.actor_executor_dies(agent, first, crash());
+  auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, ActorState::restarting);
+  const auto second = cluster.actor_comes_alive(agent);
+  EXPECT_EQ(second.first_generation, 1u);
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].incarnation, 2u);
+  cluster.actor_executor_dies(agent, second, crash());
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, ActorState::dead);
+  EXPECT_EQ(heard[0].cause.signal, 11);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Actors, ExitActorIsNoCrash) {
+  spec.max_restarts = -1;
+  cluster.creates(home, spec);
+  const auto start = cluster.actor_comes_alive(agent);
+  EndCause cause;
+  cause.kind = EndKind::intended;
+  cluster.actor_executor_dies(agent, start, cause);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+}
+
+TEST_F(Actors, KillEndsAtOnceAndKillWithRestartRestarts) {
+  spec.max_restarts = 1;
+  cluster.creates(home, spec);
+  const auto start = cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, false, "test"});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  cluster.actor_executor_dies(agent, start, crash());
+  cluster.actor_comes_alive(agent);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_FALSE(stops[0].graceful);
+}
+
+TEST_F(Actors, LastHandleGoneLetsRunningCallsFinish) {
+  cluster.creates(home, spec);
+  const auto start = cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "no handle is left"});
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_TRUE(stops[0].graceful);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  cluster.actor_executor_dies(agent, start, {});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_TRUE(cluster.view().slots.empty());
+}
+
+TEST_F(Actors, ATakenNameIsRefusedOrFound) {
+  spec.name = "counter";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  news();
+  auto second = cluster.actor(1, 2);
+  second.name = "counter";
+  cluster.creates(home, second);
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].refused);
+  EXPECT_EQ(heard[0].state, ActorState::dead);
+  EXPECT_NE(heard[0].cause.text.find("counter"), std::string::npos);
+
+  second.get_if_exists = true;
+  cluster.creates(home, second);
+  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].found);
+  EXPECT_EQ(found[0].actor, spec.actor);
+  EXPECT_EQ(found[0].wanted, second.actor);
+  EXPECT_EQ(found[0].owner_node, home.node);
+}
+
+TEST_F(Actors, NamesAreFoundInTheirSpaceAndFreeAfterDeath) {
+  spec.name = "counter";
+  spec.name_space = "shared";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  const auto ask = [&](const std::string& space) {
+    cluster.driver_says(home, 1, FindActor{3, "counter", space});
+    const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+    return found.size() == 1 && found[0].request == 3 && found[0].found;
+  };
+  EXPECT_TRUE(ask("shared"));
+  EXPECT_FALSE(ask(""));
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, ""});
+  EXPECT_FALSE(ask("shared"));
+  auto second = cluster.actor(1, 2);
+  second.name = "counter";
+  second.name_space = "shared";
+  cluster.creates(home, second);
+  EXPECT_TRUE(ask("shared"));
+}
+
+TEST_F(Actors, EndWithTheirJobUnlessDetached) {
+  auto detached = cluster.actor(1, 2);
+  detached.detached = true;
+  detached.name = "keeper";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  cluster.creates(home, detached);
+  const auto kept = cluster.actor_comes_alive(agent);
+  cluster.driver_dies(home, 1);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_EQ(cluster.state_of(detached.actor).state, ActorState::alive);
+  const auto ended = cluster.take<JobEnded>(agent);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].kept_slots, std::vector{kept.slot});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(Actors, ADetachedOneRestartsAfterItsJobHasEnded) {
+  auto detached = cluster.actor(1, 2);
+  detached.detached = true;
+  detached.max_restarts = -1;
+  cluster.creates(home, detached);
+  const auto start = cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.actor_executor_dies(agent, start, crash());
+  const auto again = cluster.actor_comes_alive(agent);
+  EXPECT_EQ(again.program.id, ProgramId::of(1));
+  EXPECT_EQ(again.job_env.at("FROM_JOB"), "1");
+}
+
+TEST_F(Actors, EndWithTheProcessThatOwnsThem) {
+  const auto owner = ProcessId::of(88);
+  spec.owner = owner;
+  cluster.process_says(home, owner, Role::driver, 1, CreateActor{spec, false});
+  cluster.actor_comes_alive(agent);
+  cluster.says(home, ProcessEnded{owner, crash()});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(Actors, MoveWhenTheirNodeDies) {
+  auto& spare = cluster.node_joins(3, SmallCluster::shape(2));
+  spec.max_restarts = 1;
+  cluster.creates(home, spec);
+  TestAgent& first = cluster.view().slots[0].node == agent.node ? agent : spare;
+  TestAgent& second = &first == &agent ? spare : agent;
+  cluster.actor_comes_alive(first);
+  news();
+  cluster.step(AgentLinkLost{first.link});
+  cluster.step(NodeProbed{first.incarnation, true});
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, ActorState::restarting);
+  EXPECT_EQ(heard[0].cause.kind, EndKind::node_died);
+  cluster.actor_comes_alive(second);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+}
+
+TEST_F(Actors, AnExclusiveOneWaitsUntilItsSilentNodeHasFencedItself) {
+  auto& spare = cluster.node_joins(3, SmallCluster::shape(2));
+  spec.max_restarts = -1;
+  spec.exclusive = true;
+  cluster.creates(home, spec);
+  TestAgent& first = cluster.view().slots[0].node == agent.node ? agent : spare;
+  TestAgent& second = &first == &agent ? spare : agent;
+  cluster.actor_comes_alive(first);
+  first.silent = true;
+  cluster.pass(10500ms);  // dead
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::restarting);
+  cluster.pass(9s);
+  cluster.expect_no_start_slot(second);
+  cluster.pass(2s);
+  cluster.expect_start_slot(second);
+}
+
+TEST_F(Actors, WhatCanNeverBePlacedIsRefusedWhereThatWasAsked) {
+  spec.demand.request.resources = {{"GPU", Quantity::whole(1)}};
+  cluster.driver_says(home, 1, CreateActor{spec, true});
+  const auto infeasible = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  ASSERT_EQ(infeasible.size(), 1u);
+  EXPECT_EQ(infeasible[0].actor, spec.actor);
+  EXPECT_TRUE(infeasible[0].fatal);
+  EXPECT_TRUE(news().back().refused);
+}
+
+TEST_F(Actors, ARestatedCreationIsAnsweredAndChangesNothing) {
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  news();
+  cluster.creates(home, spec);
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, ActorState::alive);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Actors, DetachedOnesStartWhenTheyAreDurable) {
+  spec.detached = true;
+  cluster.persist_at_once = false;
+  cluster.creates(home, spec);
+  EXPECT_TRUE(news().empty());
+  cluster.expect_no_start_slot(agent);
+  cluster.persist();
+  EXPECT_EQ(news().size(), 1u);
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(Actors, DetachedOnesThatCannotBeMadeDurableAreRefused) {
+  spec.detached = true;
+  spec.name = "keeper";
+  cluster.persist_at_once = false;
+  cluster.creates(home, spec);
+  cluster.fail_to_persist("disk full");
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].refused);
+  EXPECT_NE(heard[0].cause.text.find("disk full"), std::string::npos);
+  cluster.expect_no_start_slot(agent);
+  cluster.pass(2s);
+  cluster.persist();
+  EXPECT_EQ(cluster.journal().count({"actors", spec.actor.hex()}), 0u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

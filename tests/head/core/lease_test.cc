@@ -1,0 +1,253 @@
+// Slots from demand to return, and what becomes of them when somebody dies.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class Lease : public testing::Test {
+ protected:
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2, 1));
+  DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  DemandClass gpu = cluster.demand_class(1, 2, {{"GPU", Quantity::whole(1)}});
+  ProcessId driver = SmallCluster::driver(1);
+};
+
+TEST_F(Lease, IsGrantedWithAllocationProgramAndEnvironment) {
+  cluster.driver_starts_job(agent, 1);
+  ASSERT_EQ(cluster.heard<JobStarted>(agent, driver).size(), 1u);
+  cluster.wants(agent, gpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  EXPECT_EQ(start.lessee, driver);
+  EXPECT_EQ(start.program.id, ProgramId::of(1));
+  EXPECT_EQ(start.job_env.at("FROM_JOB"), "1");
+  ASSERT_NE(start.allocation.find("GPU"), nullptr);
+  cluster.executor_ready(agent, start);
+  // The agent itself tells a lessee on its own node.
+  EXPECT_TRUE(cluster.heard<SlotReady>(agent, driver).empty());
+}
+
+TEST_F(Lease, NewsGoToALesseeOnAnotherNode) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  const auto endpoint = cluster.executor_ready(agent, start);
+  const auto ready = cluster.heard<SlotReady>(home, driver);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].endpoint, endpoint);
+  EXPECT_EQ(ready[0].demand_class, cpu.id);
+  cluster.executor_crashes(agent, start.slot, 0);
+  ASSERT_EQ(cluster.heard<GenerationEnded>(home, driver).size(), 1u);
+  cluster.executor_ready(agent, start, 1);
+  const auto again = cluster.heard<SlotReady>(home, driver);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].generation, 1u);
+}
+
+TEST_F(Lease, ReturnedSlotIsOfferedAgainOnlyWhenItIsGone) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, gpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, first);
+  cluster.wants(agent, gpu, 0);
+  cluster.driver_starts_job(agent, 2);
+  const auto theirs = cluster.demand_class(2, 3, {{"GPU", Quantity::whole(1)}});
+  cluster.wants(agent, theirs, 1);
+  cluster.expect_no_start_slot(agent);
+  cluster.driver_says(agent, 1, ReturnSlot{first.slot});
+  ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  cluster.expect_no_start_slot(agent);
+  cluster.slot_gone(agent, first.slot);
+  EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.job, JobId::of(2));
+  EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
+}
+
+TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  cluster.wants(agent, cpu, 1);  // it does not know of the slot yet
+  cluster.expect_no_start_slot(agent);
+  cluster.executor_ready(agent, first);
+  cluster.expect_no_start_slot(agent);
+  cluster.wants(agent, cpu, 1);  // one more than it holds
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(Lease, AnOldDemandIsIgnored) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  cluster.expect_start_slot(agent);
+  Demand stale;
+  stale.demand_class = cpu;
+  stale.version = 0;
+  stale.wanted_slots = 2;
+  cluster.driver_says(agent, 1, stale);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Lease, AStartThatFailedIsTriedAgain) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cluster.slot_gone(agent, first.slot, cause);
+  EXPECT_NE(cluster.expect_start_slot(agent).slot, first.slot);
+}
+
+TEST_F(Lease, ANodeWhereTheProgramCannotStartIsLeftAloneWithTheLoadersMessage) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cause.text = "libcudart.so.12: not found";
+  cluster.says(agent, SlotGone{first.slot, cause, true});
+  cluster.expect_no_start_slot(agent);
+  const auto news = cluster.heard<DemandInfeasible>(agent, driver);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_NE(news[0].summary.find("libcudart.so.12"), std::string::npos) << news[0].summary;
+}
+
+TEST_F(Lease, WhatNoNodeCanEverServeIsSaidAndFatalWhereItMustBe) {
+  cluster.driver_starts_job(agent, 1);
+  const auto large = cluster.demand_class(1, 5, {{"GPU", Quantity::whole(9)}});
+  cluster.wants(agent, large, 1);
+  auto news = cluster.heard<DemandInfeasible>(agent, driver);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].fatal);
+  EXPECT_NE(news[0].summary.find("GPU 9"), std::string::npos) << news[0].summary;
+
+  auto pinned = cluster.demand_class(1, 6, {{"CPU", Quantity::whole(1)}});
+  pinned.request.strategy = NodeAffinityStrategy{NodeId::of(55), false};
+  cluster.wants(agent, pinned, 1);
+  news = cluster.heard<DemandInfeasible>(agent, driver);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].fatal);
+}
+
+TEST_F(Lease, ADeadNodeCostsLesseesTheirSlots) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  const auto endpoint = cluster.executor_ready(agent, start);
+  cluster.take<PeersChanged>(home);
+  cluster.step(AgentLinkLost{agent.link});
+  cluster.step(NodeProbed{agent.incarnation, true});
+  const auto lost = cluster.heard<SlotLost>(home, driver);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].cause.kind, EndKind::node_died);
+  const auto news = cluster.take<PeersChanged>(home);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].dead_agents, std::vector{agent.incarnation});
+  EXPECT_EQ(news[0].dead_processes, std::vector{endpoint.process});
+  EXPECT_TRUE(cluster.view().slots.empty());
+}
+
+TEST_F(Lease, ALesseesDeathRevokesItsSlots) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 2);
+  ASSERT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
+  cluster.driver_dies(agent, 1);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u);
+  EXPECT_EQ(cluster.take<JobEnded>(agent).size(), 1u);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+  cluster.pass(100ms);
+  bool published = false;
+  for (const auto& news : cluster.take<PeersChanged>(agent)) {
+    published = published || news.dead_processes == std::vector{driver};
+  }
+  EXPECT_TRUE(published);
+}
+
+TEST_F(Lease, ABlockedExecutorLendsItsCpu) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 3);
+  const auto starts = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(starts.size(), 2u);
+  cluster.executor_ready(agent, starts[0]);
+  cluster.says(agent, SlotLent{starts[0].slot, true});
+  const auto third = cluster.expect_start_slot(agent);
+  cluster.says(agent, SlotLent{starts[0].slot, false});
+  cluster.slot_gone(agent, third.slot);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Lease, DrainingRecallsAndGrantsNothingMore) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  EXPECT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  const auto recalls = cluster.heard<RecallSlot>(agent, driver);
+  ASSERT_EQ(recalls.size(), 1u);
+  EXPECT_EQ(recalls[0].slot, start.slot);
+  cluster.wants(agent, cpu, 1);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Lease, AJobSpeaksOnlyForItself) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.driver_starts_job(agent, 2);
+  Demand theirs;
+  theirs.demand_class = cluster.demand_class(2, 9, {{"CPU", Quantity::whole(1)}});
+  theirs.wanted_slots = 1;
+  cluster.process_says(agent, driver, Role::driver, 1, theirs);
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(cluster.heard<RequestRefused>(agent, driver).size(), 1u);
+}
+
+TEST_F(Lease, LostAndRepeatedFramesChangeNothing) {
+  agent.lossy = true;
+  cluster.driver_starts_job(agent, 1);
+  cluster.pass(3s);
+  cluster.wants(agent, cpu, 2);
+  cluster.pass(3s);
+  const auto starts = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(starts.size(), 2u);
+  for (const auto& start : starts) cluster.executor_ready(agent, start);
+  cluster.pass(10s);
+  for (const auto& slot : cluster.view().slots) EXPECT_TRUE(slot.ready);
+  EXPECT_TRUE(cluster.take<StartSlot>(agent).empty());
+}
+
+TEST_F(Lease, WhatOnlyOneSideKnowsEndsWhenFactsAreStated) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  FullFacts facts;
+  SlotFact strange;
+  strange.slot = SlotId::of(12345);
+  facts.facts.slots = {strange};
+  cluster.says(agent, facts);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].slot, strange.slot);
+  EXPECT_NE(cluster.expect_start_slot(agent).slot, start.slot);
+}
+
+TEST_F(Lease, ALastingDifferenceOfDigestsAsksForFacts) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  cluster.expect_start_slot(agent);  // its frames state a digest of no slots
+  cluster.pass(5s);
+  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+}
+
+TEST_F(Lease, CopiesAreFoundOnOtherNodes) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  cluster.says(other, ObjectCopies{{ObjectId::of(5)}, {}});
+  cluster.says(agent, LocateObject{ObjectId::of(5)});
+  auto answers = cluster.take<ObjectLocated>(agent);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].nodes, std::vector{other.node});
+  cluster.raw(other, Farewell{other.incarnation});
+  cluster.says(agent, LocateObject{ObjectId::of(5)});
+  EXPECT_TRUE(cluster.take<ObjectLocated>(agent)[0].nodes.empty());
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

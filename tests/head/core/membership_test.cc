@@ -1,0 +1,199 @@
+// Who belongs to the cluster: registration, silence, death, fencing, rivals.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+NodeState state_of(const SmallCluster& cluster, int node) {
+  for (const auto& each : cluster.view().nodes) {
+    if (each.node == NodeId::of(static_cast<unsigned>(node))) return each.state;
+  }
+  ADD_FAILURE() << "no node " << node;
+  return NodeState::dead;
+}
+
+TEST(Membership, NothingIsAnsweredBeforeTheEpochIsDurable) {
+  SmallCluster cluster;
+  cluster.persist_at_once = false;
+  cluster.restart_head();
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  EXPECT_FALSE(agent.registered);
+  EXPECT_FALSE(cluster.view().durable_epoch);
+  cluster.fail_to_persist("disk full");
+  EXPECT_FALSE(cluster.view().durable_epoch);
+  cluster.pass(2s);
+  cluster.persist();
+  EXPECT_TRUE(cluster.view().durable_epoch);
+  cluster.register_agent(agent);
+  ASSERT_TRUE(agent.registered);
+  EXPECT_EQ(agent.registered->head_epoch, 2u);
+}
+
+TEST(Membership, EpochsRise) {
+  SmallCluster cluster;
+  EXPECT_EQ(cluster.core().epoch(), 1u);
+  cluster.restart_head();
+  EXPECT_EQ(cluster.core().epoch(), 2u);
+}
+
+TEST(Membership, RegisteredNodesLearnOfEachOther) {
+  SmallCluster cluster;
+  auto& first = cluster.node_joins(1, SmallCluster::shape(4));
+  auto& second = cluster.node_joins(2, SmallCluster::shape(4));
+  EXPECT_TRUE(first.registered->peers.empty());
+  ASSERT_EQ(second.registered->peers.size(), 1u);
+  EXPECT_EQ(second.registered->peers[0].node, first.node);
+  const auto news = cluster.take<PeersChanged>(first);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].present[0].node, second.node);
+}
+
+TEST(Membership, ARepeatedRegistrationIsAnsweredAgainAndChangesNothing) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  agent.registered.reset();
+  cluster.register_agent(agent);
+  EXPECT_TRUE(agent.registered);
+  EXPECT_EQ(cluster.view().nodes.size(), 1u);
+}
+
+TEST(Membership, AnotherProtocolVersionIsRefusedNamingBoth) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  Register message;
+  message.version = 99;
+  message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
+  cluster.raw(agent, message);
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::version);
+  EXPECT_NE(agent.refused->why.find("99"), std::string::npos);
+  EXPECT_NE(agent.refused->why.find(std::to_string(protocol_version)), std::string::npos);
+}
+
+TEST(Membership, OnlyAgentsRegister) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4), Role::observer);
+  EXPECT_FALSE(agent.registered);
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::permission);
+}
+
+TEST(Membership, SilenceMakesSuspectThenDeadAndItsReturnIsFenced) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  auto& other = cluster.node_joins(2, SmallCluster::shape(4));
+  cluster.pass(5s);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
+  agent.silent = true;
+  cluster.pass(4s);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::suspect);
+  cluster.pass(7s);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
+  bool published = false;
+  for (const auto& news : cluster.take<PeersChanged>(other)) {
+    for (const auto dead : news.dead_agents) published = published || dead == agent.incarnation;
+  }
+  EXPECT_TRUE(published);
+  agent.silent = false;
+  cluster.pass(1s);
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::fenced);
+  cluster.register_agent(agent);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
+  cluster.comes_back_as(agent, 201);
+  EXPECT_TRUE(agent.registered);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
+}
+
+TEST(Membership, ASuspectThatSpeaksIsAliveAgain) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  agent.silent = true;
+  cluster.pass(4s);
+  agent.silent = false;
+  cluster.pass(1s);
+  EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
+}
+
+TEST(Membership, APauseOfTheHeadIsNotHeldAgainstAgents) {
+  SmallCluster cluster;
+  cluster.node_joins(1, SmallCluster::shape(4));
+  cluster.now = cluster.now + 60s;
+  cluster.step(Paused{60s});
+  cluster.step(Tick{});
+  EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
+}
+
+TEST(Membership, ARefusedPortIsDeathAtOnce) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  cluster.step(AgentLinkLost{agent.link});
+  ASSERT_EQ(cluster.probes.size(), 1u);
+  EXPECT_EQ(cluster.probes[0].address, agent.address);
+  cluster.step(NodeProbed{agent.incarnation, true});
+  EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
+}
+
+TEST(Membership, ALateRefusalDoesNotKillWhoIsLinkedAgain) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  cluster.step(AgentLinkLost{agent.link});
+  agent.link = 77;
+  cluster.pass(1s);
+  cluster.step(NodeProbed{agent.incarnation, true});
+  EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
+}
+
+TEST(Membership, FarewellTakesTheNodeOutAtOnce) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  cluster.raw(agent, Farewell{agent.incarnation});
+  EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
+}
+
+TEST(Membership, ASecondLiveAgentWithTheSameNodeIsRefused) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  Register message;
+  message.address = {agent.node, ProcessId::of(202), "elsewhere:7000", "", ""};
+  message.shape = agent.shape;
+  cluster.raw(agent, message);
+  ASSERT_EQ(cluster.probes.size(), 1u);
+  cluster.step(NodeProbed{agent.incarnation, false});
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::duplicate);
+  EXPECT_EQ(cluster.view().nodes[0].incarnation, agent.incarnation);
+}
+
+TEST(Membership, ANewerIncarnationReplacesOneWhosePortRefuses) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  const auto before = agent.incarnation;
+  agent.address = "node1:7001";
+  cluster.comes_back_as(agent, 202);
+  EXPECT_FALSE(agent.registered);
+  cluster.step(NodeProbed{before, true});
+  EXPECT_TRUE(agent.registered);
+  EXPECT_EQ(cluster.view().nodes[0].incarnation, ProcessId::of(202));
+}
+
+TEST(Membership, ANewerIncarnationOnTheSamePortReplacesAtOnce) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  cluster.comes_back_as(agent, 202);
+  EXPECT_TRUE(agent.registered);
+}
+
+TEST(Membership, ADriversOwnAgentGetsNoSlots) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4), Role::driver_agent);
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
+  cluster.expect_no_start_slot(agent);
+  const auto news = cluster.heard<DemandInfeasible>(agent, SmallCluster::driver(1));
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].fatal);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,238 @@
+// What a restarted head makes of its journal and of the facts its agents state; writes that fail.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class Recovery : public testing::Test {
+ protected:
+  Recovery() { cluster.driver_starts_job(home, 1); }
+
+  SlotFact fact_of(const StartSlot& start, const Endpoint& endpoint) {
+    SlotFact fact;
+    fact.slot = start.slot;
+    fact.demand_class = start.demand_class;
+    fact.allocation = start.allocation;
+    fact.lessee = start.lessee;
+    fact.actor = start.actor;
+    fact.generation = start.first_generation;
+    fact.ready = true;
+    fact.endpoint = endpoint;
+    return fact;
+  }
+  void driver_is_attached() {
+    home.facts.processes = {{driver, Principal{Role::driver, "user", JobId::of(1)}, 4711}};
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  ProcessId driver = SmallCluster::driver(1);
+  DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+};
+
+TEST_F(Recovery, LastsUntilAllJournalledNodesAreBack) {
+  driver_is_attached();
+  cluster.restart_head();
+  EXPECT_TRUE(cluster.core().recovering());
+  cluster.register_agent(agent);
+  EXPECT_TRUE(cluster.core().recovering());
+  cluster.register_agent(home);
+  EXPECT_FALSE(cluster.core().recovering());
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+}
+
+TEST_F(Recovery, SlotsGoOnAndStayBooked) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  const auto endpoint = cluster.executor_ready(agent, start);
+  agent.facts.slots = {fact_of(start, endpoint)};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  EXPECT_TRUE(agent.registered->unknown_slots.empty());
+  ASSERT_EQ(cluster.view().slots.size(), 1u);
+  // The lessee may have missed it, so it is told again.
+  EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
+  cluster.driver_says(home, 1, cluster.job_of(1));
+  EXPECT_EQ(cluster.heard<JobStarted>(home, driver).size(), 1u);
+  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
+  cluster.wants(home, cpu, 3);
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // of two CPUs one is held
+}
+
+TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
+  cluster.wants(home, cpu, 1);
+  const auto before = cluster.expect_start_slot(agent);
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.wants(home, cpu, 1);
+  EXPECT_NE(cluster.expect_start_slot(agent).slot, before.slot);
+}
+
+TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);  // states no driver
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(Recovery, NodesThatStayAwayAreDeadWhenItsTimeIsOver) {
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.pass(29s);
+  EXPECT_TRUE(cluster.core().recovering());
+  cluster.pass(2s);
+  EXPECT_FALSE(cluster.core().recovering());
+  EXPECT_EQ(cluster.view().nodes[0].state, NodeState::dead);
+  cluster.register_agent(agent);
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::fenced);
+}
+
+TEST_F(Recovery, NothingIsSaidToBeInfeasibleBeforeAllNodesAreThere) {
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.wants(home, cpu, 1);
+  EXPECT_TRUE(cluster.heard<DemandInfeasible>(home, driver).empty());
+  cluster.register_agent(agent);
+  EXPECT_TRUE(cluster.heard<DemandInfeasible>(home, driver).empty());
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(Recovery, FramesOfTheEpochBeforeAreNotHeard) {
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.raw(agent, AgentFrame{1, agent.incarnation, 0, 0, {}});
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::unknown);
+}
+
+TEST_F(Recovery, ADetachedActorGoesOnWhereItIs) {
+  auto spec = cluster.actor(1, 2);
+  spec.detached = true;
+  spec.name = "keeper";
+  spec.name_space = "shared";
+  cluster.creates(home, spec);
+  const auto start = cluster.expect_start_slot(agent);
+  const auto endpoint = cluster.executor_ready(agent, start);
+  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  cluster.driver_dies(home, 1);
+  agent.facts.slots = {fact_of(start, endpoint)};
+  cluster.restart_head();
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::placing);
+  cluster.register_agent(agent);
+  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  cluster.register_agent(home);
+  EXPECT_TRUE(agent.registered->unknown_slots.empty());
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  cluster.expect_no_start_slot(agent);
+  cluster.driver_starts_job(home, 2);
+  cluster.driver_says(home, 2, FindActor{1, "keeper", "shared"});
+  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(2));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].found);
+}
+
+TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
+  auto spec = cluster.actor(1, 2);
+  spec.detached = true;
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  cluster.driver_dies(home, 1);
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.expect_no_start_slot(agent);
+  cluster.comes_back_as(agent, 201);  // its executors died with the one before
+  const auto again = cluster.actor_comes_alive(agent);
+  EXPECT_EQ(again.first_generation, 1u);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
+TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {
+  auto spec = cluster.actor(1, 2);
+  cluster.creates(home, spec);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.creates(home, spec);  // restated before its node is back
+  cluster.register_agent(agent);
+  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).back().state, ActorState::alive);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Recovery, SlotsOfJobsThatEndedMeanwhileAreRefused) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
+}
+
+TEST_F(Recovery, AHeldSlotWhoseNodeStaysAwayIsLost) {
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, HoldSlot{SlotId::of(4), cpu.id});
+  EXPECT_TRUE(cluster.heard<SlotLost>(home, driver).empty());
+  cluster.pass(31s);
+  EXPECT_EQ(cluster.heard<SlotLost>(home, driver).size(), 1u);
+}
+
+// ---- the journal as a peer -----------------------------------------------------------------------
+
+TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
+  cluster.persist_at_once = false;
+  cluster.driver_starts_job(home, 2);
+  EXPECT_TRUE(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).empty());
+  cluster.persist();
+  EXPECT_EQ(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).size(), 1u);
+  EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(2).hex()}), 1u);
+}
+
+TEST_F(Recovery, AJobThatCannotBeWrittenIsRefusedAndTheRestGoesOn) {
+  cluster.persist_at_once = false;
+  cluster.driver_starts_job(home, 2);
+  cluster.fail_to_persist("disk full");
+  const auto refused = cluster.heard<RequestRefused>(home, SmallCluster::driver(2));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].why.find("disk full"), std::string::npos);
+  EXPECT_NE(cluster.tool("status").json.find("disk full"), std::string::npos);
+  cluster.wants(home, cpu, 1);
+  cluster.expect_start_slot(agent);
+
+  cluster.pass(2s);  // what nobody waits for is written again
+  cluster.persist();
+  EXPECT_EQ(cluster.tool("status").json.find("disk full"), std::string::npos);
+  cluster.driver_says(home, 2, cluster.job_of(2));
+  cluster.persist();
+  EXPECT_EQ(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).size(), 1u);
+}
+
+TEST_F(Recovery, AnEndThatCouldNotBeWrittenIsWrittenLater) {
+  cluster.persist_at_once = false;
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.fail_to_persist("disk full");
+  EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(1).hex()}), 1u);
+  cluster.pass(2s);
+  cluster.persist();
+  EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(1).hex()}), 0u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,147 @@
+// A head core with agents, drivers and executors around it that say what they are told to say: the
+// vocabulary of the head core's tests. Agents speak through real sessions; frames can be lost or
+// repeated. The journal is a map that survives `restart_head`. Every step checks the books.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "head/core/head_core.h"
+#include "session/session.h"
+
+namespace mobula::internal::head {
+
+struct TestAgent {
+  NodeId node;
+  ProcessId incarnation;
+  LinkId link = 0;
+  Role role = Role::agent;
+  NodeShape shape;
+  Facts facts;
+  std::string address;
+  std::optional<Session<AgentMessage, HeadMessage>> session;
+  std::optional<Registered> registered;
+  std::optional<Refused> refused;
+  std::vector<HeadMessage> got;
+  bool silent = false;      // says nothing, hears nothing
+  bool lossy = false;       // every second frame to the head is lost, every third comes twice
+  std::uint64_t frames = 0;
+};
+
+class SmallCluster {
+ public:
+  explicit SmallCluster(HeadOptions options = {});
+
+  // ---- the head's life ----
+  void start_head();
+  // Crashes it, with what was not persisted, and starts another from the journal.
+  void restart_head();
+  void step(Event event);
+  void pass(Duration time);  // with heartbeats of all agents that are not silent
+  HeadView view() const { return core_->view(); }
+  HeadCore& core() { return *core_; }
+  bool persist_at_once = true;
+  void persist();                             // what waits
+  void fail_to_persist(const std::string& why);  // what waits
+  const std::map<std::pair<std::string, std::string>, Bytes>& journal() const { return journal_; }
+
+  // ---- nodes ----
+  static NodeShape shape(int cpus, int gpus = 0);
+  TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent);
+  TestAgent& agent(int number) { return agents_.at(number); }
+  void register_agent(TestAgent& agent);
+  void comes_back_as(TestAgent& agent, int incarnation);  // a new one of the same node
+  void says(TestAgent& agent, AgentMessage message);
+  void raw(TestAgent& agent, AgentToHead message);
+  // The messages of one kind that the agent has got and that were not taken yet.
+  template <class M>
+  std::vector<M> take(TestAgent& agent) {
+    std::vector<M> out;
+    std::vector<HeadMessage> rest;
+    for (auto& each : agent.got) {
+      if (auto* message = std::get_if<M>(&each)) {
+        out.push_back(std::move(*message));
+      } else {
+        rest.push_back(std::move(each));
+      }
+    }
+    agent.got = std::move(rest);
+    return out;
+  }
+
+  // ---- processes ----
+  // What reached a process, by kind.
+  template <class M>
+  std::vector<M> heard(TestAgent& agent, ProcessId process) {
+    std::vector<M> out;
+    std::vector<HeadMessage> rest;
+    for (auto& each : agent.got) {
+      auto* relayed = std::get_if<ToProcess>(&each);
+      if (relayed != nullptr && relayed->process == process &&
+          std::holds_alternative<M>(relayed->message)) {
+        out.push_back(std::get<M>(std::move(relayed->message)));
+      } else {
+        rest.push_back(std::move(each));
+      }
+    }
+    agent.got = std::move(rest);
+    return out;
+  }
+  void driver_says(TestAgent& agent, int job, ProcessToHead message);
+  void process_says(TestAgent& agent, ProcessId process, Role role, int job, ProcessToHead message);
+  StartJob job_of(int job) const;
+  void driver_starts_job(TestAgent& agent, int job);
+  void driver_dies(TestAgent& agent, int job);
+  static ProcessId driver(int job) { return ProcessId::of(1000 + static_cast<unsigned>(job)); }
+  DemandClass demand_class(int job, int number, ResourceSet resources) const;
+  void wants(TestAgent& agent, const DemandClass& demand, int slots);
+
+  // ---- slots ----
+  StartSlot expect_start_slot(TestAgent& agent);
+  void expect_no_start_slot(TestAgent& agent);
+  Endpoint executor_ready(TestAgent& agent, const StartSlot& slot, std::uint32_t generation = 0);
+  void executor_crashes(TestAgent& agent, SlotId slot, std::uint32_t generation);
+  void slot_gone(TestAgent& agent, SlotId slot, EndCause cause = {});
+
+  // ---- actors ----
+  ActorSpec actor(int job, int number) const;
+  void creates(TestAgent& agent, ActorSpec spec);
+  // Started, answering, constructed. Returns its slot.
+  StartSlot actor_comes_alive(TestAgent& agent);
+  void actor_executor_dies(TestAgent& agent, const StartSlot& slot, EndCause cause);
+  const ActorView& state_of(ActorId actor);
+
+  // ---- tools ----
+  ToolReply tool(const std::string& verb, const std::string& kind = "",
+                 const std::string& argument = "", Role role = Role::operator_);
+  std::deque<ToolReply> replies;
+  std::vector<ProbeNode> probes;
+  Time now = Time::from_ns(1'000'000'000);
+
+ private:
+  void carry_out(Command command);
+  void deliver(TestAgent& agent, HeadToAgent message);
+  void send(TestAgent& agent, std::vector<Frame<AgentMessage>> frames);
+  TestAgent* on_link(LinkId link);
+  AgentFrame frame_of(TestAgent& agent, Frame<AgentMessage> frame) const;
+
+  HeadOptions options_;
+  std::optional<HeadCore> core_;
+  std::map<int, TestAgent> agents_;
+  std::map<std::pair<std::string, std::string>, Bytes> journal_;
+  std::deque<Persist> unpersisted_;
+  std::deque<Event> inbox_;
+  std::uint64_t starts_ = 0;
+  LinkId links_ = 0;
+  std::uint64_t executors_ = 0;
+  std::uint64_t demand_version_ = 0;
+  HeadView last_view_;
+  bool stepping_ = false;
+};
+
+}  // namespace mobula::internal::head

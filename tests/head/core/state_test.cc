@@ -1,0 +1,192 @@
+// What tools and processes are told about the cluster, and the orders of tools.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class State : public testing::Test {
+ protected:
+  State() {
+    agent.shape.labels = {{"zone", "a"}};
+    cluster.driver_starts_job(agent, 1);
+  }
+
+  Json list(const std::string& kind) { return Json::parse(cluster.tool("list", kind).json); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, labelled());
+  ProcessId driver = SmallCluster::driver(1);
+
+  static NodeShape labelled() {
+    auto shape = SmallCluster::shape(2, 1);
+    shape.labels = {{"zone", "a"}};
+    return shape;
+  }
+};
+
+TEST_F(State, ListsNodesWithTotalsAndWhatIsFree) {
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::from_units(5000)}}), 1);
+  const Json json = list("nodes");
+  EXPECT_EQ(json["apiVersion"], "mobula/v1");
+  EXPECT_EQ(json["kind"], "NodeList");
+  EXPECT_TRUE(json["warnings"].empty());
+  ASSERT_EQ(json["items"].size(), 1u);
+  const Json& node = json["items"][0];
+  EXPECT_EQ(node["node_id"], agent.node.hex());
+  EXPECT_EQ(node["state"], "ALIVE");
+  EXPECT_EQ(node["address"], agent.address);
+  EXPECT_EQ(node["resources"]["CPU"]["total"], 2);
+  EXPECT_EQ(node["resources"]["CPU"]["available"], 1.5);
+  EXPECT_EQ(node["labels"]["zone"], "a");
+}
+
+TEST_F(State, ListsJobsLeasesExecutorsAndWaitingTasks) {
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 2);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  EXPECT_EQ(list("jobs")["items"][0]["state"], "RUNNING");
+  const Json lease = list("leases")["items"][0];
+  EXPECT_EQ(lease["slot_id"], start.slot.hex());
+  EXPECT_EQ(lease["instances"]["GPU"], Json::array({0}));
+  EXPECT_EQ(list("executors")["items"].size(), 1u);
+  const Json tasks = list("tasks");
+  EXPECT_EQ(tasks["items"][0]["name"], "square");
+  EXPECT_FALSE(tasks["warnings"].empty());
+}
+
+TEST_F(State, GetsOneByItsIdOrABeginning) {
+  const auto reply = cluster.tool("get", "node", agent.node.hex());
+  ASSERT_TRUE(reply.ok) << reply.text;
+  const Json json = Json::parse(reply.json);
+  EXPECT_EQ(json["kind"], "Node");
+  EXPECT_EQ(json["node_id"], agent.node.hex());
+  EXPECT_TRUE(cluster.tool("get", "nodes", agent.node.hex().substr(0, 6)).ok);
+  const auto none = cluster.tool("get", "nodes", "ffff");
+  EXPECT_FALSE(none.ok);
+  EXPECT_EQ(none.code, ErrorCode::not_found);
+}
+
+TEST_F(State, SaysWhereTheHeadServesHttp) {
+  HeadOptions options;
+  options.http_url = "http://127.0.0.1:1";
+  options.settings.cluster_name = "test";
+  SmallCluster other(options);
+  const Json json = Json::parse(other.tool("status").json);
+  EXPECT_EQ(json["http"]["url"], "http://127.0.0.1:1");
+  EXPECT_EQ(json["cluster_name"], "test");
+  EXPECT_EQ(json["state"], "RUNNING");
+}
+
+TEST_F(State, ExplainsARequest) {
+  auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1})").json);
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["fits_now"], true);
+  json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 2})").json);
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_EQ(json["items"][0]["code"], "ResourceTooSmall");
+  EXPECT_NE(json["reason"].get<std::string>().find("GPU"), std::string::npos);
+  json = Json::parse(cluster.tool("explain", "", R"({"accelerator_type": "H100", "num_gpus": 0.5,
+      "gpu_memory": 1000, "label_selector": {"zone": "a"}})").json);
+  EXPECT_EQ(json["fits_now"], true);
+}
+
+TEST_F(State, RefusesRequestsItCannotRead) {
+  for (const char* text : {"{", "[]", R"({"num_gpu": 1})", R"({"num_cpus": -1})",
+                           R"({"num_cpus": "1"})", R"({"gpu_memory": 1e300})"}) {
+    const auto reply = cluster.tool("explain", "", text);
+    EXPECT_FALSE(reply.ok) << text;
+    EXPECT_EQ(reply.code, ErrorCode::invalid_argument) << text;
+  }
+}
+
+TEST_F(State, ExplainsAWaitingClassAndAnActor) {
+  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
+  cluster.wants(agent, demand, 2);
+  auto json = Json::parse(cluster.tool("explain", "", demand.id.hex()).json);
+  EXPECT_EQ(json["items"][0]["code"], "ResourceBusy");
+  EXPECT_EQ(json["subject"]["name"], "square");
+  auto spec = cluster.actor(1, 7);
+  spec.demand.request.resources = {{"GPU", Quantity::whole(5)}};
+  cluster.creates(agent, spec);
+  json = Json::parse(cluster.tool("explain", "", spec.actor.hex()).json);
+  EXPECT_EQ(json["subject"]["state"], "PENDING_CREATION");
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_EQ(cluster.tool("explain", "", ActorId::of(99).hex()).code, ErrorCode::not_found);
+}
+
+TEST_F(State, ProcessesReadNodesAndTheNamesOfTheirSpace) {
+  auto spec = cluster.actor(1, 7);
+  spec.name = "mine";
+  cluster.creates(agent, spec);
+  auto theirs = cluster.actor(1, 8);
+  theirs.name = "theirs";
+  theirs.name_space = "elsewhere";
+  cluster.creates(agent, theirs);
+  cluster.driver_says(agent, 1, ReadState{5, "named_actors", ""});
+  cluster.driver_says(agent, 1, ReadState{6, "nodes", ""});
+  cluster.driver_says(agent, 1, ReadState{7, "dragons", ""});
+  const auto reads = cluster.heard<StateRead>(agent, driver);
+  ASSERT_EQ(reads.size(), 3u);
+  const Json names = Json::parse(reads[0].json);
+  ASSERT_EQ(names["items"].size(), 1u);
+  EXPECT_EQ(names["items"][0]["name"], "mine");
+  EXPECT_EQ(Json::parse(reads[1].json)["items"].size(), 1u);
+  EXPECT_EQ(reads[1].request, 6u);
+  EXPECT_FALSE(reads[2].error.empty());
+}
+
+TEST_F(State, ObserversReadAndOnlyOperatorsOrder) {
+  EXPECT_TRUE(cluster.tool("list", "nodes", "", Role::observer).ok);
+  auto reply = cluster.tool("drain", "", agent.node.hex(), Role::observer);
+  EXPECT_EQ(reply.code, ErrorCode::permission_denied);
+  reply = cluster.tool("list", "nodes", "", Role::unproven);
+  EXPECT_EQ(reply.code, ErrorCode::permission_denied);
+}
+
+TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
+  ToolRequest request;
+  request.version = 99;
+  request.verb = "status";
+  cluster.step(ToolSaid{1, Principal{Role::operator_, "tool", {}}, request});
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_NE(cluster.replies[0].text.find("99"), std::string::npos);
+}
+
+TEST_F(State, StoppingAJobIsAnsweredWhenItIsDurable) {
+  cluster.persist_at_once = false;
+  cluster.tool("job_stop", "", JobId::of(1).hex());
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.persist();
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_TRUE(cluster.replies[0].ok);
+  EXPECT_EQ(list("jobs")["items"][0]["state"], "STOPPED");
+  EXPECT_EQ(cluster.tool("job_stop", "", JobId::of(9).hex()).code, ErrorCode::not_found);
+}
+
+TEST_F(State, StopEndsDetachedActorsToo) {
+  auto spec = cluster.actor(1, 7);
+  spec.detached = true;
+  cluster.creates(agent, spec);
+  cluster.actor_comes_alive(agent);
+  EXPECT_TRUE(cluster.tool("stop").ok);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_EQ(cluster.journal().count({"actors", spec.actor.hex()}), 0u);
+}
+
+TEST_F(State, EventsAndCommandsCanBeRecorded) {
+  const Event event = AgentSaid{3, Principal{Role::agent, "key", {}}, Farewell{ProcessId::of(1)}};
+  const auto decoded = decode<Event>(encode(event));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, event);
+  const Command command = Persist{4, {{"jobs", "a", {}, true}}};
+  const auto again = decode<Command>(encode(command));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, command);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
