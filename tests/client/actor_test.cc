@@ -172,7 +172,7 @@ class Keeper {
   explicit Keeper(const std::map<std::string, ObjectRef<int>>& refs) : text_(refs.begin()->first) {}
   explicit Keeper(std::string_view text) : text_(text) {}
   explicit Keeper(mobula::View<std::vector<int>> view) : text_(std::to_string(view.size())) {}
-  std::string text() const { return text_ + name_; }
+  std::string text() const { return text_ + name_ + (scale_ > 1 ? "!" : ""); }
 
  private:
   std::string text_;

@@ -8,16 +8,21 @@
 
 namespace mobula::detail {
 
-// Stands for a value of any type, and for one of a base of T.
+// Stands for a value of any type, and for one of a base of T. Never called: only whether they would
+// convert is asked. (They have bodies because compilers want one for types without linkage.)
 struct Anything {
   template <class T>
-  operator T() const noexcept;
+  operator T() const noexcept {
+    __builtin_unreachable();
+  }
 };
 
 template <class T>
 struct AnyBaseOf {
   template <class U>
-  requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>) operator U() const noexcept;
+  requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>) operator U() const noexcept {
+    __builtin_unreachable();
+  }
 };
 
 template <std::size_t>
@@ -224,7 +229,9 @@ struct MemberList {};
 
 struct ListMembers {
   template <class... Member>
-  MemberList<Member...> operator()(const Member&...) const;
+  MemberList<Member...> operator()(const Member&...) const {
+    return {};
+  }
 };
 
 template <class T>
