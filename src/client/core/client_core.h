@@ -13,6 +13,7 @@
 
 #include "base/table.h"
 #include "base/time.h"
+#include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/rows.h"
 #include "model/error_record.h"

@@ -1,0 +1,220 @@
+// What an agent says to a process (driver or executor) of its machine. Plain structs; alternatives are
+// wire numbers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "model/node_shape.h"
+#include "model/task.h"
+#include "protocol/process_control.h"
+#include "protocol/process_to_agent.h"
+#include "protocol/wire.h"
+
+namespace mobula::internal {
+
+// Answer to AttachDriver.
+struct DriverAttached {
+  NodeId node;
+  ProcessId agent;         // incarnation
+  std::string ticket;      // for peers
+  std::string head_signing_key;
+  std::string cluster_name;
+  std::string bind_host;   // where the process's bus binds for peers of other nodes; empty: nowhere
+  static constexpr auto fields() {
+    return field_list(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
+                      field("ticket", &DriverAttached::ticket),
+                      field("head_signing_key", &DriverAttached::head_signing_key),
+                      field("cluster_name", &DriverAttached::cluster_name),
+                      field("bind_host", &DriverAttached::bind_host));
+  }
+  friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
+};
+
+// First message to an executor: who it is and what it may use. The device masks are in its environment.
+struct AssignExecutor {
+  ProcessId process;
+  NodeId node;
+  SlotId slot;
+  std::uint32_t generation = 0;
+  DemandClass demand_class;
+  Allocation allocation;
+  std::map<std::string, std::vector<std::string>> resource_ids;  // as user code sees them
+  ProcessId lessee;      // task slot: the one caller
+  ActorSpec actor;       // actor slot
+  std::uint32_t incarnation = 0;  // of the actor
+  std::string name_space;
+  std::string ticket;
+  std::string head_signing_key;
+  std::string local_endpoint;  // ipc path to bind for peers of this node
+  std::string bind_host;       // as in DriverAttached
+  Duration lend_after{};
+  std::uint64_t seed = 0;
+  Environment accelerator_env;
+  std::string curve_public_key;  // of its bus; made by the agent so that the ticket can name it
+  std::string curve_secret_key;
+  static constexpr auto fields() {
+    return field_list(
+        field("process", &AssignExecutor::process), field("node", &AssignExecutor::node),
+        field("slot", &AssignExecutor::slot), field("generation", &AssignExecutor::generation),
+        field("demand_class", &AssignExecutor::demand_class),
+        field("allocation", &AssignExecutor::allocation),
+        field("resource_ids", &AssignExecutor::resource_ids),
+        field("lessee", &AssignExecutor::lessee), field("actor", &AssignExecutor::actor),
+        field("incarnation", &AssignExecutor::incarnation),
+        field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
+        field("head_signing_key", &AssignExecutor::head_signing_key),
+        field("local_endpoint", &AssignExecutor::local_endpoint),
+        field("bind_host", &AssignExecutor::bind_host),
+        field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
+        field("accelerator_env", &AssignExecutor::accelerator_env),
+        field("curve_public_key", &AssignExecutor::curve_public_key),
+        field("curve_secret_key", &AssignExecutor::curve_secret_key));
+  }
+  friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
+};
+
+struct FromHead {
+  HeadToProcess message;
+  static constexpr auto fields() { return field_list(field("message", &FromHead::message)); }
+  friend bool operator==(const FromHead&, const FromHead&) = default;
+};
+
+// `new_slab`: the frame carries its fd, to be mapped writable, once; it is sealed after that.
+struct ObjectReserved {
+  ObjectId object;
+  PlaceRecord place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  std::optional<Failure> failure;  // resource_exhausted: the store is full; already_exists: sealed
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectReserved::object),
+                      field("place", &ObjectReserved::place),
+                      field("new_slab", &ObjectReserved::new_slab),
+                      field("slab_bytes", &ObjectReserved::slab_bytes),
+                      field("failure", &ObjectReserved::failure));
+  }
+  friend bool operator==(const ObjectReserved&, const ObjectReserved&) = default;
+};
+
+struct ObjectSealed {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ObjectSealed::object)); }
+  friend bool operator==(const ObjectSealed&, const ObjectSealed&) = default;
+};
+
+struct HoldConfirmed {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &HoldConfirmed::object)); }
+  friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
+};
+
+// The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again.
+struct ObjectReadable {
+  ObjectId object;
+  PlaceRecord place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  bool is_error = false;
+  std::vector<RefRecord> contained;
+  std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectReadable::object),
+                      field("place", &ObjectReadable::place),
+                      field("new_slab", &ObjectReadable::new_slab),
+                      field("slab_bytes", &ObjectReadable::slab_bytes),
+                      field("is_error", &ObjectReadable::is_error),
+                      field("contained", &ObjectReadable::contained),
+                      field("failure", &ObjectReadable::failure));
+  }
+  friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
+};
+
+// To the owner of an exported object that has released it: nobody holds it any more, its entry is
+// gone. Follows every ReleaseObject of an exported object by its owner, at once or later; if the owner
+// holds it again before, it does not follow until the next release.
+struct ExportUnheld {
+  ObjectId object;
+  static constexpr auto fields() { return field_list(field("object", &ExportUnheld::object)); }
+  friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
+};
+
+// To the owner: the last copy of an object it owns is gone with the node that had it.
+struct ObjectGone {
+  ObjectId object;
+  std::string cause;
+  static constexpr auto fields() {
+    return field_list(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
+  }
+  friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
+};
+
+// The head answers, does not, or is a new one: on a new epoch a process restates what it wants.
+struct HeadStatus {
+  bool connected = false;
+  std::uint64_t epoch = 0;
+  static constexpr auto fields() {
+    return field_list(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
+  }
+  friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
+};
+
+// Processes and agents that will never speak again; streams to them are drained, then dropped.
+struct PeersDead {
+  std::vector<ProcessId> processes;
+  std::vector<NodeId> nodes;
+  static constexpr auto fields() {
+    return field_list(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
+  }
+  friend bool operator==(const PeersDead&, const PeersDead&) = default;
+};
+
+// Ask the executor to end: after the running call (graceful) or as soon as it can.
+struct EndExecutor {
+  bool graceful = true;
+  std::string why;
+  static constexpr auto fields() {
+    return field_list(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why));
+  }
+  friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
+};
+
+// Lines an executor of the job printed, for the driver's terminal.
+struct LogLines {
+  std::string source;  // "square pid=12 node=ab12"
+  std::vector<std::string> lines;
+  static constexpr auto fields() {
+    return field_list(field("source", &LogLines::source), field("lines", &LogLines::lines));
+  }
+  friend bool operator==(const LogLines&, const LogLines&) = default;
+};
+
+struct AttachRefused {
+  ErrorCode code = ErrorCode::permission_denied;
+  std::string why;
+  static constexpr auto fields() {
+    return field_list(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
+  }
+  friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
+};
+
+// No object lies in the slab any more: unmap it, so that its memory can be given back. Answered by
+// SlabUnmapped; a slab that is needed again comes with its fd again.
+struct RetireSlab {
+  std::uint64_t slab = 0;
+  static constexpr auto fields() { return field_list(field("slab", &RetireSlab::slab)); }
+  friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
+};
+
+using AgentToProcess =
+    std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
+                 HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
+                 EndExecutor, LogLines, AttachRefused, RetireSlab>;
+
+}  // namespace mobula::internal

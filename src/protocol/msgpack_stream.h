@@ -1,0 +1,90 @@
+// Encoding of values and plain structs as msgpack (https://github.com/msgpack/msgpack, spec of 2013):
+// a struct is an array of its fields in the order of its list, so that a reader skips fields it does
+// not know and defaults those that are missing. Decoding reads bytes from outside: it never trusts a
+// count, never recurses without bound, never allocates more than the limits allow, and any fault
+// makes the whole message `corrupt`. No padding is ever encoded. Values; no thread rules.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/quantity.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "model/payload.h"
+#include "model/resources.h"
+
+namespace mobula::internal {
+
+using Bytes = std::vector<std::byte>;
+
+// What a decoder may be made to do by one message.
+struct DecodeLimits {
+  std::size_t max_bytes = 16u << 20;
+  std::size_t max_elements = 4u << 20;  // over all containers of the message together
+};
+
+class Writer {
+ public:
+  void nil();
+  void boolean(bool value);
+  void unsigned_integer(std::uint64_t value);
+  void integer(std::int64_t value);
+  void text(std::string_view value);
+  void binary(std::span<const std::byte> value);
+  void array(std::size_t count);
+  void map(std::size_t count);
+
+  const Bytes& bytes() const { return bytes_; }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  void byte(unsigned value) { bytes_.push_back(static_cast<std::byte>(value)); }
+  void big_endian(std::uint64_t value, int width);
+  Bytes bytes_;
+};
+
+// Reads what it expects in order. After the first fault every read returns a default and `failed`
+// stays true: callers check once, at the end.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes, DecodeLimits limits = {});
+
+  bool nil();  // consumes a nil if one is next
+  bool boolean();
+  std::uint64_t unsigned_integer();
+  std::int64_t integer();
+  std::string text();
+  std::span<const std::byte> binary();
+  std::size_t array();
+  std::size_t map();
+  void skip();  // one value of any kind
+
+  bool failed() const { return !fault_.empty(); }
+  void fail(std::string_view why);
+  const std::string& fault() const { return fault_; }
+  bool at_end() const { return at_ == bytes_.size(); }
+
+ private:
+  unsigned next_byte();
+  std::uint64_t big_endian(int width);
+  std::span<const std::byte> raw(std::size_t size);
+  std::size_t count(std::size_t elements, std::size_t per_element);
+  void skip_nested(int depth);
+
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+  std::size_t elements_left_;
+  std::string fault_;
+};
+
+}  // namespace mobula::internal
