@@ -362,7 +362,8 @@ void BulkServer::Impl::look() {
   std::vector<std::pair<ConnectionPtr, const char*>> late;
   for (const auto& [id, connection] : connections_) {
     Connection& each = *connection;
-    const std::uint64_t moved = each.hello_filled + each.reader.received() + each.writer.sent();
+    const std::uint64_t moved =
+        each.reader.received() + each.writer.sent() - unacknowledged_bytes(each.socket);
     if (!each.proved) {
       // A trickle of bytes is no proof: the time runs from the beginning.
       if (gap > peer_gap_limit) each.since = each.since + gap;

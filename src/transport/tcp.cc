@@ -1,7 +1,9 @@
 #include "transport/tcp.h"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -75,6 +77,13 @@ int connect_error(const Fd& socket) {
   int error = 0;
   socklen_t size = sizeof(error);
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+std::uint64_t unacknowledged_bytes(const Fd& socket) {
+  int count = 0;
+  return ::ioctl(socket.get(), SIOCOUTQ, &count) == 0 && count > 0
+             ? static_cast<std::uint64_t>(count)
+             : 0;
 }
 
 }  // namespace mobula::internal

@@ -2,6 +2,7 @@
 // name servers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/fd.h"
@@ -21,5 +22,8 @@ Result<Fd> accept_from(const Fd& listener);
 // Begins a connection; it is there when the socket becomes writable and `connect_error` is 0.
 Result<Fd> begin_connect(const SocketAddress& address);
 int connect_error(const Fd& socket);
+
+// Bytes that were written and that the peer's kernel has not acknowledged yet.
+std::uint64_t unacknowledged_bytes(const Fd& socket);
 
 }  // namespace mobula::internal

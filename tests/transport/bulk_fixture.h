@@ -85,11 +85,12 @@ class BulkTest : public ::testing::TestWithParam<bool> {
         *loop_, BulkTarget{address_, token_, sealed() ? std::optional(key_) : std::nullopt},
         options);
   }
-  bool until(const std::function<bool()>& condition, Duration limit = 10s) {
+  bool until(const std::function<bool()>& condition, Duration limit = 30s) {
     return turn_until(*loop_, condition, limit);
   }
 
-  const std::unique_ptr<EventLoop> loop_ = make_loop();
+  // One round a turn, so that tests see what is between them.
+  const std::unique_ptr<EventLoop> loop_ = make_loop({.max_rounds = 1});
   const BulkToken token_ = random_secret();
   const SealKey key_ = random_secret();
   const std::vector<std::byte> source_ = generated_bytes(40u << 20);

@@ -87,7 +87,7 @@ class BusTest : public ::testing::Test {
     static_cast<void>(loop_.release());
     loop_ = make_loop();
   }
-  bool until(const std::function<bool()>& condition, Duration limit = 10s) {
+  bool until(const std::function<bool()>& condition, Duration limit = 30s) {
     return turn_until(*loop_, condition, limit);
   }
 

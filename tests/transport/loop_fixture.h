@@ -12,7 +12,7 @@ namespace mobula::internal {
 
 // Turns until `condition` holds; false after `limit`.
 inline bool turn_until(EventLoop& loop, const std::function<bool()>& condition,
-                       Duration limit = 10s) {
+                       Duration limit = 30s) {
   const Time deadline = monotonic_now() + limit;
   while (!condition()) {
     if (monotonic_now() > deadline) return false;
