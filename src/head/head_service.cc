@@ -1,0 +1,237 @@
+#include "head/head_service.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "protocol/messages.h"
+#include "transport/address.h"
+
+namespace mobula::internal::head {
+namespace {
+
+// Agents ask for a fresh one each time they register, which they do when it is about to expire.
+constexpr std::int64_t ticket_life_ms = std::int64_t{365} * 24 * 3600 * 1000;
+constexpr Duration probe_limit = 1s;
+constexpr Duration farewell_limit = 100ms;  // for replies on their way when the head ends
+// Beyond so many the sender of undecodable messages has been named often enough.
+constexpr std::uint64_t max_complaints = 100;
+
+constexpr Role roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
+                          Role::operator_};
+
+bool speaks_for_node(Role role) { return role == Role::agent || role == Role::driver_agent; }
+
+}  // namespace
+
+std::string user_id_of(Role role, const std::string& name) {
+  return std::string(to_string(role)) + ":" + name;
+}
+
+Principal principal_of_user(const std::string& user_id) {
+  const auto colon = user_id.find(':');
+  if (colon == std::string::npos) return {};
+  for (const Role role : roles) {
+    if (user_id.compare(0, colon, to_string(role)) == 0) {
+      return Principal{role, user_id.substr(colon + 1), {}};
+    }
+  }
+  return {};
+}
+
+HeadService::HeadService(EventLoop& loop, HeadServiceOptions options,
+                         HeadServiceCallbacks callbacks)
+    : loop_(loop),
+      options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      deadline_(loop, [this] { step(Tick{}); }),
+      resolver_(loop),
+      self_(std::make_shared<HeadService*>(this)) {}
+
+Result<std::unique_ptr<HeadService>> HeadService::create(EventLoop& loop,
+                                                         HeadServiceOptions options,
+                                                         HeadServiceCallbacks callbacks) {
+  std::unique_ptr<HeadService> service(
+      new HeadService(loop, std::move(options), std::move(callbacks)));
+  if (auto opened = service->open(); !opened) return opened.error();
+  return service;
+}
+
+Result<void> HeadService::open() {
+  // The journal's thread hands its answers to the loop; `self` is empty once the service is gone.
+  const auto hand_over = [&loop = loop_, self = self_](auto answer) {
+    const auto posted = loop.post([self, answer] {
+      if (*self != nullptr) answer(**self);
+    });
+    if (!posted) log_error("an answer of the journal is lost: {}", posted.error().text);
+  };
+  JournalCallbacks callbacks;
+  callbacks.persisted = [hand_over](std::uint64_t upto) {
+    hand_over([upto](HeadService& service) { service.durable(upto); });
+  };
+  callbacks.failed = [hand_over](std::uint64_t upto, const std::string& why) {
+    hand_over([upto, why](HeadService& service) { service.not_durable(upto, why); });
+  };
+  auto journal = DiskJournal::open(options_.journal_path, std::move(callbacks));
+  if (!journal) return journal.error();
+  journal_ = std::move(journal).value();
+
+  BusOptions bus_options;
+  bus_options.keys = options_.keys;
+  bus_options.allow = options_.allow;
+  BusCallbacks bus_callbacks;
+  bus_callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
+                                    std::span<const std::byte> bytes) {
+    take_message(from, origin, bytes);
+  };
+  bus_callbacks.on_gone = [this](PeerHandle peer, const Failure&) {
+    step(AgentLinkLost{peer.value});
+  };
+  auto bus = Bus::create(loop_, std::move(bus_options), std::move(bus_callbacks));
+  if (!bus) return bus.error();
+  bus_ = std::move(bus).value();
+  return {};
+}
+
+HeadService::~HeadService() {
+  loop_.set_turn_observer({});
+  if (bus_) bus_->close(farewell_limit);
+  journal_.reset();
+  *self_ = nullptr;
+}
+
+Result<std::string> HeadService::bind(const std::string& address) { return bus_->bind(address); }
+
+Result<void> HeadService::start() {
+  auto rows = journal_->rows();
+  if (!rows) return rows.error();
+  core_ = std::make_unique<HeadCore>(options_.core);
+  loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
+  step(Started{std::move(rows).value(), random_bits()});
+  return {};
+}
+
+// ---- events --------------------------------------------------------------------------------------
+
+void HeadService::step(Event event) {
+  if (!core_) return;  // not started: nobody has been promised anything
+  std::vector<Command> commands;
+  core_->step(monotonic_now(), std::move(event), commands);
+  for (auto& command : commands) {
+    std::visit([this](auto& each) { carry_out(each); }, command);
+  }
+  set_deadline();
+}
+
+void HeadService::set_deadline() {
+  if (const auto due = core_->next_deadline()) {
+    deadline_.arm(*due);
+  } else {
+    deadline_.disarm();
+  }
+}
+
+void HeadService::take_turn(const Turn& turn) {
+  if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+}
+
+// Without keys everybody is on this machine, and each is what it says it is. The key that joins
+// machines also lets tools look, so that `status` works on every machine of the cluster.
+void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
+                               std::span<const std::byte> bytes) {
+  if (!origin.accepted) return;
+  const bool keyless = !options_.keys.has_value();
+  Principal principal = keyless ? Principal{Role::agent, "local", {}}
+                                : principal_of_user(origin.user_id);
+  if (speaks_for_node(principal.role)) {
+    if (auto message = decode<AgentToHead>(bytes)) {
+      return step(AgentSaid{from.value, std::move(principal), std::move(*message)});
+    }
+    principal.role = keyless ? Role::operator_ : Role::observer;
+  }
+  if (auto request = decode<ToolRequest>(bytes)) {
+    return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
+  }
+  const bool of_an_agent = decode<AgentToHead>(bytes).ok();
+  ++(of_an_agent ? counters_.out_of_role : counters_.undecodable);
+  if (counters_.out_of_role + counters_.undecodable > max_complaints) return;
+  log_warn("dropped a message of {} bytes from '{}': {}", bytes.size(), origin.user_id,
+           of_an_agent ? "only agents may send it" : "it is no message of this protocol");
+}
+
+// ---- commands ------------------------------------------------------------------------------------
+
+// A message that cannot be queued is as good as lost on the way: the session repeats it.
+void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
+  if (auto sent = bus_->send(PeerHandle{link}, bytes); !sent) {
+    log_debug("not sent over link {}: {}", link, sent.error().text);
+  }
+}
+
+void HeadService::carry_out(SendAgent& command) { send(command.link, encode(command.message)); }
+
+void HeadService::carry_out(Admit& command) {
+  Ticket ticket;
+  ticket.principal = command.principal;
+  ticket.process = command.address.incarnation;
+  ticket.node = command.address.node;
+  ticket.curve_key = command.address.public_key;
+  ticket.delegated_key = command.delegated_key;
+  ticket.expires_ms = wall_clock_ms() + ticket_life_ms;
+  command.registered.ticket = sign_ticket(ticket, options_.signing);
+  command.registered.head_signing_key = options_.signing.public_key;
+  log_info("node {} has registered from {}", command.address.node.hex(), command.address.control);
+  send(command.link, encode(HeadToAgent(std::move(command.registered))));
+}
+
+void HeadService::carry_out(ReplyTool& command) { send(command.link, encode(command.reply)); }
+
+void HeadService::carry_out(Persist& command) { journal_->write(std::move(command)); }
+
+void HeadService::carry_out(ProbeNode& command) {
+  const ProcessId incarnation = command.incarnation;
+  const auto address = Address::parse(command.address);
+  if (!address) return probed(incarnation, false);
+  if (const auto numeric = address->numeric()) return begin_probe(incarnation, *numeric);
+  const auto asked = resolver_.ask(*address, [this, incarnation](Result<SocketAddress> found) {
+    if (found) {
+      begin_probe(incarnation, *found);
+    } else {
+      probed(incarnation, false);
+    }
+  });
+  if (!asked) probed(incarnation, false);
+}
+
+void HeadService::begin_probe(ProcessId incarnation, const SocketAddress& address) {
+  probes_[incarnation] =
+      std::make_unique<PortProbe>(loop_, address, probe_limit, [this, incarnation](auto outcome) {
+        probes_.erase(incarnation);
+        probed(incarnation, outcome == ProbeOutcome::refused);
+      });
+}
+
+// Posted: a probe may end within the step that asked for it.
+void HeadService::probed(ProcessId incarnation, bool refused) {
+  const auto posted = loop_.post([self = self_, incarnation, refused] {
+    if (*self != nullptr) (*self)->step(NodeProbed{incarnation, refused});
+  });
+  if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
+}
+
+// ---- the journal's answers -----------------------------------------------------------------------
+
+void HeadService::durable(std::uint64_t upto) {
+  step(Persisted{upto});
+  if (serving_) return;
+  serving_ = true;  // the first batch is the epoch
+  if (callbacks_.on_serving) callbacks_.on_serving();
+}
+
+void HeadService::not_durable(std::uint64_t upto, const std::string& why) {
+  log_error("{}", why);
+  step(PersistFailed{upto, why});
+  if (!serving_ && callbacks_.on_not_durable) callbacks_.on_not_durable(why);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,108 @@
+// The shell around the head's core: one encrypted bus for agents and tools, the journal, probes of
+// ports and the clock. Turns what happens into events of HeadCore, and carries out its commands. What
+// a connection may say follows from the role of its key, never from what it says. Decides nothing.
+//
+// For the thread of its loop alone; the journal has a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "head/core/head_core.h"
+#include "head/journal.h"
+#include "protocol/ticket.h"
+#include "transport/bus.h"
+#include "transport/event_loop.h"
+#include "transport/name_resolver.h"
+#include "transport/port_probe.h"
+
+namespace mobula::internal::head {
+
+// The AllowTable's user id for a key: "role:name".
+std::string user_id_of(Role role, const std::string& name);
+// Unproven for a text that names no role.
+Principal principal_of_user(const std::string& user_id);
+
+struct HeadServiceOptions {
+  HeadOptions core;
+  std::optional<CurveKeys> keys;  // none: no encryption; the bus then stays on this machine
+  AllowTable* allow = nullptr;    // needed with keys; outlives the service
+  SigningKeys signing;
+  std::string journal_path;
+};
+
+struct HeadServiceCallbacks {
+  // The epoch is durable: agents are answered from now on.
+  std::function<void()> on_serving;
+  // The epoch could not be made durable at the first attempt; further ones follow by themselves.
+  std::function<void(const std::string& why)> on_not_durable;
+};
+
+struct HeadCounters {
+  std::uint64_t undecodable = 0;  // messages that are none; dropped
+  std::uint64_t out_of_role = 0;  // messages that the connection's role may not send; dropped
+};
+
+class HeadService {
+ public:
+  // Opens the journal. `callbacks` come from the loop.
+  static Result<std::unique_ptr<HeadService>> create(EventLoop& loop, HeadServiceOptions options,
+                                                     HeadServiceCallbacks callbacks);
+  // Ends connections; what the core wanted durable is written before.
+  ~HeadService();
+  HeadService(const HeadService&) = delete;
+  HeadService& operator=(const HeadService&) = delete;
+
+  // Takes connections at `address` and returns it with its port. Failures as of Bus::bind.
+  Result<std::string> bind(const std::string& address);
+  // What `status` shows as the head's address. Before start().
+  void set_address(const std::string& address) { options_.core.address = address; }
+  // Reads the journal and begins to work.
+  Result<void> start();
+
+  const HeadCore& core() const { return *core_; }
+  const HeadCounters& counters() const { return counters_; }
+
+ private:
+  HeadService(EventLoop& loop, HeadServiceOptions options, HeadServiceCallbacks callbacks);
+  Result<void> open();
+
+  void step(Event event);
+  void take_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void take_turn(const Turn& turn);
+  void set_deadline();
+
+  void carry_out(SendAgent& command);
+  void carry_out(Admit& command);
+  void carry_out(ReplyTool& command);
+  void carry_out(Persist& command);
+  void carry_out(ProbeNode& command);
+  void carry_out(CloseLink&) {}
+  void send(LinkId link, std::span<const std::byte> bytes);
+  void begin_probe(ProcessId incarnation, const SocketAddress& address);
+  void probed(ProcessId incarnation, bool refused);
+  void durable(std::uint64_t upto);
+  void not_durable(std::uint64_t upto, const std::string& why);
+
+  EventLoop& loop_;
+  HeadServiceOptions options_;
+  const HeadServiceCallbacks callbacks_;
+  std::unique_ptr<HeadCore> core_;
+  bool serving_ = false;
+  HeadCounters counters_;
+  Timer deadline_;
+  NameResolver resolver_;
+  std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;
+  std::unique_ptr<Bus> bus_;
+  // Functions that the journal's thread has posted may outlive the service.
+  std::shared_ptr<HeadService*> self_;
+  std::unique_ptr<DiskJournal> journal_;
+};
+
+}  // namespace mobula::internal::head

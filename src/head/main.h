@@ -1,0 +1,39 @@
+// The head of a cluster, from its options to its end: takes the cluster's folder, makes or reads its
+// keys, listens, proves that strangers are kept out, and runs until it is told to stop. Blocks; call
+// once, on the main thread, before any other thread is started. It neither goes into the background
+// nor starts an agent: that is its caller's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/log.h"
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::head {
+
+struct HeadMainOptions {
+  std::string folder;   // <state>/<cluster>; the head's own files are in <folder>/head
+  std::string cluster;  // its name
+
+  std::string bind_host = "127.0.0.1";
+  std::uint16_t port = 0;        // 0: the one used before if there is one, else any free one
+  std::string advertise_host{};  // what others are told; empty: bind_host, or the route outwards
+  bool insecure = false;         // without keys; on this machine alone
+
+  LogLevel log_level = LogLevel::info;
+  std::string log_file{};  // empty: stderr
+  std::string version{};   // for `status`
+
+  // Called once, on this thread, when the head answers agents.
+  std::function<void(const HeadFile&)> on_ready{};
+  // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.
+  int life_fd = -1;
+};
+
+// The exit code: 0 after an orderly end, 2 for options that contradict each other, 1 for what else
+// failed. Why is one line on stderr, and in the log.
+int run_head(const HeadMainOptions& options);
+
+}  // namespace mobula::internal::head
