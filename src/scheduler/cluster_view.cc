@@ -51,7 +51,7 @@ Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
 
 Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) {
   InstanceLedger ledger(shape, max_task_slots_);
-  auto [node, added] = nodes_.insert(id, Node{id, state, shape, ledger, {}, {}, 0, 0});
+  auto [node, added] = nodes_.insert(id, Node{id, state, shape, ledger, {}, {}, 0, 0, 0});
   if (!added) {
     node->state = state;
     node->shape = shape;
@@ -61,14 +61,21 @@ Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) 
     node->spread_slots = 0;
   }
   count_totals();
-  touch(*node);
+  freed(*node);
   return *node;
+}
+
+ClusterView ClusterView::emptied() const {
+  ClusterView empty(max_task_slots_, spread_threshold_);
+  for (const auto& [id, node] : nodes_) empty.put_node(id, node.shape, node.state);
+  return empty;
 }
 
 void ClusterView::remove_node(NodeId id) {
   const auto* node = nodes_.find(id);
   if (node == nullptr) return;
   freed_.erase(node->freed_at);
+  order_.remove(id);
   nodes_.erase(id);
   count_totals();
 }
@@ -79,7 +86,7 @@ bool ClusterView::set_state(NodeId id, NodeState state) {
   node->state = state;
   if (!is_present(*node)) node->reservation.reset();
   count_totals();
-  touch(*node);
+  freed(*node);
   return true;
 }
 
@@ -105,6 +112,20 @@ void ClusterView::reserve(Node& node, Reservation reservation) {
 
 void ClusterView::lift_reservation(Node& node) {
   node.reservation.reset();
+  touch(node);
+}
+
+void ClusterView::took(Node& node) {
+  node.score = packing_score(node.ledger, spread_threshold_);
+  if (node.state == NodeState::alive) {
+    order_.put(node.id, node.ledger.has_devices(), node.score);
+  } else {
+    order_.remove(node.id);
+  }
+}
+
+void ClusterView::freed(Node& node) {
+  took(node);
   touch(node);
 }
 

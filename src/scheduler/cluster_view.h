@@ -19,6 +19,7 @@
 #include "model/request.h"
 #include "scheduler/instance_ledger.h"
 #include "scheduler/need.h"
+#include "scheduler/node_order.h"
 
 namespace mobula::internal::scheduler {
 
@@ -52,14 +53,20 @@ struct Node {
   InstanceLedger ledger;
   std::map<ProgramId, std::string> cannot_start;  // the loader's message
   std::optional<Reservation> reservation;
+  std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
 };
 
 class ClusterView {
  public:
-  explicit ClusterView(std::int32_t max_task_slots) : max_task_slots_(max_task_slots) {}
+  // Node books: at most `max_task_slots` tasks each; nodes are packed up to `spread_threshold`
+  // (millionths).
+  ClusterView(std::int32_t max_task_slots, std::int64_t spread_threshold)
+      : max_task_slots_(max_task_slots), spread_threshold_(spread_threshold) {}
 
+  // A view with the same nodes and nothing booked.
+  ClusterView emptied() const;
   // Adds a node, or gives the books of one a fresh shape with nothing booked.
   Node& put_node(NodeId id, const NodeShape& shape, NodeState state);
   void remove_node(NodeId id);
@@ -69,8 +76,9 @@ class ClusterView {
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
-  // Something on `node` was freed.
-  void touch(Node& node);
+  // Something was booked on `node`, or freed.
+  void took(Node& node);
+  void freed(Node& node);
 
   // Whether `ask` can start on `node` now. `owner`: the class whose reservation does not bar it.
   bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
@@ -84,9 +92,9 @@ class ClusterView {
 
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
+  const NodeOrder& order() const { return order_; }
   // Sums over all nodes that are not dead.
   const ResourceSet& totals() const { return totals_; }
-  std::int32_t max_task_slots() const { return max_task_slots_; }
   // Grows when nodes, states, shapes or startable programs change.
   std::uint64_t version() const { return version_; }
   std::uint64_t last_stamp() const { return stamp_; }
@@ -101,10 +109,13 @@ class ClusterView {
 
  private:
   std::optional<Reason> never(const Node& node, const Ask& ask) const;
+  void touch(Node& node);
   void count_totals();
 
   std::int32_t max_task_slots_;
+  std::int64_t spread_threshold_;
   Table<NodeId, Node> nodes_;
+  NodeOrder order_;           // of nodes that are alive
   std::map<std::uint64_t, NodeId> freed_;  // by freed_at
   ResourceSet totals_;
   std::uint64_t stamp_ = 0;

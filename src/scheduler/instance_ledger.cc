@@ -26,7 +26,7 @@ InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slo
       types_in_use_[each.name.substr(resource::accelerator_prefix.size())];
       continue;
     }
-    Resource made{each.name, {}, {}, {}};
+    Resource made{each.name, {}, {}, {}, is_unit_instance(each.name)};
     for (const auto& instance : each.instances) {
       const auto index = static_cast<std::uint32_t>(made.entries.size());
       made.entries.push_back({index, instance.total, instance.total, instance.memory_bytes,
@@ -35,7 +35,7 @@ InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slo
       for (const auto& type : instance.types) types_in_use_[type];
     }
     made.free = made.total;
-    has_devices_ = has_devices_ || (is_unit_instance(each.name) && made.total > Quantity());
+    has_devices_ = has_devices_ || (made.device && made.total > Quantity());
     resources_.push_back(std::move(made));
   }
   std::ranges::sort(resources_, {}, &Resource::name);
@@ -202,6 +202,19 @@ Quantity InstanceLedger::total(std::string_view name) const {
 Quantity InstanceLedger::available(std::string_view name) const {
   const auto* of = find(name);
   return of == nullptr ? Quantity() : of->free;
+}
+
+Quantity InstanceLedger::largest_share(std::string_view name) const {
+  const auto* of = find(name);
+  if (of == nullptr) return {};
+  if (!of->device) return of->free;
+  Quantity most;
+  std::int64_t whole = 0;
+  for (const auto& entry : of->entries) {
+    most = std::max(most, entry.free);
+    if (entry.free == one) ++whole;
+  }
+  return whole > 0 ? Quantity::whole(whole) : most;
 }
 
 std::vector<std::string> InstanceLedger::names() const {

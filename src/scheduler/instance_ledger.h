@@ -54,6 +54,9 @@ class InstanceLedger {
   // Sums over the instances of a resource; free may be negative for CPU.
   Quantity total(std::string_view name) const;
   Quantity available(std::string_view name) const;
+  // The largest amount that one request could get: of devices, those wholly free, or the most that
+  // is left of one.
+  Quantity largest_share(std::string_view name) const;
   // Names in order, accelerator types excluded.
   std::vector<std::string> names() const;
   // Every type of the node or of one of its devices, with what running slots show as used of it.
@@ -74,6 +77,7 @@ class InstanceLedger {
     std::string name;
     Quantity total, free;
     std::vector<Entry> entries;
+    bool device = false;
     friend bool operator==(const Resource&, const Resource&) = default;
   };
   // Bound, running (not blocked) and all holders of executor places.

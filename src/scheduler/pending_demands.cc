@@ -187,16 +187,21 @@ void PendingDemands::erase_job(JobId job) {
 
 std::int64_t PendingDemands::open_freed() {
   std::int64_t freed = 0;
-  cluster_.for_each_freed_since(opened_through_, [&](Node& node) {
-    ++freed;
+  std::map<std::string, Quantity> most;
+  cluster_.for_each_freed_since(opened_through_, [&](const Node& node) {
     if (node.state != NodeState::alive) return;
+    ++freed;
     for (const auto& [name, asks] : by_scarcest_) {
-      const auto available = name.empty() ? Quantity() : node.ledger.available(name);
-      for (auto at = asks.begin(); at != asks.end() && at->first <= available; ++at) {
-        open_.insert(at->second);
-      }
+      auto& there = most[name];
+      there = std::max(there, node.ledger.largest_share(name));
     }
   });
+  for (const auto& [name, largest] : most) {
+    for (const auto& [amount, ask] : by_scarcest_.at(name)) {
+      if (amount > largest) break;
+      open_.insert(ask);
+    }
+  }
   opened_through_ = cluster_.last_stamp();
   if (opened_version_ != cluster_.version()) {
     opened_version_ = cluster_.version();
@@ -208,6 +213,23 @@ std::int64_t PendingDemands::open_freed() {
     }
   }
   return freed;
+}
+
+bool PendingDemands::still_open(AskNumber ask, std::uint64_t stamp) {
+  if (!open_.contains(ask)) return false;
+  const auto& row = asks_.at(ask);
+  if (row.examined_through == 0 || row.scarcest.empty()) return true;
+  bool enough = false;
+  cluster_.for_each_freed_since(row.examined_through, [&](const Node& node) {
+    enough = enough || node.ledger.largest_share(row.scarcest) >= row.scarcest_amount;
+  });
+  if (!enough) close(ask, stamp);
+  return enough;
+}
+
+Quantity PendingDemands::least_amount(const std::string& scarcest) const {
+  const auto at = by_scarcest_.find(scarcest);
+  return at == by_scarcest_.end() ? Quantity() : at->second.begin()->first;
 }
 
 void PendingDemands::close(AskNumber ask, std::uint64_t stamp) {

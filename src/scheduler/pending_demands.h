@@ -87,6 +87,10 @@ class PendingDemands {
   // Opens the asks that a node freed since the last call may serve; returns how many nodes were.
   std::int64_t open_freed();
   const std::set<AskNumber>& open() const { return open_; }
+  // Whether it is open; closes it if no node freed up to `stamp` has enough of its scarcest resource.
+  bool still_open(AskNumber ask, std::uint64_t stamp);
+  // The least that any waiting ask wants of what is scarcest for it.
+  Quantity least_amount(const std::string& scarcest) const;
   // No node freed up to `stamp` fits.
   void close(AskNumber ask, std::uint64_t stamp);
   // Whether some node present could ever serve it. Remembered until nodes change.

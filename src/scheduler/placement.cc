@@ -27,24 +27,43 @@ void PlacementRound::queue(JobId job) {
   turns_.emplace(line.turn, job);
 }
 
-CandidateHeap& PlacementRound::heap_of(AskNumber number) {
-  auto [at, added] = heaps_.try_emplace(number, settings_.spread_threshold);
-  if (!added) return at->second;
+Node* PlacementRound::best_freed(AskNumber number) {
   const auto& row = pending_.ask_at(number);
-  const auto consider = [&](const Node& node) {
-    ++node_checks_;
-    if (cluster_.fits(node, row.ask)) at->second.add(node, row.ask);
-  };
-  if (row.ask.wanted_node) {
+  auto [at, added] = heaps_.try_emplace(number);
+  if (added) {
+    const auto consider = [&](const Node& node) {
+      ++node_checks_;
+      if (cluster_.fits(node, row.ask)) at->second.add(node, row.ask);
+    };
     if (const auto pinned = cluster_.pinned(row.ask)) {
       if (const auto* node = cluster_.nodes().find(*pinned)) consider(*node);
-      at->second.seal();
-      return at->second;
+    } else {
+      cluster_.for_each_freed_since(row.examined_through, consider);
     }
+    at->second.seal();
   }
-  cluster_.for_each_freed_since(row.examined_through, consider);
-  at->second.seal();
-  return at->second;
+  return at->second.best(cluster_, row.ask);
+}
+
+Node* PlacementRound::best_of_all(AskNumber number) {
+  const auto& row = pending_.ask_at(number);
+  const bool for_devices = row.ask.need.has_devices;
+  const auto& order = cluster_.order().ranks(for_devices);
+  auto& exhausted = exhausted_[{row.scarcest, for_devices}];
+  const auto least = pending_.least_amount(row.scarcest);
+  auto& passed = passed_[number];
+  bool all_exhausted = exhausted >= passed;
+  for (auto at = order.lower_bound(std::max(exhausted, passed)); at != order.end(); ++at) {
+    ++node_checks_;
+    auto* node = cluster_.nodes().find(at->node);
+    const bool enough =
+        row.scarcest.empty() || node->ledger.largest_share(row.scarcest) >= least;
+    all_exhausted = all_exhausted && !enough;
+    if (all_exhausted) exhausted = *at;
+    passed = *at;
+    if (enough && cluster_.fits(*node, row.ask)) return node;
+  }
+  return nullptr;
 }
 
 Node* PlacementRound::place(const ClassKey& key, const Demand& demand,
@@ -55,7 +74,11 @@ Node* PlacementRound::place(const ClassKey& key, const Demand& demand,
     auto* node = cluster_.nodes().find(at->second);
     if (node != nullptr && cluster_.fits(*node, ask, &key)) return node;
   }
-  return choose(cluster_, heap_of(number), ask, demand.preference);
+  if (auto* near = nearest(cluster_, ask, demand.preference)) return near;
+  const bool in_order = pending_.ask_at(number).examined_through == 0 && !ask.spread &&
+                        !cluster_.pinned(ask);
+  auto* best = in_order ? best_of_all(number) : best_freed(number);
+  return prefer_home(cluster_, ask, demand.preference, best);
 }
 
 Slot PlacementRound::grant(Node& node, Demand& demand, const Ask& ask, SlotId id, Time now) {
@@ -88,7 +111,7 @@ bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
     const auto& of = pending_.class_at(key);
     const auto number = of.ask;
     // Another class with the same ask may have found that nothing fits, its own reservation aside.
-    if (pending_.open().contains(number) || reserved.contains(key)) {
+    if (pending_.still_open(number, stamp_) || reserved.contains(key)) {
       auto& demand = *pending_.find(of.waiting.begin()->second);
       auto& row = pending_.ask_at(number);
       if (auto* node = place(key, demand, reserved)) {

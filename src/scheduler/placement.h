@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@
 namespace mobula::internal::scheduler {
 
 struct PlacementSettings {
-  std::int64_t spread_threshold = 500'000;     // millionths of a node in use
+  std::int64_t spread_threshold = 500'000;  // millionths of a node in use
   std::int64_t examinations_per_free = 64;     // asks looked at in vain per freed node
   std::int64_t node_checks_per_plan = 200'000;
 };
@@ -52,7 +53,10 @@ class PlacementRound {
 
   void line_up(const ClassKey& key);
   void queue(JobId job);
-  CandidateHeap& heap_of(AskNumber number);
+  // The best node for an ask of which it is known that nothing freed long ago fits it.
+  Node* best_freed(AskNumber number);
+  // The best of all nodes.
+  Node* best_of_all(AskNumber number);
   Node* place(const ClassKey& key, const Demand& demand,
               const std::map<ClassKey, NodeId>& reserved);
   Slot grant(Node& node, Demand& demand, const Ask& ask, SlotId id, Time now);
@@ -65,6 +69,10 @@ class PlacementRound {
   std::map<JobId, Line> lines_;
   std::map<Turn, JobId> turns_;
   std::map<AskNumber, CandidateHeap> heaps_;
+  // Ranks only get worse in a round, so what does not serve at a place in the order never will:
+  // up to here nothing fits the ask, and up to here no ask finds enough of a resource.
+  std::map<AskNumber, NodeRank> passed_;
+  std::map<std::pair<std::string, bool>, NodeRank> exhausted_;
   std::int64_t node_checks_ = 0;
 };
 

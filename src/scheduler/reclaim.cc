@@ -86,7 +86,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
   for (const auto id : books_.slots_on(node)) {
     const auto* held = books_.find(id);
     const auto job = held->slot.job;
-    if (held->recalled && !search.patient) continue;
+    if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
     const bool overdue =
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
     const auto [share, added] = shares.try_emplace(job, 0);
@@ -107,11 +107,13 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
   }
+  const auto victims = victims_on(search, id);
+  if (victims.empty()) return std::nullopt;
   const auto& need = search.ask->need;
   auto trial = node.ledger;
   std::map<JobId, ResourceSet> taken;
   std::vector<Victim> counted_on;
-  for (const auto& victim : victims_on(search, id)) {
+  for (const auto& victim : victims) {
     if (trial.fits(need)) break;
     const auto& slot = victim.held->slot;
     if (!may_take(search, *victim.held, taken[slot.job])) continue;

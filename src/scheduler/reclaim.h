@@ -38,8 +38,8 @@ struct ReclaimSettings {
   Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
   Duration reserve_after = 2s;
   Duration pause = 100ms;        // between two rounds
-  std::size_t demands_per_round = 64;
-  std::size_t nodes_per_demand = 32;
+  std::size_t demands_per_round = 32;
+  std::size_t nodes_per_demand = 16;
 };
 
 class Reclaimer {

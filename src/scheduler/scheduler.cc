@@ -32,7 +32,7 @@ Use use_of(const InstanceLedger& ledger) {
 
 Scheduler::Scheduler(const SchedulerSettings& settings)
     : settings_(settings),
-      cluster_(settings.max_task_slots_per_node),
+      cluster_(settings.max_task_slots_per_node, settings.placement.spread_threshold),
       books_(cluster_),
       pending_(cluster_, books_),
       reclaimer_(cluster_, books_, pending_, settings_.reclaim) {}

@@ -50,7 +50,9 @@ void SlotBooks::add(const Slot& slot, Time now) {
   ++job.slots;
   if (slot.actor.empty()) job.task_slots.emplace(sequence, slot.id);
   ++holders_[holder_of(slot)].slots;
-  if (slot.spread) ++cluster_.nodes().at(slot.node).spread_slots;
+  auto& node = cluster_.nodes().at(slot.node);
+  if (slot.spread) ++node.spread_slots;
+  cluster_.took(node);
 }
 
 bool SlotBooks::restore(const Slot& slot) {
@@ -78,7 +80,7 @@ bool SlotBooks::release(SlotId id) {
   if (auto* node = cluster_.nodes().find(slot.node)) {
     node->ledger.free(slot.allocation, occupancy_of(slot));
     if (slot.spread) --node->spread_slots;
-    cluster_.touch(*node);
+    cluster_.freed(*node);
   }
   return true;
 }
@@ -95,7 +97,7 @@ bool SlotBooks::lend(SlotId id) {
   if (held->recalled) subtract(job.returning, lent);
   auto& node = cluster_.nodes().at(held->slot.node);
   node.ledger.lend(held->slot.allocation, tenant_of(held->slot));
-  cluster_.touch(node);
+  cluster_.freed(node);
   return true;
 }
 
@@ -111,6 +113,7 @@ bool SlotBooks::resume(SlotId id) {
   if (held->recalled) job.returning.add(back);
   auto& node = cluster_.nodes().at(held->slot.node);
   node.ledger.resume(held->slot.allocation, tenant_of(held->slot));
+  cluster_.took(node);
   return true;
 }
 
@@ -131,6 +134,7 @@ void SlotBooks::rebook(Node& node) {
     node.ledger.restore(slot.allocation, occupancy_of(slot));
     if (slot.spread) ++node.spread_slots;
   }
+  cluster_.took(node);
 }
 
 std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool lasting) const {
@@ -185,8 +189,7 @@ std::vector<SlotId> SlotBooks::slots_of(JobId job) const {
 }
 
 std::string SlotBooks::verify() const {
-  ClusterView fresh(cluster_.max_task_slots());
-  for (const auto& [id, node] : cluster_.nodes()) fresh.put_node(id, node.shape, node.state);
+  auto fresh = cluster_.emptied();
   SlotBooks recount(fresh);
   for (const auto& [id, held] : slots_) {
     if (!recount.restore(held.slot)) return fmt::format("slot {} is on no node", id.hex());
@@ -196,6 +199,10 @@ std::string SlotBooks::verify() const {
     const auto& counted_node = fresh.nodes().at(id);
     if (!(counted_node.ledger == node.ledger)) {
       return fmt::format("the ledger of node {} differs from its slots", id.hex());
+    }
+    if (counted_node.score != node.score) {
+      return fmt::format("node {} scores {}, its slots make {}", id.hex(), node.score,
+                         counted_node.score);
     }
     if (counted_node.spread_slots != node.spread_slots) {
       return fmt::format("node {} counts {} spread slots, has {}", id.hex(), node.spread_slots,
