@@ -16,7 +16,7 @@ const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
 }  // namespace
 
-// ---- placement -----------------------------------------------------------------------------------
+// ---- placement ----------------------------------------------------------------------------------
 
 // While the head recovers, an actor without a slot may have one on a node that has not come yet.
 void ActorTable::place(Actor& actor) {
@@ -83,7 +83,7 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   if (fatal) die(*actor, cause, true);
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 void ActorTable::started(ActorId id, const Slot& slot) {
   Actor* actor = rows_.find(id);
@@ -140,8 +140,8 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   place(actor);
 }
 
-// The agent behind the silence ends exclusive actors `fence_after` after it last heard from the head,
-// which tells it nothing from now on.
+// The agent behind the silence ends exclusive actors `fence_after` after it last heard from the
+// head, which tells it nothing from now on.
 void ActorTable::node_died(NodeId node, bool silently) {
   if (!silently) return;
   for (auto& [id, actor] : rows_) {
@@ -177,7 +177,7 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
   dead_.push_back(id);
 }
 
-// ---- after a head restart ------------------------------------------------------------------------
+// ---- after a head restart -----------------------------------------------------------------------
 
 void ActorTable::restore(const ActorRow& row) {
   add(row, name_space_of(row.spec.job, row.spec.name_space));
@@ -208,8 +208,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
 }
 
-// Owners that died while the head was away take their actors along; the rest is placed. What was lost
-// meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
+// Owners that died while the head was away take their actors along; the rest is placed. What was
+// lost meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;

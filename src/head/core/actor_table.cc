@@ -37,7 +37,7 @@ ActorFound found_answer(const Actor& actor) {
 
 }  // namespace
 
-// ---- rows and news -------------------------------------------------------------------------------
+// ---- rows and news ------------------------------------------------------------------------------
 
 Actor& ActorTable::add(ActorRow row, std::string name_space) {
   Actor actor;
@@ -113,7 +113,7 @@ void ActorTable::unlink(ProcessId process, ActorId id) {
   if (at->second.empty()) by_process_.erase(at);
 }
 
-// ---- creation ------------------------------------------------------------------------------------
+// ---- creation -----------------------------------------------------------------------------------
 
 void ActorTable::create(const CreateActor& message) {
   const ActorSpec& spec = message.spec;
@@ -197,7 +197,7 @@ void ActorTable::not_durable(ActorId id, const std::string& why) {
   die(*actor, killed("the actor cannot be made durable: " + why), true);
 }
 
-// ---- names and watchers --------------------------------------------------------------------------
+// ---- names and watchers -------------------------------------------------------------------------
 
 void ActorTable::watch(ProcessId process, const WatchActor& message) {
   if (Actor* actor = rows_.find(message.actor)) {
@@ -249,17 +249,20 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
   forget_oldest();
 }
 
-std::vector<SlotId> ActorTable::job_ended(JobId job) {
-  std::vector<SlotId> kept;
+void ActorTable::job_ended(JobId job) {
   for (auto& [id, actor] : rows_) {
-    if (actor.spec().job != job || actor.state == ActorState::dead) continue;
-    if (!actor.spec().detached) {
-      die(actor, killed("its job has ended"));
-    } else if (!actor.slot.empty()) {
-      kept.push_back(actor.slot);
-    }
+    const bool ends = actor.spec().job == job && !actor.spec().detached;
+    if (ends && actor.state != ActorState::dead) die(actor, killed("its job has ended"));
   }
   forget_oldest();
+}
+
+std::vector<SlotId> ActorTable::kept_slots(JobId job) const {
+  std::vector<SlotId> kept;
+  for (const auto& [id, actor] : rows_) {
+    const bool stays = actor.spec().job == job && actor.spec().detached;
+    if (stays && !actor.slot.empty()) kept.push_back(actor.slot);
+  }
   return kept;
 }
 

@@ -1,11 +1,11 @@
-// The actors: from their creation by an owner to their death, through placements and restarts; their
-// names; and who wants to know. Detached and named ones are in the journal, and nothing is done for
-// them before they are. The constructor runs in the actor's executor; handles are counted by agents;
-// neither is this table's. Owned by one HeadCore; not thread-safe.
+// The actors: from their creation by an owner to their death, through placements and restarts;
+// their names; and who wants to know. Detached and named ones are in the journal, and nothing is
+// done for them before they are. The constructor runs in the actor's executor; handles are counted
+// by agents; neither is this table's. Owned by one HeadCore; not thread-safe.
 //
-// `incarnation` counts executors that answered: generation g of a slot is incarnation g + 1. Losing an
-// executor uses up a restart, unless the program cannot start on the node, the node died before the
-// actor was ever alive there, or it was lost while the head was away.
+// `incarnation` counts executors that answered: generation g of a slot is incarnation g + 1. Losing
+// an executor uses up a restart, unless the program cannot start on the node, the node died before
+// the actor was ever alive there, or it was lost while the head was away.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,9 @@ class ActorTable {
   void watch(ProcessId process, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
-  // Returns the slots of detached actors, which stay.
-  std::vector<SlotId> job_ended(JobId job);
+  void job_ended(JobId job);
+  // Slots of the job's detached actors, which outlive it.
+  std::vector<SlotId> kept_slots(JobId job) const;
   // Ends every actor, detached ones too.
   void end_all(const std::string& why);
 

@@ -31,7 +31,8 @@ struct Dispatch {
     restore_rows<EpochRow>(event, "meta", [&](const EpochRow& row) { parts.epoch = row.epoch; });
     restore_rows<NodeRow>(event, "nodes", [&](const NodeRow& row) { parts.nodes.restore(row); });
     restore_rows<JobRow>(event, "jobs", [&](const JobRow& row) { parts.jobs.restore(row); });
-    restore_rows<ActorRow>(event, "actors", [&](const ActorRow& row) { parts.actors.restore(row); });
+    restore_rows<ActorRow>(event, "actors",
+                           [&](const ActorRow& row) { parts.actors.restore(row); });
     ++parts.epoch;
     write_epoch();
   }

@@ -1,11 +1,12 @@
-// The head's decisions as one state machine: who belongs to the cluster, what runs where, which jobs,
-// actors and names exist, and what has to be durable before it is said. Pure: no clock, thread, I/O or
-// hash order; the same inputs give the same outputs. Not thread-safe; one shell owns it.
+// The head's decisions as one state machine: who belongs to the cluster, what runs where, which
+// jobs, actors and names exist, and what has to be durable before it is said. Pure: no clock,
+// thread, I/O or hash order; the same inputs give the same outputs. Not thread-safe; one shell owns
+// it.
 //
-// The first event is Started. Until the new epoch is durable (Persisted for its batch) agents get no
-// answer and tools are told to wait. With nodes in the journal the head then *recovers*: it grants on
-// nodes that have registered, declares no deaths and restarts no actors, until all of them have come or
-// `recovery` has passed.
+// The first event is Started. Until the new epoch is durable (Persisted for its batch) agents get
+// no answer and tools are told to wait. With nodes in the journal the head then *recovers*: it
+// grants on nodes that have registered, declares no deaths and restarts no actors, until all of
+// them have come or `recovery` has passed.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// What the head's core is told: every input it ever gets, with field lists, so that a recorded run can
-// be replayed to the same outputs. Plain structs; the order of alternatives is the number in recordings.
+// What the head's core is told: every input it ever gets, with field lists, so that a recorded run
+// can be replayed to the same outputs. Plain structs; the order of alternatives is the number in
+// recordings.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,8 @@ struct AgentLinkLost {
   friend bool operator==(const AgentLinkLost&, const AgentLinkLost&) = default;
 };
 
-// Answer to ProbeNode. `refused`: nobody listens there. Not refused: somebody does, or no answer came.
+// Answer to ProbeNode. `refused`: nobody listens there. Not refused: somebody does, or no answer
+// came.
 struct NodeProbed {
   ProcessId incarnation;
   bool refused = false;
@@ -105,8 +107,8 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
-// All input there was has been given, and a deadline may have passed. Silence is judged here alone, so
-// that a peer is never blamed for what waits unread.
+// All input there was has been given, and a deadline may have passed. Silence is judged here alone,
+// so that a peer is never blamed for what waits unread.
 struct Tick {
   static constexpr auto fields() { return field_list(); }
   friend bool operator==(const Tick&, const Tick&) = default;

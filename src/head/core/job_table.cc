@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/mark.h"
 #include "head/core/parts.h"
 
@@ -9,6 +11,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_restated("head.job_restated");
+const Mark mark_late_end("head.node_has_things_of_an_ended_job");
 const Mark mark_driver_missing("head.driver_did_not_come_back");
 
 Job job_of(NodeId node, const StartJob& start) {
@@ -46,7 +49,8 @@ void JobTable::start(NodeId node, const StartJob& message) {
     }
     mark_restated.hit();
     job->node = node;
-    if (job->durable) parts_.processes.tell(message.driver, JobStarted{message.job, job->name_space});
+    if (job->durable)
+      parts_.processes.tell(message.driver, JobStarted{message.job, job->name_space});
     return;
   }
   if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {
@@ -79,9 +83,9 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   job->end = how;
   job->why = why;
   parts_.journal.erase("jobs", id.hex());
-  JobEnded news{id, parts_.actors.job_ended(id)};
+  parts_.actors.job_ended(id);
   parts_.slots.job_ended(id);
-  parts_.nodes.broadcast(news);
+  parts_.nodes.broadcast(JobEnded{id, parts_.actors.kept_slots(id)});
 
   ended_.push_back(id);
   if (ended_.size() > parts_.options.max_ended_kept) {
@@ -96,6 +100,24 @@ void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
     if (job.start.driver != process || job.end != JobEnd::runs) continue;
     end(id, JobEnd::failed, "its driver " + to_string(cause));
     return;
+  }
+}
+
+// A job that the head does not know has ended, too, unless its driver is there to start it.
+void JobTable::node_joined(NodeId node, const Facts& facts) {
+  for (const auto id : facts.jobs) {
+    const Job* job = rows_.find(id);
+    if (job != nullptr && job->end == JobEnd::runs) continue;
+    const auto drives = [id](const Principal& principal) {
+      return principal.role == Role::driver && principal.job == id;
+    };
+    const bool starting =
+        job == nullptr && std::ranges::any_of(parts_.processes.rows(), [&](const auto& each) {
+          return drives(each.second.principal);
+        });
+    if (starting) continue;
+    mark_late_end.hit();
+    parts_.nodes.send(node, JobEnded{id, parts_.actors.kept_slots(id)});
   }
 }
 

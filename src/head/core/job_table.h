@@ -1,5 +1,6 @@
-// The jobs: one per driver, from StartJob (answered when it is durable) to the driver's end. A job's
-// end takes along everything of it but detached actors. Owned by one HeadCore; not thread-safe.
+// The jobs: one per driver, from StartJob (answered when it is durable) to the driver's end. A
+// job's end takes along everything of it but detached actors. Owned by one HeadCore; not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ class JobTable {
   // False if it does not run.
   bool end(JobId id, JobEnd how, const std::string& why);
   void driver_ended(ProcessId process, const EndCause& cause);
+  // Jobs of which the node still has something, though they have ended: it is told so.
+  void node_joined(NodeId node, const Facts& facts);
   // Drivers that have not come back are gone, and their jobs with them.
   void recovery_ended();
 

@@ -1,6 +1,6 @@
-// The journal as the head's core sees it: a peer with delay. Gathers the changes of one step into one
-// batch, remembers what waits for which batch (gates), and keeps writing what failed and nobody waits
-// for. Does no I/O: `seal` gives the command. Owned by one HeadCore; not thread-safe.
+// The journal as the head's core sees it: a peer with delay. Gathers the changes of one step into
+// one batch, remembers what waits for which batch (gates), and keeps writing what failed and nobody
+// waits for. Does no I/O: `seal` gives the command. Owned by one HeadCore; not thread-safe.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,5 @@
-// How a node comes into the cluster: registration, rivals, and the end of recovery. Part of NodeTable.
+// How a node comes into the cluster: registration, rivals, and the end of recovery. Part of
+// NodeTable.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -69,8 +70,8 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   const Node* node = find(message.address.node);
   if (node != nullptr && node->state != NodeState::dead) return std::nullopt;
   if (nodes_.size() - dead_.size() >= parts_.options.max_nodes) {
-    return refused(RefusalCode::permission,
-                   fmt::format("the cluster is at its limit of {} nodes", parts_.options.max_nodes));
+    return refused(RefusalCode::permission, fmt::format("the cluster is at its limit of {} nodes",
+                                                        parts_.options.max_nodes));
   }
   return std::nullopt;
 }
@@ -136,6 +137,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
+  parts_.jobs.node_joined(node.id, message.facts);
 
   PeersChanged news;
   news.present = {node.address};

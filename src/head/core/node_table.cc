@@ -31,7 +31,7 @@ std::string_view to_string(NodeState state) {
   return "UNKNOWN";
 }
 
-// ---- what agents say -----------------------------------------------------------------------------
+// ---- what agents say ----------------------------------------------------------------------------
 
 void NodeTable::said(const AgentSaid& event) {
   if (!parts_.serving) return;  // the agent repeats
@@ -76,8 +76,8 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentF
   }
 }
 
-// Heartbeats carry a digest of the agent's slots. While news is on its way either side is ahead of the
-// other, so only a difference that stays is one: then the agent is asked for all it knows.
+// Heartbeats carry a digest of the agent's slots. While news is on its way either side is ahead of
+// the other, so only a difference that stays is one: then the agent is asked for all it knows.
 void NodeTable::compare_slots(Node& node, const AgentFrame& frame) {
   const bool settled = !frame.frame.message && node.registered() && node.applied == node.queued;
   if (!settled || frame.slots_digest == parts_.slots.digest(node.id)) {
@@ -117,7 +117,7 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
   parts_.slots.node_changed(node);
 }
 
-// ---- links and silence ---------------------------------------------------------------------------
+// ---- links and silence --------------------------------------------------------------------------
 
 void NodeTable::link_lost(LinkId link) {
   for (auto& [id, node] : nodes_) {
@@ -210,7 +210,7 @@ std::optional<Time> NodeTable::next_deadline() const {
   return due;
 }
 
-// ---- to agents -----------------------------------------------------------------------------------
+// ---- to agents ----------------------------------------------------------------------------------
 
 std::uint64_t NodeTable::send(NodeId id, HeadMessage message) {
   Node* node = nodes_.find(id);
@@ -240,7 +240,7 @@ void NodeTable::refuse(LinkId link, Refused refused) {
   parts_.commands.push_back(SendAgent{link, std::move(refused)});
 }
 
-// ---- death ---------------------------------------------------------------------------------------
+// ---- death --------------------------------------------------------------------------------------
 
 void NodeTable::fence(Node& node, ProcessId incarnation) {
   incarnations_.erase(incarnation);

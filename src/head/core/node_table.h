@@ -1,10 +1,10 @@
 // Who belongs to the cluster: agents by node id and incarnation, their links and sequenced
-// conversations, silence, death and fencing. Tells the other tables when a node comes, goes or falls
-// silent; decides nothing about what runs there. Owned by one HeadCore; not thread-safe.
+// conversations, silence, death and fencing. Tells the other tables when a node comes, goes or
+// falls silent; decides nothing about what runs there. Owned by one HeadCore; not thread-safe.
 //
 // A node is *expected* (the journal names it, it has not registered yet), *alive*, *suspect* after
-// `suspect_after` of silence, and *dead* after `dead_after`, or at once when its port refuses. A dead
-// incarnation never comes back: whatever it says is answered Refused{fenced}.
+// `suspect_after` of silence, and *dead* after `dead_after`, or at once when its port refuses. A
+// dead incarnation never comes back: whatever it says is answered Refused{fenced}.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace mobula::internal::head {
 struct HeadOptions {
   ClusterSettings settings;
   Duration recovery = Duration(30s);         // above the agents' back-off cap
-  Duration exclusive_margin = Duration(2s);  // on top of fence_after, before an exclusive actor restarts
+  Duration exclusive_margin = Duration(2s);  // on top of fence_after, before such an actor restarts
   Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
@@ -21,9 +21,9 @@ struct HeadOptions {
   std::uint64_t max_jobs = 10'000;
   std::uint64_t max_actors = 100'000;
   std::uint64_t max_classes_per_lessee = 4096;
-  std::uint64_t max_ended_kept = 1000;       // of jobs, actors and nodes each; the oldest are forgotten
-  std::uint64_t max_copies_per_node = 1'000'000;  // further copies cannot be found if their home dies
-  std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is declared dead
+  std::uint64_t max_ended_kept = 1000;  // of jobs, actors and nodes each; the oldest are forgotten
+  std::uint64_t max_copies_per_node = 1'000'000;  // further ones are not found if their home dies
+  std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
   // For `status` only.
   std::string address;

@@ -1,5 +1,5 @@
-// What the head's core wants done. Every command may be carried out late, and sent again without harm.
-// Plain structs with field lists, so that a replay can compare them.
+// What the head's core wants done. Every command may be carried out late, and sent again without
+// harm. Plain structs with field lists, so that a replay can compare them.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,8 @@ struct Persist {
   friend bool operator==(const Persist&, const Persist&) = default;
 };
 
-// Try to connect to `address` (NAME:PORT), then say NodeProbed. No answer in about a second: not refused.
+// Try to connect to `address` (NAME:PORT), then say NodeProbed. No answer in about a second: not
+// refused.
 struct ProbeNode {
   ProcessId incarnation;
   std::string address;

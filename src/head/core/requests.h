@@ -1,5 +1,5 @@
-// Sorts what agents say, and what processes say through them, to the tables, after checking that the
-// speaker may say it. Stateless.
+// Sorts what agents say, and what processes say through them, to the tables, after checking that
+// the speaker may say it. Stateless.
 #pragma once
 
 #include "base/id.h"

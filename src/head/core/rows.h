@@ -1,5 +1,5 @@
-// The rows of the journal as the head's core writes them; encoded with the protocol's codec, so fields
-// are appended, never reordered. Plain structs.
+// The rows of the journal as the head's core writes them; encoded with the protocol's codec, so
+// fields are appended, never reordered. Plain structs.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What becomes of slots when nodes come, change, die or state their facts, and what is said of demand
-// that can never be met. Part of SlotTable.
+// What becomes of slots when nodes come, change, die or state their facts, and what is said of
+// demand that can never be met. Part of SlotTable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ EndCause lost(const std::string& why) {
 
 }  // namespace
 
-// ---- nodes ---------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
@@ -154,7 +154,7 @@ void SlotTable::reconcile(NodeId node, const Facts& facts) {
   }
 }
 
-// ---- what can never be met -----------------------------------------------------------------------
+// ---- what can never be met ----------------------------------------------------------------------
 
 void SlotTable::report(const scheduler::Infeasible& infeasible) {
   if (!infeasible.actor.empty()) return parts_.actors.infeasible(infeasible);

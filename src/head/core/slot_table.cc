@@ -25,7 +25,7 @@ EndCause killed(std::string why) {
 
 }  // namespace
 
-// ---- rows ----------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 void SlotTable::add(Slot slot) {
   if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
@@ -55,8 +55,8 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
   return slot != nullptr && slot->node == node ? slot : nullptr;
 }
 
-// A lessee counts a slot it knows among what it has; with the slot gone its total is one less, until
-// it states its demand again.
+// A lessee counts a slot it knows among what it has; with the slot gone its total is one less,
+// until it states its demand again.
 void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = rows_.at(id);
   rows_.erase(id);
@@ -85,7 +85,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
   parts_.nodes.send(slot->node, StopSlot{id, graceful, why});
 }
 
-// ---- lessees -------------------------------------------------------------------------------------
+// ---- lessees ------------------------------------------------------------------------------------
 
 std::int64_t SlotTable::known_to(ProcessId lessee, ClassId demand_class) const {
   const auto at = by_lessee_.find(lessee);
@@ -139,13 +139,15 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   if (at == demands_.end()) {
     const auto first = demands_.lower_bound({lessee, ClassId{}});
     std::uint64_t classes = 0;
-    for (auto each = first; each != demands_.end() && each->first.first == lessee; ++each) ++classes;
+    for (auto each = first; each != demands_.end() && each->first.first == lessee; ++each)
+      ++classes;
     if (classes >= parts_.options.max_classes_per_lessee) {
       DemandInfeasible refusal;
       refusal.demand_class = id;
-      refusal.summary = fmt::format("this process already waits for slots of {} kinds, which is the "
-                                    "limit",
-                                    classes);
+      refusal.summary = fmt::format(
+          "this process already waits for slots of {} kinds, which is the "
+          "limit",
+          classes);
       refusal.fatal = true;
       return parts_.processes.tell(lessee, std::move(refusal));
     }
@@ -199,7 +201,8 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
 }
 
 void SlotTable::job_ended(JobId job) {
-  std::erase_if(demands_, [&](const auto& each) { return each.second.demand.demand_class.job == job; });
+  std::erase_if(demands_,
+                [&](const auto& each) { return each.second.demand.demand_class.job == job; });
   parts_.scheduler.drop_job(job);
   parts_.actors.demand_again(job);
   std::vector<SlotId> slots;
@@ -209,7 +212,7 @@ void SlotTable::job_ended(JobId job) {
   for (const auto id : slots) stop(id, false, "its job has ended");
 }
 
-// ---- what agents say -----------------------------------------------------------------------------
+// ---- what agents say ----------------------------------------------------------------------------
 
 void SlotTable::relay(const Slot& slot, HeadToProcess message) {
   if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has told it
@@ -282,7 +285,7 @@ void SlotTable::lent(NodeId node, const SlotLent& message) {
   }
 }
 
-// ---- carrying out the plan -----------------------------------------------------------------------
+// ---- carrying out the plan ----------------------------------------------------------------------
 
 void SlotTable::plan() {
   if (!parts_.serving) return;

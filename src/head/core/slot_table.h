@@ -1,7 +1,7 @@
 // The leases: which slots are out, on which node, for which lessee or actor, and what lessees still
 // want. Carries the scheduler's plan to agents and lessees and the agents' news to lessees and the
-// scheduler. Books nothing itself: a slot's resources are free when its agent says it is gone, or when
-// its node is dead. Owned by one HeadCore; not thread-safe.
+// scheduler. Books nothing itself: a slot's resources are free when its agent says it is gone, or
+// when its node is dead. Owned by one HeadCore; not thread-safe.
 //
 // An agent tells a lessee on its own node what becomes of a slot; the head tells lessees elsewhere.
 #pragma once

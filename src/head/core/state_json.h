@@ -1,8 +1,10 @@
-// Rows of the head's tables as JSON documents of apiVersion mobula/v1. Numbers of resources are exact
-// to 1/10000; members stand in the order written here, so equal states give equal text. Read only.
+// Rows of the head's tables as JSON documents of apiVersion mobula/v1. Numbers of resources are
+// exact to 1/10000; members stand in the order written here, so equal states give equal text. Read
+// only.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/id.h"
 #include "base/result.h"
@@ -19,9 +21,10 @@ Result<std::string> list_json(const Parts& parts, const std::string& kind);
 Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
-// Why a request, or the class or actor with an id, gets no slot: per node the first rule that refuses.
+// Why a request, or the class or actor with an id, gets no slot: per node the first rule that
+// refuses.
 Result<std::string> explain_json(const Parts& parts, const std::string& argument);
-// A list with nothing in it but a warning, for what the head does not know.
+// Answer to an order that was carried out.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 
 }  // namespace mobula::internal::head

@@ -54,7 +54,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
                              verb));
 }
 
-// ---- tools ---------------------------------------------------------------------------------------
+// ---- tools --------------------------------------------------------------------------------------
 
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
@@ -65,9 +65,10 @@ void StateReader::said(const ToolSaid& event) {
                                             request.version, protocol_version)));
   }
   if (!may(event.principal.role, request.verb)) {
-    return reply(event, failure(ErrorCode::permission_denied,
-                                fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
-                                            event.principal.name, to_string(event.principal.role))));
+    return reply(
+        event, failure(ErrorCode::permission_denied,
+                       fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
+                                   event.principal.name, to_string(event.principal.role))));
   }
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
@@ -132,7 +133,8 @@ Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) 
 Result<std::string> StateReader::stop_job(const std::string& argument) {
   const auto bits = bits_from_hex(argument);
   if (!bits || parts_.jobs.find(JobId(*bits)) == nullptr) {
-    return failure(ErrorCode::not_found, fmt::format("stop job {}: there is no such job", argument));
+    return failure(ErrorCode::not_found,
+                   fmt::format("stop job {}: there is no such job", argument));
   }
   const bool ended = parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool");
   std::vector<std::string> warnings;

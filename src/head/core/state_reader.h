@@ -1,6 +1,6 @@
-// Answers questions about the cluster as JSON (kinds and shapes: docs/operations.md), and carries out
-// the few orders of tools: drain, job_stop, stop. Observers may read, operators may also order. Knows
-// demands, not tasks: those are their owners'. Owned by one HeadCore; not thread-safe.
+// Answers questions about the cluster as JSON (its kinds and shapes: state_json.h), and carries out
+// the few orders of tools: drain, job_stop, stop. Observers may read, operators may also order.
+// Knows demands, not tasks: those are their owners'. Owned by one HeadCore; not thread-safe.
 #pragma once
 
 #include <string>

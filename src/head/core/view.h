@@ -1,5 +1,5 @@
-// A copy of what the head's core believes, for tests, checkers and gauges. Plain structs in the order
-// of the core's tables; nothing in the core reads them.
+// A copy of what the head's core believes, for tests, checkers and gauges. Plain structs in the
+// order of the core's tables; nothing in the core reads them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,13 @@
 
 namespace mobula::internal::head {
 
-enum class NodeState : std::uint8_t { expected = 0, alive = 1, suspect = 2, draining = 3, dead = 4 };
+enum class NodeState : std::uint8_t {
+  expected = 0,
+  alive = 1,
+  suspect = 2,
+  draining = 3,
+  dead = 4
+};
 std::string_view to_string(NodeState state);
 
 struct NodeView {

@@ -194,7 +194,27 @@ TEST_F(Recovery, AHeldSlotWhoseNodeStaysAwayIsLost) {
   EXPECT_EQ(cluster.heard<SlotLost>(home, driver).size(), 1u);
 }
 
-// ---- the journal as a peer -----------------------------------------------------------------------
+TEST_F(Recovery, ANodeWithThingsOfAnEndedJobIsToldOfItsEnd) {
+  agent.facts.jobs = {JobId::of(1), JobId::of(5)};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.register_agent(agent);
+  const auto ended = cluster.take<JobEnded>(agent);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].job, JobId::of(5));
+}
+
+TEST_F(Recovery, AJobWhoseDriverIsAboutToStartItIsNotEnded) {
+  auto& early = cluster.node_joins(3, {}, Role::driver_agent);
+  early.facts.jobs = {JobId::of(7)};
+  early.facts.processes = {
+      {SmallCluster::driver(7), Principal{Role::driver, "user", JobId::of(7)}, 1}};
+  cluster.comes_back_as(early, 203);
+  EXPECT_TRUE(cluster.take<JobEnded>(early).empty());
+}
+
+// ---- the journal as a peer ----------------------------------------------------------------------
 
 TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
   cluster.persist_at_once = false;

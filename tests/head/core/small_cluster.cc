@@ -4,7 +4,7 @@ namespace mobula::internal::head {
 
 SmallCluster::SmallCluster(HeadOptions options) : options_(std::move(options)) { start_head(); }
 
-// ---- the head's life -----------------------------------------------------------------------------
+// ---- the head's life ----------------------------------------------------------------------------
 
 void SmallCluster::start_head() {
   core_.emplace(options_);
@@ -15,6 +15,7 @@ void SmallCluster::start_head() {
 }
 
 void SmallCluster::restart_head() {
+  replay();
   unpersisted_.clear();
   inbox_.clear();
   for (auto& [number, agent] : agents_) {
@@ -25,6 +26,19 @@ void SmallCluster::restart_head() {
   start_head();
 }
 
+void SmallCluster::replay() {
+  HeadCore other(options_);
+  std::vector<Command> answers;
+  for (const auto& [at, bytes] : told_) {
+    auto event = decode<Event>(bytes);
+    ASSERT_TRUE(event.ok()) << event.error().text;
+    other.step(at, std::move(*event), answers);
+  }
+  EXPECT_EQ(encode(answers), encode(answered_)) << "the same inputs gave other commands";
+  told_.clear();
+  answered_.clear();
+}
+
 void SmallCluster::step(Event event) {
   inbox_.push_back(std::move(event));
   if (stepping_) return;
@@ -33,7 +47,9 @@ void SmallCluster::step(Event event) {
     Event next = std::move(inbox_.front());
     inbox_.pop_front();
     std::vector<Command> commands;
+    told_.emplace_back(now, encode(next));
     core_->step(now, std::move(next), commands);
+    answered_.insert(answered_.end(), commands.begin(), commands.end());
     const auto books = core_->verify();
     ASSERT_TRUE(books.ok()) << books.error().text;
     for (auto& command : commands) carry_out(std::move(command));
@@ -101,7 +117,7 @@ void SmallCluster::carry_out(Command command) {
   }
 }
 
-// ---- nodes ---------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 NodeShape SmallCluster::shape(int cpus, int gpus) {
   NodeShape shape;
@@ -206,7 +222,7 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
   }
 }
 
-// ---- processes -----------------------------------------------------------------------------------
+// ---- processes ----------------------------------------------------------------------------------
 
 void SmallCluster::process_says(TestAgent& agent, ProcessId process, Role role, int job,
                                 ProcessToHead message) {
@@ -260,7 +276,7 @@ void SmallCluster::wants(TestAgent& agent, const DemandClass& demand, int slots)
   driver_says(agent, static_cast<int>(demand.job.bits().low), std::move(message));
 }
 
-// ---- slots ---------------------------------------------------------------------------------------
+// ---- slots --------------------------------------------------------------------------------------
 
 StartSlot SmallCluster::expect_start_slot(TestAgent& agent) {
   auto starts = take<StartSlot>(agent);
@@ -290,7 +306,7 @@ void SmallCluster::slot_gone(TestAgent& agent, SlotId slot, EndCause cause) {
   says(agent, SlotGone{slot, std::move(cause), false});
 }
 
-// ---- actors --------------------------------------------------------------------------------------
+// ---- actors -------------------------------------------------------------------------------------
 
 ActorSpec SmallCluster::actor(int job, int number) const {
   ActorSpec spec;
@@ -330,7 +346,7 @@ const ActorView& SmallCluster::state_of(ActorId id) {
   return none;
 }
 
-// ---- tools ---------------------------------------------------------------------------------------
+// ---- tools --------------------------------------------------------------------------------------
 
 ToolReply SmallCluster::tool(const std::string& verb, const std::string& kind,
                              const std::string& argument, Role role) {

@@ -1,6 +1,8 @@
 // A head core with agents, drivers and executors around it that say what they are told to say: the
 // vocabulary of the head core's tests. Agents speak through real sessions; frames can be lost or
-// repeated. The journal is a map that survives `restart_head`. Every step checks the books.
+// repeated. The journal is a map that survives `restart_head`. Every step checks the books; at the
+// end of each head everything it was told is encoded, decoded and told to another one, which has to
+// answer the same.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,6 +38,7 @@ struct TestAgent {
 class SmallCluster {
  public:
   explicit SmallCluster(HeadOptions options = {});
+  ~SmallCluster() { replay(); }
 
   // ---- the head's life ----
   void start_head();
@@ -124,6 +127,7 @@ class SmallCluster {
   Time now = Time::from_ns(1'000'000'000);
 
  private:
+  void replay();
   void carry_out(Command command);
   void deliver(TestAgent& agent, HeadToAgent message);
   void send(TestAgent& agent, std::vector<Frame<AgentMessage>> frames);
@@ -142,6 +146,8 @@ class SmallCluster {
   std::uint64_t demand_version_ = 0;
   HeadView last_view_;
   bool stepping_ = false;
+  std::vector<std::pair<Time, Bytes>> told_;
+  std::vector<Command> answered_;
 };
 
 }  // namespace mobula::internal::head
