@@ -36,12 +36,15 @@ struct WorkerMainOptions {
 
   // Called once, on this thread, when the head has registered the node and drivers may attach.
   std::function<void(const AgentFile&)> on_ready{};
-  // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.
+  // Stops, as SIGINT does, when this reads end of file; not closed. -1: none.
   int life_fd = -1;
+  // Called once with the reason when the exit code will not be 0.
+  std::function<void(const std::string& why)> on_failed{};
 };
 
-// The exit code: 0 after an orderly end, 1 for what failed (it is on the log, and on stderr), 4
-// where the head refuses this agent. SIGTERM lets running calls finish, SIGINT does not.
+// The exit code: 0 after an orderly end, 1 for what failed (the log says what), 4 where the head
+// refuses this machine's key. SIGTERM lets running calls finish, SIGINT does not, and a
+// second one ends at once.
 int run_worker(const WorkerMainOptions& options);
 
 }  // namespace mobula::internal::worker

@@ -140,7 +140,7 @@ void ExecutorPool::start(ExecutorStart what) {
     if (watched) executors_.emplace(serial, std::move(executor));
   }
   if (!refusal.empty()) {
-    events_.push_back(StartFailed{what.process, "start of an executor: " + refusal});
+    events_.push_back(PoolStartFailed{what.process, "start of an executor: " + refusal, false});
   } else {
     serials_.emplace(what.process, serial);
     begin(serial);
@@ -229,15 +229,15 @@ void ExecutorPool::report_started(Serial serial) {
       log_warn("executor {} is not recorded: {}", executor.stamp.pid, added.error().text);
     }
   }
-  events_.push_back(Started{executor.process, executor.stamp});
+  events_.push_back(PoolStarted{executor.process, executor.stamp});
   if (executor.asked) signal_tree(executor.stamp, SIGKILL);
 }
 
-void ExecutorPool::fail_start(Serial serial, const std::string& reason) {
+void ExecutorPool::fail_start(Serial serial, const std::string& reason, bool cannot_run) {
   Executor& executor = executors_.at(serial);
   if (executor.output.fd() >= 0) poll_.remove(executor.output.fd());
-  events_.push_back(
-      StartFailed{executor.process, fmt::format("start of {}: {}", executor.key.program, reason)});
+  events_.push_back(PoolStartFailed{
+      executor.process, fmt::format("start of {}: {}", executor.key.program, reason), cannot_run});
   serials_.erase(executor.process);
   executors_.erase(serial);
 }

@@ -43,21 +43,22 @@ struct ExecutorStart {
   std::uint64_t seed = 0;
 };
 
-struct Started {
+struct PoolStarted {
   ProcessId process;
   ProcessStamp stamp;
 };
-struct StartFailed {
+struct PoolStartFailed {
   ProcessId process;
   std::string reason;  // with what the program, or the loader, printed
+  bool cannot_run = false;  // the program cannot be loaded on this node, now or later
 };
 // The process and all that it had started are gone: what they held is free.
-struct Exited {
+struct PoolExited {
   ProcessId process;
   ExitCause cause;
 };
-// For each process one StartFailed, or one Started and later one Exited.
-using PoolEvent = std::variant<Started, StartFailed, Exited>;
+// For each process one PoolStartFailed, or one PoolStarted and later one PoolExited.
+using PoolEvent = std::variant<PoolStarted, PoolStartFailed, PoolExited>;
 
 struct PoolOptions {
   std::vector<std::string> environment;  // the agent's own, "NAME=value"
@@ -93,7 +94,7 @@ class ExecutorPool {
   void start(ExecutorStart what);
   // SIGTERM to the executor and all below it, SIGKILL after `grace` (0: at once). What has left its
   // tree by forking twice is killed, without grace, as soon as the executor has ended.
-  // Unknown or ending processes are ignored; one that has not started ends in StartFailed.
+  // Unknown or ending processes are ignored; one that has not started ends in PoolStartFailed.
   void kill(ProcessId process, Duration grace);
   // Ends a nursery once nothing waits for it, as when its job is over; its executors run on.
   void retire(const NurseryKey& key);
@@ -115,7 +116,7 @@ class ExecutorPool {
     OutputPipe output;
     Stage stage = Stage::waiting;
     int attempts = 0;
-    bool reported = false;  // as Started
+    bool reported = false;  // as PoolStarted
     bool asked = false;     // to end
     bool overdue = false;   // a limit ended it
     ProcessStamp stamp{};
@@ -154,7 +155,7 @@ class ExecutorPool {
   void read_control(Serial serial);
   void adopt(Serial serial, ProcessStamp stamp, Fd pidfd);
   void report_started(Serial serial);
-  void fail_start(Serial serial, const std::string& reason);
+  void fail_start(Serial serial, const std::string& reason, bool cannot_run = false);
 
   // Nurseries.
   Serial nursery_for(const NurseryKey& key, std::string& why_not);

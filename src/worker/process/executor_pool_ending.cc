@@ -123,14 +123,15 @@ void ExecutorPool::conclude(Serial serial) {
   executor.output.finish(sink_of(executor));
   if (!executor.reported) {
     return fail_start(serial,
-                      describe_early_end(executor.cause, executor.overdue, executor.output));
+                      describe_early_end(executor.cause, executor.overdue, executor.output),
+                      executor.cause.cannot_run());
   }
   if (options_.table != nullptr) {
     if (auto removed = options_.table->remove(executor.stamp); !removed) {
       log_warn("executor {} stays recorded: {}", executor.stamp.pid, removed.error().text);
     }
   }
-  events_.push_back(Exited{executor.process, executor.cause});
+  events_.push_back(PoolExited{executor.process, executor.cause});
   serials_.erase(executor.process);
   executors_.erase(serial);
 }

@@ -173,7 +173,7 @@ void ExecutorPool::nursery_ended(Serial serial) {
   unserved.insert(unserved.end(), gone.waiting.begin(), gone.waiting.end());
   if (gone.stage == NurseryStage::starting) {
     const std::string reason = describe_early_end(*cause, gone.overdue, gone.output);
-    for (const Serial executor : unserved) fail_start(executor, reason);
+    for (const Serial executor : unserved) fail_start(executor, reason, cause->cannot_run());
     return;
   }
   if (gone.stage != NurseryStage::leaving) {

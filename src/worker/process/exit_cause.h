@@ -18,6 +18,8 @@ struct ExitCause {
   bool asked = false;  // the agent had told it to end
   Duration ran{0};     // from its start as an executor
 
+  // The program was never loaded: the loader, or `launch`, says so in this way.
+  bool cannot_run() const { return signal == 0 && exit_code == 127; }
   // "exit code 3", "signal 11 (Segmentation fault), core dumped".
   std::string to_string() const;
 };

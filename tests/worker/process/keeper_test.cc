@@ -115,7 +115,7 @@ int agent_with_executor(int pipe) {
     std::vector<PoolEvent> events;
     pool->on_readable(events);
     for (const PoolEvent& event : events) {
-      const auto* started = std::get_if<Started>(&event);
+      const auto* started = std::get_if<PoolStarted>(&event);
       if (started == nullptr) return 1;
       (void)!::write(pipe, &started->stamp.pid, sizeof started->stamp.pid);
     }

@@ -143,11 +143,11 @@ class PoolTest : public ::testing::Test {
 
  private:
   void note(PoolEvent event) {
-    if (const auto* started = std::get_if<Started>(&event))
+    if (const auto* started = std::get_if<PoolStarted>(&event))
       started_[started->process] = started->stamp;
-    if (const auto* failed = std::get_if<StartFailed>(&event))
+    if (const auto* failed = std::get_if<PoolStartFailed>(&event))
       failed_[failed->process] = failed->reason;
-    if (const auto* exited = std::get_if<Exited>(&event)) exited_[exited->process] = exited->cause;
+    if (const auto* exited = std::get_if<PoolExited>(&event)) exited_[exited->process] = exited->cause;
   }
 
   std::uint64_t last_process_ = 0;

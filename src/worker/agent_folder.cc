@@ -1,0 +1,100 @@
+#include "worker/agent_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <vector>
+
+#include "transport/local_listener.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto max_log_age = std::chrono::hours(24 * 7);
+constexpr std::uintmax_t max_log_bytes = std::uintmax_t{1} << 30;
+
+}  // namespace
+
+Result<AgentFolder> AgentFolder::take(std::string path) {
+  if (auto made = make_private_folder(path); !made) return made.error();
+  const std::string lock_path = path + "/lock";
+  Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return errno_failure("open " + lock_path, errno);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return errno_failure("lock " + lock_path, errno);
+    const auto holder = load_agent_file(path + "/agent.json");
+    const std::string who = holder ? " (process " + std::to_string(holder->pid) + ")" : "";
+    return failure(ErrorCode::already_exists,
+                   "an agent" + who + " holds the folder " + path +
+                       " already; stop it, or give this one a folder of its own with --state-dir");
+  }
+  return AgentFolder(std::move(path), std::move(lock));
+}
+
+Result<NodeId> AgentFolder::node_id() const {
+  const std::string path = path_ + "/node";
+  if (auto text = read_file(path); text.ok()) {
+    while (!text->empty() && text->back() == '\n') text->pop_back();
+    const auto id = NodeId::from_hex(*text);
+    if (id && !id->empty()) return *id;
+    return failure(ErrorCode::corrupt,
+                   path + " does not hold a node's id; remove it, and the node gets another one");
+  } else if (text.error().code != ErrorCode::not_found) {
+    return text.error();
+  }
+  const NodeId id = NodeId::random();
+  if (auto written = write_file(path, id.hex() + "\n", 0600); !written) return written.error();
+  return id;
+}
+
+Result<void> AgentFolder::publish(const AgentFile& file) const { return save(file, agent_file()); }
+
+void AgentFolder::withdraw() const { ::unlink(agent_file().c_str()); }
+
+std::size_t AgentFolder::remove_old_logs() const {
+  struct Log {
+    fs::file_time_type changed;
+    std::uintmax_t bytes;
+    fs::path path;
+  };
+  std::vector<Log> logs;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(path_ + "/logs", code)) {
+    std::error_code at;
+    if (entry.is_regular_file(at)) {
+      logs.push_back({entry.last_write_time(at), entry.file_size(at), entry.path()});
+    }
+  }
+  std::ranges::sort(logs, std::greater{}, &Log::changed);
+  const auto oldest = fs::file_time_type::clock::now() - max_log_age;
+  std::uintmax_t kept = 0;
+  std::size_t removed = 0;
+  for (const Log& log : logs) {
+    kept += log.bytes;
+    if (log.changed >= oldest && kept <= max_log_bytes) continue;
+    if (fs::remove(log.path, code)) ++removed;
+  }
+  return removed;
+}
+
+void remove_dead_sockets(const std::string& runtime_folder) {
+  std::error_code code;
+  std::vector<fs::path> dead;
+  for (const auto& entry : fs::directory_iterator(runtime_folder, code)) {
+    const fs::path socket = entry.path() / "agent.sock";
+    std::error_code at;
+    if (!fs::exists(fs::symlink_status(socket, at))) continue;  // perhaps one that begins just now
+    const auto answer = connect_local(socket.string());
+    if (!answer && answer.error().code == ErrorCode::unavailable) dead.push_back(entry.path());
+  }
+  for (const fs::path& path : dead) fs::remove_all(path, code);
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,244 @@
+#include "worker/main.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "store/capacity.h"
+#include "transport/address.h"
+#include "worker/agent_folder.h"
+#include "worker/process/process_table.h"
+#include "worker/worker_service.h"
+
+extern "C" char** environ;
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr Duration leftovers_limit = 30s;
+constexpr Duration longest_turn = 60s;
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// SIGTERM and SIGINT as input. Blocked from here on; processes that are started get them back.
+Result<Fd> take_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  if (::pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) {
+    return errno_failure("block signals", errno);
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return errno_failure("listen to signals", errno);
+  return fd;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+// "10.0.0.3", "[fd00::3]": the address of this machine from which packets to the head leave.
+Result<std::string> route_to(const std::string& address) {
+  const auto parsed = Address::parse(address);
+  if (!parsed) return parsed.error();
+  if (parsed->is_path()) return std::string("127.0.0.1");
+  auto head = parsed->resolve();
+  if (!head) return head.error();
+  const Fd socket(::socket(head->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || ::connect(socket.get(), head->get(), head->size) != 0) {
+    return errno_failure("find the route to the head at " + address, errno);
+  }
+  const auto own = local_address_of(socket.get());
+  if (!own) return own.error();
+  const std::string text = own->text();
+  return text.substr(0, text.rfind(':'));
+}
+
+// V6 addresses stand in brackets wherever a port may follow.
+std::string bracketed(const std::string& host) {
+  const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
+  return bare_v6 ? "[" + host + "]" : host;
+}
+
+NodeRequest with_visible_lists(NodeRequest request) {
+  request.visible_gpus = visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"));
+  request.visible_neuron_cores = visible_neuron_cores(std::getenv("NEURON_RT_VISIBLE_CORES"));
+  return request;
+}
+
+// The agent's own environment, without what would make a program take it for something else.
+std::vector<std::string> environment_for_executors() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const auto is = [&](const char* name) {
+      return variable.starts_with(name) && variable.substr(std::string_view(name).size())
+                                               .starts_with('=');
+    };
+    if (is(nursery_fd_variable) || is(executor_fd_variable) || is(slot_variable) ||
+        is(process_variable)) {
+      continue;
+    }
+    kept.emplace_back(variable);
+  }
+  return kept;
+}
+
+struct Stage {
+  AgentFolder folder;
+  ServiceOptions service;
+};
+
+Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& service) {
+  const MachineFacts machine = probe_machine();
+  for (const auto& note : machine.notes) log_info("{}", note);
+  if (!options.driver_agent) {
+    auto shape = node_shape(machine, with_visible_lists(options.node));
+    if (!shape) return shape.error();
+    service.shape = std::move(*shape);
+  }
+  service.role = options.driver_agent ? Role::driver_agent : Role::agent;
+  service.core.store_bytes = options.object_store_bytes.value_or(default_store_capacity(
+      {machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes}));
+  service.core.drain_within = options.drain_within;
+  return {};
+}
+
+Result<Stage> prepare(const WorkerMainOptions& options) {
+  auto folder = AgentFolder::take(options.folder + "/agent");
+  if (!folder) return folder.error();
+  Stage stage{std::move(*folder), {}};
+  ServiceOptions& service = stage.service;
+  service.folder = stage.folder.path();
+  const auto killed = reap_leftovers(service.folder + "/executors", leftovers_limit);
+  if (!killed) return killed.error();
+  if (*killed > 0) log_warn("{} processes of an earlier agent were ended", *killed);
+  const std::size_t old_logs = stage.folder.remove_old_logs();
+  if (old_logs > 0) log_info("{} log files of earlier runs were removed", old_logs);
+  stage.folder.withdraw();
+
+  if (!options.key_file.empty()) {
+    auto keys = load_key_file(options.key_file);
+    if (!keys) return keys.error();
+    service.keys = std::move(*keys);
+  }
+  const auto node = stage.folder.node_id();
+  if (!node) return node.error();
+  service.node = *node;
+  service.head_address = options.head_address;
+  service.cluster = options.cluster;
+  service.host = host_name();
+  service.advertise_host = bracketed(options.advertise_host);
+  service.runtime_folder =
+      options.runtime_folder.empty() ? default_runtime_folder() : options.runtime_folder;
+  remove_dead_sockets(service.runtime_folder);
+  if (options.bind_host.empty()) {
+    const auto route = route_to(options.head_address);
+    if (!route) return route.error();
+    service.bind_host = *route;
+  } else {
+    service.bind_host = bracketed(options.bind_host);
+  }
+  if (auto described = describe_node(options, service); !described) return described.error();
+  service.pool.environment = environment_for_executors();
+  return stage;
+}
+
+// Whether whoever holds the other end of this pipe is gone. Takes what lies in it.
+bool at_end(int fd) {
+  pollfd ready{fd, POLLIN, 0};
+  if (fd < 0 || ::poll(&ready, 1, 0) <= 0) return false;
+  char buffer[256];
+  const ssize_t count = ::read(fd, buffer, sizeof buffer);
+  return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+// One incarnation, from its start to its end.
+Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& options,
+                                   const Fd& signals, int life_fd) {
+  auto service = WorkerService::create(loop, options);
+  if (!service) return service.error();
+  auto on_signal = loop.watch(signals.get(), Interest::read, [&](Readiness) {
+    signalfd_siginfo info{};
+    if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
+    const bool term = info.ssi_signo == SIGTERM;
+    log_info("stopping: {} of process {}", term ? "SIGTERM" : "SIGINT", info.ssi_pid);
+    // Nobody is left to wait for running calls when the owner has gone as well.
+    const bool owner_gone = (*service)->stopping() ? false : at_end(life_fd);
+    (*service)->stop(term && !owner_gone);
+  });
+  if (!on_signal) return on_signal.error();
+  Watch on_life;
+  if (life_fd >= 0) {
+    auto watch = loop.watch(life_fd, Interest::read, [&](Readiness) {
+      if (!at_end(life_fd)) return;
+      on_life.reset();
+      log_info("stopping: whoever started this agent is gone");
+      if (!(*service)->stopping()) (*service)->stop(false);
+    });
+    if (!watch) return watch.error();
+    on_life = std::move(*watch);
+  }
+  while (!(*service)->end()) loop.turn(longest_turn);
+  return *(*service)->end();
+}
+
+Result<ServiceEnd> run(const WorkerMainOptions& options) {
+  raise_descriptor_limit();
+  // Its keys are for nobody else's eyes; what it starts is debugged and dumped as usual.
+  (void)::prctl(PR_SET_DUMPABLE, 0);
+  auto signals = take_signals();
+  if (!signals) return signals.error();
+  auto stage = prepare(options);
+  if (!stage) return stage.error();
+  auto loop = EventLoop::create();
+  if (!loop) return loop.error();
+
+  bool told = false;
+  stage->service.on_registered = [&](const AgentFile& file) {
+    if (auto published = stage->folder.publish(file); !published) {
+      log_error("drivers will not find this agent: {}", published.error().text);
+    }
+    if (!std::exchange(told, true) && options.on_ready) options.on_ready(file);
+  };
+  while (true) {
+    auto end = run_incarnation(**loop, stage->service, *signals, options.life_fd);
+    stage->folder.withdraw();
+    if (!end || !end->fenced) return end;
+    log_info("coming back as a new incarnation of node {}", stage->service.node.brief());
+  }
+}
+
+}  // namespace
+
+int run_worker(const WorkerMainOptions& options) {
+  const auto opened = open_log({.role = "agent", .level = options.log_level,
+                                .file = options.log_file});
+  auto end = opened ? run(options) : Result<ServiceEnd>(opened.error());
+  const int code = end ? end->code : 1;
+  const std::string why = end ? end->why : end.error().text;
+  if (code == 0) {
+    log_info("the agent ends: {}", why);
+    return 0;
+  }
+  log_error("the agent ends: {}", why);
+  if (options.on_failed) options.on_failed(why);
+  return code;
+}
+
+}  // namespace mobula::internal::worker

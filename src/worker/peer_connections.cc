@@ -1,0 +1,102 @@
+#include "worker/peer_connections.h"
+
+#include "base/log.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr std::size_t max_hello_bytes = 4096;
+
+}  // namespace
+
+Result<std::unique_ptr<PeerConnections>> PeerConnections::open(EventLoop& loop, ProcessId self,
+                                                               const Signer& signer,
+                                                               Callbacks callbacks) {
+  auto keys = CurveKeys::generate();
+  if (!keys) return keys.error();
+  std::unique_ptr<PeerConnections> peers(
+      new PeerConnections(self, signer, std::move(*keys), std::move(callbacks)));
+  BusOptions options;
+  options.keys = peers->keys_;
+  options.allow = &peers->allow_;
+  BusCallbacks bus;
+  bus.on_message = [at = peers.get()](PeerHandle from, const PeerOrigin& origin,
+                                      std::span<const std::byte> bytes) {
+    at->heard(from, origin, bytes);
+  };
+  bus.on_connected = [at = peers.get()](PeerHandle peer) {
+    const auto known = at->outgoing_of_.find(peer);
+    if (known != at->outgoing_of_.end()) at->callbacks_.link(known->second, true);
+  };
+  bus.on_gone = [at = peers.get()](PeerHandle peer, const Failure&) { at->forget(peer); };
+  // Nobody listens there: the next frame tries again, and for a dead peer none comes.
+  bus.on_unreached = [at = peers.get()](PeerHandle peer, ProbeOutcome) {
+    at->bus_->disconnect(peer);
+    at->forget(peer);
+  };
+  auto opened = Bus::create(loop, std::move(options), std::move(bus));
+  if (!opened) return opened.error();
+  peers->bus_ = std::move(*opened);
+  return peers;
+}
+
+void PeerConnections::send(const AgentAddress& to, const PeerFrame& frame) {
+  auto at = outgoing_.find(to.incarnation);
+  if (at == outgoing_.end()) {
+    const auto peer = bus_->connect(to.control, to.public_key);
+    if (!peer) {
+      log_debug("agent {} at {}: {}", to.incarnation.brief(), to.control, peer.error().text);
+      return;
+    }
+    at = outgoing_.emplace(to.incarnation, *peer).first;
+    outgoing_of_.emplace(*peer, to.incarnation);
+    (void)bus_->send(*peer, encode(PeerHello{protocol_version, self_, signer_.ticket()}));
+  }
+  (void)bus_->send(at->second, encode(frame));  // what a full peer does not take is repeated
+}
+
+void PeerConnections::forget(PeerHandle peer) {
+  proven_.erase(peer);
+  const auto known = outgoing_of_.find(peer);
+  if (known == outgoing_of_.end()) return;
+  const ProcessId incarnation = known->second;
+  outgoing_of_.erase(known);
+  outgoing_.erase(incarnation);
+  callbacks_.link(incarnation, false);
+}
+
+void PeerConnections::heard(PeerHandle from, const PeerOrigin& origin,
+                            std::span<const std::byte> bytes) {
+  if (!origin.accepted) return;  // peers answer over connections of their own
+  const auto proven = proven_.find(from);
+  if (proven == proven_.end()) return greeted(from, origin, bytes);
+  auto frame = decode<PeerFrame>(bytes);
+  if (!frame || frame->from != proven->second) {
+    ++counters_.unreadable;
+    return;
+  }
+  callbacks_.said(std::move(*frame));
+}
+
+void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
+                              std::span<const std::byte> bytes) {
+  const auto refuse = [&](const std::string& why) {
+    ++counters_.unproven;
+    log_debug("a connection to the peers' bus is not served: {}", why);
+    bus_->disconnect(from);
+  };
+  if (bytes.size() > max_hello_bytes) return refuse("its first message is too long");
+  const auto hello = decode<PeerHello>(bytes);
+  if (!hello) return refuse(hello.error().text);
+  if (hello->version != protocol_version) return refuse("it speaks another version");
+  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), wall_clock_ms());
+  if (!ticket) return refuse(ticket.error().text);
+  const Role role = ticket->principal.role;
+  if (role != Role::agent && role != Role::driver_agent) return refuse("it is no agent");
+  if (ticket->process != hello->process) return refuse("its ticket is of another process");
+  if (ticket->curve_key != origin.public_key) return refuse("its ticket is of another key");
+  proven_.emplace(from, hello->process);
+}
+
+}  // namespace mobula::internal::worker

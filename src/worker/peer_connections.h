@@ -1,0 +1,63 @@
+// This agent's bus for other agents. Frames leave over a connection made to the peer when the first
+// one is to be sent, and come over connections that peers made; each connection begins with a ticket
+// that must name an agent and the key the connection has. What is not proven, or cannot be read, is
+// counted and dropped. Repeating is the core's work. For the loop's thread alone.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "protocol/agent_control.h"
+#include "protocol/peer_control.h"
+#include "transport/bus.h"
+#include "worker/signer.h"
+
+namespace mobula::internal::worker {
+
+class PeerConnections {
+ public:
+  struct Callbacks {
+    std::function<void(PeerFrame)> said;
+    std::function<void(ProcessId incarnation, bool connected)> link;
+  };
+  struct Counters {
+    std::uint64_t unproven = 0;    // connections cut for their first message
+    std::uint64_t unreadable = 0;  // frames
+  };
+
+  // `self` and `signer` are of this incarnation; both outlive it.
+  static Result<std::unique_ptr<PeerConnections>> open(EventLoop& loop, ProcessId self,
+                                                       const Signer& signer, Callbacks callbacks);
+
+  // HOST:0 to HOST:PORT.
+  Result<std::string> bind(const std::string& address) { return bus_->bind(address); }
+  const std::string& public_key() const { return keys_.public_key; }
+
+  void send(const AgentAddress& to, const PeerFrame& frame);
+  const Counters& counters() const { return counters_; }
+
+ private:
+  PeerConnections(ProcessId self, const Signer& signer, CurveKeys keys, Callbacks callbacks)
+      : self_(self),
+        signer_(signer),
+        keys_(std::move(keys)),
+        callbacks_(std::move(callbacks)) {}
+  void heard(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void greeted(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void forget(PeerHandle peer);
+
+  const ProcessId self_;
+  const Signer& signer_;
+  const CurveKeys keys_;
+  const Callbacks callbacks_;
+  AllowTable allow_{UnknownKeys::unproven};
+  std::unique_ptr<Bus> bus_;
+  std::map<ProcessId, PeerHandle> outgoing_;  // by incarnation
+  std::map<PeerHandle, ProcessId> outgoing_of_;
+  std::map<PeerHandle, ProcessId> proven_;  // accepted ones
+  Counters counters_;
+};
+
+}  // namespace mobula::internal::worker

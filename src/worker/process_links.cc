@@ -1,0 +1,88 @@
+#include "worker/process_links.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+// Beyond this a driver reads too slowly for log lines; everything else still has room.
+constexpr std::size_t max_bytes_before_lines = 4u << 20;
+
+std::string name_of(uid_t uid) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16 * 1024);
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return found->pw_name;
+  }
+  return std::to_string(uid);
+}
+
+}  // namespace
+
+Result<void> ProcessLinks::listen(const std::string& path) {
+  auto listener = LocalListener::open(loop_, path, [this](Fd socket) { accept(std::move(socket)); });
+  if (!listener) return listener.error();
+  listener_ = std::move(*listener);
+  return {};
+}
+
+void ProcessLinks::accept(Fd socket) {
+  const auto peer = credentials_of(socket);
+  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) {
+    ++counters_.strangers;
+    return;
+  }
+  const auto link = adopt(std::move(socket));
+  if (!link) {
+    log_warn("a connection of process {} was not taken: {}", peer->pid, link.error().text);
+    return;
+  }
+  callbacks_.connected(*link, name_of(peer->uid), peer->pid);
+}
+
+Result<LinkId> ProcessLinks::adopt(Fd socket) {
+  const LinkId id = ++last_;
+  LocalLink::Callbacks callbacks;
+  callbacks.on_frame = [this, id](const LocalFrame& frame) { take(id, frame); };
+  callbacks.on_closed = [this, id](const Failure& why) {
+    if (why.code == ErrorCode::corrupt) ++counters_.unreadable;
+    links_.erase(id);
+    callbacks_.lost(id);
+  };
+  auto link = LocalLink::open(loop_, std::move(socket), std::move(callbacks));
+  if (!link) return link.error();
+  links_.emplace(id, std::move(*link));
+  return id;
+}
+
+void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
+  auto message = decode<ProcessToAgent>(frame.bytes);
+  if (message) return callbacks_.said(link, std::move(*message));
+  ++counters_.unreadable;
+  log_debug("a local message was dropped: {}", message.error().text);
+}
+
+void ProcessLinks::send(LinkId link, const AgentToProcess& message, std::vector<Fd> fds) {
+  const auto at = links_.find(link);
+  if (at == links_.end()) return;
+  if (const auto* lines = std::get_if<LogLines>(&message);
+      lines != nullptr && at->second->queued_bytes() > max_bytes_before_lines) {
+    counters_.dropped_lines += lines->lines.size();
+    return;
+  }
+  const auto sent = at->second->send(encode(message), std::move(fds));
+  if (sent || sent.error().code == ErrorCode::unavailable) return;  // its end is told by the link
+  log_warn("a local process is cut off: {}", sent.error().text);
+  close(link);
+}
+
+void ProcessLinks::close(LinkId link) {
+  if (links_.erase(link) != 0) callbacks_.lost(link);
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,217 @@
+// How the agent's shell carries out what its core asks for.
+
+#include "base/log.h"
+#include "device/mask.h"
+#include "worker/mapped_file.h"
+#include "worker/worker_service.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
+  return {environment.begin(), environment.end()};
+}
+
+}  // namespace
+
+// ---- messages ------------------------------------------------------------------------------------
+
+void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
+
+void WorkerService::carry_out(SendPeer& command) { peers_->send(command.to, command.frame); }
+
+// The descriptor that goes with a message. A writer of a slab gets it again when it is to read
+// there, because it has mapped it for writing alone.
+std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
+  Result<Fd> file = failure(ErrorCode::not_found, "no slab");
+  if (auto* readable = std::get_if<ObjectReadable>(&command.message)) {
+    const std::uint64_t number = readable->place.slab;
+    if (readable->failure || number == 0) return std::nullopt;
+    if (!readable_[command.link].insert(number).second) return std::nullopt;
+    readable->new_slab = true;
+    file = slabs_.for_reader(slabs_.by_number(number));
+    if (!file) readable_[command.link].erase(number);
+  } else {
+    if (const auto* retired = std::get_if<RetireSlab>(&command.message)) {
+      readable_[command.link].erase(retired->slab);
+    }
+    if (command.slab.empty()) return std::nullopt;
+    file = slabs_.for_writer(command.slab);
+  }
+  if (file) return std::move(*file);
+  failed = true;
+  log_warn("a message about a slab was not sent: {}", file.error().text);
+  return std::nullopt;
+}
+
+void WorkerService::carry_out(SendProcess& command) {
+  if (!links_.is_open(command.link)) return;
+  bool failed = false;
+  auto slab = slab_for(command, failed);
+  if (failed) return;
+  std::vector<Fd> fds;
+  if (slab) fds.push_back(std::move(*slab));
+  links_.send(command.link, command.message, std::move(fds));
+}
+
+void WorkerService::carry_out(WelcomeDriver& command) {
+  command.reply.ticket = signer_.sign(command.principal, command.process, command.curve_key);
+  links_.send(command.link, command.reply);
+}
+
+void WorkerService::carry_out(CloseProcess& command) { links_.close(command.link); }
+
+void WorkerService::carry_out(UseIdentity& command) {
+  signer_.use(std::move(command.ticket), std::move(command.head_signing_key));
+  if (std::exchange(registered_, true)) return;
+  log_info("registered with the head at {} as node {}", options_.head_address,
+           options_.node.brief());
+  if (options_.on_registered) options_.on_registered(agent_file());
+}
+
+// ---- programs and executors ----------------------------------------------------------------------
+
+void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid, command.program); }
+
+void WorkerService::carry_out(PrepareProgram& command) { step(programs_->prepare(command.program)); }
+
+void WorkerService::carry_out(ForgetProgram& command) {
+  slots_->retire(command.program);
+  programs_->forget(command.program);
+}
+
+// What only the shell may know: secrets, paths, and what the devices are called.
+Result<void> WorkerService::complete(AssignExecutor& assign) {
+  auto keys = CurveKeys::generate();
+  if (!keys) return keys.error();
+  assign.curve_public_key = keys->public_key;
+  assign.curve_secret_key = keys->secret_key;
+  const Principal principal{Role::executor, assign.actor.class_name, assign.demand_class.job};
+  assign.ticket = signer_.sign(principal, assign.process, keys->public_key);
+  assign.head_signing_key = signer_.head_signing_key();
+  assign.local_endpoint = sockets_folder_ + "/" + std::to_string(++endpoints_made_) + ".ipc";
+  assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
+  assign.accelerator_env = device_environment(options_.shape, assign.allocation);
+  assign.seed = random_bits().low;
+  return {};
+}
+
+// Users' variables win over the agent's; where the loader looks, the program's own folder is first.
+NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
+                                      const StartExecutor& command) const {
+  Environment environment = command.job_env;
+  for (const auto& [name, value] : command.assign.demand_class.env) environment[name] = value;
+  for (const auto& [name, value] : program.environment) {
+    const auto users = environment.find(name);
+    environment[name] = users == environment.end() ? value : value + ":" + users->second;
+  }
+  for (const auto& [name, value] : device_environment(options_.shape, Allocation{})) {
+    environment[name] = value;
+  }
+  NurseryKey key;
+  key.program = program.path;
+  key.argv = program.argv;
+  key.environment = variables_of(environment);
+  key.working_directory = program.working_directory;
+  key.scratch_directory = program.scratch_directory;
+  return key;
+}
+
+void WorkerService::carry_out(StartExecutor& command) {
+  const RunnableProgram* program = programs_->find(command.program);
+  Result<void> completed =
+      program == nullptr
+          ? failure(ErrorCode::not_found, "its program is not prepared on this node")
+          : complete(command.assign);
+  if (!completed) {
+    step(ExecutorStartFailed{command.slot, command.generation, completed.error().text, false});
+    return;
+  }
+  SlotStart start;
+  start.program = command.program;
+  start.nursery = nursery_key(*program, command);
+  start.masks = variables_of(command.assign.accelerator_env);
+  start.assign = std::move(command.assign);
+  slots_->start(std::move(start));
+}
+
+void WorkerService::carry_out(KillExecutor& command) {
+  slots_->kill(command.slot, command.generation);
+}
+
+// ---- slabs and transfers -------------------------------------------------------------------------
+
+void WorkerService::carry_out(CreateSlab& command) {
+  const auto made =
+      slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
+  if (!made) step(SlabFailed{command.slab, made.error()});
+}
+
+void WorkerService::carry_out(DropSlab& command) { slabs_.drop(command.slab); }
+
+void WorkerService::carry_out(StartPull& command) {
+  auto slab = slabs_.writable(command.slab);
+  bulk_->pull(command.pull, command.from, command.token, command.key,
+              [slab, offset = command.offset, size = command.size_bytes]() -> Result<BulkRoom> {
+                if (!slab) return slab.error();
+                const auto bytes = (*slab)->bytes(offset, size);
+                if (!bytes) return bytes.error();
+                return BulkRoom{*bytes, *slab, nullptr};
+              });
+}
+
+void WorkerService::carry_out(StartFilePull& command) {
+  const std::string path =
+      programs_->incoming_path(command.file, std::to_string(command.pull));
+  // The store lives as long as the transfers: it is destroyed after them.
+  bulk_->pull(command.pull, command.from, command.token, command.key,
+              [store = programs_.get(), path, file = command.file,
+               size = command.size_bytes]() -> Result<BulkRoom> {
+                auto room = MappedFile::create(path, size);
+                if (!room) return room.error();
+                return BulkRoom{(*room)->writable(), *room,
+                                [store, path, file] { return store->accept(path, file); }};
+              });
+}
+
+void WorkerService::carry_out(CancelPull& command) { bulk_->cancel(command.pull); }
+
+void WorkerService::carry_out(OfferObject& command) {
+  auto slab = slabs_.readable(command.slab);
+  bulk_->offer(command.offer,
+               [slab, offset = command.offset, size = command.size_bytes]() -> Result<BulkSource> {
+                 if (!slab) return slab.error();
+                 const auto bytes = (*slab)->bytes();
+                 if (offset > bytes.size() || size > bytes.size() - offset) {
+                   return failure(ErrorCode::invalid_argument, "an object outside of its slab");
+                 }
+                 return BulkSource{bytes.subspan(offset, size), *slab};
+               });
+}
+
+void WorkerService::carry_out(OfferFile& command) {
+  auto source = programs_->source_of(command.file, "offer");
+  bulk_->offer(command.offer, [source]() -> Result<BulkSource> {
+    if (!source) return source.error();
+    const auto file = ProgramStore::open_kept(*source);
+    if (!file) return file.error();
+    auto mapped = MappedFile::read(*file);
+    if (!mapped) return mapped.error();
+    return BulkSource{(*mapped)->bytes(), *mapped};
+  });
+}
+
+void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void WorkerService::carry_out(Fence& command) {
+  log_warn("{}", command.why);
+  end_ = ServiceEnd{true, 0, command.why};
+}
+
+void WorkerService::carry_out(Exit& command) {
+  end_ = ServiceEnd{false, command.code, command.why};
+}
+
+}  // namespace mobula::internal::worker

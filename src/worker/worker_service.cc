@@ -1,0 +1,192 @@
+#include "worker/worker_service.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/log.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr Duration farewell_linger = 300ms;
+
+}  // namespace
+
+WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      incarnation_(ProcessId::random()),
+      core_(options_.core),
+      signer_(options_.node),
+      links_(loop, {.connected =
+                        [this](LinkId link, std::string user, std::int64_t pid) {
+                          step(ProcessConnected{link, std::move(user), pid});
+                        },
+                    .said = [this](LinkId link,
+                                   ProcessToAgent message) { take(link, std::move(message)); },
+                    .lost =
+                        [this](LinkId link) {
+                          readable_.erase(link);
+                          step(ProcessLinkLost{link});
+                          if (slots_) slots_->link_lost(link);
+                        }}),
+      timer_(loop, [this] {
+        step(Tick{});
+        arm();
+      }) {}
+
+Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
+                                                             ServiceOptions options) {
+  std::unique_ptr<WorkerService> service(new WorkerService(loop, std::move(options)));
+  if (auto opened = service->open(); !opened) return opened.error();
+  return service;
+}
+
+WorkerService::~WorkerService() {
+  loop_.set_turn_observer({});
+  bulk_.reset();
+  slots_.reset();
+  if (head_) head_->close(farewell_linger);
+  std::error_code code;
+  if (!sockets_folder_.empty()) std::filesystem::remove_all(sockets_folder_, code);
+}
+
+Result<void> WorkerService::open() {
+  auto programs = ProgramStore::open(options_.folder + "/programs");
+  if (!programs) return programs.error();
+  programs_ = std::move(*programs);
+
+  SlotProcessOptions slots;
+  slots.logs_folder = options_.folder + "/logs";
+  slots.table_path = options_.folder + "/executors";
+  slots.pool = options_.pool;
+  if (auto made = make_private_folder(slots.logs_folder); !made) return made;
+  auto processes = SlotProcesses::create(loop_, links_, std::move(slots),
+                                         [this](Event event) { step(std::move(event)); });
+  if (!processes) return processes.error();
+  slots_ = std::move(*processes);
+
+  if (auto opened = open_sockets(); !opened) return opened;
+  loop_.set_turn_observer([this](const Turn& turn) {
+    if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+    arm();
+  });
+  Started started;
+  started.address = address_;
+  started.host = options_.host;
+  started.role = options_.role;
+  started.shape = options_.shape;
+  started.delegated_key = signer_.delegated_key();
+  started.bind_host = options_.bind_host;
+  step(std::move(started));
+  arm();
+  return {};
+}
+
+Result<void> WorkerService::open_sockets() {
+  auto head = HeadConnection::open(
+      loop_, options_.head_address, options_.keys,
+      {.link = [this](bool connected) { step(HeadLink{connected}); },
+       .said = [this](HeadToAgent message) { step(HeadSaid{std::move(message)}); },
+       .refused =
+           [this](const std::string& why) {
+             log_error("{}", why);
+             if (!registered_ && !end_) end_ = ServiceEnd{false, 4, why};
+           }});
+  if (!head) return head.error();
+  head_ = std::move(*head);
+
+  auto peers = PeerConnections::open(
+      loop_, incarnation_, signer_,
+      {.said = [this](PeerFrame frame) { step(PeerSaid{std::move(frame)}); },
+       .link = [this](ProcessId peer, bool connected) { step(PeerLink{peer, connected}); }});
+  if (!peers) return peers.error();
+  peers_ = std::move(*peers);
+  const auto control = peers_->bind(options_.bind_host + ":0");
+  if (!control) return control.error();
+
+  auto bulk =
+      BulkTransfers::start(loop_, [this](Event event) { step(std::move(event)); });
+  if (!bulk) return bulk.error();
+  bulk_ = std::move(*bulk);
+  const auto bytes = bulk_->listen(options_.bind_host + ":0");
+  if (!bytes) return bytes.error();
+
+  address_ = {options_.node, incarnation_, advertised(*control), advertised(*bytes),
+              peers_->public_key()};
+  sockets_folder_ = options_.runtime_folder + "/" + incarnation_.hex().substr(0, 8);
+  if (auto made = make_private_folder(options_.runtime_folder); !made) return made;
+  socket_path_ = sockets_folder_ + "/agent.sock";
+  return links_.listen(socket_path_);
+}
+
+// What others are told instead of the address that was bound.
+std::string WorkerService::advertised(const std::string& bound) const {
+  if (options_.advertise_host.empty() || bound.empty()) return bound;
+  return options_.advertise_host + bound.substr(bound.rfind(':'));
+}
+
+AgentFile WorkerService::agent_file() const {
+  AgentFile file;
+  file.cluster = options_.cluster;
+  file.head_address = options_.head_address;
+  if (options_.keys) file.head_curve_key = options_.keys->head_curve_key;
+  file.node = options_.node;
+  file.socket = socket_path_;
+  file.pid = ::getpid();
+  file.driver_agent = options_.role == Role::driver_agent;
+  return file;
+}
+
+void WorkerService::stop(bool drain) {
+  if (end_) return;
+  if (!stopping_) {
+    stopping_ = true;
+    step(Stop{drain});
+  } else if (!drain) {
+    end_ = ServiceEnd{false, 0, "stopped at once"};
+  }
+}
+
+// ---- events --------------------------------------------------------------------------------------
+
+// Carrying out a command may give rise to events: they wait until the core has been heard to the end.
+void WorkerService::step(Event event) {
+  if (end_) return;
+  events_.push_back(std::move(event));
+  if (stepping_) return;
+  stepping_ = true;
+  std::vector<Command> commands;
+  while (!events_.empty() && !end_) {
+    Event next = std::move(events_.front());
+    events_.pop_front();
+    commands.clear();
+    core_.step(monotonic_now(), std::move(next), commands);
+    for (Command& command : commands) {
+      std::visit([this](auto& each) { carry_out(each); }, command);
+    }
+  }
+  stepping_ = false;
+}
+
+void WorkerService::arm() {
+  const auto deadline = end_ ? std::nullopt : core_.next_deadline();
+  if (deadline) {
+    timer_.arm(*deadline);
+  } else {
+    timer_.disarm();
+  }
+}
+
+// What the shell itself has to know of a message, before the core hears it.
+void WorkerService::take(LinkId link, ProcessToAgent message) {
+  if (const auto* running = std::get_if<RunningNow>(&message)) {
+    slots_->running(link, running->name);
+  } else if (auto* ready = std::get_if<ExecutorReady>(&message)) {
+    ready->endpoint.address = advertised(ready->endpoint.address);
+  }
+  step(ProcessSaid{link, std::move(message)});
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,140 @@
+// The agent's shell for one incarnation: owns the core, the sockets and the processes of a node,
+// turns what they say into the core's events and carries out the core's commands in order. Decides
+// nothing about tasks. For the loop's thread alone, which must be the process's first.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/cluster_files.h"
+#include "transport/event_loop.h"
+#include "worker/bulk_transfers.h"
+#include "worker/core/worker_core.h"
+#include "worker/head_connection.h"
+#include "worker/peer_connections.h"
+#include "worker/process_links.h"
+#include "worker/program_store.h"
+#include "worker/signer.h"
+#include "worker/slab_files.h"
+#include "worker/slot_processes.h"
+
+namespace mobula::internal::worker {
+
+struct ServiceOptions {
+  std::string head_address;
+  std::optional<KeyFile> keys;  // none: a head of this machine without keys
+  std::string folder;           // the agent's own, held by the caller
+  std::string runtime_folder;   // short; sockets are made in a folder below it
+  std::string cluster;
+  NodeId node;
+  std::string host;  // for people
+  Role role = Role::agent;
+  NodeShape shape;
+  std::string bind_host;       // of this machine; brackets around V6
+  std::string advertise_host;  // what others are told instead; may be empty
+  WorkerOptions core;
+  PoolOptions pool;  // the environment of executors, and limits
+  // Once, when the head has registered this incarnation.
+  std::function<void(const AgentFile&)> on_registered;
+};
+
+// How an incarnation ended. `fenced`: come back as a new one.
+struct ServiceEnd {
+  bool fenced = false;
+  int code = 0;
+  std::string why;
+};
+
+class WorkerService {
+ public:
+  static Result<std::unique_ptr<WorkerService>> create(EventLoop& loop, ServiceOptions options);
+  // Kills what is left of its processes and waits for that.
+  ~WorkerService();
+  WorkerService(const WorkerService&) = delete;
+  WorkerService& operator=(const WorkerService&) = delete;
+
+  // Begins to end: with `drain` running calls may finish. Asked again without, it ends at once.
+  void stop(bool drain);
+  bool stopping() const { return stopping_; }
+  // Once it is over; then it wants only to be destroyed.
+  const std::optional<ServiceEnd>& end() const { return end_; }
+
+  // ---- views ----
+  const WorkerCore& core() const { return core_; }
+  ProcessId incarnation() const { return incarnation_; }
+  const std::string& socket_path() const { return socket_path_; }
+  const AgentAddress& address() const { return address_; }
+  const ProcessLinks::Counters& link_counters() const { return links_.counters(); }
+  const PeerConnections::Counters& peer_counters() const { return peers_->counters(); }
+
+ private:
+  WorkerService(EventLoop& loop, ServiceOptions options);
+  Result<void> open();
+  Result<void> open_sockets();
+  AgentFile agent_file() const;
+
+  void step(Event event);
+  void arm();
+  void take(LinkId link, ProcessToAgent message);
+  std::string advertised(const std::string& bound) const;
+
+  void carry_out(SendHead& command);
+  void carry_out(SendPeer& command);
+  void carry_out(SendProcess& command);
+  void carry_out(WelcomeDriver& command);
+  void carry_out(CloseProcess& command);
+  void carry_out(UseIdentity& command);
+  void carry_out(AddProgram& command);
+  void carry_out(PrepareProgram& command);
+  void carry_out(ForgetProgram& command);
+  void carry_out(StartExecutor& command);
+  void carry_out(KillExecutor& command);
+  void carry_out(CreateSlab& command);
+  void carry_out(DropSlab& command);
+  void carry_out(StartPull& command);
+  void carry_out(StartFilePull& command);
+  void carry_out(CancelPull& command);
+  void carry_out(OfferObject& command);
+  void carry_out(OfferFile& command);
+  void carry_out(WithdrawBulk& command);
+  void carry_out(Fence& command);
+  void carry_out(Exit& command);
+
+  Result<void> complete(AssignExecutor& assign);
+  NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
+  std::optional<Fd> slab_for(SendProcess& command, bool& failed);
+
+  EventLoop& loop_;
+  const ServiceOptions options_;
+  const ProcessId incarnation_;
+  WorkerCore core_;
+  Signer signer_;
+  AgentAddress address_;
+  std::string sockets_folder_;
+  std::string socket_path_;
+  std::uint64_t endpoints_made_ = 0;
+
+  ProcessLinks links_;
+  SlabFiles slabs_;
+  std::unique_ptr<ProgramStore> programs_;
+  std::unique_ptr<HeadConnection> head_;
+  std::unique_ptr<PeerConnections> peers_;
+  std::unique_ptr<BulkTransfers> bulk_;
+  std::unique_ptr<SlotProcesses> slots_;
+  Timer timer_;
+
+  // Slabs of which a process has the descriptor for reading, by the numbers in messages.
+  std::map<LinkId, std::set<std::uint64_t>> readable_;
+
+  std::deque<Event> events_;
+  bool stepping_ = false;
+  bool stopping_ = false;
+  bool registered_ = false;
+  std::optional<ServiceEnd> end_;
+};
+
+}  // namespace mobula::internal::worker
