@@ -15,8 +15,7 @@ std::string name_of(const PullKey& key) {
 }  // namespace
 
 Result<PullId> PullQueue::want(Time now, PullKey key, std::uint64_t size_bytes,
-                               const std::vector<NodeId>& sources,
-                               std::vector<PullCommand>& out) {
+                               const std::vector<NodeId>& sources, std::vector<PullCommand>& out) {
   for (auto& [id, pull] : pulls_) {
     if (pull.key != key || pull.cut) continue;
     ++pull.wishes;
@@ -61,12 +60,12 @@ void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
     return;
   }
   if (ready.size_bytes < 0 || static_cast<std::uint64_t>(ready.size_bytes) != pull->size_bytes) {
-    source_failed(now, ready.pull,
-                  failure(ErrorCode::corrupt,
-                          fmt::format("pull of {} from node {}: it has {} bytes there, expected {}",
-                                      name_of(pull->key), from.brief(), ready.size_bytes,
-                                      pull->size_bytes)),
-                  false, out);
+    source_failed(
+        now, ready.pull,
+        failure(ErrorCode::corrupt,
+                fmt::format("pull of {} from node {}: it has {} bytes there, expected {}",
+                            name_of(pull->key), from.brief(), ready.size_bytes, pull->size_bytes)),
+        false, out);
     return;
   }
   pull->stage = Stage::transferring;
@@ -122,11 +121,11 @@ void PullQueue::tick(Time now, std::vector<PullCommand>& out) {
     } else if (pull->stage == Stage::transferring) {
       cut(*pull, id, out);
     } else {
-      source_failed(now, id,
-                    failure(ErrorCode::timed_out,
-                            fmt::format("pull of {}: node {} did not answer", name_of(pull->key),
-                                        pull->from.brief())),
-                    false, out);
+      source_failed(
+          now, id,
+          failure(ErrorCode::timed_out, fmt::format("pull of {}: node {} did not answer",
+                                                    name_of(pull->key), pull->from.brief())),
+          false, out);
     }
   }
 }

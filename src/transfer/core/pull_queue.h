@@ -1,11 +1,12 @@
 // Brings objects and program files from other nodes: which pulls run, from which node each is
-// tried, what happens when one fails. Pure; owned by one core; not thread-safe. It knows ids and sizes;
-// bytes, places and connections are its owner's.
+// tried, what happens when one fails. Pure; owned by one core; not thread-safe. It knows ids and
+// sizes; bytes, places and connections are its owner's.
 //
 // Several wishes for one key share one pull. At most `max_pulls` run at once and at most
 // `max_bytes` are in flight (a larger single one runs alone); the others wait in order, up to
-// `max_waiting`, and beyond that a wish is refused. Every pull ends with exactly one Done: with the bytes, or with
-// the failure of the last node when all were tried. A node that says it is busy is tried again.
+// `max_waiting`, and beyond that a wish is refused. Every pull ends with exactly one Done: with the
+// bytes, or with the failure of the last node when all were tried. A node that says it is busy is
+// tried again.
 #pragma once
 
 #include <compare>
@@ -37,8 +38,8 @@ struct PullOptions {
   std::size_t max_pulls = 16;
   std::uint64_t max_bytes = std::uint64_t{512} << 20;
   std::size_t max_waiting = 65536;
-  Duration answer_within = 10s;             // to a PullRequest
-  Duration transfer_within = 30s;           // plus its size at the least speed
+  Duration answer_within = 10s;    // to a PullRequest
+  Duration transfer_within = 30s;  // plus its size at the least speed
   std::uint64_t least_bytes_per_second = std::uint64_t{4} << 20;
   Duration busy_pause = 100ms;
   int busy_rounds = 100;
@@ -104,9 +105,9 @@ class PullQueue {
   struct Pull {
     PullKey key{};
     std::uint64_t size_bytes = 0;
-    std::vector<NodeId> sources{};   // still to be tried; the front is next
-    std::vector<NodeId> busy{};      // to be tried again after a pause
-    NodeId from{};                   // asked or read now
+    std::vector<NodeId> sources{};  // still to be tried; the front is next
+    std::vector<NodeId> busy{};     // to be tried again after a pause
+    NodeId from{};                  // asked or read now
     Stage stage = Stage::waiting;
     int wishes = 1;
     int rounds = 0;

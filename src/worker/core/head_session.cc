@@ -30,7 +30,8 @@ void HeadSession::link(bool connected) {
   }
 }
 
-// ---- speaking ------------------------------------------------------------------------------------
+// ---- speaking
+// ------------------------------------------------------------------------------------
 
 void HeadSession::begin_registering() {
   session_.reset();
@@ -69,9 +70,7 @@ bool HeadSession::relay(FromProcess message) {
   return true;
 }
 
-void HeadSession::farewell() {
-  outbox_.emit(SendHead{Farewell{started_->address.incarnation}});
-}
+void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation}}); }
 
 void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
@@ -83,7 +82,8 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
 
-// ---- listening -----------------------------------------------------------------------------------
+// ---- listening
+// -----------------------------------------------------------------------------------
 
 HeadSession::Heard HeadSession::heard(HeadToAgent message) {
   if (!started_) return {};
@@ -140,7 +140,8 @@ bool HeadSession::reachable() const {
          outbox_.now() - *heard_at_ < options_.head_silent_after;
 }
 
-// ---- time ----------------------------------------------------------------------------------------
+// ---- time
+// ----------------------------------------------------------------------------------------
 
 void HeadSession::shift_deadlines(Duration gap) {
   if (heard_at_) heard_at_ = std::min(*heard_at_ + gap, outbox_.now());

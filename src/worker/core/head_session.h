@@ -2,9 +2,9 @@
 // head answers; then one sequenced session per head epoch, with heartbeats. Part of WorkerCore.
 //
 // Bounds. While there is no conversation nothing is kept: the next registration states full facts,
-// and processes restate on the new epoch. In a conversation whose head is away, messages wait in the
-// session; of processes at most `max_head_backlog` (then they are refused, and the caller makes the
-// process restate), and beyond twice that facts are dropped and stated in full afterwards.
+// and processes restate on the new epoch. In a conversation whose head is away, messages wait in
+// the session; of processes at most `max_head_backlog` (then they are refused, and the caller makes
+// the process restate), and beyond twice that facts are dropped and stated in full afterwards.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What the agent knows of an object beyond the object table's row: whose it is, where copies are and
-// who waits for what. Rows of Objects; an entry lives exactly as long as its row in the table.
+// What the agent knows of an object beyond the object table's row: whose it is, where copies are
+// and who waits for what. Rows of Objects; an entry lives exactly as long as its row in the table.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +23,40 @@ struct ObjectEntry {
   std::uint64_t size_bytes = 0;
   bool is_error = false;
   std::vector<RefRecord> contained{};
-  std::vector<ObjectId> pinned{};     // those of them that are held, while the bytes are here
-  std::optional<Failure> failure{};   // it will not come
+  std::vector<ObjectId> pinned{};    // those of them that are held, while the bytes are here
+  std::optional<Failure> failure{};  // it will not come
 
   // Everywhere: processes of this node that wait to read it, and what is done about it.
   std::set<ProcessId> readers{};
   transfer::PullId pull = 0;
-  int tries = 0;                      // pulls that failed in a row
-  bool waits_for_room = false;        // for the copy that is to be pulled
-  std::vector<NodeId> sources{};      // away from home: who has it, as told last
-  NodeId asked{};                     // who owes us an ObjectStatus
-  std::optional<Time> locate_by{};    // the head is asked who has copies
-  std::string lost_cause{};           // why that is so
-  std::vector<NodeId> candidates{};   // named by the head, to be asked in turn
-  int pins = 0;                       // holds of the agent itself: contained, pulled, read by peers
-  bool copy_reported = false;         // to the head, as ObjectCopies
+  int tries = 0;                     // pulls that failed in a row
+  bool waits_for_room = false;       // for the copy that is to be pulled
+  std::vector<NodeId> sources{};     // away from home: who has it, as told last
+  NodeId asked{};                    // who owes us an ObjectStatus
+  std::optional<Time> locate_by{};   // the head is asked who has copies
+  std::string lost_cause{};          // why that is so
+  std::vector<NodeId> candidates{};  // named by the head, to be asked in turn
+  int pins = 0;                      // holds of the agent itself: contained, pulled, read by peers
+  bool copy_reported = false;        // to the head, as ObjectCopies
 
   // At home.
-  bool claimed = false;               // an owner has said that it exists, or will
-  std::optional<Time> claim_by{};     // with a pin, until the claim or the end of patience
+  bool claimed = false;            // an owner has said that it exists, or will
+  std::optional<Time> claim_by{};  // with a pin, until the claim or the end of patience
   bool exported = false;
-  bool owner_released = false;        // exported: the owner waits until nobody holds it
-  std::set<NodeId> keepers{};         // keep bytes for us, until we release them
-  std::set<NodeId> copies{};          // have bytes by holds of their own
-  std::set<NodeId> askers{};          // want to know where it is
-  std::set<NodeId> unconfirmed{};     // their holds wait for the claim
+  bool owner_released = false;     // exported: the owner waits until nobody holds it
+  std::set<NodeId> keepers{};      // keep bytes for us, until we release them
+  std::set<NodeId> copies{};       // have bytes by holds of their own
+  std::set<NodeId> askers{};       // want to know where it is
+  std::set<NodeId> unconfirmed{};  // their holds wait for the claim
 
   // Away from home.
   NodeHoldState node_hold = NodeHoldState::none;
   std::set<ProcessId> hold_waiters{};
 
   // Where it was made, away from home.
-  std::set<ProcessId> sealers{};      // wait for the home to take it
-  std::optional<Time> orphan_until{}; // with a pin: the home died, others may still want it
-  bool writer_borrows = false;        // the writer holds it also for itself
+  std::set<ProcessId> sealers{};       // wait for the home to take it
+  std::optional<Time> orphan_until{};  // with a pin: the home died, others may still want it
+  bool writer_borrows = false;         // the writer holds it also for itself
 };
 
 }  // namespace mobula::internal::worker

@@ -119,9 +119,9 @@ void Objects::gone(ObjectId object) {
     for (const NodeId node : entry.askers) {
       ObjectStatus status;
       status.object = object;
-      status.failure = failure(ErrorCode::unavailable,
-                               fmt::format("object {} was released by all who held it",
-                                           object.brief()));
+      status.failure =
+          failure(ErrorCode::unavailable,
+                  fmt::format("object {} was released by all who held it", object.brief()));
       peers_.send(node, std::move(status));
     }
     if (entry.exported) processes_.send(entry.owner, ExportUnheld{object});

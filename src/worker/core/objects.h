@@ -2,10 +2,11 @@
 // on. Part of WorkerCore.
 //
 // The home of an object is the node of its owner's agent. There the entry says who holds it
-// (processes here, other nodes) and who has its bytes (this node, keepers that keep them for us, copies). A node
-// where a process borrows it asks the home for a hold, once for all its processes, and gives it
-// back with its last one. Whoever stores an object that contains references holds those, too. Everything
-// that waits here ends: with the bytes, or with a failure that names the cause.
+// (processes here, other nodes) and who has its bytes (this node, keepers that keep them for us,
+// copies). A node where a process borrows it asks the home for a hold, once for all its processes,
+// and gives it back with its last one. Whoever stores an object that contains references holds
+// those, too. Everything that waits here ends: with the bytes, or with a failure that names the
+// cause.
 //
 // Bounds: entries by the holds of processes; waiting reservations by `max_waiting_for_room`.
 #pragma once

@@ -88,8 +88,8 @@ void Objects::from_peer(NodeId node, const NodeRelease& message) {
 void Objects::from_peer(NodeId node, const AskObject& message) {
   const ObjectId object = message.object;
   ObjectEntry& entry = placeholder(object);
-  const bool ready = sealed(object) || (at_home(entry) && (entry.failure ||
-                                                           has_bytes_somewhere(object, entry)));
+  const bool ready =
+      sealed(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
   if (ready) return peers_.send(node, status_of(object, entry));
   if (at_home(entry)) {
     entry.askers.insert(node);
@@ -169,8 +169,7 @@ void Objects::lost(ObjectId object, const std::string& cause) {
 // An owner that lives makes it again, or seals an error in its place; who waits goes on waiting.
 void Objects::nothing_left(ObjectId object, const std::string& cause) {
   ObjectEntry& entry = entries_.at(object);
-  const bool owner_knows =
-      entry.exported || table_.find(object)->processes.contains(entry.owner);
+  const bool owner_knows = entry.exported || table_.find(object)->processes.contains(entry.owner);
   if (processes_.attached(entry.owner) && owner_knows) {
     entry.contained.clear();
     processes_.send(entry.owner, ObjectGone{object, cause});

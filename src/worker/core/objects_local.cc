@@ -99,7 +99,8 @@ void Objects::place_found(const ReserveRequest& request, const Place& place) {
 
 void Objects::answer_reserved(ProcessId process, ObjectId object) {
   const Place place = table_.find(object)->place;
-  const auto slab_bytes = static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
+  const auto slab_bytes =
+      static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {
     ObjectReserved answer;
     answer.object = object;
@@ -247,7 +248,8 @@ void Objects::cancel_fetch(ProcessId process, ObjectId object) {
 void Objects::answer_readable(ProcessId process, ObjectId object) {
   const Place place = table_.find(object)->place;
   const ObjectEntry& entry = entries_.at(object);
-  const auto slab_bytes = static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
+  const auto slab_bytes =
+      static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {
     ObjectReadable answer;
     answer.object = object;

@@ -55,8 +55,8 @@ void Objects::finish_sealers(ObjectId object) {
 
 void Objects::seek(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
-  const bool under_way = entry.pull != 0 || entry.locate_by || !entry.asked.empty() ||
-                         entry.waits_for_room;
+  const bool under_way =
+      entry.pull != 0 || entry.locate_by || !entry.asked.empty() || entry.waits_for_room;
   const ObjectRow& row = *table_.find(object);
   if (under_way || row.has_place()) return;
   if (!at_home(entry)) {
@@ -101,8 +101,9 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
 
 // Needs `sources` and `size_bytes`.
 void Objects::begin_pull(ObjectId object) {
-  if (!pin(object)) return fail_readers(object, failure(ErrorCode::resource_exhausted,
-                                                        "the agent may hold no more objects"));
+  if (!pin(object))
+    return fail_readers(
+        object, failure(ErrorCode::resource_exhausted, "the agent may hold no more objects"));
   ObjectEntry& entry = entries_.at(object);
   ReserveRequest request;
   request.object = object;
@@ -156,13 +157,12 @@ void Objects::pulled(const transfer::PullDone& done) {
     became_sealed(object);
     return unpin(object);
   }
-  const Failure why = done.failure.value_or(
-      failure(ErrorCode::unavailable, "the place of the copy was lost"));
+  const Failure why =
+      done.failure.value_or(failure(ErrorCode::unavailable, "the place of the copy was lost"));
   apply(table_.fail(object, why));
   retry_due_ = true;
   const bool cancelled = why.code == ErrorCode::cancelled;
-  const bool wanted =
-      !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
+  const bool wanted = !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
   if (!cancelled && ++entry->tries >= max_tries) {
     entry->tries = 0;
     fail_readers(object, why);
@@ -175,10 +175,10 @@ void Objects::pulled(const transfer::PullDone& done) {
 void Objects::from_peer(NodeId node, const PullRequest& message) {
   if (message.object.empty()) return transfers_.offer_file(node, message.pull, message.file);
   if (!sealed(message.object) || !pin(message.object)) {
-    return transfers_.refuse(node, message.pull,
-                             failure(ErrorCode::not_found,
-                                     fmt::format("node {} has no copy of object {}", self_.brief(),
-                                                 message.object.brief())));
+    return transfers_.refuse(
+        node, message.pull,
+        failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}", self_.brief(),
+                                                  message.object.brief())));
   }
   const Place place = table_.find(message.object)->place;
   if (!transfers_.offer_object(node, message.pull, message.object, place)) unpin(message.object);
@@ -213,13 +213,13 @@ void Objects::located(const ObjectLocated& message) {
 void Objects::ask_candidate(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   if (entry.candidates.empty()) {
-    return give_up(object,
-                   failure(ErrorCode::unavailable,
-                           fmt::format("object {} is lost: {}, and no other node has a copy",
-                                       object.brief(),
-                                       entry.lost_cause.empty()
-                                           ? fmt::format("its home node {} died", entry.home.brief())
-                                           : entry.lost_cause)));
+    return give_up(
+        object,
+        failure(ErrorCode::unavailable,
+                fmt::format("object {} is lost: {}, and no other node has a copy", object.brief(),
+                            entry.lost_cause.empty()
+                                ? fmt::format("its home node {} died", entry.home.brief())
+                                : entry.lost_cause)));
   }
   const NodeId node = entry.candidates.front();
   entry.candidates.erase(entry.candidates.begin());

@@ -82,8 +82,8 @@ std::size_t Peers::backlog(NodeId node) const {
 
 void Peers::emit(const Row& row, std::vector<Frame<PeerMessage>> frames) {
   for (auto& frame : frames) {
-    outbox_.emit(SendPeer{row.address, PeerFrame{self_.incarnation, row.address.incarnation,
-                                                 std::move(frame)}});
+    outbox_.emit(SendPeer{row.address,
+                          PeerFrame{self_.incarnation, row.address.incarnation, std::move(frame)}});
   }
 }
 

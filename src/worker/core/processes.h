@@ -1,5 +1,5 @@
-// The local connections of the agent and the processes behind them: drivers that attached, executors
-// that were started. Part of WorkerCore; decides nothing about slots or objects.
+// The local connections of the agent and the processes behind them: drivers that attached,
+// executors that were started. Part of WorkerCore; decides nothing about slots or objects.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,10 @@ struct ProcessRow {
   std::int64_t pid = 0;
   ProcessId process{};  // empty: has not said who it is
   Principal principal{};
-  SlotId slot{};        // executors
+  SlotId slot{};  // executors
   std::uint32_t generation = 0;
   std::optional<Time> attach_by{};
-  bool restates = false;  // something it said to the head was not kept
+  bool restates = false;     // something it said to the head was not kept
   std::set<SlabId> slabs{};  // whose fds it was given
 };
 

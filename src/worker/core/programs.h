@@ -1,6 +1,6 @@
-// The programs of this node's slots: pulls their files from the node that has them, and has the shell
-// prepare them. Part of WorkerCore. A program is forgotten when no slot and no driver here uses it;
-// one that could not be had is tried afresh by its next user.
+// The programs of this node's slots: pulls their files from the node that has them, and has the
+// shell prepare them. Part of WorkerCore. A program is forgotten when no slot and no driver here
+// uses it; one that could not be had is tried afresh by its next user.
 #pragma once
 
 #include <optional>

@@ -13,7 +13,8 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       programs_(programs),
       hooks_(std::move(hooks)) {}
 
-// ---- what the head says --------------------------------------------------------------------------
+// ---- what the head says
+// --------------------------------------------------------------------------
 
 void Slots::start(StartSlot start) {
   const SlotId slot = start.slot;
@@ -59,13 +60,13 @@ void Slots::end_unknown(const std::vector<SlotId>& slots) {
 void Slots::restate() {
   for (const auto& [slot, row] : rows_) {
     if (row.constructed && row.has_process()) {
-      head_.tell(
-          ActorConstructed{row.start.actor.actor, slot, row.generation, *row.constructed});
+      head_.tell(ActorConstructed{row.start.actor.actor, slot, row.generation, *row.constructed});
     }
   }
 }
 
-// ---- beginning -----------------------------------------------------------------------------------
+// ---- beginning
+// -----------------------------------------------------------------------------------
 
 void Slots::program_came(const Programs::Outcome& outcome) {
   std::vector<SlotId> waiting;
@@ -91,8 +92,7 @@ void Slots::program_came(const Programs::Outcome& outcome) {
 void Slots::begin_generation(SlotId slot, SlotRow& row) {
   const StartSlot& start = row.start;
   row.phase = SlotPhase::starting;
-  row.process = ProcessId::derived(head_.node().address.incarnation, "executor",
-                                   processes_made_++);
+  row.process = ProcessId::derived(head_.node().address.incarnation, "executor", processes_made_++);
   row.deadline = outbox_.now() + options_.start_within;
   AssignExecutor assign;
   assign.process = row.process;
@@ -129,8 +129,7 @@ void Slots::started(const ExecutorStarted& started) {
   row->pid = started.pid;
   const Principal principal{Role::executor, row->start.actor.class_name,
                             row->start.demand_class.job};
-  ProcessRow& process =
-      processes_.attach(started.link, row->process, principal, started.pid);
+  ProcessRow& process = processes_.attach(started.link, row->process, principal, started.pid);
   process.slot = started.slot;
   process.generation = started.generation;
   hooks_.began(row->process, principal);
@@ -181,7 +180,8 @@ void Slots::said_running(SlotId slot, std::string name) {
   if (SlotRow* row = with_process(slot)) row->running = std::move(name);
 }
 
-// ---- views ---------------------------------------------------------------------------------------
+// ---- views
+// ---------------------------------------------------------------------------------------
 
 std::vector<SlotFact> Slots::facts() const {
   std::vector<SlotFact> out;

@@ -5,8 +5,8 @@
 //                                                     └─► pausing ─┘
 //
 // A generation follows only when the previous process is gone. An actor's slot has one generation:
-// whether the actor lives on is the head's decision. Three generations in a row that die before they
-// are ready end a slot; crashes in a row delay the next start.
+// whether the actor lives on is the head's decision. Three generations in a row that die before
+// they are ready end a slot; crashes in a row delay the next start.
 #pragma once
 
 #include <functional>
@@ -27,27 +27,25 @@ struct SlotRow {
   StartSlot start{};
   SlotPhase phase = SlotPhase::preparing;
   std::uint32_t generation = 0;
-  ProcessId process{};       // of this generation
+  ProcessId process{};  // of this generation
   std::int64_t pid = 0;
-  Endpoint endpoint{};       // ready
-  EndCause previous{};       // of the generation before
+  Endpoint endpoint{};  // ready
+  EndCause previous{};  // of the generation before
   bool lent = false;
-  std::string running{};     // name of its call, for people
+  std::string running{};                     // name of its call, for people
   std::optional<ValueRecord> constructed{};  // an actor's constructor has ended
 
-  int failed_starts = 0;     // in a row
-  int crashes = 0;           // in a row
+  int failed_starts = 0;  // in a row
+  int crashes = 0;        // in a row
   bool stopping = false;
-  bool graceful = false;     // stopping: the running call finishes
+  bool graceful = false;  // stopping: the running call finishes
   std::string stop_why{};
-  std::optional<EndKind> retires{};    // said by the executor
-  std::optional<std::string> killed{}; // by us, why
-  std::optional<Time> deadline{};      // starting, assigned: ready by; stopping: kill at; pausing
+  std::optional<EndKind> retires{};     // said by the executor
+  std::optional<std::string> killed{};  // by us, why
+  std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
 
   bool is_actor() const { return !start.actor.actor.empty(); }
-  bool has_process() const {
-    return phase != SlotPhase::preparing && phase != SlotPhase::pausing;
-  }
+  bool has_process() const { return phase != SlotPhase::preparing && phase != SlotPhase::pausing; }
 };
 
 class Slots {

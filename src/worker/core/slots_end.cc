@@ -89,8 +89,9 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
     return;
   }
   row.phase = SlotPhase::pausing;
-  row.deadline = outbox_.now() + std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)),
-                                          options_.restart_cap);
+  row.deadline =
+      outbox_.now() +
+      std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)), options_.restart_cap);
 }
 
 void Slots::end(SlotId slot, bool graceful, const std::string& why) {
@@ -133,7 +134,8 @@ void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
   head_.tell(SlotGone{slot, std::move(cause), cannot_start});
 }
 
-// ---- the agent itself ----------------------------------------------------------------------------
+// ---- the agent itself
+// ----------------------------------------------------------------------------
 
 void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
   closed_ = true;
@@ -182,8 +184,8 @@ void Slots::tick() {
     } else if (row.stopping) {
       kill(slot, row, row.stop_why);
     } else if (row.phase == SlotPhase::ready) {
-      kill(slot, row, row.retires ? "it retired, and did not end in time"
-                                  : "it closed its link to the agent");
+      kill(slot, row,
+           row.retires ? "it retired, and did not end in time" : "it closed its link to the agent");
     } else {
       kill(slot, row, "it was not ready in time");
     }

@@ -1,6 +1,6 @@
-// Bytes between nodes, both ways: what this node pulls (transfer/core decides, this asks peers and the
-// shell) and what it offers to peers that pull from it. Part of WorkerCore. What has ended is kept
-// for the core to take at the end of its step.
+// Bytes between nodes, both ways: what this node pulls (transfer/core decides, this asks peers and
+// the shell) and what it offers to peers that pull from it. Part of WorkerCore. What has ended is
+// kept for the core to take at the end of its step.
 //
 // At most `max_offers` peers read here at once; others are told resource_exhausted, and ask again.
 #pragma once
@@ -32,8 +32,8 @@ class Transfers {
   void finished(const PullFinished& finished);
 
   // ---- from this node ----
-  // `place`: of a sealed object that the caller has pinned; it is in `take_unread` when the offer is
-  // over. False, and the peer is told to ask again: too many read here.
+  // `place`: of a sealed object that the caller has pinned; it is in `take_unread` when the offer
+  // is over. False, and the peer is told to ask again: too many read here.
   bool offer_object(NodeId reader, std::uint64_t pull, ObjectId object, const Place& place);
   void offer_file(NodeId reader, std::uint64_t pull, Hash128 file);
   void refuse(NodeId reader, std::uint64_t pull, Failure why);

@@ -1,6 +1,6 @@
 // What the agent's core asks of its shell, with field lists, so that a replay can be compared.
-// Plain structs. Commands say what, not how; they are to be carried out in order. Secrets (tickets, keys,
-// tokens, seeds) are never made here: where a command needs one, the shell fills it in.
+// Plain structs. Commands say what, not how; they are to be carried out in order. Secrets (tickets,
+// keys, tokens, seeds) are never made here: where a command needs one, the shell fills it in.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +52,10 @@ struct WelcomeDriver {
   std::string curve_key;
   DriverAttached reply;
   static constexpr auto fields() {
-    return field_list(field("link", &WelcomeDriver::link),
-                      field("principal", &WelcomeDriver::principal),
-                      field("process", &WelcomeDriver::process),
-                      field("curve_key", &WelcomeDriver::curve_key),
-                      field("reply", &WelcomeDriver::reply));
+    return field_list(
+        field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
+        field("process", &WelcomeDriver::process), field("curve_key", &WelcomeDriver::curve_key),
+        field("reply", &WelcomeDriver::reply));
   }
   friend bool operator==(const WelcomeDriver&, const WelcomeDriver&) = default;
 };
@@ -113,11 +112,10 @@ struct StartExecutor {
   Environment job_env;
   AssignExecutor assign;
   static constexpr auto fields() {
-    return field_list(field("slot", &StartExecutor::slot),
-                      field("generation", &StartExecutor::generation),
-                      field("program", &StartExecutor::program),
-                      field("job_env", &StartExecutor::job_env),
-                      field("assign", &StartExecutor::assign));
+    return field_list(
+        field("slot", &StartExecutor::slot), field("generation", &StartExecutor::generation),
+        field("program", &StartExecutor::program), field("job_env", &StartExecutor::job_env),
+        field("assign", &StartExecutor::assign));
   }
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
@@ -249,10 +247,9 @@ struct Exit {
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
-using Command =
-    std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess, UseIdentity,
-                 AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
-                 DropSlab, StartPull, StartFilePull, CancelPull, OfferObject, OfferFile,
-                 WithdrawBulk, Fence, Exit>;
+using Command = std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess,
+                             UseIdentity, AddProgram, PrepareProgram, ForgetProgram, StartExecutor,
+                             KillExecutor, CreateSlab, DropSlab, StartPull, StartFilePull,
+                             CancelPull, OfferObject, OfferFile, WithdrawBulk, Fence, Exit>;
 
 }  // namespace mobula::internal::worker

@@ -1,8 +1,8 @@
 // The state machine of one worker agent (one node, one incarnation): registers with the head and
-// states facts, runs executor generations in the slots the head has booked, keeps the node's objects
-// with their holds, relays between its processes and the head, and moves objects and programs
-// between nodes. Pure: no clock, thread, I/O or randomness; payload bytes never come here. One
-// thread at a time, its owner's.
+// states facts, runs executor generations in the slots the head has booked, keeps the node's
+// objects with their holds, relays between its processes and the head, and moves objects and
+// programs between nodes. Pure: no clock, thread, I/O or randomness; payload bytes never come here.
+// One thread at a time, its owner's.
 //
 // It does not schedule, sign, hash or read bytes: see worker_command.h for what the shell does.
 #pragma once
@@ -27,9 +27,9 @@ struct Census {
   std::size_t links = 0;      // connections, attached or not
   std::size_t processes = 0;  // attached drivers and running executors
   std::size_t programs = 0;
-  std::size_t objects = 0;    // rows of the object table
-  std::size_t entries = 0;    // what is known beyond the table: owners, locations, waiting
-  std::size_t pins = 0;       // holds of the agent itself
+  std::size_t objects = 0;  // rows of the object table
+  std::size_t entries = 0;  // what is known beyond the table: owners, locations, waiting
+  std::size_t pins = 0;     // holds of the agent itself
   std::size_t pulls = 0;
   std::size_t offers = 0;
   std::size_t slabs = 0;
@@ -51,9 +51,9 @@ class WorkerCore {
   std::optional<Time> next_deadline() const;
 
   // ---- views, for the shell's status page, the simulator's checkers and tests ----
-  bool registered() const;          // in a conversation with the head
-  std::uint64_t head_epoch() const; // of it; 0: none yet
-  Facts facts() const;              // as they would be stated now
+  bool registered() const;                   // in a conversation with the head
+  std::uint64_t head_epoch() const;          // of it; 0: none yet
+  Facts facts() const;                       // as they would be stated now
   std::vector<std::string> running() const;  // names of the calls that run, for people
   Census census() const;
   const ObjectTable& objects() const;

@@ -22,9 +22,9 @@ using LinkId = std::uint64_t;
 
 // The first input. No process of an earlier incarnation of this node is left.
 struct Started {
-  AgentAddress address;       // `incarnation` is new and random
-  std::string host;           // for people
-  Role role = Role::agent;    // agent, or driver_agent
+  AgentAddress address;     // `incarnation` is new and random
+  std::string host;         // for people
+  Role role = Role::agent;  // agent, or driver_agent
   NodeShape shape;
   std::string delegated_key;  // public half; signs tickets of this node's processes
   std::string bind_host;      // where processes bind for peers of other nodes; empty: nowhere
@@ -226,10 +226,9 @@ struct Tick {
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-using Event =
-    std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid, ProcessLinkLost,
-                 PeerSaid, PeerLink, ExecutorStarted, ExecutorStartFailed, ExecutorExited,
-                 ExecutorPrinted, ProgramPrepared, SlabFailed, PullFinished, BulkOffered,
-                 BulkServed, Paused, Stop, Tick>;
+using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid,
+                           ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
+                           ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
+                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick>;
 
 }  // namespace mobula::internal::worker

@@ -16,27 +16,27 @@ struct WorkerOptions {
   Duration register_cap = 2s;
   Duration head_silent_after = 3s;  // unanswered for so long: the head is away
 
-  Duration start_within = 60s;      // from fork to ExecutorReady
-  int start_attempts = 3;           // generations in a row that may die before they are ready
-  Duration restart_after = 100ms;   // after the second crash in a row, doubled up to
+  Duration start_within = 60s;     // from fork to ExecutorReady
+  int start_attempts = 3;          // generations in a row that may die before they are ready
+  Duration restart_after = 100ms;  // after the second crash in a row, doubled up to
   Duration restart_cap = 5s;
-  Duration end_within = 500ms;      // for an executor that is to end without finishing its call
-  Duration drain_within = 30s;      // at Stop{drain}
-  Duration farewell_within = 2s;    // for the head to hear of the end
+  Duration end_within = 500ms;    // for an executor that is to end without finishing its call
+  Duration drain_within = 30s;    // at Stop{drain}
+  Duration farewell_within = 2s;  // for the head to hear of the end
 
-  std::size_t max_processes = 8192;            // attached at once; more are refused
-  std::size_t max_head_backlog = 65536;        // messages; see HeadSession
-  std::size_t max_peer_backlog = 65536;        // messages; fetches beyond it fail
+  std::size_t max_processes = 8192;      // attached at once; more are refused
+  std::size_t max_head_backlog = 65536;  // messages; see HeadSession
+  std::size_t max_peer_backlog = 65536;  // messages; fetches beyond it fail
   std::size_t max_holds_per_process = 1'000'000;
-  std::size_t max_offers = 256;                // peers that read here at once; more are told to wait
-  Duration attach_within = 10s;                // for a connection to say who it is
+  std::size_t max_offers = 256;  // peers that read here at once; more are told to wait
+  Duration attach_within = 10s;  // for a connection to say who it is
 
-  Duration unclaimed_after = 1s;    // until an object nobody owned up to counts as lost
-  Duration orphan_after = 30s;      // bytes kept for unknown holders after their home has died
-  Duration locate_within = 10s;     // for the head to say who has copies
+  Duration unclaimed_after = 1s;      // until an object nobody owned up to counts as lost
+  Duration orphan_after = 30s;        // bytes kept for unknown holders after their home has died
+  Duration locate_within = 10s;       // for the head to say who has copies
   Duration peer_unknown_after = 30s;  // a node the head never mentions counts as dead
-  Duration room_within = 2s;        // for a process to give back an empty slab
-  Duration copies_after = 10ms;     // batching of ObjectCopies
+  Duration room_within = 2s;          // for a process to give back an empty slab
+  Duration copies_after = 10ms;       // batching of ObjectCopies
 };
 
 }  // namespace mobula::internal::worker

@@ -1,0 +1,289 @@
+#include "worker/core/agents.h"
+
+#include "worker/core/records.h"
+
+namespace mobula::internal::worker {
+
+Agent::Agent(Agents& world, std::uint64_t number, WorkerOptions options)
+    : world_(world), core_(options) {
+  address_.node = NodeId::of(number);
+  address_.incarnation = ProcessId::of(1000 + number);
+  address_.control = "host:" + std::to_string(number);
+}
+
+void Agent::step(Event event) {
+  if (!alive) return;
+  recorded.emplace_back(world_.now, encode_event(event));
+  std::vector<Command> out;
+  core_.step(world_.now, std::move(event), out);
+  for (Command& command : out) {
+    all.push_back(command);
+    carry_out(std::move(command));
+  }
+}
+
+ProcessId Agent::driver(LinkId link, JobId job) {
+  AttachDriver attach;
+  attach.process = ProcessId::of(address_.node.bits().low * 100'000 + link);
+  attach.job = job;
+  attach.pid = 7;
+  step(ProcessConnected{link, "user", 7});
+  say(link, attach);
+  return attach.process;
+}
+
+void Agent::head_says(HeadMessage message) {
+  std::vector<Frame<HeadMessage>> frames;
+  head_->send(world_.now, std::move(message), frames);
+  send_head_frames(std::move(frames));
+}
+
+void Agent::send_head_frames(std::vector<Frame<HeadMessage>> frames) {
+  for (auto& frame : frames) {
+    world_.post(*this, HeadSaid{HeadFrame{world_.epoch, address_.incarnation, std::move(frame)}});
+  }
+}
+
+void Agent::carry_out_head(AgentToHead message) {
+  if (auto* registration = std::get_if<Register>(&message)) {
+    did_.push_back(SendHead{*registration});
+    if (!head_answers) return;
+    head_.emplace();
+    Registered answer;
+    answer.head_epoch = world_.epoch;
+    answer.incarnation = address_.incarnation;
+    answer.ticket = "ticket";
+    answer.settings.cluster_name = "test";
+    world_.post(*this, HeadSaid{answer});
+  } else if (auto* frame = std::get_if<AgentFrame>(&message)) {
+    if (!head_answers || frame->head_epoch != world_.epoch) return;
+    std::vector<Frame<HeadMessage>> frames;
+    auto said = head_->receive(world_.now, std::move(frame->frame), frames);
+    if (said) {
+      told_.push_back(std::move(*said));
+      frames.push_back(head_->acknowledgement());
+    }
+    send_head_frames(std::move(frames));
+  } else {
+    did_.push_back(SendHead{message});
+  }
+}
+
+void Agent::carry_out(Command command) {
+  if (auto* head = std::get_if<SendHead>(&command)) return carry_out_head(std::move(head->message));
+  if (auto* peer = std::get_if<SendPeer>(&command)) {
+    Agent* to = world_.by_incarnation(peer->to.incarnation);
+    if (to != nullptr) world_.post(*to, PeerSaid{std::move(peer->frame)});
+    return;
+  }
+  if (auto* process = std::get_if<SendProcess>(&command)) {
+    said_[process->link].push_back(std::move(process->message));
+    return;
+  }
+  if (auto* offer = std::get_if<OfferObject>(&command)) {
+    world_.post(*this, BulkOffered{offer->offer, static_cast<std::int64_t>(offer->size_bytes),
+                                   std::to_string(offer->offer), "", std::nullopt});
+  } else if (auto* file = std::get_if<OfferFile>(&command)) {
+    world_.post(*this, BulkOffered{file->offer, 10, std::to_string(file->offer), "", std::nullopt});
+  } else if (auto* pull = std::get_if<StartPull>(&command)) {
+    world_.moving.push_back({this, pull->pull, pull->from.incarnation, pull->token});
+  } else if (auto* copy = std::get_if<StartFilePull>(&command)) {
+    world_.moving.push_back({this, copy->pull, copy->from.incarnation, copy->token});
+  } else if (auto* withdraw = std::get_if<WithdrawBulk>(&command)) {
+    world_.post(*this, BulkServed{withdraw->offer});
+  } else if (auto* cut = std::get_if<CancelPull>(&command)) {
+    world_.cut_pull(*this, cut->pull);
+  }
+  did_.push_back(std::move(command));
+}
+
+StartExecutor Agent::run_executor(LinkId link, std::int64_t pid) {
+  const auto starts = did<StartExecutor>();
+  EXPECT_EQ(starts.size(), 1u);
+  if (starts.empty()) return {};
+  const StartExecutor& start = starts.front();
+  step(ExecutorStarted{start.slot, start.generation, pid, link});
+  ExecutorReady ready;
+  ready.process = start.assign.process;
+  ready.endpoint.process = start.assign.process;
+  say(link, ready);
+  world_.settle();
+  return start;
+}
+
+void Agent::executor_exits(const StartExecutor& started, EndCause cause) {
+  step(ExecutorExited{started.slot, started.generation, std::move(cause)});
+  world_.settle();
+}
+
+// ---- the world ---------------------------------------------------------------------------------
+
+WorkerOptions Agents::small() {
+  WorkerOptions options;
+  options.store_bytes = 1 << 20;
+  options.first_slab_bytes = 64 << 10;
+  options.max_slab_bytes = 256 << 10;
+  return options;
+}
+
+Agent& Agents::add() {
+  agents_.push_back(std::make_unique<Agent>(*this, agents_.size() + 1, options_));
+  Agent& agent = *agents_.back();
+  Started started;
+  started.address = agent.address();
+  started.host = "host";
+  agent.step(started);
+  settle();
+  for (const auto& other : agents_) {
+    if (other.get() == &agent || !other->alive) continue;
+    PeersChanged news;
+    news.present = {agent.address()};
+    other->head_says(news);
+    PeersChanged rest;
+    rest.present = {other->address()};
+    agent.head_says(rest);
+  }
+  settle();
+  agent.forget();
+  return agent;
+}
+
+void Agents::settle() {
+  for (int rounds = 0; !events_.empty() || (bytes_flow && !moving.empty()); ++rounds) {
+    ASSERT_LT(rounds, 100'000) << "the agents talk without end";
+    if (events_.empty()) {
+      finish_pulls();
+      continue;
+    }
+    auto [agent, event] = std::move(events_.front());
+    events_.pop_front();
+    agent->step(std::move(event));
+  }
+}
+
+void Agents::finish_pulls(std::optional<Failure> failure) {
+  for (const Moving& each : std::exchange(moving, {})) {
+    Agent* source = by_incarnation(each.source);
+    std::optional<Failure> result = failure;
+    if (source == nullptr) {
+      result = Failure{ErrorCode::unavailable, "connection refused"};
+    } else {
+      post(*source, BulkServed{std::stoull(each.token)});
+    }
+    post(*each.reader, PullFinished{each.pull, result});
+  }
+}
+
+void Agents::cut_pull(Agent& reader, std::uint64_t pull) {
+  std::erase_if(moving, [&](const Moving& each) {
+    if (each.reader != &reader || each.pull != pull) return false;
+    post(reader, PullFinished{pull, failure(ErrorCode::cancelled, "cut")});
+    Agent* source = by_incarnation(each.source);
+    if (source != nullptr) post(*source, BulkServed{std::stoull(each.token)});
+    return true;
+  });
+}
+
+void Agents::advance(Duration span) {
+  const Time end = now + span;
+  settle();
+  for (int rounds = 0;; ++rounds) {
+    ASSERT_LT(rounds, 100'000) << "deadlines without end";
+    std::optional<Time> first;
+    for (const auto& agent : agents_) {
+      if (!agent->alive) continue;
+      const auto due = agent->core().next_deadline();
+      if (due && (!first || *due < *first)) first = due;
+    }
+    if (!first || *first > end) break;
+    now = std::max(now, *first);
+    for (const auto& agent : agents_) {
+      const auto due = agent->alive ? agent->core().next_deadline() : std::nullopt;
+      if (due && *due <= now) agent->step(Tick{});
+    }
+    settle();
+  }
+  now = end;
+}
+
+void Agents::die(Agent& agent) {
+  agent.alive = false;
+  std::erase_if(events_, [&](const auto& each) { return each.first == &agent; });
+  std::erase_if(moving, [&](const Moving& each) { return each.reader == &agent; });
+}
+
+void Agents::announce_death(const Agent& agent) {
+  for (const auto& other : agents_) {
+    if (!other->alive) continue;
+    PeersChanged news;
+    news.dead_agents = {agent.address().incarnation};
+    other->head_says(news);
+  }
+  settle();
+}
+
+Agent* Agents::by_incarnation(ProcessId incarnation) {
+  for (const auto& agent : agents_) {
+    if (agent->alive && agent->address().incarnation == incarnation) return agent.get();
+  }
+  return nullptr;
+}
+
+// ---- messages ----------------------------------------------------------------------------------
+
+StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee) {
+  StartSlot start;
+  start.slot = SlotId::of(number);
+  start.demand_class.id = ClassId::of(1);
+  start.demand_class.job = job;
+  start.lessee = lessee;
+  start.program.id = ProgramId::of(1);
+  return start;
+}
+
+StartSlot actor_slot(std::uint64_t number, JobId job) {
+  StartSlot start = slot_of(number, job, ProcessId{});
+  start.actor.actor = ActorId::of(number);
+  start.actor.job = job;
+  start.actor.class_name = "Counter";
+  return start;
+}
+
+RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner) {
+  RefRecord ref;
+  ref.object = object;
+  ref.home = home.node();
+  ref.owner = owner;
+  return ref;
+}
+
+void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
+           ProcessId owner, NodeId home, std::vector<RefRecord> contained) {
+  agent.say(link, ReserveObject{object, size});
+  const auto reserved = agent.heard<ObjectReserved>(link);
+  ASSERT_EQ(reserved.size(), 1u);
+  ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
+  agent.say(link, SealObject{object, owner, home, false, std::move(contained)});
+  world.settle();
+  ASSERT_EQ(agent.heard<ObjectSealed>(link).size(), 1u);
+}
+
+void expect_empty(Agents& world, std::size_t agents, std::size_t kept) {
+  for (std::size_t i = 0; i < agents; ++i) {
+    Agent& agent = world.at(i);
+    if (!agent.alive) continue;
+    Census census = agent.core().census();
+    EXPECT_EQ(census.objects, 0u) << "node " << i;
+    EXPECT_EQ(census.entries, 0u) << "node " << i;
+    EXPECT_EQ(census.pins, 0u) << "node " << i;
+    EXPECT_EQ(census.pulls, 0u) << "node " << i;
+    EXPECT_EQ(census.offers, 0u) << "node " << i;
+    EXPECT_EQ(census.slots, 0u) << "node " << i;
+    EXPECT_EQ(census.programs, 0u) << "node " << i;
+    EXPECT_LE(census.links, kept) << "node " << i;
+    EXPECT_LE(census.processes, kept) << "node " << i;
+    EXPECT_EQ(agent.core().objects().space().used_bytes(), 0u) << "node " << i;
+  }
+}
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,143 @@
+// Agents for tests: WorkerCores behind a small shell that keeps simulated time, plays the head,
+// carries frames between them and "moves" bytes by saying so. Everything happens in order, in one
+// thread, when `settle` is called.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/codec.h"
+#include "session/session.h"
+#include "worker/core/worker_core.h"
+
+namespace mobula::internal::worker {
+
+class Agents;
+
+// One node's agent and what it said.
+class Agent {
+ public:
+  Agent(Agents& world, std::uint64_t number, WorkerOptions options);
+
+  NodeId node() const { return address_.node; }
+  const AgentAddress& address() const { return address_; }
+  WorkerCore& core() { return core_; }
+
+  void step(Event event);
+  // A driver attaches on a link of this number; its process id is returned.
+  ProcessId driver(LinkId link, JobId job);
+  void say(LinkId link, ProcessToAgent message) { step(ProcessSaid{link, std::move(message)}); }
+  void head_says(HeadMessage message);
+
+  // What went to a process over its link, since the last call.
+  template <class T>
+  std::vector<T> heard(LinkId link) {
+    return take_from<T>(said_[link]);
+  }
+  template <class T>
+  std::vector<T> told() {  // to the head
+    return take_from<T>(told_);
+  }
+  template <class T>
+  std::vector<T> did() {
+    return take_from<T>(did_);
+  }
+  void forget() {
+    said_.clear();
+    told_.clear();
+    did_.clear();
+  }
+
+  // Starts the executor that StartExecutor asks for, on this link, and lets it say that it is
+  // ready.
+  StartExecutor run_executor(LinkId link, std::int64_t pid = 100);
+  void executor_exits(const StartExecutor& started, EndCause cause = {});
+
+  bool alive = true;
+  bool head_answers = true;
+  std::vector<std::pair<Time, Bytes>> recorded;  // events, encoded
+  std::vector<Command> all;                      // commands, in order
+
+ private:
+  friend class Agents;
+  template <class T, class Variant>
+  static std::vector<T> take_from(std::vector<Variant>& from) {
+    std::vector<T> found;
+    std::erase_if(from, [&](Variant& each) {
+      T* one = std::get_if<T>(&each);
+      if (one != nullptr) found.push_back(std::move(*one));
+      return one != nullptr;
+    });
+    return found;
+  }
+
+  void carry_out(Command command);
+  void carry_out_head(AgentToHead message);
+  void send_head_frames(std::vector<Frame<HeadMessage>> frames);
+
+  Agents& world_;
+  AgentAddress address_;
+  WorkerCore core_;
+  std::optional<Session<HeadMessage, AgentMessage>> head_;
+  std::map<LinkId, std::vector<AgentToProcess>> said_;
+  std::vector<AgentMessage> told_;
+  std::vector<Command> did_;
+};
+
+class Agents {
+ public:
+  explicit Agents(WorkerOptions options = small()) : options_(options) {}
+  static WorkerOptions small();
+
+  // A node, started, registered and known to the others.
+  Agent& add();
+  Agent& at(std::size_t index) { return *agents_.at(index); }
+  void post(Agent& agent, Event event) { events_.emplace_back(&agent, std::move(event)); }
+  // Carries out all that is under way; time stands still.
+  void settle();
+  // Lets time pass, deadline by deadline.
+  void advance(Duration span);
+  // The agent is silent from now on; `announce` says so to the others.
+  void die(Agent& agent);
+  void announce_death(const Agent& agent);
+  Agent* by_incarnation(ProcessId incarnation);
+
+  Time now = Time::from_ns(1'000'000'000);
+  std::uint64_t epoch = 1;
+  bool bytes_flow = true;  // false: pulls stay unfinished until `finish_pulls`
+  void finish_pulls(std::optional<Failure> failure = std::nullopt);
+  void cut_pull(Agent& reader, std::uint64_t pull);
+  struct Moving {
+    Agent* reader;
+    std::uint64_t pull;
+    ProcessId source;
+    std::string token;
+  };
+  std::vector<Moving> moving;
+
+ private:
+  WorkerOptions options_;
+  std::vector<std::unique_ptr<Agent>> agents_;
+  std::deque<std::pair<Agent*, Event>> events_;
+};
+
+// ---- short words for messages ------------------------------------------------------------------
+
+StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee);
+StartSlot actor_slot(std::uint64_t number, JobId job);
+RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner);
+// Reserves and seals; expects both to be answered.
+void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
+           ProcessId owner, NodeId home, std::vector<RefRecord> contained = {});
+// All tables of all living agents are empty, but for `kept` links and processes.
+void expect_empty(Agents& world, std::size_t agents, std::size_t kept = 0);
+
+}  // namespace mobula::internal::worker

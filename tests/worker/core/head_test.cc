@@ -1,0 +1,244 @@
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+#include "worker/core/records.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const JobId job = JobId::of(5);
+
+std::vector<Register> registrations(Agent& agent) {
+  std::vector<Register> found;
+  for (const auto& sent : agent.did<SendHead>()) {
+    if (const auto* one = std::get_if<Register>(&sent.message)) found.push_back(*one);
+  }
+  return found;
+}
+
+class HeadTest : public ::testing::Test {
+ protected:
+  HeadTest() : agent_(world_.add()) {}
+  void restart_head() {
+    ++world_.epoch;
+    agent_.step(HeadSaid{
+        Refused{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+    world_.settle();
+  }
+
+  Agents world_;
+  Agent& agent_;
+};
+
+TEST_F(HeadTest, RegistersAgainWithGrowingPausesUntilAnswered) {
+  agent_.head_answers = false;
+  restart_head();
+  world_.advance(10s);
+  const auto tries = registrations(agent_);
+  EXPECT_GE(tries.size(), 6u);
+  EXPECT_LE(tries.size(), 10u);
+  EXPECT_FALSE(agent_.core().registered());
+  agent_.head_answers = true;
+  world_.advance(3s);
+  EXPECT_TRUE(agent_.core().registered());
+}
+
+TEST_F(HeadTest, HeartbeatsKeepComingAndASilentHeadIsNoticed) {
+  const ProcessId driver = agent_.driver(1, job);
+  world_.settle();
+  EXPECT_FALSE(driver.empty());
+  agent_.forget();
+  world_.advance(20s);
+  EXPECT_TRUE(agent_.heard<HeadStatus>(1).empty()) << "the head answers all the time";
+  agent_.head_answers = false;
+  world_.advance(5s);
+  EXPECT_EQ(agent_.heard<HeadStatus>(1), (std::vector<HeadStatus>{{false, 1}}));
+  agent_.head_answers = true;
+  world_.advance(10s);
+  EXPECT_EQ(agent_.heard<HeadStatus>(1), (std::vector<HeadStatus>{{true, 1}}));
+}
+
+TEST_F(HeadTest, NewEpochIsToldToProcessesAndGetsFullFacts) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.head_says(slot_of(1, job, driver));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  const StartExecutor started = agent_.run_executor(2);
+  agent_.forget();
+  restart_head();
+  const auto facts = registrations(agent_).at(0).facts;
+  ASSERT_EQ(facts.slots.size(), 1u);
+  EXPECT_TRUE(facts.slots[0].ready);
+  EXPECT_EQ(facts.slots[0].endpoint.process, started.assign.process);
+  EXPECT_EQ(facts.processes.size(), 2u);
+  EXPECT_EQ(facts.jobs, (std::vector<JobId>{job}));
+  EXPECT_EQ(agent_.heard<HeadStatus>(1).back(), (HeadStatus{true, 2}));
+}
+
+TEST_F(HeadTest, OlderEpochsAreIgnored) {
+  restart_head();
+  agent_.forget();
+  Registered old;
+  old.head_epoch = 1;
+  old.incarnation = agent_.address().incarnation;
+  agent_.step(HeadSaid{old});
+  HeadFrame frame{1, agent_.address().incarnation, {1, 0, slot_of(1, job, ProcessId::of(1))}};
+  agent_.step(HeadSaid{frame});
+  EXPECT_EQ(agent_.core().head_epoch(), 2u);
+  EXPECT_EQ(agent_.core().census().slots, 0u);
+}
+
+TEST_F(HeadTest, SlotsTheHeadDoesNotKnowAreEnded) {
+  agent_.head_says(slot_of(1, job, ProcessId::of(1)));
+  world_.settle();
+  ++world_.epoch;
+  Registered answer;
+  answer.head_epoch = world_.epoch;
+  answer.incarnation = agent_.address().incarnation;
+  answer.unknown_slots = {SlotId::of(1)};
+  agent_.step(HeadSaid{answer});
+  EXPECT_EQ(agent_.core().census().slots, 0u);
+}
+
+TEST_F(HeadTest, RelaysWithThePrincipalOfTheLink) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.say(1, ForHead{FindActor{3, "name", ""}});
+  world_.settle();
+  const auto relayed = agent_.told<FromProcess>();
+  ASSERT_EQ(relayed.size(), 1u);
+  EXPECT_EQ(relayed[0].process, driver);
+  EXPECT_EQ(relayed[0].principal, (Principal{Role::driver, "user", job}));
+  agent_.head_says(ToProcess{driver, ActorFound{}});
+  world_.settle();
+  EXPECT_EQ(agent_.heard<FromHead>(1).size(), 1u);
+}
+
+TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
+  Agents world;
+  Agent agent(world, 9, Agents::small());
+  agent.head_answers = false;
+  Started started;
+  started.address = agent.address();
+  agent.step(started);
+  agent.driver(1, job);
+  EXPECT_TRUE(agent.did<WelcomeDriver>().empty());
+  Registered answer;
+  answer.head_epoch = 1;
+  answer.incarnation = agent.address().incarnation;
+  agent.step(HeadSaid{answer});
+  EXPECT_EQ(agent.did<WelcomeDriver>().size(), 1u);
+}
+
+TEST_F(HeadTest, DriverOfAnotherVersionIsRefused) {
+  agent_.step(ProcessConnected{1, "user", 7});
+  AttachDriver attach;
+  attach.version = 99;
+  agent_.say(1, attach);
+  EXPECT_EQ(agent_.heard<AttachRefused>(1).size(), 1u);
+  EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);
+}
+
+TEST_F(HeadTest, ConnectionThatSaysNothingIsClosed) {
+  agent_.step(ProcessConnected{1, "user", 7});
+  world_.advance(11s);
+  EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);
+}
+
+TEST_F(HeadTest, DeathOfADriverIsTold) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.step(ProcessLinkLost{1});
+  world_.settle();
+  EXPECT_EQ(agent_.told<ProcessEnded>().at(0).process, driver);
+  expect_empty(world_, 1);
+}
+
+TEST_F(HeadTest, WhatAProcessSaidInVainItIsAskedToSayAgain) {
+  WorkerOptions options = Agents::small();
+  options.max_head_backlog = 4;
+  Agents world(options);
+  Agent& agent = world.add();
+  agent.driver(1, job);
+  world.settle();
+  agent.forget();
+  agent.head_answers = false;
+  for (std::uint64_t i = 0; i < 10; ++i) agent.say(1, ForHead{FindActor{i, "", ""}});
+  agent.head_answers = true;
+  world.advance(20s);
+  EXPECT_EQ(agent.told<FromProcess>().size(), 4u);
+  const auto status = agent.heard<HeadStatus>(1);
+  ASSERT_GE(status.size(), 2u);
+  EXPECT_EQ(status[status.size() - 2], (HeadStatus{true, 0}));
+  EXPECT_EQ(status.back(), (HeadStatus{true, 1}));
+}
+
+TEST_F(HeadTest, FencedAgentEndsEverythingAndAsksForANewIncarnation) {
+  agent_.driver(1, job);
+  agent_.head_says(actor_slot(1, job));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.step(
+      HeadSaid{Refused{1, agent_.address().incarnation, RefusalCode::fenced, "declared dead"}});
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+  EXPECT_EQ(agent_.did<CloseProcess>().size(), 2u);
+  EXPECT_EQ(agent_.did<Fence>().size(), 1u);
+  EXPECT_FALSE(agent_.core().next_deadline());
+}
+
+TEST_F(HeadTest, FinalRefusalEndsTheAgent) {
+  agent_.step(
+      HeadSaid{Refused{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
+  EXPECT_EQ(agent_.did<Exit>().at(0).code, 1);
+}
+
+TEST_F(HeadTest, StopDrainsSlotsThenSaysFarewell) {
+  agent_.head_says(actor_slot(1, job));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  const StartExecutor started = agent_.run_executor(2);
+  agent_.forget();
+  agent_.step(Stop{true});
+  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful);
+  agent_.head_says(actor_slot(2, job));
+  world_.settle();
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u) << "nothing starts any more";
+  agent_.executor_exits(started);
+  world_.advance(1s);
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.did<Exit>().at(0).code, 0);
+  EXPECT_TRUE(std::holds_alternative<Farewell>(agent_.did<SendHead>().back().message));
+}
+
+TEST_F(HeadTest, DrainThatTakesTooLongEndsByForce) {
+  agent_.head_says(actor_slot(1, job));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.step(Stop{true});
+  world_.advance(31s);
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+}
+
+TEST_F(HeadTest, RecordedEventsReplayToTheSameCommands) {
+  agent_.driver(1, job);
+  agent_.head_says(slot_of(1, job, ProcessId::of(100'001)));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.say(1, ReserveObject{ObjectId::of(1), 100});
+  world_.advance(5s);
+  WorkerCore twin(Agents::small());
+  std::vector<Command> again;
+  for (const auto& [at, bytes] : agent_.recorded) {
+    auto event = decode_event(bytes);
+    ASSERT_TRUE(event.ok());
+    twin.step(at, std::move(*event), again);
+  }
+  ASSERT_EQ(again.size(), agent_.all.size());
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    EXPECT_TRUE(again[i] == agent_.all[i]) << i << ": " << describe_command(again[i]);
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

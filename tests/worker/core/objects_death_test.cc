@@ -1,0 +1,277 @@
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const JobId job = JobId::of(5);
+const ObjectId value = ObjectId::of(77);
+
+class ObjectDeathsTest : public ::testing::Test {
+ protected:
+  ObjectDeathsTest() : home_(world_.add()), other_(world_.add()), third_(world_.add()) {
+    owner_ = home_.driver(1, job);
+    other_.driver(1, job);
+    third_.driver(1, job);
+    settle();
+    for (std::size_t i = 0; i < 3; ++i) world_.at(i).forget();
+  }
+
+  void settle() { world_.settle(); }
+  RefRecord ref() const { return ref_of(value, home_, owner_); }
+  void put_and_export() {
+    store(world_, home_, 1, value, 1000, owner_, home_.node());
+    home_.say(1, ExportObject{value});
+  }
+  void release(Agent& agent) {
+    agent.say(1, ReleaseObject{value});
+    settle();
+  }
+  std::vector<ObjectReadable> fetch(Agent& agent) {
+    agent.say(1, FetchObject{ref(), NodeId{}});
+    settle();
+    return agent.heard<ObjectReadable>(1);
+  }
+  // The head answers LocateObject of this agent.
+  void locate(Agent& agent, std::vector<NodeId> nodes) {
+    const auto asked = agent.told<LocateObject>();
+    ASSERT_EQ(asked.size(), 1u);
+    agent.head_says(ObjectLocated{asked[0].object, std::move(nodes)});
+    settle();
+  }
+  void kill(Agent& agent) {
+    world_.die(agent);
+    world_.announce_death(agent);
+  }
+
+  Agents world_;
+  Agent& home_;
+  Agent& other_;
+  Agent& third_;
+  ProcessId owner_;
+};
+
+TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
+  home_.say(1, ExportObject{value});
+  EXPECT_TRUE(fetch(other_).empty());
+  home_.step(ProcessLinkLost{1});
+  settle();
+  const auto heard = other_.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].failure->text.find("its owner"), std::string::npos);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, OwnerThatDiesLosesNoBytesThatOthersHold) {
+  put_and_export();
+  other_.say(1, HoldObject{ref()});
+  settle();
+  home_.step(ProcessLinkLost{1});
+  settle();
+  EXPECT_FALSE(fetch(other_).at(0).failure);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, BorrowerThatDiesReleasesExactlyItsOwnHolds) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  EXPECT_EQ(fetch(third_).size(), 1u);
+  release(home_);
+  other_.step(ProcessLinkLost{1});
+  settle();
+  EXPECT_EQ(home_.core().objects().find(value)->nodes, (std::set<NodeId>{third_.node()}));
+  release(third_);
+  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, DeadNodeHoldsNothing) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  release(home_);
+  kill(other_);
+  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, ReaderDiesWhileItReads) {
+  put_and_export();
+  world_.bytes_flow = false;
+  EXPECT_TRUE(fetch(other_).empty());
+  kill(other_);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, LastCopyLostIsToldToTheOwnerWhoMakesItAgain) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  world_.die(third_);
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.announce_death(third_);
+  locate(home_, {});
+  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty()) << "it waits for the second run";
+  world_.advance(11s);
+  home_.say(1, ReserveObject{value, 1000});
+  home_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  settle();
+  world_.advance(30s);
+  EXPECT_FALSE(other_.heard<ObjectReadable>(1).at(0).failure);
+  release(home_);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, LastCopyLostWithoutAnOwnerFailsWithItsCause) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  other_.say(1, HoldObject{ref()});
+  settle();
+  home_.step(ProcessLinkLost{1});
+  kill(third_);
+  locate(home_, {});
+  const auto heard = fetch(other_);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].failure->text.find(third_.node().brief()), std::string::npos);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, CopyOfAHolderServesWhenTheKeeperHasDied) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  kill(third_);
+  locate(home_, {other_.node()});
+  EXPECT_TRUE(home_.heard<ObjectGone>(1).empty());
+  EXPECT_FALSE(fetch(home_).at(0).failure);
+  release(home_);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, CopyStaysReadableWhenTheHomeDies) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  kill(home_);
+  EXPECT_FALSE(fetch(other_).at(0).failure);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, HolderWithoutACopyFindsOneWhenTheHomeDies) {
+  put_and_export();
+  EXPECT_EQ(fetch(third_).size(), 1u);
+  other_.say(1, HoldObject{ref()});
+  world_.advance(20ms);
+  EXPECT_EQ(third_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
+  kill(home_);
+  locate(other_, {third_.node()});
+  EXPECT_FALSE(fetch(other_).at(0).failure) << "it was saved at once";
+  release(other_);
+  release(third_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, KeeperKeepsBytesForUnknownHoldersForAWhile) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  other_.say(1, HoldObject{ref()});
+  settle();
+  kill(home_);
+  locate(other_, {third_.node()});
+  EXPECT_FALSE(fetch(other_).at(0).failure);
+  release(other_);
+  world_.advance(31s);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, NobodyHasACopyOfWhatTheHomeTookWithIt) {
+  put_and_export();
+  other_.say(1, HoldObject{ref()});
+  settle();
+  world_.die(home_);
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.announce_death(home_);
+  locate(other_, {});
+  const auto heard = other_.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].failure->text.find("its home"), std::string::npos);
+  EXPECT_TRUE(fetch(other_).at(0).failure) << "also for who asks later";
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, HeadThatDoesNotLocateIsNotWaitedForForEver) {
+  put_and_export();
+  other_.say(1, HoldObject{ref()});
+  settle();
+  kill(home_);
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.advance(11s);
+  EXPECT_TRUE(other_.heard<ObjectReadable>(1).at(0).failure);
+}
+
+TEST_F(ObjectDeathsTest, ExecutorIsAnsweredWhenTheHomeDiesBeforeItTookTheResult) {
+  world_.die(home_);
+  other_.say(1, ReserveObject{value, 1000});
+  other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  settle();
+  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  world_.announce_death(home_);
+  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+  world_.advance(31s);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, HolderIsConfirmedWhenTheHomeDiesFirst) {
+  world_.die(home_);
+  other_.say(1, HoldObject{ref()});
+  settle();
+  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty());
+  world_.announce_death(home_);
+  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+}
+
+TEST_F(ObjectDeathsTest, NodeTheHeadNeverMentionsCountsAsDead) {
+  RefRecord strange = ref();
+  strange.home = NodeId::of(99);
+  other_.say(1, FetchObject{strange, NodeId{}});
+  world_.advance(45s);
+  EXPECT_TRUE(other_.heard<ObjectReadable>(1).at(0).failure);
+  other_.say(1, ReleaseObject{value});
+  settle();
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, NewIncarnationOfANodeMeansTheDeathOfTheOneBefore) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  world_.die(other_);
+  PeersChanged news;
+  news.present = {other_.address()};
+  news.present[0].incarnation = ProcessId::of(4242);
+  home_.head_says(news);
+  settle();
+  EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
+  EXPECT_EQ(home_.heard<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
+}
+
+TEST_F(ObjectDeathsTest, CopiesAndOpenQuestionsAreStatedToANewHead) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  world_.advance(20ms);
+  other_.forget();
+  ++world_.epoch;
+  other_.step(HeadSaid{
+      Refused{world_.epoch, other_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  settle();
+  EXPECT_EQ(other_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

@@ -1,0 +1,358 @@
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const JobId job = JobId::of(5);
+const ObjectId value = ObjectId::of(77);
+
+// `home_` is the node of the owner, a driver on link 1; on `other_` and `third_` a process of the
+// same job is on link 1, too.
+class ObjectsTest : public ::testing::Test {
+ protected:
+  ObjectsTest()
+      : home_(world_.add()),
+        other_(world_.add()),
+        third_(world_.add()),
+        owner_(home_.driver(1, job)),
+        borrower_(other_.driver(1, job)),
+        third_process_(third_.driver(1, job)) {
+    settle();
+    forget();
+  }
+
+  void settle() { world_.settle(); }
+  void forget() {
+    for (std::size_t i = 0; i < 3; ++i) world_.at(i).forget();
+  }
+  RefRecord ref(ObjectId object = value) const { return ref_of(object, home_, owner_); }
+  void put(ObjectId object = value, std::int64_t size = 1000) {
+    store(world_, home_, 1, object, size, owner_, home_.node());
+  }
+  void release(Agent& agent, ObjectId object = value, LinkId link = 1) {
+    agent.say(link, ReleaseObject{object});
+    settle();
+  }
+  std::vector<ObjectReadable> fetch(Agent& agent, RefRecord what, LinkId link = 1) {
+    agent.say(link, FetchObject{what, NodeId{}});
+    settle();
+    return agent.heard<ObjectReadable>(link);
+  }
+  void expect_failure(const std::vector<ObjectReadable>& heard, ErrorCode code) {
+    ASSERT_EQ(heard.size(), 1u);
+    ASSERT_TRUE(heard[0].failure);
+    EXPECT_EQ(heard[0].failure->code, code) << heard[0].failure->text;
+  }
+  void expect_readable(const std::vector<ObjectReadable>& heard) {
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+    EXPECT_EQ(heard[0].place.size_bytes, 1000);
+  }
+
+  Agents world_;
+  Agent& home_;
+  Agent& other_;
+  Agent& third_;
+  ProcessId owner_, borrower_, third_process_;
+};
+
+TEST_F(ObjectsTest, PutIsHeldByItsOwnerUntilItIsReleased) {
+  put();
+  EXPECT_EQ(home_.core().objects().objects().size(), 1u);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, NewSlabTravelsWithTheFirstPlaceInIt) {
+  home_.say(1, ReserveObject{value, 100});
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).new_slab);
+  EXPECT_EQ(home_.did<CreateSlab>().size(), 1u);
+  home_.say(1, ReserveObject{value, 100});
+  EXPECT_FALSE(home_.heard<ObjectReserved>(1).at(0).new_slab) << "the same place again";
+  home_.say(1, ReserveObject{ObjectId::of(2), 100});
+  EXPECT_FALSE(home_.heard<ObjectReserved>(1).at(0).new_slab);
+}
+
+TEST_F(ObjectsTest, ReserveOfASealedObjectSaysSo) {
+  put();
+  home_.say(1, ReserveObject{value, 1000});
+  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::already_exists);
+}
+
+TEST_F(ObjectsTest, FullStoreRefusesAndGoesOn) {
+  home_.say(1, ReserveObject{value, 2 << 20});
+  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::resource_exhausted);
+  put();
+}
+
+TEST_F(ObjectsTest, EmptySlabOfAnotherProcessIsGivenBackUnderPressure) {
+  const ProcessId second = home_.driver(2, job);
+  settle();
+  store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
+  release(home_);
+  home_.forget();
+  home_.say(2, ReserveObject{ObjectId::of(2), 900 << 10});
+  settle();
+  EXPECT_TRUE(home_.heard<ObjectReserved>(2).empty());
+  const auto retired = home_.heard<RetireSlab>(1);
+  ASSERT_EQ(retired.size(), 1u);
+  home_.say(1, SlabUnmapped{retired[0].slab});
+  EXPECT_FALSE(home_.heard<ObjectReserved>(2).at(0).failure);
+  EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
+  EXPECT_FALSE(second.empty());
+}
+
+TEST_F(ObjectsTest, ProcessThatKeepsAnEmptySlabCannotMakeOthersWaitForEver) {
+  home_.driver(2, job);
+  settle();
+  store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
+  release(home_);
+  home_.say(2, ReserveObject{ObjectId::of(2), 900 << 10});
+  world_.advance(3s);
+  EXPECT_EQ(home_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::resource_exhausted);
+}
+
+TEST_F(ObjectsTest, SlabThatCannotBeHadFailsItsReservation) {
+  home_.say(1, ReserveObject{value, 100});
+  const SlabId slab = home_.did<CreateSlab>().at(0).slab;
+  home_.forget();
+  home_.step(SlabFailed{slab, failure(ErrorCode::resource_exhausted, "memfd: no memory")});
+  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->text, "memfd: no memory");
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, OtherProcessOfTheNodeReadsInPlace) {
+  home_.driver(2, job);
+  put();
+  const auto heard = fetch(home_, ref(), 2);
+  expect_readable(heard);
+  EXPECT_TRUE(heard[0].new_slab);
+  release(home_);
+  EXPECT_EQ(home_.core().census().objects, 1u) << "the reader holds it";
+  release(home_, value, 2);
+  expect_empty(world_, 3, 2);
+}
+
+TEST_F(ObjectsTest, ResultOfAnotherNodeIsHeldBeforeTheExecutorIsAnswered) {
+  other_.say(1, ReserveObject{value, 1000});
+  other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  settle();
+  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+  EXPECT_TRUE(home_.core().objects().find(value)->processes.contains(owner_));
+  EXPECT_TRUE(other_.core().objects().find(value)->nodes.contains(home_.node()));
+  EXPECT_TRUE(other_.core().objects().find(value)->processes.empty());
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, OwnerFetchesAResultThatAnotherNodeKeeps) {
+  store(world_, other_, 1, value, 1000, owner_, home_.node());
+  expect_readable(fetch(home_, ref()));
+  EXPECT_EQ(other_.did<OfferObject>().size(), 1u);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, ResultWhoseOwnerIsGoneIsDroppedAndTheExecutorAnswered) {
+  home_.step(ProcessLinkLost{1});
+  settle();
+  store(world_, other_, 1, value, 1000, owner_, home_.node());
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, BorrowerHoldsReadsAndReleases) {
+  put();
+  home_.say(1, ExportObject{value});
+  other_.say(1, HoldObject{ref()});
+  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty()) << "not before the home counts the node";
+  settle();
+  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  release(home_);
+  EXPECT_EQ(home_.core().census().objects, 1u);
+  EXPECT_TRUE(home_.heard<ExportUnheld>(1).empty());
+  expect_readable(fetch(other_, ref()));
+  release(other_);
+  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, SecondProcessOfANodeIsConfirmedWithoutAskingAgain) {
+  put();
+  home_.say(1, ExportObject{value});
+  other_.say(1, HoldObject{ref()});
+  settle();
+  other_.driver(2, job);
+  other_.say(2, HoldObject{ref()});
+  EXPECT_EQ(other_.heard<HoldConfirmed>(2).size(), 1u);
+  release(other_);
+  EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
+  release(other_, value, 2);
+  EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
+}
+
+TEST_F(ObjectsTest, HoldReleasedAndTakenAgainIsConfirmedByTheLastAnswerOnly) {
+  put();
+  home_.say(1, ExportObject{value});
+  other_.say(1, HoldObject{ref()});
+  other_.say(1, ReleaseObject{value});
+  other_.say(1, HoldObject{ref()});
+  settle();
+  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
+}
+
+TEST_F(ObjectsTest, FetchOfAPendingExportWaitsUntilItIsSealed) {
+  home_.say(1, ExportObject{value});
+  EXPECT_TRUE(fetch(other_, ref()).empty());
+  EXPECT_TRUE(fetch(third_, ref()).empty());
+  put();
+  expect_readable(other_.heard<ObjectReadable>(1));
+  expect_readable(third_.heard<ObjectReadable>(1));
+  release(home_);
+  release(other_);
+  release(third_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, FetchOfAPendingExportIsAnsweredByAResultOfAThirdNode) {
+  home_.say(1, ExportObject{value});
+  EXPECT_TRUE(fetch(other_, ref()).empty());
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  expect_readable(other_.heard<ObjectReadable>(1));
+  EXPECT_EQ(home_.core().objects().find(value)->state, ObjectState::wanted) << "no copy at home";
+  release(home_);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, ReadersOfOneNodeShareOnePull) {
+  put();
+  home_.say(1, ExportObject{value});
+  other_.driver(2, job);
+  world_.bytes_flow = false;
+  EXPECT_TRUE(fetch(other_, ref(), 1).empty());
+  EXPECT_TRUE(fetch(other_, ref(), 2).empty());
+  EXPECT_EQ(world_.moving.size(), 1u);
+  world_.bytes_flow = true;
+  settle();
+  expect_readable(other_.heard<ObjectReadable>(1));
+  expect_readable(other_.heard<ObjectReadable>(2));
+}
+
+TEST_F(ObjectsTest, CancelledFetchCutsThePullAndFreesItsPlace) {
+  put();
+  home_.say(1, ExportObject{value});
+  world_.bytes_flow = false;
+  EXPECT_TRUE(fetch(other_, ref()).empty());
+  other_.say(1, CancelFetch{value});
+  other_.say(1, ReleaseObject{value});
+  settle();
+  EXPECT_EQ(other_.did<CancelPull>().size(), 1u);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, FetchIntoAFullStoreFailsInsteadOfWaiting) {
+  put();
+  home_.say(1, ExportObject{value});
+  store(world_, other_, 1, ObjectId::of(2), 1 << 20, borrower_, other_.node());
+  expect_failure(fetch(other_, ref()), ErrorCode::resource_exhausted);
+  release(other_, ObjectId::of(2));
+  EXPECT_TRUE(fetch(other_, ref()).empty()) << "until the empty slab is given back";
+  other_.say(1, SlabUnmapped{other_.heard<RetireSlab>(1).at(0).slab});
+  settle();
+  expect_readable(other_.heard<ObjectReadable>(1));
+}
+
+TEST_F(ObjectsTest, FailedPullIsTriedAgainAndThenReported) {
+  put();
+  home_.say(1, ExportObject{value});
+  world_.bytes_flow = false;
+  EXPECT_TRUE(fetch(other_, ref()).empty());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(world_.moving.size(), 1u) << i;
+    world_.finish_pulls(failure(ErrorCode::corrupt, "bad tag"));
+    settle();
+  }
+  expect_failure(other_.heard<ObjectReadable>(1), ErrorCode::corrupt);
+  release(other_);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, RefThatOvertakesItsExportFindsIt) {
+  other_.say(1, HoldObject{ref()});
+  settle();
+  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty());
+  home_.say(1, ExportObject{value});
+  settle();
+  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  release(other_);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, RefToNothingFailsAfterAMoment) {
+  EXPECT_TRUE(fetch(other_, ref()).empty());
+  EXPECT_TRUE(fetch(home_, ref()).empty());
+  world_.advance(2s);
+  expect_failure(other_.heard<ObjectReadable>(1), ErrorCode::unavailable);
+  expect_failure(home_.heard<ObjectReadable>(1), ErrorCode::unavailable);
+  release(other_);
+  release(home_);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, StoredValueHoldsTheReferencesInsideIt) {
+  const ObjectId outer = ObjectId::of(78);
+  put();
+  home_.say(1, ExportObject{value});
+  other_.say(1, HoldObject{ref()});
+  settle();
+  store(world_, other_, 1, outer, 100, owner_, home_.node(), {ref()});
+  release(other_);
+  release(home_);
+  EXPECT_EQ(home_.core().census().objects, 2u) << "the outer one, and the inner one held by it";
+  const auto heard = fetch(home_, ref(outer));
+  EXPECT_EQ(heard.at(0).contained, (std::vector<RefRecord>{ref()}));
+  release(home_, outer);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, HandleObjectNeverSealedTellsItsOwnerWhenUnheld) {
+  const ObjectId handles = handle_id(ActorId::of(3));
+  home_.say(1, ExportObject{handles});
+  other_.say(1, HoldObject{ref(handles)});
+  settle();
+  release(home_, handles);
+  EXPECT_TRUE(home_.heard<ExportUnheld>(1).empty());
+  other_.step(ProcessLinkLost{1});
+  settle();
+  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, WriterThatDiesBeforeSealingLeavesNothing) {
+  home_.say(1, ReserveObject{value, 1000});
+  home_.step(ProcessLinkLost{1});
+  settle();
+  expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectsTest, EndOfTheJobFreesEverythingOfIt) {
+  put();
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, ObjectId::of(2), 1000, owner_, home_.node());
+  expect_readable(fetch(other_, ref()));
+  for (std::size_t i = 0; i < 3; ++i) world_.at(i).head_says(JobEnded{job, {}});
+  settle();
+  expect_empty(world_, 3, 1);
+  home_.say(1, ReserveObject{value, 10});
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).failure) << "its processes are refused";
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

@@ -1,0 +1,270 @@
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const JobId job = JobId::of(5);
+constexpr LinkId driver_link = 1;
+constexpr LinkId executor_link = 2;
+
+EndCause exit_code(int code) {
+  EndCause cause;
+  cause.exit_code = code;
+  return cause;
+}
+
+class SlotsTest : public ::testing::Test {
+ protected:
+  SlotsTest() : agent_(world_.add()), driver_(agent_.driver(driver_link, job)) {
+    world_.settle();
+    agent_.forget();
+  }
+
+  void start(StartSlot slot) {
+    agent_.head_says(std::move(slot));
+    world_.settle();
+    for (const auto& prepare : agent_.did<PrepareProgram>()) {
+      agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
+    }
+  }
+  StartExecutor running(StartSlot slot, LinkId link = executor_link) {
+    start(std::move(slot));
+    StartExecutor started = agent_.run_executor(link);
+    agent_.forget();
+    return started;
+  }
+
+  Agents world_;
+  Agent& agent_;
+  ProcessId driver_;
+};
+
+TEST_F(SlotsTest, FirstGenerationStartsWhenItsProgramIsReady) {
+  agent_.head_says(slot_of(1, job, driver_));
+  world_.settle();
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  const StartExecutor started = agent_.run_executor(executor_link);
+  EXPECT_EQ(started.assign.lessee, driver_);
+  EXPECT_FALSE(started.assign.process.empty());
+  const auto told = agent_.told<SlotStarted>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].endpoint.process, started.assign.process);
+  const auto lessee = agent_.heard<FromHead>(driver_link);
+  ASSERT_EQ(lessee.size(), 1u);
+  EXPECT_EQ(std::get<SlotReady>(lessee[0].message).slot, SlotId::of(1));
+}
+
+TEST_F(SlotsTest, StartSaidTwiceStartsOnce) {
+  running(slot_of(1, job, driver_));
+  start(slot_of(1, job, driver_));
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+}
+
+TEST_F(SlotsTest, RetiredGenerationIsFollowedByTheNextOnlyWhenItIsGone) {
+  const StartExecutor first = running(slot_of(1, job, driver_));
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+  agent_.executor_exits(first);
+  EXPECT_EQ(agent_.told<SlotGenerationEnded>().at(0).cause.kind, EndKind::retired);
+  const StartExecutor second = agent_.run_executor(3);
+  EXPECT_EQ(second.generation, 1u);
+  EXPECT_NE(second.assign.process, first.assign.process);
+  EXPECT_EQ(agent_.told<SlotStarted>().at(0).previous.kind, EndKind::retired);
+}
+
+TEST_F(SlotsTest, CrashInARowWaitsLongerBeforeEachStart) {
+  StartExecutor current = running(slot_of(1, job, driver_));
+  agent_.executor_exits(current, exit_code(1));
+  current = agent_.run_executor(3);
+  agent_.executor_exits(current, exit_code(1));
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+  world_.advance(100ms);
+  EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
+}
+
+TEST_F(SlotsTest, ThreeGenerationsThatDieBeforeTheyAreReadyEndTheSlot) {
+  start(slot_of(1, job, driver_));
+  for (int i = 0; i < 3; ++i) {
+    world_.advance(1s);
+    const auto starts = agent_.did<StartExecutor>();
+    ASSERT_EQ(starts.size(), 1u) << i;
+    agent_.step(ExecutorStarted{starts[0].slot, starts[0].generation, 9, 10});
+    agent_.executor_exits(starts[0], exit_code(127));
+  }
+  const auto gone = agent_.told<SlotGone>();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].cause.kind, EndKind::start_failed);
+  EXPECT_EQ(agent_.core().census().slots, 0u);
+}
+
+TEST_F(SlotsTest, ProgramThatCannotStartIsReportedWithTheLoadersMessage) {
+  agent_.head_says(slot_of(1, job, driver_));
+  world_.settle();
+  agent_.step(ProgramPrepared{
+      ProgramId::of(1), {}, failure(ErrorCode::unavailable, "libx.so: cannot open")});
+  world_.settle();
+  const auto gone = agent_.told<SlotGone>();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_TRUE(gone[0].program_cannot_start);
+  EXPECT_EQ(gone[0].cause.text, "libx.so: cannot open");
+  EXPECT_EQ(agent_.core().census().programs, 0u);
+}
+
+TEST_F(SlotsTest, ExecutorThatDoesNotEndIsKilledAndTheSlotGoesWhenItIsGone) {
+  const StartExecutor started = running(slot_of(1, job, driver_));
+  agent_.head_says(StopSlot{SlotId::of(1), false, "its lessee returned it"});
+  world_.settle();
+  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+  world_.advance(1s);
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+  EXPECT_TRUE(agent_.told<SlotGone>().empty()) << "not before the process is gone";
+  agent_.executor_exits(started);
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.core().census().processes, 1u) << "the driver";
+}
+
+TEST_F(SlotsTest, GracefulStopLetsTheCallFinish) {
+  running(slot_of(1, job, driver_));
+  agent_.head_says(StopSlot{SlotId::of(1), true, "drained"});
+  world_.advance(60s);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+  agent_.head_says(StopSlot{SlotId::of(1), false, "at once after all"});
+  world_.advance(1s);
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+}
+
+TEST_F(SlotsTest, StopWhileStartingEndsTheExecutorWhenItHasStarted) {
+  start(slot_of(1, job, driver_));
+  const auto starts = agent_.did<StartExecutor>();
+  agent_.head_says(StopSlot{SlotId::of(1), false, "returned"});
+  world_.settle();
+  EXPECT_TRUE(agent_.told<SlotGone>().empty());
+  agent_.step(ExecutorStarted{starts[0].slot, 0, 9, executor_link});
+  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  agent_.executor_exits(starts[0]);
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+}
+
+TEST_F(SlotsTest, StopOfAnUnknownSlotIsAnsweredWithGone) {
+  agent_.head_says(StopSlot{SlotId::of(9), false, ""});
+  world_.settle();
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+}
+
+TEST_F(SlotsTest, ActorIsNeverRestartedByItsAgent) {
+  const StartExecutor started = running(actor_slot(1, job));
+  EXPECT_EQ(started.assign.incarnation, 1u);
+  agent_.say(executor_link, ConstructorFinished{});
+  world_.settle();
+  EXPECT_EQ(agent_.told<ActorConstructed>().size(), 1u);
+  agent_.executor_exits(started, exit_code(3));
+  EXPECT_EQ(agent_.told<SlotGenerationEnded>().size(), 1u);
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+}
+
+TEST_F(SlotsTest, ExitActorIsReportedAsIntended) {
+  const StartExecutor started = running(actor_slot(1, job));
+  agent_.say(executor_link, ExecutorRetires{EndKind::intended});
+  agent_.executor_exits(started);
+  EXPECT_EQ(agent_.told<SlotGone>().at(0).cause.kind, EndKind::intended);
+}
+
+TEST_F(SlotsTest, ExclusiveActorIsKilledAfterFenceAfterWithoutTheHead) {
+  StartSlot exclusive = actor_slot(1, job);
+  exclusive.actor.exclusive = true;
+  running(exclusive);
+  running(actor_slot(2, job), 3);
+  agent_.head_answers = false;
+  world_.advance(7s);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+  world_.advance(2s);
+  const auto killed = agent_.did<KillExecutor>();
+  ASSERT_EQ(killed.size(), 1u);
+  EXPECT_EQ(killed[0].slot, SlotId::of(1));
+}
+
+TEST_F(SlotsTest, PauseOfTheAgentItselfIsNotSilenceOfTheHead) {
+  StartSlot exclusive = actor_slot(1, job);
+  exclusive.actor.exclusive = true;
+  running(exclusive);
+  world_.now = world_.now + 20s;
+  agent_.step(Paused{20s});
+  agent_.step(Tick{});
+  world_.settle();
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+}
+
+TEST_F(SlotsTest, BlockedExecutorLendsAndItsEndTakesItBack) {
+  const StartExecutor started = running(slot_of(1, job, driver_));
+  agent_.say(executor_link, ExecutorBlocked{true});
+  world_.settle();
+  EXPECT_TRUE(agent_.told<SlotLent>().at(0).on);
+  agent_.executor_exits(started, exit_code(1));
+  EXPECT_FALSE(agent_.told<SlotLent>().at(0).on);
+}
+
+TEST_F(SlotsTest, ClosedLinkOfALivingExecutorEndsIt) {
+  running(slot_of(1, job, driver_));
+  agent_.step(ProcessLinkLost{executor_link});
+  world_.advance(1s);
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+}
+
+TEST_F(SlotsTest, EndOfItsJobEndsAllButKeptSlots) {
+  const StartExecutor task = running(slot_of(1, job, driver_));
+  running(actor_slot(2, job), 3);
+  agent_.head_says(JobEnded{job, {SlotId::of(2)}});
+  world_.settle();
+  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_TRUE(agent_.heard<EndExecutor>(3).empty());
+  agent_.executor_exits(task);
+  EXPECT_EQ(agent_.core().census().slots, 1u);
+}
+
+TEST_F(SlotsTest, MissingProgramFilesArePulledFromTheNodeThatHasThem) {
+  Agent& source = world_.add();
+  StartSlot slot = slot_of(1, job, driver_);
+  slot.program.source = source.node();
+  agent_.head_says(slot);
+  world_.settle();
+  const ProgramFile file{"app", Hash128{1, 2}, 10};
+  agent_.step(ProgramPrepared{ProgramId::of(1), {file}, std::nullopt});
+  world_.settle();
+  EXPECT_EQ(source.did<OfferFile>().at(0).file, file.hash);
+  EXPECT_EQ(agent_.did<StartFilePull>().at(0).file, file.hash);
+  EXPECT_EQ(agent_.did<PrepareProgram>().size(), 2u) << "before and after";
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
+}
+
+TEST_F(SlotsTest, ProgramWhoseSourceIsDeadEndsTheSlotButMayBeTriedAgain) {
+  Agent& source = world_.add();
+  world_.die(source);
+  StartSlot slot = slot_of(1, job, driver_);
+  slot.program.source = source.node();
+  agent_.head_says(slot);
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
+  world_.announce_death(source);
+  const auto gone = agent_.told<SlotGone>();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_FALSE(gone[0].program_cannot_start);
+  EXPECT_EQ(agent_.core().census().pulls, 0u);
+}
+
+TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
+  running(slot_of(1, job, driver_));
+  agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}});
+  const auto lines = agent_.heard<LogLines>(driver_link);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].source.substr(0, 14), "square pid=100");
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
