@@ -149,7 +149,8 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
     }
     auto asked = want.bytes;
     for (const auto& entry : of.entries) {
-      if (const auto take = take_of(entry, want, true); want.bytes == 0 && take) asked = take->bytes;
+      const auto take = take_of(entry, want, true);
+      if (want.bytes == 0 && take) asked = take->bytes;
     }
     return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(asked),
                   Quantity::whole(most_bytes));

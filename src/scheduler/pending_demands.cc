@@ -115,7 +115,7 @@ void PendingDemands::refresh(const HolderKey& key) {
   auto& ask = asks_.at(of.ask);
   if (of.waiting.empty()) {
     if (ask.waiting.empty()) {
-      by_scarcest_[ask.scarcest].emplace(ask.scarcest_amount, of.ask);
+      index(of.ask, ask);
       open_.insert(of.ask);
     }
     ask.waiting.insert(class_key);
@@ -142,9 +142,28 @@ void PendingDemands::stop_waiting(Demand& demand) {
   auto& ask = asks_.at(of.ask);
   ask.waiting.erase(class_key);
   if (!ask.waiting.empty()) return;
-  by_scarcest_[ask.scarcest].erase({ask.scarcest_amount, of.ask});
-  if (by_scarcest_[ask.scarcest].empty()) by_scarcest_.erase(ask.scarcest);
+  remove_from_index(of.ask, ask);
   open_.erase(of.ask);
+}
+
+void PendingDemands::index(AskNumber number, const AskRow& row) {
+  if (row.ask.wanted_node && !row.ask.wanted_softly) {
+    by_node_[*row.ask.wanted_node].insert(number);
+  } else {
+    by_scarcest_[row.scarcest].emplace(row.scarcest_amount, number);
+  }
+}
+
+void PendingDemands::remove_from_index(AskNumber number, const AskRow& row) {
+  if (row.ask.wanted_node && !row.ask.wanted_softly) {
+    const auto at = by_node_.find(*row.ask.wanted_node);
+    at->second.erase(number);
+    if (at->second.empty()) by_node_.erase(at);
+  } else {
+    const auto at = by_scarcest_.find(row.scarcest);
+    at->second.erase({row.scarcest_amount, number});
+    if (at->second.empty()) by_scarcest_.erase(at);
+  }
 }
 
 void PendingDemands::leave_class(const ClassKey& key) {
@@ -191,6 +210,9 @@ std::int64_t PendingDemands::open_freed() {
   cluster_.for_each_freed_since(opened_through_, [&](const Node& node) {
     if (node.state != NodeState::alive) return;
     ++freed;
+    if (const auto at = by_node_.find(node.id); at != by_node_.end()) {
+      open_.insert(at->second.begin(), at->second.end());
+    }
     for (const auto& [name, asks] : by_scarcest_) {
       auto& there = most[name];
       there = std::max(there, node.ledger.largest_share(name));
@@ -213,6 +235,17 @@ std::int64_t PendingDemands::open_freed() {
     }
   }
   return freed;
+}
+
+std::vector<AskNumber> PendingDemands::next_open(std::size_t limit) {
+  std::vector<AskNumber> asks;
+  auto at = open_.upper_bound(last_opened_);
+  for (auto left = std::min(limit, open_.size()); left > 0; --left, ++at) {
+    if (at == open_.end()) at = open_.begin();
+    asks.push_back(*at);
+  }
+  if (!asks.empty()) last_opened_ = asks.back();
+  return asks;
 }
 
 bool PendingDemands::still_open(AskNumber ask, std::uint64_t stamp) {

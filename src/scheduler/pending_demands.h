@@ -87,7 +87,10 @@ class PendingDemands {
   // Opens the asks that a node freed since the last call may serve; returns how many nodes were.
   std::int64_t open_freed();
   const std::set<AskNumber>& open() const { return open_; }
-  // Whether it is open; closes it if no node freed up to `stamp` has enough of its scarcest resource.
+  // At most `limit` of the open asks, those after the ones returned last, going round.
+  std::vector<AskNumber> next_open(std::size_t limit);
+  // Whether it is open; closes it if no node freed up to `stamp` has enough of what is scarcest
+  // for it.
   bool still_open(AskNumber ask, std::uint64_t stamp);
   // The least that any waiting ask wants of what is scarcest for it.
   Quantity least_amount(const std::string& scarcest) const;
@@ -101,6 +104,8 @@ class PendingDemands {
 
  private:
   void stop_waiting(Demand& demand);
+  void index(AskNumber number, const AskRow& row);
+  void remove_from_index(AskNumber number, const AskRow& row);
   AskNumber ask_for(const ClassKey& key, const DemandClass& demand_class, Tenant tenant);
   void leave_class(const ClassKey& key);
 
@@ -112,7 +117,9 @@ class PendingDemands {
   std::map<std::string, AskNumber> ask_by_text_;
   std::map<std::string, std::set<std::pair<Quantity, AskNumber>>> by_scarcest_;
   std::set<std::pair<Time, HolderKey>> by_age_;
+  std::map<NodeId, std::set<AskNumber>> by_node_;  // those that insist on one; not in by_scarcest_
   std::set<AskNumber> open_, unchecked_;
+  AskNumber last_opened_ = 0;
   std::uint64_t opened_through_ = 0;
   std::uint64_t opened_version_ = 0;
   std::uint64_t checked_version_ = 0;

@@ -97,7 +97,7 @@ Slot PlacementRound::grant(Node& node, Demand& demand, const Ask& ask, SlotId id
 bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
                          const std::function<SlotId()>& next_slot, std::vector<Slot>& granted) {
   auto in_vain = settings_.examinations_per_free * std::max<std::int64_t>(1, pending_.open_freed());
-  for (const auto number : pending_.open()) {
+  for (const auto number : pending_.next_open(settings_.asks_per_plan)) {
     for (const auto& key : pending_.ask_at(number).waiting) line_up(key);
   }
   for (const auto& [job, line] : lines_) queue(job);
@@ -126,7 +126,7 @@ bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
     }
     queue(job);
   }
-  return false;
+  return !pending_.open().empty();
 }
 
 }  // namespace mobula::internal::scheduler

@@ -23,6 +23,7 @@ struct PlacementSettings {
   std::int64_t spread_threshold = 500'000;  // millionths of a node in use
   std::int64_t examinations_per_free = 64;     // asks looked at in vain per freed node
   std::int64_t node_checks_per_plan = 200'000;
+  std::size_t asks_per_plan = 1000;         // more take turns over plans
 };
 
 class PlacementRound {

@@ -79,7 +79,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
 }
 
 // Slots of a node in the order in which to count on them. A slot that was recalled comes back
-// anyway, but only a reservation makes sure that what it frees is still there; overdue ones are last.
+// anyway, but only a reservation makes sure that what it frees is still there; overdue ones come
+// last.
 std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeId node) const {
   std::vector<Victim> victims;
   std::map<JobId, std::int64_t> shares;

@@ -151,12 +151,12 @@ std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool 
 
 std::int64_t SlotBooks::share(JobId id, const ResourceSet& extra) const {
   const auto* job = jobs_.find(id);
-  return share_of(job == nullptr ? Job() : *job, extra, false);
+  return job != nullptr ? share_of(*job, extra, false) : share_of({}, extra, false);
 }
 
 std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const {
   const auto* job = jobs_.find(id);
-  return share_of(job == nullptr ? Job() : *job, extra, true);
+  return job != nullptr ? share_of(*job, extra, true) : share_of({}, extra, true);
 }
 
 SlotBooks::Holder SlotBooks::holder(const HolderKey& key) const {

@@ -193,6 +193,20 @@ TEST(Scheduler, ExplainNamesTheFirstRuleOfEveryNode) {
   EXPECT_FALSE(bench.scheduler.explain(gpus(2), ProgramId::of(1)).feasible);
 }
 
+// More asks than one plan looks at take turns over plans, and none is forgotten.
+TEST(Scheduler, MoreAsksThanOnePlanLooksAtTakeTurns) {
+  SchedulerSettings settings;
+  settings.placement.asks_per_plan = 2;
+  Bench bench(settings);
+  bench.add_node(1, node_with(8, 0));
+  for (int i = 1; i <= 5; ++i) bench.want(1, 1, cpus(i * 0.1), 1);
+  EXPECT_THAT(bench.plan().grants, SizeIs(2));
+  EXPECT_EQ(bench.scheduler.next_deadline(), bench.now);
+  EXPECT_THAT(bench.plan().grants, SizeIs(2));
+  EXPECT_THAT(bench.plan().grants, SizeIs(1));
+  EXPECT_FALSE(bench.scheduler.next_deadline());
+}
+
 // Many asks wait; a free node is tried with 64 of them in vain, and the rest is not forgotten.
 TEST(Scheduler, AsksNotLookedAtForAFreeStayOpenForTheNextPlan) {
   Bench bench;
@@ -205,7 +219,7 @@ TEST(Scheduler, AsksNotLookedAtForAFreeStayOpenForTheNextPlan) {
   for (int i = 0; i < 200; ++i) {
     // CPU is scarcest for all, but only the youngest can have the licences it wants.
     auto wide = request({{"CPU", 1}, {"licence", i == 199 ? 1.0 : 400.0}});
-    wide.label_selector = {{"index", "!" + std::to_string(i)}};
+    wide.label_selector = {{"index", "!" + std::to_string(i)}};  // an ask of its own
     bench.now = bench.now + 1us;
     bench.want(2, static_cast<std::uint64_t>(10 + i), wide, 1);
   }
