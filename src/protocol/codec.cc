@@ -115,7 +115,7 @@ void Writer::map(std::size_t count) {
 // ---- Reader --------------------------------------------------------------------------------------
 
 Reader::Reader(std::span<const std::byte> bytes, DecodeLimits limits)
-    : bytes_(bytes), elements_left_(limits.max_elements) {}
+    : bytes_(bytes), elements_left_(limits.max_elements), memory_left_(limits.max_memory) {}
 
 void Reader::fail(std::string_view why) {
   if (fault_.empty()) fault_ = std::string(why) + " at byte " + std::to_string(at_);
@@ -158,6 +158,16 @@ std::size_t Reader::count(std::size_t elements, std::size_t per_element) {
   return elements;
 }
 
+bool Reader::claim(std::size_t elements, std::size_t bytes_each) {
+  if (failed()) return false;
+  if (elements > memory_left_ / bytes_each) {
+    fail("claims more memory than a message may take");
+    return false;
+  }
+  memory_left_ -= elements * bytes_each;
+  return true;
+}
+
 bool Reader::nil() {
   if (failed() || at_ >= bytes_.size() || bytes_[at_] != std::byte{0xc0}) return false;
   ++at_;
@@ -171,9 +181,12 @@ bool Reader::boolean() {
 }
 
 std::uint64_t Reader::unsigned_integer() {
-  const std::int64_t value = integer();
-  // integer() reports numbers over INT64_MAX as their two's complement; only a wide tag makes one.
-  return static_cast<std::uint64_t>(value);
+  const unsigned tag = next_byte();
+  if (failed()) return 0;
+  if (tag < 0x80) return tag;
+  if (tag >= 0xcc && tag <= 0xcf) return big_endian(1 << (tag - 0xcc));
+  fail("expected a number that is not negative");
+  return 0;
 }
 
 std::int64_t Reader::integer() {
@@ -185,13 +198,16 @@ std::int64_t Reader::integer() {
     case 0xcc: return static_cast<std::int64_t>(big_endian(1));
     case 0xcd: return static_cast<std::int64_t>(big_endian(2));
     case 0xce: return static_cast<std::int64_t>(big_endian(4));
-    case 0xcf: return static_cast<std::int64_t>(big_endian(8));
+    case 0xcf: break;
     case 0xd0: return static_cast<std::int8_t>(big_endian(1));
     case 0xd1: return static_cast<std::int16_t>(big_endian(2));
     case 0xd2: return static_cast<std::int32_t>(big_endian(4));
     case 0xd3: return static_cast<std::int64_t>(big_endian(8));
     default: fail("expected an integer"); return 0;
   }
+  const std::uint64_t wide = big_endian(8);
+  if (wide > static_cast<std::uint64_t>(INT64_MAX)) fail("integer out of range");
+  return failed() ? 0 : static_cast<std::int64_t>(wide);
 }
 
 std::string Reader::text() {

@@ -176,6 +176,7 @@ template <class T>
 void read(Reader& in, std::vector<T>& values) {
   values.clear();
   const std::size_t count = in.array();
+  if (!in.claim(count, sizeof(T))) return;
   values.reserve(std::min<std::size_t>(count, 256));
   for (std::size_t i = 0; i < count && !in.failed(); ++i) {
     T element{};
@@ -195,6 +196,7 @@ template <class K, class V>
 void read(Reader& in, std::map<K, V>& values) {
   values.clear();
   const std::size_t count = in.map();
+  if (!in.claim(count, sizeof(K) + sizeof(V))) return;
   for (std::size_t i = 0; i < count && !in.failed(); ++i) {
     K key{};
     V value{};

@@ -31,6 +31,7 @@ using Bytes = std::vector<std::byte>;
 struct DecodeLimits {
   std::size_t max_bytes = 16u << 20;
   std::size_t max_elements = 4u << 20;  // over all containers of the message together
+  std::size_t max_memory = 256u << 20;  // what those elements may take once decoded
 };
 
 class Writer {
@@ -68,6 +69,9 @@ class Reader {
   std::size_t array();
   std::size_t map();
   void skip();  // one value of any kind
+  // Counts memory that decoded elements will take, and fails where it is over the limit: an empty
+  // struct is one byte on the wire and hundreds in memory.
+  bool claim(std::size_t elements, std::size_t bytes_each);
 
   bool failed() const { return !fault_.empty(); }
   void fail(std::string_view why);
@@ -84,6 +88,7 @@ class Reader {
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
   std::size_t elements_left_;
+  std::size_t memory_left_;
   std::string fault_;
 };
 

@@ -1,0 +1,81 @@
+// Every message that travels, by the choice (std::variant) it belongs to: what the codec's tests go
+// through. A message that is added to a choice is in here without being named.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+
+#include <cxxabi.h>
+
+#include "protocol/messages.h"
+#include "protocol/ticket.h"
+#include "protocol/filler.h"
+
+namespace mobula::internal::test {
+
+using AllChoices = std::tuple<ProcessToHead, HeadToProcess, AgentMessage, AgentToHead, HeadMessage,
+                              HeadToAgent, ProcessToAgent, AgentToProcess, PeerMessage,
+                              CallerMessage, ExecutorMessage, Strategy>;
+using AllSingles = std::tuple<CallerFrame, ExecutorFrame, PeerFrame, PeerHello, ToolRequest,
+                              ToolReply, Ticket, SignedTicket, ActorSpec, CallRecord, ProgramRecord>;
+
+// "SlotStarted"; templates keep their arguments.
+template <class T>
+std::string type_name() {
+  char* text = abi::__cxa_demangle(typeid(T).name(), nullptr, nullptr, nullptr);
+  std::string name(text);
+  std::free(text);
+  for (const std::string part : {"mobula::internal::", "std::", "__cxx11::"}) {
+    for (auto at = name.find(part); at != std::string::npos; at = name.find(part)) {
+      name.erase(at, part.size());
+    }
+  }
+  return name;
+}
+
+template <class Choice, class Visit, std::size_t... Index>
+void for_each_alternative(Visit& visit, std::index_sequence<Index...>) {
+  (visit(std::in_place_index<Index>, filled<std::variant_alternative_t<Index, Choice>>()), ...);
+}
+
+// visit(in_place_index, filled alternative) for each alternative of a choice.
+template <class Choice, class Visit>
+void for_each_alternative(Visit&& visit) {
+  for_each_alternative<Choice>(visit, std::make_index_sequence<std::variant_size_v<Choice>>());
+}
+
+// visit(value) for every whole value: each alternative inside its choice, and the singles.
+template <class Visit>
+void for_each_whole(Visit&& visit) {
+  const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {
+    (for_each_alternative<Choice>([&](auto place, auto alternative) {
+       visit(Choice(place, std::move(alternative)));
+     }),
+     ...);
+  };
+  choices(std::type_identity<AllChoices>());
+  const auto singles = [&]<class... Single>(std::type_identity<std::tuple<Single...>>) {
+    (visit(filled<Single>()), ...);
+  };
+  singles(std::type_identity<AllSingles>());
+}
+
+// visit(value) for every struct that travels, without the choice around it.
+template <class Visit>
+void for_each_struct(Visit&& visit) {
+  const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {
+    (for_each_alternative<Choice>([&](auto, auto alternative) { visit(alternative); }), ...);
+  };
+  choices(std::type_identity<AllChoices>());
+  const auto singles = [&]<class... Single>(std::type_identity<std::tuple<Single...>>) {
+    (visit(filled<Single>()), ...);
+  };
+  singles(std::type_identity<AllSingles>());
+}
+
+}  // namespace mobula::internal::test

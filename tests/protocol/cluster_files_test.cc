@@ -1,0 +1,136 @@
+#include "protocol/cluster_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace mobula::internal::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ClusterFiles : public ::testing::Test {
+ protected:
+  ClusterFiles() {
+    std::string pattern = (fs::temp_directory_path() / "mobula-files-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~ClusterFiles() override { fs::remove_all(folder_); }
+
+  static KeyFile key_file() {
+    return {.cluster = "blue",
+            .role = "agent",
+            .head_curve_key = std::string(40, 'h'),
+            .head_signing_key = std::string(64, 'a'),
+            .public_key = std::string(40, 'p'),
+            .secret_key = std::string(40, 's')};
+  }
+  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  static unsigned mode_of(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 0777;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ClusterFiles, AKeyFileComesBackAndIsPrivate) {
+  ASSERT_TRUE(save(key_file(), at("blue.key")).ok());
+  EXPECT_EQ(mode_of(at("blue.key")), 0600u);
+  const auto back = load_key_file(at("blue.key"));
+  ASSERT_TRUE(back.ok()) << back.error().text;
+  EXPECT_EQ(back->cluster, "blue");
+  EXPECT_EQ(back->role, "agent");
+  EXPECT_EQ(back->head_curve_key, key_file().head_curve_key);
+  EXPECT_EQ(back->head_signing_key, key_file().head_signing_key);
+  EXPECT_EQ(back->public_key, key_file().public_key);
+  EXPECT_EQ(back->secret_key, key_file().secret_key);
+}
+
+TEST_F(ClusterFiles, AKeyFileThatOthersCanReadIsRefusedWithTheRemedy) {
+  ASSERT_TRUE(save(key_file(), at("blue.key")).ok());
+  ASSERT_EQ(::chmod(at("blue.key").c_str(), 0640), 0);
+  const auto back = load_key_file(at("blue.key"));
+  ASSERT_FALSE(back.ok());
+  EXPECT_EQ(back.error().code, ErrorCode::permission_denied);
+  EXPECT_NE(back.error().text.find("chmod 600 " + at("blue.key")), std::string::npos);
+}
+
+TEST_F(ClusterFiles, ABrokenKeyFileIsNamed) {
+  for (const std::string text : {"", "{", "[]", "{}", R"({"public_key": 7})"}) {
+    ASSERT_TRUE(write_file(at("blue.key"), text, 0600).ok());
+    const auto back = load_key_file(at("blue.key"));
+    ASSERT_FALSE(back.ok()) << text;
+    EXPECT_EQ(back.error().code, ErrorCode::corrupt) << text;
+    EXPECT_NE(back.error().text.find(at("blue.key")), std::string::npos);
+  }
+}
+
+TEST_F(ClusterFiles, AMissingFileIsNotFound) {
+  EXPECT_EQ(load_key_file(at("none")).error().code, ErrorCode::not_found);
+  EXPECT_EQ(load_head_file(at("none")).error().code, ErrorCode::not_found);
+  EXPECT_EQ(load_agent_file(at("none")).error().code, ErrorCode::not_found);
+}
+
+TEST_F(ClusterFiles, HeadAndAgentFilesComeBack) {
+  const HeadFile head{.cluster = "blue", .address = "host:1234", .pid = 77, .schema = 3};
+  ASSERT_TRUE(save(head, at("head.json")).ok());
+  const auto head_back = load_head_file(at("head.json"));
+  ASSERT_TRUE(head_back.ok());
+  EXPECT_EQ(head_back->address, "host:1234");
+  EXPECT_EQ(head_back->pid, 77);
+  EXPECT_EQ(head_back->schema, 3);
+
+  const AgentFile agent{.cluster = "blue", .head_address = "host:1234",
+                        .head_curve_key = std::string(40, 'h'), .node = NodeId::of(9),
+                        .socket = "/run/x.sock", .pid = 78, .driver_agent = true};
+  ASSERT_TRUE(save(agent, at("agent.json")).ok());
+  const auto agent_back = load_agent_file(at("agent.json"));
+  ASSERT_TRUE(agent_back.ok());
+  EXPECT_EQ(agent_back->node, NodeId::of(9));
+  EXPECT_EQ(agent_back->socket, "/run/x.sock");
+  EXPECT_TRUE(agent_back->driver_agent);
+}
+
+TEST_F(ClusterFiles, AgentsOfAMachineAreFoundUnderItsStateFolder) {
+  for (const std::string cluster : {"blue", "green"}) {
+    fs::create_directories(at(cluster + "/agent"));
+    ASSERT_TRUE(save(AgentFile{.cluster = cluster, .head_address = "h:1", .head_curve_key = "",
+                               .node = NodeId::of(1), .socket = "s", .pid = 1,
+                               .driver_agent = false},
+                     at(cluster + "/agent/agent.json")).ok());
+  }
+  fs::create_directories(at("broken/agent"));
+  std::ofstream(at("broken/agent/agent.json")) << "{";
+  fs::create_directories(at("empty"));
+  EXPECT_EQ(agents_of_machine(folder_).size(), 2u);
+  EXPECT_TRUE(agents_of_machine(at("nowhere")).empty());
+}
+
+TEST_F(ClusterFiles, AFolderIsMadePrivate) {
+  ASSERT_TRUE(make_private_folder(at("a/b/c")).ok());
+  EXPECT_EQ(mode_of(at("a/b/c")), 0700u);
+  EXPECT_TRUE(make_private_folder(at("a/b/c")).ok());
+}
+
+TEST_F(ClusterFiles, AFolderThatCannotBeMadeIsNamed) {
+  std::ofstream(at("file")) << "x";
+  const auto made = make_private_folder(at("file/folder"));
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().text.find(at("file/folder")), std::string::npos);
+}
+
+TEST_F(ClusterFiles, WritingLeavesNothingButTheFile) {
+  ASSERT_TRUE(write_file(at("x"), "first", 0644).ok());
+  ASSERT_TRUE(write_file(at("x"), "second", 0644).ok());
+  EXPECT_EQ(*read_file(at("x")), "second");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+}  // namespace
+}  // namespace mobula::internal::test

@@ -1,0 +1,235 @@
+#include "protocol/codec.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "protocol/all_messages.h"
+
+namespace mobula::internal::test {
+namespace {
+
+Bytes bytes_of(std::initializer_list<int> values) {
+  Bytes bytes;
+  for (const int each : values) bytes.push_back(static_cast<std::byte>(each));
+  return bytes;
+}
+
+TEST(Codec, EveryMessageComesBackAsItWasSent) {
+  for_each_whole([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    const Bytes bytes = encode(value);
+    const auto back = decode<T>(bytes);
+    ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
+    EXPECT_TRUE(*back == value) << describe(value) << "\n" << describe(*back);
+    EXPECT_EQ(encode(*back), bytes) << type_name<T>();
+  });
+}
+
+// Guards the test above: a filler that left a field alone would let a codec forget it.
+TEST(Codec, FilledMessagesHoldNoDefault) {
+  for_each_struct([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    [[maybe_unused]] const T standard{};
+    [[maybe_unused]] const auto check = [&](const auto& each) {
+      EXPECT_FALSE(value.*(each.member) == standard.*(each.member))
+          << type_name<T>() << "." << each.name;
+    };
+    std::apply([&](const auto&... each) { (check(each), ...); }, T::fields());
+  });
+}
+
+TEST(Codec, MissingFieldsAreDefaulted) {
+  for_each_struct([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    for (std::size_t given = 0; given < field_count<T>; ++given) {
+      Writer out;
+      out.array(given);
+      std::size_t written = 0;
+      for_each_field(value, [&](std::string_view, const auto& member) {
+        if (written++ < given) write(out, member);
+      });
+      const auto back = decode<T>(out.bytes());
+      ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
+      [[maybe_unused]] const T standard{};
+      std::size_t at = 0;
+      [[maybe_unused]] const auto check = [&](const auto& each) {
+        const auto& expected = at++ < given ? value : standard;
+        EXPECT_TRUE((*back).*(each.member) == expected.*(each.member))
+            << type_name<T>() << "." << each.name << " of " << given;
+      };
+      std::apply([&](const auto&... each) { (check(each), ...); }, T::fields());
+    }
+  });
+}
+
+TEST(Codec, UnknownTrailingFieldsAreSkipped) {
+  for_each_struct([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    Writer out;
+    out.array(field_count<T> + 3);
+    for_each_field(value, [&](std::string_view, const auto& member) { write(out, member); });
+    out.map(1);
+    out.text("nested");
+    out.array(2);
+    out.binary(bytes_of({1, 2, 3}));
+    out.nil();
+    out.integer(-70'000);
+    out.text("a field of a later version");
+    const auto back = decode<T>(out.bytes());
+    ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
+    EXPECT_TRUE(*back == value) << type_name<T>();
+  });
+}
+
+TEST(Codec, AnAlternativeOfALaterVersionIsRefused) {
+  Writer out;
+  out.array(2);
+  out.unsigned_integer(std::variant_size_v<AgentMessage>);
+  out.array(0);
+  const auto back = decode<AgentMessage>(out.bytes());
+  ASSERT_FALSE(back.ok());
+  EXPECT_EQ(back.error().code, ErrorCode::corrupt);
+  EXPECT_NE(back.error().text.find("this version does not know"), std::string::npos);
+}
+
+TEST(Codec, AMessageCutAtAnyByteIsCorrupt) {
+  for_each_whole([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    const Bytes bytes = encode(value);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      const auto back = decode<T>(std::span(bytes).first(size));
+      ASSERT_FALSE(back.ok()) << type_name<T>() << " cut at " << size;
+      ASSERT_EQ(back.error().code, ErrorCode::corrupt);
+    }
+  });
+}
+
+TEST(Codec, BytesAfterAMessageAreCorrupt) {
+  for_each_whole([](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    Bytes bytes = encode(value);
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(decode<T>(bytes).ok()) << type_name<T>();
+  });
+}
+
+// Whatever is decoded from damaged bytes is a value like any other.
+TEST(Codec, FlippedBitsAreAnErrorOrAnotherValue) {
+  const std::uint64_t seed = 20'240'611;
+  Random random(seed);
+  for_each_whole([&](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    const Bytes whole = encode(value);
+    for (int round = 0; round < 400; ++round) {
+      Bytes bytes = whole;
+      for (std::uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
+        bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1u << random.below(8));
+      }
+      const auto back = decode<T>(bytes);
+      if (!back.ok()) continue;
+      const auto again = decode<T>(encode(*back));
+      ASSERT_TRUE(again.ok() && *again == *back) << type_name<T>() << " seed " << seed;
+    }
+  });
+}
+
+TEST(Codec, RandomBytesAreNoMessage) {
+  const std::uint64_t seed = 77;
+  Random random(seed);
+  for (int round = 0; round < 20'000; ++round) {
+    Bytes bytes(random.below(64));
+    for (auto& each : bytes) each = static_cast<std::byte>(random.next() & 0xff);
+    if (const auto back = decode<AgentToHead>(bytes)) {
+      ASSERT_TRUE(decode<AgentToHead>(encode(*back)).ok()) << "seed " << seed;
+    }
+    if (const auto back = decode<ProcessToAgent>(bytes)) {
+      ASSERT_TRUE(decode<ProcessToAgent>(encode(*back)).ok()) << "seed " << seed;
+    }
+  }
+}
+
+// An array of 2^31 - 1 elements in five bytes: it is refused before anything is made of it.
+TEST(Codec, FiveBytesThatClaimTwoThousandMillionElementsAreRefused) {
+  const Bytes bomb = bytes_of({0xdd, 0x7f, 0xff, 0xff, 0xff});
+  for_each_whole([&](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    EXPECT_FALSE(decode<T>(bomb).ok()) << type_name<T>();
+  });
+  EXPECT_FALSE(decode<std::vector<SlotFact>>(bomb).ok());
+  EXPECT_FALSE(decode<std::string>(bytes_of({0xdb, 0x7f, 0xff, 0xff, 0xff})).ok());
+  EXPECT_FALSE(decode<Bytes>(bytes_of({0xc6, 0x7f, 0xff, 0xff, 0xff})).ok());
+  EXPECT_FALSE(
+      (decode<std::map<std::string, std::string>>(bytes_of({0xdf, 0x7f, 0xff, 0xff, 0xff})).ok()));
+}
+
+// A million empty structs take a byte each on the wire and hundreds in memory.
+TEST(Codec, ManySmallElementsMayNotBecomeMuchMemory) {
+  Writer out;
+  out.array(1'000'000);
+  Bytes bytes = out.take();
+  bytes.resize(bytes.size() + 1'000'000, std::byte{0x90});
+  const auto back = decode<std::vector<SlotFact>>(bytes);
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().text.find("memory"), std::string::npos) << back.error().text;
+}
+
+TEST(Codec, DeepNestingOfASkippedFieldIsRefused) {
+  Writer out;
+  out.array(field_count<EndJob> + 1);
+  write(out, JobId::of(1));
+  Bytes bytes = out.take();
+  bytes.resize(bytes.size() + 100'000, std::byte{0x91});
+  bytes.push_back(std::byte{0xc0});
+  const auto back = decode<EndJob>(bytes);
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().text.find("nested too deeply"), std::string::npos);
+}
+
+TEST(Codec, AMessageOverTheLimitIsRefusedUnread) {
+  const Bytes bytes(100, std::byte{0x90});
+  const auto back = decode<EndJob>(bytes, {.max_bytes = 99});
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().text.find("over the limit of 99"), std::string::npos);
+}
+
+TEST(Codec, NumbersThatDoNotFitAreRefused) {
+  EXPECT_FALSE(decode<std::uint32_t>(encode(std::uint64_t{1} << 32)).ok());
+  EXPECT_FALSE(decode<std::int32_t>(encode(std::int64_t{1} << 31)).ok());
+  EXPECT_FALSE(decode<std::uint64_t>(encode(std::int64_t{-1})).ok());
+  EXPECT_FALSE(decode<std::int64_t>(encode(~std::uint64_t{0})).ok());
+  EXPECT_EQ(*decode<std::uint64_t>(encode(~std::uint64_t{0})), ~std::uint64_t{0});
+  EXPECT_EQ(*decode<std::int64_t>(encode(INT64_MIN)), INT64_MIN);
+}
+
+TEST(Codec, IntegersTakeTheShortestFormAndComeBack) {
+  for (int shift = 0; shift < 64; ++shift) {
+    for (const std::int64_t near : {-1, 0, 1}) {
+      const auto bits = static_cast<std::int64_t>(std::uint64_t{1} << shift) / 2;
+      for (const std::int64_t value : {bits + near, -bits + near}) {
+        EXPECT_EQ(*decode<std::int64_t>(encode(value)), value);
+      }
+    }
+  }
+  EXPECT_EQ(encode(std::int64_t{127}).size(), 1u);
+  EXPECT_EQ(encode(std::int64_t{-32}).size(), 1u);
+  EXPECT_EQ(encode(std::int64_t{-33}).size(), 2u);
+}
+
+TEST(Codec, TextAndBytesOfEveryLengthClassComeBack) {
+  for (const std::size_t size : {0u, 1u, 31u, 32u, 255u, 256u, 65'535u, 65'536u}) {
+    const std::string text(size, 'x');
+    EXPECT_EQ(*decode<std::string>(encode(text)), text);
+    const Bytes bytes(size, std::byte{9});
+    EXPECT_EQ(*decode<Bytes>(encode(bytes)), bytes);
+  }
+}
+
+TEST(Codec, AValueOfTheWrongKindIsRefusedWithItsPlace) {
+  const auto back = decode<EndJob>(bytes_of({0x91, 0xc3}));
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().text.find("expected bytes at byte 2"), std::string::npos)
+      << back.error().text;
+}
+
+}  // namespace
+}  // namespace mobula::internal::test
