@@ -16,7 +16,7 @@ std::map<std::string, double> sums(const std::string& text, const char* column) 
   std::map<std::string, double> result;
   for (const auto& item : Json::parse(text).at("items")) {
     for (const auto& [name, amounts] : item.at("resources").items()) {
-      const bool down = item.at("state") != "alive";
+      const bool down = item.at("state") != "ALIVE" && item.at("state") != "SUSPECT";
       const double amount = down ? 0 : amounts.at(column).get<double>();
       if (amount > 0 || result.contains(name)) result[name] += amount;
     }
@@ -56,7 +56,7 @@ Answer<std::vector<Node>> ProcessRuntime::nodes() {
     for (const auto& item : Json::parse(text).at("items")) {
       Node node;
       node.node_id = item.at("node_id");
-      node.alive = item.at("state") == "alive";
+      node.alive = item.at("state") == "ALIVE" || item.at("state") == "SUSPECT";
       node.address = item.at("address");
       for (const auto& [name, amounts] : item.at("resources").items()) {
         node.resources[name] = amounts.at("total").get<double>();

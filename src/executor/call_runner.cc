@@ -147,6 +147,9 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
       outcome.error = make_error(detail::ErrorKind::invalid_request,
                                  "this program has no function " + run.call.name +
                                      "; do driver and executors run the same build?");
+    } else if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor.class_tag) {
+      outcome.error = make_error(detail::ErrorKind::invalid_request,
+                                 run.call.name + " is a method of another class than this actor's");
     } else {
       const client::ContextScope scope(context);
       detail::Invocation invocation;
@@ -160,7 +163,10 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
         invocation.results = &results;
       }
       outcome = entry->invoke(invocation);
-      if (constructs && !outcome.error) actor.object = std::move(created);
+      if (constructs && !outcome.error) {
+        actor.object = std::move(created);
+        actor.class_tag = entry->class_tag();
+      }
     }
   }
   finished.run_time = monotonic_now() - began;

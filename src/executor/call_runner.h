@@ -14,6 +14,7 @@ namespace mobula::internal::executor {
 // The actor of this process, once its constructor has run.
 struct ActorInstance {
   std::shared_ptr<void> object;
+  const void* class_tag = nullptr;  // of the constructor that made it
 };
 
 // `assignment` and `runtime` outlive the call. The context is the one that current() shows inside.
