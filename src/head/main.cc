@@ -135,6 +135,7 @@ class HeadRun {
     ::sigaddset(&signals, SIGINT);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     ::signal(SIGHUP, SIG_IGN);  // of a terminal that closes
+    ::signal(SIGPIPE, SIG_IGN);
     signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) return errno_failure("make the signal descriptor of the head", errno);
     auto watch = loop_->watch(signals_.get(), Interest::read, [this](Readiness) { loop_->stop(); });

@@ -37,7 +37,11 @@ std::string last_lines(const std::string& path) {
   return text;
 }
 
-std::string read_all(const Fd& pipe) {
+// Ends what is told. Its pipe may stay open: processes that the agent has forked hold it, too.
+constexpr char end_of_message = '\0';
+
+// The keeper's pid, and what the agent has told, if anything.
+std::string read_told(const Fd& pipe) {
   std::string text;
   std::array<char, 4096> part;
   for (;;) {
@@ -45,6 +49,10 @@ std::string read_all(const Fd& pipe) {
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return text;
     text.append(part.data(), static_cast<std::size_t>(size));
+    if (text.size() > sizeof(std::int32_t) && text.back() == end_of_message) {
+      text.pop_back();
+      return text;
+    }
   }
 }
 
@@ -81,7 +89,7 @@ void Readiness::failed(const std::string& why) { tell('-', why); }
 
 void Readiness::tell(char outcome, const std::string& text) {
   if (!pipe_) return;
-  const std::string line = outcome + text;
+  const std::string line = outcome + text + end_of_message;
   (void)!::write(pipe_.get(), line.data(), line.size());
   pipe_.reset();
 }
@@ -103,7 +111,7 @@ Result<Daemon> start_daemon(const std::string& log_path,
   int status = 0;
   while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
   }
-  const std::string told = read_all(report->read);
+  const std::string told = read_told(report->read);
   Daemon daemon;
   if (told.size() < sizeof(std::int32_t)) {
     return failure(ErrorCode::unavailable,

@@ -1,0 +1,147 @@
+#include "cli/child.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr off_t longest_words = 4096;
+
+void write_all(int fd, const std::string& text) {
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = ::write(fd, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    written += static_cast<std::size_t>(count);
+  }
+}
+
+std::string last_part(int file) {
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  const off_t from = std::max<off_t>(0, size - longest_words);
+  std::string text(static_cast<std::size_t>(std::max<off_t>(0, size - from)), '\0');
+  const ssize_t count = ::pread(file, text.data(), text.size(), from);
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return text;
+}
+
+int code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// What `body` prints before it is ready goes to `words`; afterwards to where stderr was, with the rest.
+int run_body(Fd ready, const Fd& words, const std::function<int(const Child::Ready&)>& body) {
+  const Fd before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  ::dup2(words.get(), STDERR_FILENO);
+  return body([&](const std::string& message) {
+    if (!ready) return;
+    write_all(before.get(), last_part(words.get()));
+    ::dup2(before.get(), STDERR_FILENO);
+    write_all(ready.get(), "+" + message + "\n");
+    ready.reset();
+  });
+}
+
+[[noreturn]] void become(pid_t parent, Fd ready, Fd words,
+                         const std::function<int(const Child::Ready&)>& body,
+                         const Child::Wrap& wrap) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  const auto run = [&] { return run_body(std::move(ready), words, body); };
+  const int code = wrap ? wrap(run) : run();
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace
+
+Result<Child> Child::start(const std::function<int(const Ready&)>& body, const Wrap& wrap) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("make a pipe", errno);
+  Fd read(ends[0]);
+  Fd write(ends[1]);
+  Fd words(::memfd_create("mobula-words", MFD_CLOEXEC));
+  if (!words) return errno_failure("make a file in memory", errno);
+  // Whoever writes, writes at its end.
+  ::fcntl(words.get(), F_SETFL, O_APPEND);
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return errno_failure("fork", errno);
+  if (pid == 0) {
+    read.reset();
+    become(parent, std::move(write), std::move(words), body, wrap);
+  }
+  return Child(pid, std::move(read), std::move(words));
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)),
+      ready_(std::move(other.ready_)),
+      words_(std::move(other.words_)),
+      code_(other.code_) {}
+
+Child::~Child() {
+  if (pid_ == 0 || code_) return;
+  signal(SIGKILL);
+  wait();
+}
+
+std::optional<std::string> Child::take_ready() {
+  std::string text;
+  std::array<char, 4096> part;
+  for (;;) {
+    const ssize_t count = ::read(ready_.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return std::nullopt;
+    text.append(part.data(), static_cast<std::size_t>(count));
+    if (text.back() == '\n') return text.substr(1, text.size() - 2);
+  }
+}
+
+void Child::signal(int number) const {
+  if (pid_ != 0 && !code_) ::kill(pid_, number);
+}
+
+std::optional<int> Child::ended() {
+  if (code_) return code_;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == pid_) code_ = code_of(status);
+  return code_;
+}
+
+int Child::wait() {
+  int status = 0;
+  while (!code_) {
+    const pid_t reaped = ::waitpid(pid_, &status, 0);
+    if (reaped < 0 && errno == EINTR) continue;
+    code_ = reaped == pid_ ? code_of(status) : 1;
+  }
+  return *code_;
+}
+
+std::string Child::last_words() const {
+  std::string text = last_part(words_.get());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  text = text.substr(text.rfind('\n') + 1);  // npos + 1 is the beginning
+  constexpr std::string_view prefix = "mobula: ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,296 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.h"
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr const char* version_text = "mobula " MOBULA_VERSION;
+
+const std::map<std::string, OutputFormat> formats{
+    {"table", OutputFormat::table}, {"wide", OutputFormat::wide}, {"json", OutputFormat::json},
+    {"jsonl", OutputFormat::jsonl}, {"yaml", OutputFormat::yaml}, {"csv", OutputFormat::csv},
+    {"name", OutputFormat::name}};
+
+const std::vector<std::string> kinds{"nodes",  "jobs",      "tasks",            "actors",   "objects",
+                                     "leases", "executors", "placement-groups", "transfers"};
+
+// As users may write it: "node", "Nodes".
+std::string kind_of(std::string text) {
+  for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (!text.empty() && text.back() != 's') text += 's';
+  return text;
+}
+
+// The flags as text; each is read after the parse, so that one place words the complaints.
+struct Texts {
+  std::string num_cpus, num_gpus, gpu_memory, memory, object_store, resources, labels, format, port;
+  std::vector<std::string> filters;
+};
+
+[[noreturn]] void wrong(const std::string& flag, const std::string& why) {
+  throw CLI::ValidationError(flag, why);
+}
+
+template <class Value>
+Value taken(const std::string& flag, Result<Value> result) {
+  if (!result) wrong(flag, result.error().text);
+  return std::move(result).value();
+}
+
+Labels parse_labels(const std::string& text) {
+  Labels labels;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto comma = std::min(text.find(',', at), text.size());
+    const auto equals = text.find('=', at);
+    if (equals == std::string::npos || equals >= comma || equals == at) {
+      wrong("--labels", "'" + text + "' is not a list such as zone=a,disk=ssd");
+    }
+    labels[text.substr(at, equals - at)] = text.substr(equals + 1, comma - equals - 1);
+    at = comma + 1;
+  }
+  return labels;
+}
+
+ResourceSet parse_resources(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) wrong("--resources", "'" + text + "' is no JSON object such as '{\"shuttle\": 2}'");
+  ResourceSet resources;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
+    resources.set(name, taken("--resources", Quantity::from_double(value.get<double>())));
+  }
+  return resources;
+}
+
+void read_texts(const Texts& texts, CommandLine& line) {
+  NodeFlags& node = line.start.node;
+  const auto amount = [](const char* flag, const std::string& text, std::optional<Quantity>& to) {
+    if (!text.empty()) to = taken(flag, Quantity::parse(text));
+  };
+  const auto size = [](const char* flag, const std::string& text, std::optional<std::int64_t>& to) {
+    if (!text.empty()) to = taken(flag, parse_size(text));
+  };
+  amount("--num-cpus", texts.num_cpus, node.num_cpus);
+  amount("--num-gpus", texts.num_gpus, node.num_gpus);
+  size("--gpu-memory", texts.gpu_memory, node.gpu_memory_bytes);
+  size("--memory", texts.memory, node.memory_bytes);
+  size("--object-store-memory", texts.object_store, node.object_store_bytes);
+  if (!texts.resources.empty()) node.resources = parse_resources(texts.resources);
+  if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
+  if (!texts.format.empty()) {
+    const auto format = formats.find(texts.format);
+    if (format == formats.end()) {
+      wrong("--output", "'" + texts.format + "' is none of table, wide, json, jsonl, yaml, csv, name");
+    }
+    line.output = format->second;
+  }
+  for (const auto& filter : texts.filters) {
+    const auto equals = filter.find('=');
+    if (equals == std::string::npos || equals == 0) wrong("--filter", "'" + filter + "' is not NAME=VALUE");
+    line.filters.emplace_back(filter.substr(0, equals), filter.substr(equals + 1));
+  }
+}
+
+class Grammar {
+ public:
+  Grammar() : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", version_text);
+    add_start();
+    add_cluster_commands();
+    add_local_commands();
+  }
+
+  Parsed parse(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+      line_.command = app_.get_subcommands().front()->get_name();
+      read_texts(texts_, line_);
+      check();
+    } catch (const CLI::Success& asked) {
+      std::ostringstream out;
+      std::ostringstream unused;
+      app_.exit(asked, out, unused);
+      return {std::nullopt, exit_done, out.str()};
+    } catch (const CLI::ParseError& why) {
+      const auto chosen = app_.get_subcommands();
+      const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
+      return {std::nullopt, exit_wrong_use,
+              std::string(why.what()) + "; see 'mobula" + name + " --help'"};
+    }
+    from_environment();
+    return {line_, exit_done, {}};
+  }
+
+ private:
+  void add_state_folder(CLI::App& command) {
+    command.add_option("--state-dir", line_.state_folder,
+                       "where clusters of this machine keep their files");
+    command.add_option("--name", line_.cluster, "name of the cluster");
+  }
+  void add_output(CLI::App& command) {
+    command.add_option("-o,--output,--format", texts_.format,
+                       "table, wide, json, jsonl, yaml, csv or name");
+  }
+  CLI::App& add_asking(const std::string& name, const std::string& what) {
+    CLI::App& command = *app_.add_subcommand(name, what);
+    add_state_folder(command);
+    add_output(command);
+    command.add_option("--address", line_.address, "HOST:PORT of the head");
+    command.add_option("--key", line_.key_file, "key file of the cluster");
+    return command;
+  }
+
+  void add_start() {
+    CLI::App& start = *app_.add_subcommand("start", "start a cluster, or bring this machine into one");
+    add_state_folder(start);
+    add_output(start);
+    StartOptions& options = line_.start;
+    start.add_flag("--head", options.head, "start a head, and an agent beside it");
+    start.add_option("--address", line_.address, "join the cluster whose head is at HOST:PORT");
+    start.add_option("--key", line_.key_file, "key file of the cluster to join");
+    start.add_option("--bind", options.bind, "address to listen at (default: this machine alone)");
+    start.add_option("--port", texts_.port, "port of the head (default: as before, or any)");
+    start.add_option("--advertise", options.advertise, "host name or address that others are told");
+    start.add_flag("!--no-worker", options.worker, "the head alone, without an agent");
+    start.add_flag("--insecure", options.insecure, "without keys; on this machine alone");
+    start.add_flag("--block", options.block, "stay in the foreground");
+    start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
+    start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
+    start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
+    start.add_option("--memory", texts_.memory, "memory to offer");
+    start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
+    start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}'");
+    start.add_option("--accelerator-type", options.node.accelerator_type, "type of the GPUs, as H100");
+    start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
+    // For mobula::init.
+    start.add_flag("--local", options.local)->group("");
+    start.add_flag("--driver-agent", options.driver_agent)->group("");
+    start.add_option("--ready-fd", options.ready_fd)->group("");
+    start.add_option("--life-fd", options.life_fd)->group("");
+  }
+
+  void add_cluster_commands() {
+    CLI::App& status = add_asking("status", "the cluster at a glance");
+    status.add_flag("-w,--watch", line_.watch, "again every two seconds");
+    CLI::App& list = add_asking("list", "what there is of a kind");
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors")->required();
+    list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
+    CLI::App& get = add_asking("get", "one item by its id");
+    get.add_option("kind", line_.kind, "node, job, actor, lease, executor, task")->required();
+    get.add_option("id", line_.subject, "its id, or the beginning of it")->required();
+    add_asking("summary", "how many there are of each kind and state");
+    CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
+    explain.add_option("subject", line_.subject, "a request as JSON, or an id")->required();
+    CLI::App& drain = add_asking("drain", "give a node no more work");
+    drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
+    drain.add_option("--deadline", line_.seconds, "wait so many seconds until it is empty");
+  }
+
+  void add_local_commands() {
+    CLI::App& stop = *app_.add_subcommand("stop", "end what was started from this machine's state folder");
+    add_state_folder(stop);
+    stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)");
+    CLI::App& logs = *app_.add_subcommand("logs", "the logs of this machine");
+    add_state_folder(logs);
+    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) an id");
+    logs.add_option("--tail", line_.tail, "only so many lines from the end");
+    logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
+    CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
+    static_cast<void>(doctor);
+    CLI::App& version = *app_.add_subcommand("version", "the version of this program");
+    add_output(version);
+  }
+
+  void check() {
+    StartOptions& start = line_.start;
+    if (line_.command == "start") {
+      if (start.head == !line_.address.empty()) {
+        wrong("start", "give either --head, or the --address of the head to join");
+      }
+      if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
+      if (!start.head && !texts_.port.empty()) wrong("--port", "goes with --head; an agent takes a free one");
+      if (start.local && !start.head) wrong("--local", "goes with --head");
+      if (!texts_.port.empty()) start.port = port_of(texts_.port);
+    }
+    if (line_.command == "list" || line_.command == "get") {
+      const std::string asked = kind_of(line_.kind);
+      if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
+        wrong("kind", "'" + line_.kind + "' is none of nodes, jobs, tasks, actors, objects, leases, executors");
+      }
+      line_.kind = asked;
+    }
+    if (line_.cluster.size() > 256 || line_.cluster.find('/') != std::string::npos ||
+        line_.cluster == "." || line_.cluster == "..") {
+      wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a folder");
+    }
+  }
+
+  static std::uint16_t port_of(const std::string& text) {
+    char* end = nullptr;
+    const long port = std::strtol(text.c_str(), &end, 10);
+    if (end == text.c_str() || *end != '\0' || port < 0 || port > 65'535) {
+      wrong("--port", "'" + text + "' is no port (0 to 65535)");
+    }
+    return static_cast<std::uint16_t>(port);
+  }
+
+  void from_environment() {
+    const auto fall_back = [](std::string& value, const char* name) {
+      const char* given = std::getenv(name);
+      if (value.empty() && given != nullptr) value = given;
+    };
+    if (line_.state_folder.empty()) line_.state_folder = default_state_folder();
+    const bool starts_head = line_.command == "start" && line_.start.head;
+    if (starts_head) return;
+    if (line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
+    fall_back(line_.key_file, "MOBULA_KEY_FILE");
+  }
+
+  CLI::App app_;
+  CommandLine line_;
+  Texts texts_;
+};
+
+}  // namespace
+
+Result<std::int64_t> parse_size(const std::string& text) {
+  static const std::map<std::string, double> units{
+      {"", 1},        {"B", 1},          {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
+      {"MiB", 0x1p20}, {"G", 0x1p30},    {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
+      {"KB", 1e3},    {"MB", 1e6},       {"GB", 1e9},     {"TB", 1e12}};
+  // Digits and at most one point: what strtod takes beyond that is no size.
+  const auto digits = text.find_first_not_of("0123456789.");
+  const std::string number = text.substr(0, digits);
+  const auto unit = units.find(digits == std::string::npos ? "" : text.substr(digits));
+  if (number.empty() || number == "." || std::count(number.begin(), number.end(), '.') > 1 ||
+      unit == units.end()) {
+    return failure(ErrorCode::invalid_argument,
+                   "'" + text + "' is not a size such as 1073741824, 512MiB or 4GiB");
+  }
+  double amount = 0;
+  std::istringstream stream(number);
+  stream.imbue(std::locale::classic());
+  stream >> amount;
+  const double bytes = amount * unit->second;
+  if (bytes > 0x1p60) {
+    return failure(ErrorCode::invalid_argument, "'" + text + "' is more than any machine has");
+  }
+  return static_cast<std::int64_t>(std::llround(bytes));
+}
+
+Parsed parse_command_line(int argc, char** argv) {
+  Grammar grammar;
+  return grammar.parse(argc, argv);
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,75 @@
+// What the user of the `mobula` program has asked for, read from its arguments and the environment.
+// Values; for the main thread at start.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/quantity.h"
+#include "base/result.h"
+#include "model/request.h"
+
+namespace mobula::internal::cli {
+
+enum class OutputFormat { table, wide, json, jsonl, yaml, csv, name };
+
+// The resources of a node, where they are given.
+struct NodeFlags {
+  std::optional<Quantity> num_cpus{};
+  std::optional<Quantity> num_gpus{};
+  std::optional<std::int64_t> gpu_memory_bytes{};
+  std::optional<std::int64_t> memory_bytes{};
+  std::optional<std::int64_t> object_store_bytes{};
+  ResourceSet resources{};
+  std::string accelerator_type{};
+  Labels labels{};
+};
+
+struct StartOptions {
+  bool head = false;
+  bool local = false;         // of one driver, ends with it
+  bool driver_agent = false;  // offers nothing
+  bool worker = true;
+  bool block = false;
+  bool insecure = false;
+  std::string bind{};
+  std::string advertise{};
+  std::uint16_t port = 0;
+  NodeFlags node{};
+  int ready_fd = -1;
+  int life_fd = -1;
+};
+
+struct CommandLine {
+  std::string command;       // "start", "status", …
+  std::string state_folder;
+  std::string cluster;       // empty: not given
+  std::string address;
+  std::string key_file;
+  OutputFormat output = OutputFormat::table;
+  StartOptions start{};
+  std::string subject;       // a node, a request, whose log
+  std::string kind;          // of `list` and `get`
+  std::vector<std::pair<std::string, std::string>> filters{};
+  double seconds = -1;       // --grace, --deadline; negative: not given
+  bool watch = false;
+  bool follow = false;
+  std::int64_t tail = -1;    // lines; negative: all
+};
+
+// Either a command line, or that the program ends now with `exit`, having printed `text`.
+struct Parsed {
+  std::optional<CommandLine> line{};
+  int exit = 0;
+  std::string text{};
+};
+
+Parsed parse_command_line(int argc, char** argv);
+
+// "1073741824", "512MiB", "4G", "1.5GB": bytes. invalid_argument otherwise.
+Result<std::int64_t> parse_size(const std::string& text);
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,129 @@
+#include "cli/find_cluster.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
+
+// What one cluster's folder says; not_found if it has neither a head nor an agent.
+Result<ClusterAddress> from_folder(const std::string& folder, const std::string& name) {
+  ClusterAddress found;
+  std::string ended;
+  const auto head = load_head_file(folder + "/head/head.json");
+  if (head && process_exists(head->pid)) {
+    found.address = head->address;
+    found.key_path = folder + "/head/operator.key";
+  } else if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {
+    found.address = agent->head_address;
+    found.key_path = fmt::format("{}/{}.key", folder, name);
+  } else if (head || fs::exists(folder + "/head/journal.sqlite")) {
+    return failure(ErrorCode::unavailable,
+                   fmt::format("the head of cluster '{}' does not run; start it again with: mobula "
+                               "start --head --name {}",
+                               name, name));
+  } else {
+    return failure(ErrorCode::not_found, "no cluster in " + folder);
+  }
+  if (!readable(found.key_path)) {
+    found.key_path.clear();
+    return found;
+  }
+  auto key = load_key_file(found.key_path);
+  if (!key) return key.error();
+  found.key = std::move(key).value();
+  return found;
+}
+
+Result<ClusterAddress> known_cluster(const CommandLine& line) {
+  std::optional<ClusterAddress> found;
+  std::string names;
+  std::optional<Failure> fault;
+  for (const auto& name : clusters_of(line.state_folder)) {
+    if (!line.cluster.empty() && name != line.cluster) continue;
+    auto each = from_folder(line.state_folder + "/" + name, name);
+    if (!each) {
+      if (each.error().code != ErrorCode::not_found) fault = each.error();
+      continue;
+    }
+    names += (names.empty() ? "" : ", ") + name;
+    if (found) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("several clusters run from {} ({}, …); choose one with --name",
+                                 line.state_folder, names));
+    }
+    found = std::move(each).value();
+  }
+  if (found) return *found;
+  if (fault) return *fault;
+  return failure(ErrorCode::unavailable,
+                 fmt::format("no cluster{} is known in {}; start one with 'mobula start --head', or "
+                             "give --address and --key",
+                             line.cluster.empty() ? "" : " '" + line.cluster + "'",
+                             line.state_folder));
+}
+
+}  // namespace
+
+bool process_exists(std::int64_t pid) {
+  return pid > 0 && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+}
+
+std::vector<std::string> clusters_of(const std::string& state_folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator at(state_folder, code), end; !code && at != end; at.increment(code)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string known_key_for(const std::string& state_folder, const std::string& address) {
+  for (const auto& name : clusters_of(state_folder)) {
+    const std::string folder = state_folder + "/" + name;
+    const auto head = load_head_file(folder + "/head/head.json");
+    const auto agent = load_agent_file(folder + "/agent/agent.json");
+    const bool known = (head && head->address == address) || (agent && agent->head_address == address);
+    const std::string path = fmt::format("{}/{}.key", folder, name);
+    if (known && readable(path)) return path;
+  }
+  return {};
+}
+
+Result<ClusterAddress> find_cluster(const CommandLine& line) {
+  if (line.address.empty()) {
+    auto known = known_cluster(line);
+    if (!known || line.key_file.empty()) return known;
+    auto key = load_key_file(line.key_file);
+    if (!key) return key.error();
+    known->key = std::move(key).value();
+    return known;
+  }
+  ClusterAddress given;
+  given.address = line.address;
+  given.key_path = line.key_file;
+  if (given.key_path.empty()) {
+    for (const auto& name : clusters_of(line.state_folder)) {
+      const auto known = from_folder(line.state_folder + "/" + name, name);
+      if (known && known->address == line.address) return *known;
+    }
+    return given;
+  }
+  auto key = load_key_file(given.key_path);
+  if (!key) return key.error();
+  given.key = std::move(key).value();
+  return given;
+}
+
+}  // namespace mobula::internal::cli

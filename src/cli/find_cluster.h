@@ -1,0 +1,32 @@
+// Which cluster a command speaks to: what was given, else what this machine knows from its state
+// folder. File I/O; main thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command_line.h"
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::cli {
+
+struct ClusterAddress {
+  std::string address;
+  std::optional<KeyFile> key{};  // none: a head without keys, if it is one
+  std::string key_path{};
+};
+
+// unavailable where no cluster is known or its head has ended, invalid_argument where several are.
+Result<ClusterAddress> find_cluster(const CommandLine& line);
+
+// The key file for joining the head at `address`: a known one of this machine; empty if none is.
+std::string known_key_for(const std::string& state_folder, const std::string& address);
+
+// Names of the clusters that have files under the state folder, in order.
+std::vector<std::string> clusters_of(const std::string& state_folder);
+
+bool process_exists(std::int64_t pid);
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,133 @@
+// The program `mobula`: its first word chooses what it is. The only file that knows the head, the
+// agent and the commands at once.
+#include <clocale>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/command_line.h"
+#include "cli/doctor.h"
+#include "cli/exit_code.h"
+#include "cli/logs.h"
+#include "cli/output.h"
+#include "cli/programs.h"
+#include "cli/start.h"
+#include "cli/state_commands.h"
+#include "cli/stop.h"
+#include "head/main.h"
+#include "worker/main.h"
+#include "worker/process/daemon.h"
+#include "worker/process/keeper.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+std::optional<std::uint64_t> bytes_of(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::optional<std::uint64_t>(static_cast<std::uint64_t>(*bytes)) : std::nullopt;
+}
+
+int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& ready) {
+  head::HeadMainOptions options;
+  options.folder = plan.folder;
+  options.cluster = plan.cluster;
+  if (!plan.bind.empty()) options.bind_host = plan.bind;
+  options.port = plan.port;
+  options.advertise_host = plan.advertise;
+  options.insecure = plan.insecure;
+  options.log_level = plan.log_level;
+  options.log_file = plan.log_file;
+  options.version = MOBULA_VERSION;
+  options.on_ready = ready;
+  return head::run_head(options);
+}
+
+int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready) {
+  worker::WorkerMainOptions options;
+  options.head_address = plan.head_address;
+  options.key_file = plan.key_file;
+  options.folder = plan.folder;
+  options.cluster = plan.cluster;
+  NodeRequest& node = options.node;
+  node.num_cpus = plan.node.num_cpus;
+  node.num_gpus = plan.node.num_gpus;
+  node.memory_bytes = bytes_of(plan.node.memory_bytes);
+  node.gpu_memory_bytes = bytes_of(plan.node.gpu_memory_bytes);
+  node.accelerator_type = plan.node.accelerator_type;
+  node.resources = plan.node.resources;
+  node.labels = plan.node.labels;
+  options.object_store_bytes = bytes_of(plan.node.object_store_bytes);
+  options.bind_host = plan.bind;
+  options.advertise_host = plan.advertise;
+  options.driver_agent = plan.driver_agent;
+  options.log_level = plan.log_level;
+  options.log_file = plan.log_file;
+  if (!plan.drains) options.drain_within = Duration(0);
+  options.on_ready = ready;
+  options.on_failed = [](const std::string& why) {
+    std::fprintf(stderr, "mobula: %s\n", why.c_str());
+  };
+  return worker::run_worker(options);
+}
+
+Result<std::string> run_in_background(const std::string& log_path,
+                                      const std::function<int(const Report&)>& body) {
+  const auto daemon = worker::start_daemon(log_path, [&](worker::Readiness& readiness) {
+    return body(Report{[&](const std::string& message) { readiness.ready(message); },
+                       [&](const std::string& why) { readiness.failed(why); }});
+  });
+  if (!daemon) return daemon.error();
+  return daemon->message;
+}
+
+int show_version(const CommandLine& line) {
+  if (line.output == OutputFormat::table || line.output == OutputFormat::wide) {
+    std::puts("mobula " MOBULA_VERSION);
+    return exit_done;
+  }
+  const nlohmann::ordered_json version = {{"apiVersion", "mobula/v1"}, {"kind", "Version"},
+                                          {"name", "mobula"},          {"version", MOBULA_VERSION}};
+  std::fputs(format_document(version, line.output, {}).c_str(), stdout);
+  return exit_done;
+}
+
+int run_command(const CommandLine& line) {
+  const std::string& command = line.command;
+  if (command == "start") {
+    const Programs programs{run_head, run_agent,
+                            [](const std::function<int()>& body) { return worker::run_under_keeper(body); },
+                            run_in_background};
+    return start(programs, line);
+  }
+  if (command == "stop") return stop(line);
+  if (command == "status") return show_status(line);
+  if (command == "list") return list_items(line);
+  if (command == "get") return get_item(line);
+  if (command == "summary") return summarise(line);
+  if (command == "explain") return explain(line);
+  if (command == "drain") return drain(line);
+  if (command == "logs") return show_logs(line);
+  if (command == "doctor") return examine(line);
+  return show_version(line);
+}
+
+// Ctrl-C has an exit code of its own, with which a handler can only leave at once.
+void end_interrupted(int) { std::_Exit(exit_interrupted); }
+
+int main_of_mobula(int argc, char** argv) {
+  const Parsed parsed = parse_command_line(argc, argv);
+  if (!parsed.line) {
+    if (parsed.exit == exit_done) std::fputs(parsed.text.c_str(), stdout);
+    if (parsed.exit != exit_done) return complain(failure(ErrorCode::invalid_argument, parsed.text));
+    return parsed.exit;
+  }
+  if (parsed.line->command != "start") {
+    ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGINT, end_interrupted);
+  }
+  return run_command(*parsed.line);
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli
+
+int main(int argc, char** argv) { return mobula::internal::cli::main_of_mobula(argc, argv); }

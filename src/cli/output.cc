@@ -1,0 +1,262 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/text_table.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Column {
+  std::string header;
+  std::string member;
+  bool wide = false;  // shown in wide tables alone
+};
+
+std::vector<Column> columns_of(const std::string& kind) {
+  if (kind == "nodes") {
+    return {{"NODE_ID", "node_id"}, {"STATE", "state"}, {"HOST", "host"},
+            {"ADDRESS", "address"}, {"RESOURCES", "resources"}, {"LABELS", "labels", true},
+            {"INCARNATION", "incarnation", true}};
+  }
+  if (kind == "jobs") {
+    return {{"JOB_ID", "job_id"}, {"STATE", "state"}, {"NAME", "name"}, {"NODE_ID", "node_id"},
+            {"NAME_SPACE", "name_space", true}, {"DRIVER", "driver", true}, {"REASON", "reason"}};
+  }
+  if (kind == "actors") {
+    return {{"ACTOR_ID", "actor_id"}, {"STATE", "state"}, {"CLASS", "class_name"},
+            {"NAME", "name"}, {"NODE_ID", "node_id"}, {"RESTARTS", "restarts"},
+            {"JOB_ID", "job_id", true}, {"NAME_SPACE", "name_space", true},
+            {"DETACHED", "detached", true}, {"REASON", "reason"}};
+  }
+  if (kind == "leases") {
+    return {{"SLOT_ID", "slot_id"}, {"STATE", "state"}, {"NODE_ID", "node_id"},
+            {"RESOURCES", "resources"}, {"LESSEE", "lessee"}, {"ACTOR_ID", "actor_id"},
+            {"JOB_ID", "job_id", true}, {"GENERATION", "generation", true},
+            {"INSTANCES", "instances", true}};
+  }
+  if (kind == "executors") {
+    return {{"PROCESS_ID", "process_id"}, {"STATE", "state"}, {"NODE_ID", "node_id"},
+            {"PID", "pid"}, {"SLOT_ID", "slot_id"}, {"ACTOR_ID", "actor_id", true},
+            {"JOB_ID", "job_id", true}};
+  }
+  if (kind == "tasks") {
+    return {{"CLASS_ID", "class_id"}, {"NAME", "name"}, {"STATE", "state"}, {"COUNT", "count"},
+            {"WANTED_SLOTS", "wanted_slots"}, {"RESOURCES", "resources"}, {"JOB_ID", "job_id", true}};
+  }
+  if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
+  if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
+  return {};
+}
+
+// Of items that no table above knows: their plain members.
+std::vector<Column> columns_from(const Json& items) {
+  std::vector<Column> columns;
+  if (items.empty() || !items.front().is_object()) return columns;
+  for (const auto& [name, value] : items.front().items()) {
+    std::string header = name;
+    for (auto& c : header) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    columns.push_back({header, name, value.is_structured()});
+  }
+  return columns;
+}
+
+// At most four digits after the point, as amounts of resources have.
+std::string amount_text(double amount) {
+  std::string text = fmt::format("{:.4f}", amount);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+// {"CPU": {"total": 2, "available": 1}} is "CPU 1/2": used of all.
+std::string use_text(const Json& use) {
+  const double total = use.value("total", 0.0);
+  const double available = use.value("available", 0.0);
+  return fmt::format("{}/{}", amount_text(total - available), amount_text(total));
+}
+
+std::string number_text(const Json& value) {
+  return value.is_number_float() ? amount_text(value.get<double>()) : value.dump();
+}
+
+std::string cell_of(const Json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value.get<std::string>().empty() ? "-" : value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (!value.is_structured()) return number_text(value);
+  std::string text;
+  if (value.is_object()) {
+    for (const auto& [name, each] : value.items()) {
+      const bool use = each.is_object() && each.contains("total");
+      text += fmt::format("{}{}{}{}", text.empty() ? "" : ",", name, use ? ":" : "=",
+                          use ? use_text(each) : cell_of(each));
+    }
+  } else {
+    for (const auto& each : value) text += (text.empty() ? "" : ";") + cell_of(each);
+  }
+  return text.empty() ? "-" : text;
+}
+
+// What a list has, or the one item that a document is.
+Json items_of(const Json& document) {
+  const auto items = document.find("items");
+  if (items != document.end() && items->is_array()) return *items;
+  Json item = document;
+  for (const char* name : {"apiVersion", "kind", "warnings"}) item.erase(name);
+  return Json::array({item});
+}
+
+std::vector<Column> columns_for(const Json& items, const std::string& kind, bool wide) {
+  auto columns = columns_of(kind);
+  if (columns.empty()) columns = columns_from(items);
+  if (!wide) std::erase_if(columns, [](const Column& each) { return each.wide; });
+  return columns;
+}
+
+std::string cell_at(const Json& item, const std::string& member) {
+  const auto at = item.find(member);
+  return at == item.end() ? "-" : cell_of(*at);
+}
+
+std::string table_of(const Json& document, const std::string& kind, bool wide) {
+  const Json items = items_of(document);
+  TextTable table;
+  std::vector<std::string> headers;
+  const auto columns = columns_for(items, kind, wide);
+  for (const auto& column : columns) headers.push_back(column.header);
+  table.add(headers);
+  for (const auto& item : items) {
+    std::vector<std::string> row;
+    for (const auto& column : columns) row.push_back(cell_at(item, column.member));
+    table.add(row);
+  }
+  std::string text = columns.empty() ? "" : table.text();
+  if (const auto warnings = document.find("warnings"); warnings != document.end()) {
+    for (const auto& warning : *warnings) text += "note: " + cell_of(warning) + "\n";
+  }
+  return text;
+}
+
+// RFC 4180.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_of(const Json& document, const std::string& kind) {
+  const Json items = items_of(document);
+  const auto columns = columns_for(items, kind, true);
+  std::string text;
+  for (const auto& column : columns) text += (text.empty() ? "" : ",") + csv_field(column.member);
+  text += "\n";
+  for (const auto& item : items) {
+    std::string line;
+    for (const auto& column : columns) {
+      const auto at = item.find(column.member);
+      const bool empty = at == item.end() || at->is_null();
+      const std::string value = empty                ? ""
+                                : at->is_string()     ? at->get<std::string>()
+                                : at->is_structured() ? at->dump()
+                                                      : number_text(*at);
+      line += (&column == &columns.front() ? "" : ",") + csv_field(value);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+// The first member whose name ends in "_id" names an item; else its "name".
+std::string names_of(const Json& document) {
+  std::string text;
+  for (const auto& item : items_of(document)) {
+    if (!item.is_object()) continue;
+    std::string name = item.value("name", std::string());
+    for (const auto& [member, value] : item.items()) {
+      if (!member.ends_with("_id") || !value.is_string()) continue;
+      name = value.get<std::string>();
+      break;
+    }
+    if (!name.empty()) text += name + "\n";
+  }
+  return text;
+}
+
+std::string lines_of(const Json& document) {
+  std::string text;
+  for (const auto& item : items_of(document)) text += item.dump() + "\n";
+  return text;
+}
+
+std::string counts_text(const Json& counts) {
+  std::string text;
+  for (const auto& [state, count] : counts.items()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(), state);
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::string format_document(const Json& document, OutputFormat format, const std::string& kind) {
+  switch (format) {
+    case OutputFormat::table: return table_of(document, kind, false);
+    case OutputFormat::wide: return table_of(document, kind, true);
+    case OutputFormat::json: return document.dump(2) + "\n";
+    case OutputFormat::jsonl: return lines_of(document);
+    case OutputFormat::yaml: return to_yaml(document);
+    case OutputFormat::csv: return csv_of(document, kind);
+    case OutputFormat::name: return names_of(document);
+  }
+  return {};
+}
+
+std::string format_status(const Json& status) {
+  std::string text = fmt::format(
+      "cluster {} is {} at {} (epoch {}, version {})\n", cell_at(status, "cluster_name"),
+      cell_at(status, "state"), cell_at(status, "address"), cell_at(status, "epoch"),
+      cell_at(status, "version"));
+  for (const char* kind : {"nodes", "jobs", "actors"}) {
+    if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind]));
+  }
+  text += fmt::format("leases: {}\n", cell_at(status, "leases"));
+  TextTable resources;
+  resources.add({"RESOURCE", "USED", "TOTAL"});
+  if (status.contains("resources")) {
+    for (const auto& [name, use] : status["resources"].items()) {
+      const std::string used = use_text(use);
+      resources.add({name, used.substr(0, used.find('/')), number_text(use["total"])});
+    }
+  }
+  text += "\n" + resources.text();
+  if (status.contains("pending") && !status["pending"].empty()) {
+    text += "\n" + table_of(Json{{"items", status["pending"]}}, "tasks", false);
+  }
+  if (status.contains("warnings")) {
+    for (const auto& warning : status["warnings"]) text += "note: " + cell_of(warning) + "\n";
+  }
+  return text;
+}
+
+std::string format_explanation(const Json& explanation) {
+  std::string text = cell_at(explanation, "reason") + "\n";
+  TextTable table;
+  table.add({"NODE_ID", "CODE", "REASON"});
+  const Json items = explanation.value("items", Json::array());
+  for (const auto& item : items) {
+    table.add({cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")});
+  }
+  if (!items.empty()) text += table.text();
+  const Json warnings = explanation.value("warnings", Json::array());
+  for (const auto& warning : warnings) text += "note: " + cell_of(warning) + "\n";
+  return text;
+}
+
+}  // namespace mobula::internal::cli

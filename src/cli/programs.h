@@ -1,0 +1,60 @@
+// The programs within this program, as the commands see them: only main.cc knows the head and the
+// agent themselves. Plain values and functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "cli/command_line.h"
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::cli {
+
+struct HeadPlan {
+  std::string folder;  // <state>/<cluster>
+  std::string cluster;
+  std::string bind;
+  std::string advertise;
+  std::uint16_t port = 0;
+  bool insecure = false;
+  LogLevel log_level = LogLevel::info;
+  std::string log_file;
+};
+
+struct AgentPlan {
+  std::string head_address;
+  std::string key_file;  // empty: without keys
+  std::string folder;
+  std::string cluster;
+  std::string bind;
+  std::string advertise;
+  NodeFlags node;
+  bool driver_agent = false;
+  bool drains = true;  // lets running calls finish when it is to end
+  LogLevel log_level = LogLevel::info;
+  std::string log_file;
+};
+
+// Tells whoever started a program how that went, once: that it is ready, with a message, or that it
+// failed, with the exit code and the reason as one text.
+struct Report {
+  std::function<void(const std::string& message)> ready;
+  std::function<void(const std::string& why)> failed;
+};
+
+struct Programs {
+  // Both run until they are told to stop by a signal and return an exit code.
+  std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& ready)> head;
+  std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready)> agent;
+  // Runs `body` in a child, and outlives all that it leaves behind.
+  std::function<int(const std::function<int()>& body)> under_keeper;
+  // Runs `body` in the background; returns its message once it is ready.
+  std::function<Result<std::string>(const std::string& log_path,
+                                    const std::function<int(const Report&)>& body)>
+      in_background;
+};
+
+}  // namespace mobula::internal::cli

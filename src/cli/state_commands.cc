@@ -1,0 +1,199 @@
+#include "cli/state_commands.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration watch_interval = 2s;
+constexpr Duration drain_interval = 200ms;
+
+// A client and what it was asked, as documents.
+class Asker {
+ public:
+  explicit Asker(const CommandLine& line) : line_(line) {}
+
+  Result<Json> ask(const std::string& verb, const std::string& kind = {},
+                   const std::string& argument = {}) {
+    if (!client_) {
+      const auto cluster = find_cluster(line_);
+      if (!cluster) return cluster.error();
+      auto opened = ToolClient::open(*cluster);
+      if (!opened) return opened.error();
+      client_.emplace(std::move(opened).value());
+    }
+    const auto text = client_->ask(verb, kind, argument);
+    if (!text) return text.error();
+    Json json = Json::parse(*text, nullptr, false);
+    if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+    return json;
+  }
+
+ private:
+  const CommandLine& line_;
+  std::optional<ToolClient> client_;
+};
+
+int print(const std::string& text) {
+  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return written ? exit_done : exit_failed;
+}
+
+int print(const Json& document, const CommandLine& line) {
+  return print(format_document(document, line.output, line.kind));
+}
+
+bool for_people(const CommandLine& line) {
+  return line.output == OutputFormat::table || line.output == OutputFormat::wide;
+}
+
+// "labels.zone": a member of a member. As text, so that any value can be compared.
+std::string member_text(const Json& item, const std::string& path) {
+  const Json* at = &item;
+  for (std::size_t from = 0; from <= path.size();) {
+    const auto dot = std::min(path.find('.', from), path.size());
+    const auto found = at->is_object() ? at->find(path.substr(from, dot - from)) : at->end();
+    if (!at->is_object() || found == at->end()) {
+      // Names of labels have dots themselves: the rest may be one name.
+      if (at->is_object() && at->contains(path.substr(from))) {
+        const Json& rest = (*at)[path.substr(from)];
+        return rest.is_string() ? rest.get<std::string>() : rest.dump();
+      }
+      return {};
+    }
+    at = &*found;
+    from = dot + 1;
+  }
+  return at->is_string() ? at->get<std::string>() : at->dump();
+}
+
+bool matches(const Json& item, const CommandLine& line) {
+  for (const auto& [path, wanted] : line.filters) {
+    if (member_text(item, path) != wanted) return false;
+  }
+  return true;
+}
+
+// Waits, but no longer than to the deadline; false if input or an interruption came first.
+void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
+
+// The whole id of a node whose beginning was given.
+Result<std::string> node_id_of(Asker& asker, const std::string& given) {
+  auto node = asker.ask("get", "node", given);
+  if (!node) return node.error();
+  return node->value("node_id", given);
+}
+
+}  // namespace
+
+int show_status(const CommandLine& line) {
+  Asker asker(line);
+  for (;;) {
+    const auto status = asker.ask("status");
+    if (!status) return complain(status.error());
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    if (line.watch && terminal && for_people(line)) print(std::string("\x1b[H\x1b[2J"));
+    const int code = for_people(line) ? print(format_status(*status)) : print(*status, line);
+    if (!line.watch || code != exit_done) return code;
+    pause(watch_interval);
+  }
+}
+
+int list_items(const CommandLine& line) {
+  Json list;
+  if (line.kind == "placement-groups" || line.kind == "transfers") {
+    list = {{"apiVersion", "mobula/v1"},
+            {"kind", line.kind == "transfers" ? "TransferList" : "PlacementGroupList"},
+            {"items", Json::array()},
+            {"warnings", {"this release does not list " + line.kind}}};
+    return print(list, line);
+  }
+  Asker asker(line);
+  auto answer = asker.ask("list", line.kind);
+  if (!answer) return complain(answer.error());
+  list = std::move(answer).value();
+  if (!line.filters.empty()) {
+    Json kept = Json::array();
+    for (auto& item : list["items"]) {
+      if (matches(item, line)) kept.push_back(std::move(item));
+    }
+    list["items"] = std::move(kept);
+  }
+  return print(list, line);
+}
+
+int get_item(const CommandLine& line) {
+  Asker asker(line);
+  const auto item = asker.ask("get", line.kind, line.subject);
+  if (!item) return complain(item.error());
+  // A table of one row says too little of the one thing that was asked for.
+  if (line.output == OutputFormat::table) return print(to_yaml(*item));
+  return print(*item, line);
+}
+
+int summarise(const CommandLine& line) {
+  Asker asker(line);
+  Json items = Json::array();
+  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "tasks"}) {
+    const auto list = asker.ask("list", kind);
+    if (!list) return complain(list.error());
+    std::map<std::string, std::int64_t> states;
+    for (const auto& item : (*list)["items"]) {
+      states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
+    }
+    for (const auto& [state, count] : states) {
+      items.push_back({{"kind", kind}, {"state", state}, {"count", count}});
+    }
+  }
+  const Json summary = {{"apiVersion", "mobula/v1"}, {"kind", "Summary"},
+                        {"items", std::move(items)}, {"warnings", Json::array()}};
+  return print(format_document(summary, line.output, "summary"));
+}
+
+int explain(const CommandLine& line) {
+  Asker asker(line);
+  const auto explanation = asker.ask("explain", "", line.subject);
+  if (!explanation) return complain(explanation.error());
+  const int code = for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);
+  if (code != exit_done) return code;
+  return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;
+}
+
+int drain(const CommandLine& line) {
+  Asker asker(line);
+  const auto node = node_id_of(asker, line.subject);
+  if (!node) return complain(node.error());
+  const auto drained = asker.ask("drain", "", *node);
+  if (!drained) return complain(drained.error());
+  const Time deadline = monotonic_now() + Duration(static_cast<std::int64_t>(line.seconds * 1e9));
+  for (;;) {
+    const auto leases = asker.ask("list", "leases");
+    if (!leases) return complain(leases.error());
+    std::int64_t left = 0;
+    for (const auto& lease : (*leases)["items"]) left += lease.value("node_id", std::string()) == *node ? 1 : 0;
+    if (left == 0 || line.seconds < 0) {
+      if (!for_people(line)) return print(*drained, line);
+      return print(fmt::format("node {} takes no more work; {} leases are left on it\n", *node, left));
+    }
+    if (monotonic_now() >= deadline) {
+      return complain(failure(ErrorCode::timed_out,
+                              fmt::format("node {} still has {} leases after {} s; it takes no more "
+                                          "work, wait longer or stop their jobs",
+                                          *node, left, line.seconds)));
+    }
+    pause(drain_interval);
+  }
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,16 @@
+// The commands that ask the head: status, list, get, summary, explain, drain. Main thread.
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace mobula::internal::cli {
+
+// Each prints the answer, or why there is none, and returns the exit code.
+int show_status(const CommandLine& line);
+int list_items(const CommandLine& line);
+int get_item(const CommandLine& line);
+int summarise(const CommandLine& line);
+int explain(const CommandLine& line);
+int drain(const CommandLine& line);
+
+}  // namespace mobula::internal::cli

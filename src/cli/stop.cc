@@ -1,0 +1,117 @@
+#include "cli/stop.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/run_record.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr double default_grace_s = 5;
+constexpr Duration after_interrupt = 5s;  // for what was told not to let calls finish
+constexpr Duration after_kill = 10s;
+constexpr Duration head_patience = 2s;
+
+// A process that may end; readable when it has.
+class Ending {
+ public:
+  explicit Ending(pid_t pid)
+      : fd_(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)) : -1) {}
+
+  bool running() const { return fd_ && !wait(Duration(0)); }
+  // Whether it has ended by then.
+  bool wait(Duration span) const {
+    if (!fd_) return true;
+    pollfd item{fd_.get(), POLLIN, 0};
+    const auto ms = std::max<std::int64_t>(0, (span + 999'999ns) / 1ms);
+    return ::poll(&item, 1, static_cast<int>(ms)) > 0;
+  }
+  // By descriptor: never another process that has taken the number.
+  void signal(int number) const {
+    if (fd_) ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0U);
+  }
+
+ private:
+  Fd fd_;
+};
+
+// Jobs and detached actors end for good, and the journal knows it: a crash would keep them.
+void end_jobs(const std::string& folder) {
+  const auto head = load_head_file(folder + "/head/head.json");
+  if (!head || !process_exists(head->pid)) return;
+  ClusterAddress cluster;
+  cluster.address = head->address;
+  if (auto key = load_key_file(folder + "/head/operator.key")) cluster.key = std::move(key).value();
+  auto client = ToolClient::open(cluster);
+  const auto done = client ? client->ask("stop", {}, {}, head_patience) : client.error();
+  if (!done) {
+    std::fprintf(stderr, "mobula: the head could not be asked to end its jobs: %s\n",
+                 done.error().text.c_str());
+  }
+}
+
+bool end(const RunRecord& record, Duration grace) {
+  const Ending process(record.pid);
+  const Ending keeper(record.keeper);
+  if (!record.alive()) return true;  // looked at again: the descriptor is of the process recorded
+  process.signal(SIGTERM);
+  if (!process.wait(grace)) process.signal(SIGINT);
+  if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the keeper kills the rest
+  return process.wait(after_kill) && keeper.wait(after_kill);
+}
+
+}  // namespace
+
+int stop(const CommandLine& line) {
+  const double seconds = line.seconds < 0 ? default_grace_s : line.seconds;
+  const Duration grace(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9));
+  int ended = 0;
+  for (const auto& name : clusters_of(line.state_folder)) {
+    if (!line.cluster.empty() && name != line.cluster) continue;
+    const std::string folder = line.state_folder + "/" + name;
+    auto records = records_of(folder);
+    const auto gone = std::partition(records.begin(), records.end(),
+                                     [](const RunRecord& each) { return each.alive(); });
+    for (auto at = gone; at != records.end(); ++at) ::unlink(at->path.c_str());
+    records.erase(gone, records.end());
+    if (records.empty()) continue;
+    // Agents before the head: they say farewell to it.
+    std::stable_sort(records.begin(), records.end(),
+                     [](const RunRecord& a, const RunRecord& b) { return a.head < b.head; });
+    if (records.back().head) end_jobs(folder);
+    for (const auto& record : records) {
+      if (!end(record, grace)) {
+        return complain(failure(ErrorCode::timed_out,
+                                fmt::format("process {} of cluster '{}' was killed and has not ended "
+                                            "yet; a device may hold it",
+                                            record.pid, name)));
+      }
+      ::unlink(record.path.c_str());
+    }
+    std::printf("cluster '%s' has been stopped on this machine\n", name.c_str());
+    ++ended;
+  }
+  if (ended > 0) return exit_done;
+  if (line.cluster.empty()) {
+    std::printf("nothing runs from %s\n", line.state_folder.c_str());
+    return exit_done;
+  }
+  return complain(failure(ErrorCode::not_found,
+                          fmt::format("no process of a cluster '{}' runs from {}", line.cluster,
+                                      line.state_folder)));
+}
+
+}  // namespace mobula::internal::cli

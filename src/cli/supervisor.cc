@@ -1,0 +1,221 @@
+#include "cli/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/time.h"
+#include "cli/child.h"
+#include "cli/exit_code.h"
+#include "cli/run_record.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// With the driver gone nobody waits for an orderly end.
+constexpr Duration together_patience = 1s;
+constexpr int poll_ms = 20;  // should the signal of a child's end have been read with another one
+
+struct StartFault {
+  int exit;
+  std::string why;
+};
+
+class Supervisor {
+ public:
+  Supervisor(const Programs& programs, const SupervisorPlan& plan)
+      : programs_(programs), plan_(plan) {}
+
+  std::optional<StartFault> start() {
+    if (auto watched = watch_signals(); !watched) return StartFault{exit_failed, watched.error().text};
+    AgentPlan agent = plan_.agent.value_or(AgentPlan{});
+    if (plan_.head) {
+      if (auto fault = start_head()) return fault;
+      agent.head_address = message_.value("address", std::string());
+      const auto& head = *plan_.head;
+      agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.folder, head.cluster);
+    }
+    if (!plan_.agent) return std::nullopt;
+    return start_agent(agent);
+  }
+
+  // After a start that failed.
+  void abandon() {
+    end_now();
+    if (head_) head_->wait();
+  }
+
+  const Json& message() const { return message_; }
+
+  // Until all children have ended. The exit code of the first that failed.
+  int run() {
+    for (;;) {
+      reap();
+      if (!head_ && !agent_) return code_;
+      if (asked_ != 0) {
+        pass_on();
+      } else {
+        wait_for_news(-1, -1);
+      }
+    }
+  }
+
+ private:
+  Result<void> watch_signals() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&signals, number);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    ::signal(SIGCHLD, SIG_DFL);  // an ignored one would take the exit codes away
+    signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) return errno_failure("make a signal descriptor", errno);
+    return {};
+  }
+
+  std::optional<StartFault> start_head() {
+    auto child = Child::start([this](const Child::Ready& ready) {
+      return programs_.head(*plan_.head, [&](const HeadFile& file) {
+        ready(Json{{"address", file.address}}.dump());
+      });
+    });
+    if (!child) return StartFault{exit_failed, child.error().text};
+    head_.emplace(std::move(child).value());
+    return wait_until_ready(*head_, "the head");
+  }
+
+  std::optional<StartFault> start_agent(const AgentPlan& plan) {
+    const auto body = [this, &plan](const Child::Ready& ready) {
+      return programs_.agent(plan, [&](const AgentFile& file) {
+        ready(Json{{"address", plan.head_address},
+                   {"socket", file.socket},
+                   {"node_id", file.node.hex()}}.dump());
+      });
+    };
+    auto child = Child::start(body, programs_.under_keeper);
+    if (!child) return StartFault{exit_failed, child.error().text};
+    agent_.emplace(std::move(child).value());
+    return wait_until_ready(*agent_, "the agent");
+  }
+
+  std::optional<StartFault> wait_until_ready(Child& child, const std::string& what) {
+    for (;;) {
+      if (wait_for_news(child.ready_fd(), -1)) break;
+      if (asked_ != 0) return StartFault{exit_interrupted, "interrupted while starting"};
+    }
+    const auto told = child.take_ready();
+    if (told) {
+      message_.update(Json::parse(*told, nullptr, false));
+      return std::nullopt;
+    }
+    const int code = child.wait();
+    const std::string words = child.last_words();
+    return StartFault{code == 0 || code > exit_not_found ? exit_failed : code,
+                      words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code)
+                                    : words};
+  }
+
+  // Waits for a signal, the end of a life, or input at `ready`; whether there is some.
+  bool wait_for_news(int ready, int timeout_ms) {
+    std::array<pollfd, 3> items{{{signals_.get(), POLLIN, 0},
+                                 {life_over_ ? -1 : plan_.life_fd, POLLIN, 0},
+                                 {ready, POLLIN, 0}}};
+    if (::poll(items.data(), items.size(), timeout_ms) < 0) return false;
+    signalfd_siginfo signal{};
+    while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      const int number = static_cast<int>(signal.ssi_signo);
+      if (number != SIGCHLD && number != SIGHUP) asked_ = number;
+    }
+    if ((items[1].revents & (POLLIN | POLLHUP)) != 0) {
+      char byte = 0;
+      if (::read(plan_.life_fd, &byte, 1) <= 0) {
+        life_over_ = true;
+        asked_ = SIGTERM;
+      }
+    }
+    return (items[2].revents & (POLLIN | POLLHUP)) != 0;
+  }
+
+  // The agent ends first: it says farewell to the head.
+  void pass_on() {
+    const int number = std::exchange(asked_, 0);
+    ending_ = true;
+    if (plan_.together) return end_now();
+    if (agent_) {
+      agent_->signal(number);
+    } else {
+      head_->signal(SIGTERM);
+    }
+  }
+
+  void end_now() {
+    ending_ = true;
+    if (agent_) {
+      agent_->signal(SIGINT);
+      const Time deadline = monotonic_now() + together_patience;
+      while (!agent_->ended() && monotonic_now() < deadline) wait_for_news(-1, poll_ms);
+      agent_.reset();  // kills what has not ended
+    }
+    if (head_) head_->signal(SIGTERM);
+  }
+
+  void reap() {
+    for (auto* const child : {&agent_, &head_}) {
+      const auto code = *child ? (*child)->ended() : std::nullopt;
+      if (!code) continue;
+      child->reset();
+      if (code_ == 0) code_ = *code;
+      if (ending_ && head_) head_->signal(SIGTERM);
+      if (ending_) continue;
+      const char* what = child == &agent_ ? "agent" : "head";
+      std::fprintf(stderr, "mobula: the %s has ended with code %d\n", what, *code);
+      if (plan_.together) asked_ = SIGTERM;
+    }
+  }
+
+  const Programs& programs_;
+  const SupervisorPlan& plan_;
+  Fd signals_;
+  std::optional<Child> head_;
+  std::optional<Child> agent_;  // ends before the head
+  Json message_ = Json::object();
+  int asked_ = 0;               // the signal that was sent last and not passed on yet
+  bool life_over_ = false;
+  bool ending_ = false;
+  int code_ = 0;
+};
+
+}  // namespace
+
+int supervise(const Programs& programs, const SupervisorPlan& plan, const Report& report) {
+  Supervisor supervisor(programs, plan);
+  if (const auto fault = supervisor.start()) {
+    supervisor.abandon();
+    report.failed(Json{{"exit", fault->exit}, {"error", fault->why}}.dump());
+    return fault->exit;
+  }
+  std::string record_path;
+  if (plan.recorded) {
+    const auto record = RunRecord::of_this_process(plan.head.has_value(), plan.has_keeper);
+    if (auto saved = save(record, plan.folder); !saved) {
+      report.failed(Json{{"exit", exit_failed}, {"error", saved.error().text}}.dump());
+      return exit_failed;
+    }
+    record_path = fmt::format("{}/running/{}.json", plan.folder, record.pid);
+  }
+  report.ready(supervisor.message().dump());
+  const int code = supervisor.run();
+  if (!record_path.empty()) ::unlink(record_path.c_str());
+  return code;
+}
+
+}  // namespace mobula::internal::cli

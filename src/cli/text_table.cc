@@ -1,0 +1,44 @@
+#include "cli/text_table.h"
+
+#include <algorithm>
+
+namespace mobula::internal::cli {
+namespace {
+
+// Characters, not bytes: continuation bytes of UTF-8 take no room.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+bool is_number(const std::string& text) {
+  return text == "-" || (!text.empty() && text.find_first_not_of("0123456789.-/") == std::string::npos);
+}
+
+}  // namespace
+
+std::string TextTable::text() const {
+  if (rows_.empty()) return {};
+  const std::size_t columns = rows_.front().size();
+  std::vector<std::size_t> widths(columns, 0);
+  std::vector<bool> numbers(columns, rows_.size() > 1);
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    for (std::size_t at = 0; at < columns; ++at) {
+      widths[at] = std::max(widths[at], width_of(rows_[row][at]));
+      if (row > 0 && !is_number(rows_[row][at])) numbers[at] = false;
+    }
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t at = 0; at < columns; ++at) {
+      const std::string room(widths[at] - width_of(row[at]), ' ');
+      line += (at == 0 ? "" : "  ") + (numbers[at] ? room + row[at] : row[at] + room);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace mobula::internal::cli

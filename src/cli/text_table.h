@@ -1,0 +1,19 @@
+// A table of text for a terminal: columns two blanks apart, no borders, numbers at the right. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mobula::internal::cli {
+
+class TextTable {
+ public:
+  // The first row holds the headers.
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace mobula::internal::cli

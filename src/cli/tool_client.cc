@@ -1,0 +1,143 @@
+#include "cli/tool_client.h"
+
+#include <fmt/format.h>
+
+#include "protocol/messages.h"
+#include "transport/bus.h"
+#include "transport/event_loop.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr Duration connect_patience = 5s;
+
+}  // namespace
+
+struct ToolClient::Link {
+  ClusterAddress cluster;
+  AllowTable nobody;  // takes no connections
+  std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<Bus> bus;
+  PeerHandle head;
+  bool connected = false;
+  std::optional<Failure> fault;
+  std::optional<ToolReply> reply;
+  std::uint64_t asked = 0;
+
+  Result<void> open() {
+    auto made = EventLoop::create();
+    if (!made) return made.error();
+    loop = std::move(made).value();
+    BusOptions options;
+    if (cluster.key) {
+      options.keys = CurveKeys{cluster.key->public_key, cluster.key->secret_key};
+      options.allow = &nobody;
+    }
+    BusCallbacks callbacks;
+    callbacks.on_message = [this](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
+      auto message = decode<ToolReply>(bytes);
+      if (message && message->request == asked) reply = std::move(message).value();
+    };
+    callbacks.on_connected = [this](PeerHandle) { connected = true; };
+    callbacks.on_gone = [this](PeerHandle, const Failure& why) { fault = why_gone(why); };
+    callbacks.on_unreached = [this](PeerHandle, ProbeOutcome seen) {
+      if (seen == ProbeOutcome::refused) fault = unreachable("nobody listens there");
+    };
+    auto created = Bus::create(*loop, std::move(options), std::move(callbacks));
+    if (!created) return created.error();
+    bus = std::move(created).value();
+    auto peer = bus->connect(cluster.address, cluster.key ? cluster.key->head_curve_key : "");
+    if (!peer) return peer.error();
+    head = *peer;
+    return {};
+  }
+
+  Failure unreachable(const std::string& why) const {
+    return failure(ErrorCode::unavailable,
+                   fmt::format("cannot reach the head at {}: {}; check the address, and that the "
+                               "head runs there",
+                               cluster.address, why));
+  }
+
+  Failure why_gone(const Failure& why) const {
+    if (why.code != ErrorCode::permission_denied) return unreachable(why.text);
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("the head at {} does not admit the key of {}; give the key file of "
+                               "this cluster with --key",
+                               cluster.address,
+                               cluster.key_path.empty() ? "this program" : cluster.key_path));
+  }
+
+  // Turns the loop until `done`, a fault, or the deadline.
+  template <class Done>
+  void turn_until(Time deadline, const Done& done) {
+    while (!done() && !fault) {
+      const Duration left = deadline - monotonic_now();
+      if (left <= Duration(0)) return;
+      loop->turn(left);
+    }
+  }
+
+  // Somebody listens there, but speaks otherwise.
+  Failure no_handshake() const {
+    const std::string key = cluster.key ? fmt::format("the key file {} is of another cluster",
+                                                      cluster.key_path)
+                                        : std::string("the head wants a key; give its key file with --key");
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("somebody listens at {}, but there was no handshake: {}",
+                               cluster.address, key));
+  }
+
+  // Whether an address takes connections at all, which a handshake that never ends does not tell.
+  bool listens() {
+    const auto where = Address::parse(cluster.address);
+    const auto numeric = where ? where->resolve() : Result<SocketAddress>(where.error());
+    if (!numeric) return false;
+    std::optional<ProbeOutcome> outcome;
+    const PortProbe probe(*loop, *numeric, 1s, [&](ProbeOutcome seen) { outcome = seen; });
+    const Time deadline = monotonic_now() + 2s;
+    while (!outcome && monotonic_now() < deadline) loop->turn(100ms);
+    return outcome == ProbeOutcome::open;
+  }
+};
+
+ToolClient::ToolClient(std::unique_ptr<Link> link) : link_(std::move(link)) {}
+ToolClient::ToolClient(ToolClient&&) noexcept = default;
+ToolClient::~ToolClient() = default;
+
+Result<ToolClient> ToolClient::open(const ClusterAddress& cluster) {
+  auto link = std::make_unique<Link>();
+  link->cluster = cluster;
+  if (auto opened = link->open(); !opened) return opened.error();
+  return ToolClient(std::move(link));
+}
+
+Result<std::string> ToolClient::ask(const std::string& verb, const std::string& kind,
+                                    const std::string& argument, Duration patience) {
+  Link& link = *link_;
+  const Time begun = monotonic_now();
+  if (!link.connected) {
+    link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
+    if (link.fault) return *link.fault;
+    if (!link.connected && link.listens()) return link.no_handshake();
+    if (!link.connected) return link.unreachable("no answer");
+  }
+  ToolRequest request;
+  request.request = ++link.asked;
+  request.verb = verb;
+  request.kind = kind;
+  request.argument = argument;
+  link.reply.reset();
+  if (auto sent = link.bus->send(link.head, encode(request)); !sent) return sent.error();
+  link.turn_until(begun + patience, [&] { return link.reply.has_value(); });
+  if (link.fault) return *link.fault;
+  if (!link.reply) {
+    return failure(ErrorCode::timed_out,
+                   fmt::format("the head at {} did not answer '{}' within {} s", link.cluster.address,
+                               verb, patience / 1s));
+  }
+  if (!link.reply->ok) return failure(link.reply->code, link.reply->text);
+  return link.reply->json;
+}
+
+}  // namespace mobula::internal::cli
