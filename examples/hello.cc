@@ -1,0 +1,27 @@
+//   driver ── square(2) ──► executor: 4 ── square(4) ──► executor: 16 ──► driver
+//   driver ── add(5) ──► Counter(10): 15 ──► driver
+#include <iostream>
+#include <mobula/mobula.h>
+
+int square(int x) { return x * x; }
+
+class Counter {
+ public:
+  explicit Counter(int start) : value_(start) {}
+  int add(int by) { return value_ += by; }
+
+ private:
+  int value_;
+};
+
+int main(int argc, char** argv) {
+  auto cluster = mobula::init(argc, argv);
+
+  auto four = mobula::task<square>.remote(2);
+  auto sixteen = mobula::task<square>.options({.num_cpus = 0.5}).remote(four);
+
+  auto counter = mobula::actor<Counter>.options({.max_restarts = 3}).remote(10);
+  auto value = counter.call<&Counter::add>(5);
+
+  std::cout << mobula::get(sixteen) << " " << mobula::get(value) << "\n";
+}
