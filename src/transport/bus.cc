@@ -57,6 +57,11 @@ void Bus::Hub::close(Duration linger) {
   sockets_.reset();
 }
 
+Result<std::string> Bus::Hub::bind(const std::string& address) {
+  if (closed_) return failure(ErrorCode::unavailable, "bind the bus: it is closed");
+  return sockets_->bind(address);
+}
+
 // libzmq's descriptors are edge-triggered and any call may consume an edge: look again.
 void Bus::Hub::touch() {
   if (!watches_.empty()) watches_.front().mark_ready();

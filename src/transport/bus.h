@@ -115,7 +115,7 @@ class Bus {
   const BusCounters& counters() const;
 
   // Ends all connections; blocks up to `linger` for messages that libzmq has to send. No callback
-  // comes afterwards.
+  // comes afterwards; bind() and connect() then fail with unavailable.
   void close(Duration linger);
 
  private:

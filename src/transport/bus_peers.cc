@@ -27,6 +27,7 @@ Bus::Hub::Peer* Bus::Hub::find(PeerHandle handle) {
 
 Result<PeerHandle> Bus::Hub::connect(const std::string& address,
                                      const std::string& server_public_key) {
+  if (closed_) return failure(ErrorCode::unavailable, "connect the bus: it is closed");
   auto where = Address::parse(address);
   if (!where) return where.error();
   if (!where->is_path() && where->port() == 0) {

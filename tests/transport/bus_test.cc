@@ -268,6 +268,9 @@ TEST_F(BusConnections, CloseLingersForMessagesOnTheirWay) {
   ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("last words")));
   client_.bus->close(5s);
+  EXPECT_EQ(client_.bus->bind("127.0.0.1:0").error().code, ErrorCode::unavailable);
+  EXPECT_EQ(client_.bus->connect(address_, server_keys_.public_key).error().code,
+            ErrorCode::unavailable);
   ASSERT_TRUE(until([&] { return server_.messages.size() == 100; }));
 }
 
