@@ -1,0 +1,55 @@
+#include "service_fixture.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const std::string garbage = "\xc1 this is no message";
+
+TEST_F(ServiceTest, BadFramesOfProcessesAreCountedAndDropped) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  driver.say_bytes(garbage);
+  ASSERT_TRUE(until([&] { return service_->link_counters().unreadable == 1; }));
+  EXPECT_FALSE(driver.closed);
+  attach_driver();  // and others are served as before
+}
+
+TEST_F(ServiceTest, AProcessThatSpeaksBeforeItAttachesIsCutOff) {
+  start_registered();
+  FakeDriver stranger(*loop_, service_->socket_path(), job_);
+  stranger.say(ReserveObject{ObjectId::random(), 100});
+  EXPECT_TRUE(until([&] { return stranger.closed; }));
+}
+
+TEST_F(ServiceTest, BadMessagesOfTheHeadAreDropped) {
+  start_registered();
+  head_->say_bytes(garbage);
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);  // the conversation goes on
+}
+
+TEST_F(ServiceTest, PeersWithoutATicketAreNotHeard) {
+  start_registered();
+  AllowTable nobody;
+  BusOptions options;
+  options.keys = CurveKeys::generate().value();
+  options.allow = &nobody;
+  BusCallbacks callbacks;
+  callbacks.on_message = [](PeerHandle, const PeerOrigin&, std::span<const std::byte>) {
+    FAIL() << "an unproven peer is not answered";
+  };
+  const auto bus = Bus::create(*loop_, std::move(options), std::move(callbacks)).value();
+  const AgentAddress& agent = service_->address();
+  const PeerHandle peer = bus->connect(agent.control, agent.public_key).value();
+  PeerFrame frame;
+  frame.from = ProcessId::random();
+  frame.to = agent.incarnation;
+  ASSERT_TRUE(bus->send(peer, encode(PeerHello{protocol_version, frame.from, "a ticket of mine"})));
+  ASSERT_TRUE(bus->send(peer, encode(frame)));
+  EXPECT_TRUE(until([&] { return service_->peer_counters().unproven == 1; }));
+  FakeDriver& driver = attach_driver();
+  EXPECT_FALSE(driver.closed);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

@@ -1,0 +1,174 @@
+#include <fstream>
+#include <iterator>
+
+#include "service_fixture.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+TEST_F(ServiceTest, RegistersWithItsNodeAndServesDriversAfterwards) {
+  start_registered();
+  const Register& enrol = head_->registrations().front();
+  EXPECT_EQ(enrol.address.node, node_);
+  EXPECT_EQ(enrol.address.incarnation, service_->incarnation());
+  EXPECT_EQ(enrol.shape.total("GPU"), Quantity::whole(4));
+  EXPECT_TRUE(enrol.address.control.starts_with("127.0.0.1:"));
+  EXPECT_TRUE(enrol.address.bulk.starts_with("127.0.0.1:"));
+
+  FakeDriver& driver = attach_driver();
+  const auto* attached = driver.heard<DriverAttached>();
+  EXPECT_EQ(attached->node, node_);
+  const auto ticket =
+      check_ticket(attached->ticket, attached->head_signing_key, wall_clock_ms()).value();
+  EXPECT_EQ(ticket.process, driver.process());
+  EXPECT_EQ(ticket.curve_key, driver.keys().public_key);
+  EXPECT_EQ(ticket.principal.role, Role::driver);
+}
+
+TEST_F(ServiceTest, ADriverThatComesBeforeTheHeadAnswersIsServedLater) {
+  head_->admits = false;
+  start();
+  ASSERT_TRUE(until([&] { return !head_->registrations().empty(); }));
+  drivers_.push_back(std::make_unique<FakeDriver>(*loop_, service_->socket_path(), job_));
+  drivers_.back()->attach();
+  head_->admits = true;
+  EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
+}
+
+TEST_F(ServiceTest, RunsARealExecutorInASlotUntilTheSlotIsStopped) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot start = slot(1, "real", driver);
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return started(start) || gone(start); }));
+  ASSERT_EQ(gone(start), nullptr) << gone(start)->cause.text << gone(start)->cause.last_lines;
+  const Endpoint endpoint = started(start)->endpoint;
+  EXPECT_EQ(endpoint.node, node_);
+  EXPECT_TRUE(endpoint.address.starts_with("127.0.0.1:"));
+  EXPECT_TRUE(std::filesystem::exists(endpoint.local));
+  EXPECT_TRUE(until([&] { return driver.heard<FromHead>() != nullptr; }))
+      << "the agent itself tells a lessee of its node";
+
+  head_->say(StopSlot{start.slot, false, "the test is done"});
+  ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
+  EXPECT_FALSE(std::filesystem::exists(endpoint.local));
+  EXPECT_EQ(service_->core().census().slots, 0u);
+}
+
+TEST_F(ServiceTest, AKilledExecutorIsFollowedByTheNextGeneration) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot start = slot(2, "real", driver);
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
+  const ProcessId first = started(start)->endpoint.process;
+  const auto pid = static_cast<pid_t>(pid_of(first));
+  ASSERT_GT(pid, 0);
+  ::kill(pid, SIGKILL);
+  ASSERT_TRUE(until([&] { return started(start, 1) != nullptr; }));
+  const auto* ended = head_->heard<SlotGenerationEnded>();
+  ASSERT_NE(ended, nullptr);
+  EXPECT_EQ(ended->process, first);
+  EXPECT_EQ(ended->cause.signal, SIGKILL);
+  EXPECT_EQ(ended->cause.pid, pid);
+  EXPECT_NE(started(start, 1)->endpoint.process, first);
+}
+
+TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  StartSlot start = slot(3, "small", driver);
+  start.allocation.resources = {
+      {"GPU", {{1, Quantity::whole(1), 0}, {3, Quantity::whole(1), 0}}}};
+  StartSlot without = slot(4, "small", driver);
+  head_->say(start);
+  head_->say(without);
+  ASSERT_TRUE(until([&] { return driver.has_line("CUDA_VISIBLE_DEVICES=1,3"); }));
+  EXPECT_TRUE(until([&] { return driver.has_line("GPU has 1;3;"); }));
+  EXPECT_TRUE(driver.has_line("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
+  EXPECT_TRUE(driver.has_line("OF_THE_JOB=yes"));
+  ASSERT_TRUE(until([&] { return started(without) != nullptr; }));
+  EXPECT_TRUE(until([&] {
+    for (const auto& message : driver.said) {
+      const auto* lines = std::get_if<LogLines>(&message);
+      if (lines == nullptr) continue;
+      for (const auto& line : lines->lines) {
+        if (line == "CUDA_VISIBLE_DEVICES=") return true;
+      }
+    }
+    return false;
+  })) << "devices that were not given are hidden";
+}
+
+TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot start = slot(5, "small", driver);
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
+  head_->say(StopSlot{start.slot, true, "done"});
+  ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
+  EXPECT_EQ(gone(start)->cause.kind, EndKind::retired);
+  std::ifstream log(folder_ / "agent" / "logs" / ("slot-" + start.slot.brief() + ".log"));
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
+}
+
+TEST_F(ServiceTest, AProgramThatCannotBeLoadedIsSaidToBeSo) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  StartSlot start = slot(6, "real", driver);
+  start.program.id = ProgramId::of(99);
+  start.program.source = node_;
+  start.program.files.front().hash = Hash128{1, 2};
+  start.demand_class.program = start.program.id;
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
+  EXPECT_EQ(gone(start)->cause.kind, EndKind::start_failed);
+  EXPECT_NE(gone(start)->cause.text.find("gone from the node"), std::string::npos);
+}
+
+TEST_F(ServiceTest, FencedItEndsItsExecutorsAndAsksToComeBack) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot start = slot(7, "real", driver);
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
+  const auto pid = static_cast<pid_t>(pid_of(started(start)->endpoint.process));
+  head_->refuse(RefusalCode::fenced);
+  ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
+  EXPECT_TRUE(service_->end()->fenced);
+  service_.reset();
+  EXPECT_NE(::kill(pid, 0), 0) << "its executor is gone";
+
+  const auto registrations = head_->registrations().size();
+  agent_file_ = {};
+  start_registered();
+  EXPECT_NE(head_->registrations().back().address.incarnation,
+            head_->registrations()[registrations - 1].address.incarnation);
+  EXPECT_EQ(head_->registrations().back().address.node, node_);
+}
+
+TEST_F(ServiceTest, StoppedItSaysFarewell) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot start = slot(8, "real", driver);
+  head_->say(start);
+  ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
+  service_->stop(true);
+  ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
+  EXPECT_EQ(service_->end()->code, 0);
+  EXPECT_NE(gone(start), nullptr);
+  service_.reset();
+  EXPECT_TRUE(until([&] { return !head_->farewells().empty(); }));
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker

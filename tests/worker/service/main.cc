@@ -1,0 +1,72 @@
+// The test program, which the agent under test starts again as executors: real ones, that take up
+// their work in mobula::init, or small ones that print what they were given.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "executor/nursery.h"
+#include "mobula/cluster.h"
+#include "protocol/messages.h"
+#include "transport/local_frame.h"
+
+namespace {
+
+using namespace mobula::internal;
+
+void print_variable(const char* name) {
+  const char* value = std::getenv(name);
+  std::printf("%s=%s\n", name, value == nullptr ? "(unset)" : value);
+}
+
+[[noreturn]] void run_small_executor() {
+  using namespace executor;
+  ForkedExecutor self = started_as() == StartedAs::nursery
+                            ? run_nursery()
+                            : adopt_executor_from_environment().value();
+  const auto frame = receive_frame(self.link, monotonic_now() + 30s).value();
+  const auto message = decode<AgentToProcess>(frame.bytes).value();
+  const auto& assign = std::get<AssignExecutor>(message);
+  const auto say = [&](const ProcessToAgent& said) {
+    (void)send_frame(self.link, encode(said), {}, monotonic_now() + 30s);
+  };
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "OF_THE_JOB"}) {
+    print_variable(name);
+  }
+  for (const auto& [resource, ids] : assign.resource_ids) {
+    std::string all;
+    for (const auto& id : ids) all += id + ";";
+    std::printf("%s has %s\n", resource.c_str(), all.c_str());
+  }
+  std::fflush(stdout);
+  say(RunningNow{"sum", {}});
+  Endpoint endpoint;
+  endpoint.process = assign.process;
+  endpoint.node = assign.node;
+  endpoint.local = assign.local_endpoint;
+  endpoint.public_key = assign.curve_public_key;
+  say(ExecutorReady{assign.process, endpoint});
+  while (true) {
+    const auto next = receive_frame(self.link, monotonic_now() + 120s);
+    if (!next) leave_executor(0);
+    const auto order = decode<AgentToProcess>(next->bytes);
+    if (order && std::holds_alternative<EndExecutor>(*order)) {
+      // The last words before the end are heard although they come with it.
+      say(ExecutorRetires{EndKind::retired});
+      leave_executor(0);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (mobula::in_executor()) {
+    const char* kind = std::getenv("MOBULA_SERVICE_TEST");
+    if (kind != nullptr && std::string(kind) == "small") run_small_executor();
+    auto cluster = mobula::init(argc, argv);
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
