@@ -80,7 +80,7 @@ class HeadSession {
   NodeState state_;
   std::optional<Started> started_;
   bool ended_ = false;
-  bool link_up_ = true;
+  bool link_up_ = false;
   std::uint64_t epoch_ = 0;
   std::optional<HeadConversation> session_;
   ClusterSettings settings_;

@@ -64,12 +64,10 @@ void Objects::give_up(ObjectId object, Failure why) {
 
 void Objects::from_peer(NodeId node, const NodeHold& message) {
   ObjectEntry& entry = placeholder(message.object);
-  if (!at_home(entry)) return peers_.send(node, NodeHoldConfirmed{message.object, false});
+  const bool unknown = !at_home(entry) || (!entry.claimed && entry.failure);
+  if (unknown) return peers_.send(node, NodeHoldConfirmed{message.object, false});
   MOBULA_CHECK(table_.hold_node(node, message.object).ok(), "an entry without a row");
-  if (entry.claimed || entry.failure) {
-    peers_.send(node, NodeHoldConfirmed{message.object, entry.claimed});
-    return;
-  }
+  if (entry.claimed) return peers_.send(node, NodeHoldConfirmed{message.object, true});
   entry.unconfirmed.insert(node);
   wait_for_claim(message.object);
 }

@@ -162,6 +162,16 @@ void Objects::pulled(const transfer::PullDone& done) {
   apply(table_.fail(object, why));
   retry_due_ = true;
   const bool cancelled = why.code == ErrorCode::cancelled;
+  if (at_home(*entry) && why.code == ErrorCode::not_found) {
+    // Nobody has what we thought they keep for us.
+    entry->tries = 0;
+    for (const NodeId node : std::exchange(entry->keepers, {})) {
+      peers_.send(node, NodeRelease{object});
+    }
+    entry->copies.clear();
+    lost(object, why.text);
+    return unpin(object);
+  }
   const bool wanted = !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
   if (!cancelled && ++entry->tries >= max_tries) {
     entry->tries = 0;

@@ -273,6 +273,13 @@ void expect_empty(Agents& world, std::size_t agents, std::size_t kept) {
     Agent& agent = world.at(i);
     if (!agent.alive) continue;
     Census census = agent.core().census();
+    for (const auto& [object, row] : agent.core().objects().objects()) {
+      std::string holders;
+      for (const ProcessId process : row.processes) holders += " process " + process.brief();
+      for (const NodeId node : row.nodes) holders += " node " + node.brief();
+      ADD_FAILURE() << "object " << object.brief() << " is " << to_string(row.state) << ", held by"
+                    << holders;
+    }
     EXPECT_EQ(census.objects, 0u) << "node " << i;
     EXPECT_EQ(census.entries, 0u) << "node " << i;
     EXPECT_EQ(census.pins, 0u) << "node " << i;

@@ -1,0 +1,201 @@
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+const JobId common_job = JobId::of(5);
+constexpr std::size_t node_count = 4;
+constexpr std::uint64_t object_count = 6;
+
+// Four nodes with two drivers each put, make, export, borrow, read and release objects in any
+// order, while drivers and nodes die and pulls break.
+class RandomHistory {
+ public:
+  explicit RandomHistory(std::uint64_t seed) : random_(seed) {
+    for (std::size_t i = 0; i < node_count; ++i) world_.add();
+    for (std::size_t i = 0; i < node_count; ++i) {
+      for (LinkId link = 1; link <= 2; ++link) {
+        processes_.push_back({i, link, world_.at(i).driver(link, common_job), true});
+      }
+    }
+    world_.settle();
+    // Each object belongs to one process for good; that process exports it before others see it.
+    for (std::uint64_t i = 0; i < object_count; ++i) {
+      owners_.push_back(random_.below(processes_.size()));
+      say(processes_[owners_.back()], ExportObject{object(i)});
+    }
+    world_.settle();
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      act();
+      if (random_.chance(700)) world_.settle();
+      if (random_.chance(200)) world_.advance(Duration(random_.below(3'000'000'000)));
+      head_works();
+      listen();
+    }
+  }
+
+  // Everybody who still waits has an answer; when all have left, nothing is left.
+  void finish() {
+    world_.bytes_flow = true;
+    // Who waits for a writer of its own node waits until that one has made up its mind.
+    for (const auto& [who, what] : unsealed_) {
+      waiting_.erase({who, what});
+      say(processes_[who], ReleaseObject{object(what)});
+    }
+    for (int i = 0; i < 60; ++i) {
+      world_.advance(1s);
+      head_works();
+    }
+    listen();
+    for (const auto& [who, what] : waiting_) {
+      const bool pending = owner_may_still_make(what);
+      EXPECT_TRUE(pending || !processes_[who].alive) << "process " << who << " object " << what;
+    }
+    for (Process& each : processes_) leave(each);
+    for (int i = 0; i < 60; ++i) {
+      world_.advance(1s);
+      head_works();
+    }
+    expect_empty(world_, node_count);
+  }
+
+ private:
+  struct Process {
+    std::size_t node;
+    LinkId link;
+    ProcessId id;
+    bool alive;
+  };
+
+  static ObjectId object(std::uint64_t number) { return ObjectId::of(500 + number); }
+  RefRecord ref(std::uint64_t number) {
+    const Process& owner = processes_[owners_[number]];
+    return ref_of(object(number), world_.at(owner.node), owner.id);
+  }
+  void say(const Process& process, ProcessToAgent message) {
+    if (process.alive) world_.at(process.node).say(process.link, std::move(message));
+  }
+  // Its owner lives: it was never made, or is to be made again.
+  bool owner_may_still_make(std::uint64_t number) { return processes_[owners_[number]].alive; }
+
+  void act() {
+    const std::size_t who = random_.below(processes_.size());
+    Process& process = processes_[who];
+    const std::uint64_t what = random_.below(object_count);
+    const std::uint64_t dice = random_.below(100);
+    if (dice < 20) {
+      make(who, what);
+    } else if (dice < 40) {
+      say(process, HoldObject{ref(what)});
+    } else if (dice < 65) {
+      if (process.alive) waiting_.insert({who, what});
+      say(process, FetchObject{ref(what), NodeId{}});
+    } else if (dice < 85) {
+      waiting_.erase({who, what});
+      say(process, ReleaseObject{object(what)});
+    } else if (dice < 88) {
+      waiting_.erase({who, what});
+      say(process, CancelFetch{object(what)});
+    } else if (dice < 93) {
+      world_.bytes_flow = !world_.bytes_flow;
+    } else if (dice < 96) {
+      world_.finish_pulls(failure(ErrorCode::unavailable, "cut"));
+    } else if (dice < 98) {
+      leave(process);
+    } else if (deaths_ < 2) {
+      node_dies(process.node);
+    }
+  }
+
+  void make(std::size_t who, std::uint64_t what) {
+    Process& process = processes_[who];
+    const Process& owner = processes_[owners_[what]];
+    const std::uint64_t inner = random_.below(object_count);
+    std::vector<RefRecord> contained;
+    // References point one way, so that nothing keeps itself.
+    if (inner > what) contained.push_back(ref(inner));
+    say(process, ReserveObject{object(what), 1000});
+    if (random_.chance(100)) {
+      unsealed_.insert({who, what});
+      return;
+    }
+    say(process,
+        SealObject{object(what), owner.id, world_.at(owner.node).node(), false, contained});
+  }
+
+  void leave(Process& process) {
+    if (!std::exchange(process.alive, false)) return;
+    world_.at(process.node).step(ProcessLinkLost{process.link});
+    world_.settle();
+  }
+
+  void node_dies(std::size_t index) {
+    Agent& agent = world_.at(index);
+    if (!agent.alive) return;
+    ++deaths_;
+    for (Process& each : processes_) each.alive = each.alive && each.node != index;
+    world_.die(agent);
+    if (random_.chance(500)) world_.settle();
+    world_.announce_death(agent);
+  }
+
+  void head_works() {
+    for (std::size_t i = 0; i < node_count; ++i) {
+      Agent& agent = world_.at(i);
+      if (!agent.alive) continue;
+      for (const LocateObject& asked : agent.told<LocateObject>()) {
+        std::vector<NodeId> nodes;
+        for (std::size_t j = 0; j < node_count; ++j) {
+          Agent& other = world_.at(j);
+          if (j == i || !other.alive) continue;
+          const ObjectRow* row = other.core().objects().find(asked.object);
+          if (row != nullptr && row->state == ObjectState::sealed) nodes.push_back(other.node());
+        }
+        agent.head_says(ObjectLocated{asked.object, nodes});
+      }
+    }
+    world_.settle();
+  }
+
+  void listen() {
+    for (std::size_t who = 0; who < processes_.size(); ++who) {
+      const Process& process = processes_[who];
+      Agent& agent = world_.at(process.node);
+      for (const ObjectReadable& read : agent.heard<ObjectReadable>(process.link)) {
+        for (std::uint64_t i = 0; i < object_count; ++i) {
+          if (object(i) == read.object) waiting_.erase({who, i});
+        }
+      }
+      for (const RetireSlab& retired : agent.heard<RetireSlab>(process.link)) {
+        say(process, SlabUnmapped{retired.slab});
+      }
+    }
+  }
+
+  Random random_;
+  Agents world_;
+  std::vector<Process> processes_;
+  std::vector<std::size_t> owners_;
+  std::set<std::pair<std::size_t, std::uint64_t>> waiting_;
+  std::set<std::pair<std::size_t, std::uint64_t>> unsealed_;
+  int deaths_ = 0;
+};
+
+TEST(ObjectHistories, EveryReaderIsAnsweredAndNothingIsLeft) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomHistory history(seed);
+    history.run(120);
+    history.finish();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
