@@ -1,0 +1,116 @@
+// What an agent's machine does for it: programs, forks, kills, bulk transfers.
+#include "protocol/messages.h"
+#include "sim/agent_role.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+void Agent::prepare(const ProgramRecord& program) {
+  programs_.insert(program.id);
+  const Duration wait = world().forks().between(Duration(100us), Duration(30ms));
+  world().kernel().after(wait, [this, program] {
+    worker::ProgramPrepared prepared;
+    prepared.program = program.id;
+    for (const auto& file : program.files) {
+      if (!node_.files.contains(file.hash)) prepared.missing.push_back(file);
+    }
+    if (prepared.missing.empty() && node_.plan.cannot_start) {
+      prepared.failure = failure(ErrorCode::invalid_argument, "simulated: libgone.so: not found");
+    }
+    if (!prepared.missing.empty() || prepared.failure) programs_.erase(program.id);
+    take(std::move(prepared));
+  });
+}
+
+void Agent::fork_executor(const worker::StartExecutor& start) {
+  const Duration wait = world().forks().between(Duration(300us), Duration(8ms));
+  const bool fails = world().weather().fork_fails > 0 && world().forks().chance(400);
+  world().checkers().executor_forked(*this, start);
+  world().kernel().after(wait, [this, start, fails] {
+    if (!alive()) return;
+    if (fails) {
+      return take(worker::ExecutorStartFailed{start.slot, start.generation, "simulated: fork failed", false});
+    }
+    Process& process = world().add_executor(node_, start);
+    auto connection = connect(process);
+    process.inherit(connection);
+    world().checkers().executor_started(process);
+    AssignExecutor assignment = start.assign;
+    assignment.ticket = "ticket";
+    assignment.seed = 1;
+    // The shell sends the assignment before anything the core has to say.
+    world().transmit(connection->down, [connection, bytes = encode(AgentToProcess(assignment))] {
+      if (connection->open) connection->process->agent_said(connection, bytes);
+    });
+    take(worker::ExecutorStarted{start.slot, start.generation, process.pid(), connection->link});
+  });
+}
+
+void Agent::kill_executor(const worker::KillExecutor& kill) {
+  world().kernel().after(world().forks().between(Duration(50us), Duration(3ms)), [this, kill] {
+    for (Process* executor : node_.executors) {
+      if (executor->slot() != kill.slot || executor->generation() != kill.generation) continue;
+      EndCause cause;
+      cause.kind = EndKind::signalled;
+      cause.signal = 9;
+      cause.text = kill.why;
+      return executor->die(cause);
+    }
+  });
+}
+
+void Agent::offer(std::uint64_t number, PlaceKey place, bool file, std::int64_t size_bytes) {
+  worker::BulkOffered offered;
+  offered.offer = number;
+  offered.size_bytes = size_bytes;
+  if (size_bytes < 0) {
+    offered.failure = failure(ErrorCode::not_found, "no such file here");
+  } else {
+    offered.token = world().next_token();
+    world().offers()[offered.token] = {this, number, place, file};
+    // A reader that never comes gives the offer up.
+    world().kernel().after(Duration(8s), [this, token = offered.token] { served(token); });
+  }
+  world().kernel().after(Duration(20us), [this, offered] { take(offered); });
+}
+
+void Agent::served(const std::string& token) {
+  auto& offers = world().offers();
+  const auto at = offers.find(token);
+  if (at == offers.end() || at->second.agent != this) return;
+  const std::uint64_t number = at->second.offer;
+  offers.erase(at);
+  world().kernel().after(Duration(50us), [this, number] { take(worker::BulkServed{number}); });
+}
+
+void Agent::pull(std::uint64_t number, const std::string& token, PlaceKey place,
+                 std::optional<Hash128> file) {
+  pulls_.insert(number);
+  Random& chance = world().bulk_chance();
+  const Duration wait = chance.between(Duration(100us), Duration(20ms));
+  const bool fails = world().weather().bulk_fails > 0 && chance.chance(400);
+  world().kernel().after(wait, [this, number, token, place, file, fails] {
+    if (!pulls_.contains(number)) return;  // cancelled
+    const auto at = world().offers().find(token);
+    const auto gone = failure(ErrorCode::unavailable, "simulated: the bulk connection broke");
+    if (at == world().offers().end() || !at->second.agent->alive()) return pull_ended(number, gone);
+    Agent* source = at->second.agent;
+    const bool cut = world().blocked(source->host(), host()) || world().blocked(host(), source->host());
+    if (!fails && !cut) {
+      if (file) {
+        node_.files.insert(*file);
+      } else {
+        node_.memory[place] = source->node().memory[at->second.place];
+      }
+    }
+    source->served(token);
+    pull_ended(number, fails || cut ? std::optional<Failure>(gone) : std::nullopt);
+  });
+}
+
+void Agent::pull_ended(std::uint64_t number, std::optional<Failure> failure) {
+  if (pulls_.erase(number) == 0) return;
+  take(worker::PullFinished{number, std::move(failure)});
+}
+
+}  // namespace mobula::internal::sim

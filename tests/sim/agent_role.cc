@@ -1,0 +1,302 @@
+#include "sim/agent_role.h"
+
+#include "protocol/messages.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+Agent::Agent(World& world, Node& node)
+    : Role(world, "agent" + std::to_string(node.index) + "." + std::to_string(node.incarnations),
+           node.index),
+      node_(node),
+      core_(worker::WorkerOptions{}) {
+  address_.node = node.id;
+  address_.incarnation =
+      ProcessId(Hash128{0x41474e54, static_cast<std::uint64_t>(node.index) * 1000 + node.incarnations});
+  address_.control = name() + ":1";
+  address_.bulk = name() + ":2";
+  address_.public_key = name();
+}
+
+void Agent::start() {
+  worker::Started started;
+  started.address = address_;
+  started.host = "host" + std::to_string(node_.index);
+  started.shape = node_.plan.shape;
+  started.delegated_key = "delegated";
+  started.bind_host = "host" + std::to_string(node_.index);
+  world().log(*this, [] { return std::string("starts"); });
+  step(std::move(started));
+  dial();
+}
+
+void Agent::crash(const std::string& why) {
+  if (!alive()) return;
+  world().log(*this, [&] { return "ends: " + why; });
+  end();
+  world().checkers().agent_ended(*this);
+  if (head_ && head_->open) {
+    const auto connection = std::exchange(head_, nullptr);
+    world().transmit(connection->up, [&world = world(), connection] {
+      if (Head* head = world.head(); head != nullptr && connection->open) head->link_lost(connection->link);
+      connection->open = false;
+    });
+  }
+  for (auto& [link, connection] : links_) {
+    connection->open = false;
+    world().transmit(connection->down, [connection = connection] { connection->process->agent_lost(connection); });
+  }
+  for (Process* executor : std::vector<Process*>(node_.executors)) {
+    EndCause cause;
+    cause.kind = EndKind::killed;
+    cause.text = "its agent ended";
+    executor->die(cause);
+  }
+  world().agent_ended(*this);
+}
+
+// ---- the head ------------------------------------------------------------------------------------
+
+void Agent::dial() {
+  if (!alive() || head_) return;
+  const bool reachable = world().head() != nullptr && !world().blocked(0, host()) &&
+                         !world().blocked(host(), 0);
+  if (!reachable) {
+    world().kernel().after(world().user_chance().between(Duration(50ms), Duration(400ms)), [this] { dial(); });
+    return;
+  }
+  auto connection = std::make_shared<HeadConnection>();
+  connection->link = world().next_link();
+  connection->agent = this;
+  connection->up = world().open_pipe(host(), 0, true);
+  connection->down = world().open_pipe(0, host(), true);
+  head_ = connection;
+  world().head()->accepted(connection);
+  receive([this, connection] {
+    if (head_ != connection) return;
+    world().trace().fold(world().now(), number(), "head link", connection->link);
+    step(worker::HeadLink{true});
+  });
+}
+
+void Agent::head_link_lost(const std::shared_ptr<HeadConnection>& connection) {
+  if (head_ != connection) return;
+  head_.reset();
+  world().kernel().after(world().latency(host(), 0), [this] {
+    receive([this] { step(worker::HeadLink{false}); });
+    dial();
+  });
+}
+
+void Agent::reset_head_link() {
+  const auto connection = head_;
+  if (!connection) return;
+  connection->open = false;
+  world().break_pipe(connection->up);
+  world().break_pipe(connection->down);
+  if (Head* head = world().head()) head->link_lost(connection->link);
+  head_link_lost(connection);
+}
+
+void Agent::head_said(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
+  receive([this, connection, bytes] {
+    if (head_ != connection) return;
+    auto message = decode<HeadToAgent>(bytes);
+    if (!message) return world().violation("codec", name() + ": " + message.error().text);
+    world().trace().fold(world().now(), number(), "head", bytes);
+    world().log(*this, [&] { return "<- head " + describe(*message); });
+    world().checkers().agent_hears(*this, *message);
+    step(worker::HeadSaid{std::move(*message)});
+  });
+}
+
+void Agent::send_head(const AgentToHead& message) {
+  world().checkers().agent_says(*this, message);
+  const auto connection = head_;
+  if (!connection) return;
+  world().log(*this, [&] { return "-> head " + describe(message); });
+  world().transmit(connection->up, [&world = world(), connection, bytes = encode(message)] {
+    if (Head* head = world.head(); head != nullptr && connection->open) head->heard(connection, bytes);
+  });
+}
+
+// ---- processes -----------------------------------------------------------------------------------
+
+std::shared_ptr<LocalConnection> Agent::connect(Process& process) {
+  auto connection = std::make_shared<LocalConnection>();
+  connection->link = world().next_link();
+  connection->agent = this;
+  connection->process = &process;
+  connection->up = world().open_pipe(host(), host(), false);
+  connection->down = world().open_pipe(host(), host(), false);
+  links_.emplace(connection->link, connection);
+  return connection;
+}
+
+void Agent::process_said(const std::shared_ptr<LocalConnection>& connection,
+                         const ProcessToAgent& message) {
+  world().transmit(connection->up, [this, connection, bytes = encode(message)] {
+    receive([this, connection, bytes] {
+      auto decoded = decode<ProcessToAgent>(bytes);
+      if (!decoded) return world().violation("codec", name() + ": " + decoded.error().text);
+      world().trace().fold(world().now(), number(), "process", bytes);
+      world().log(*this, [&] { return "<- " + connection->process->name() + " " + describe(*decoded); });
+      step(worker::ProcessSaid{connection->link, std::move(*decoded)});
+    });
+  });
+}
+
+// The process has ended: what it had sent still arrives, then the end of the connection.
+void Agent::process_gone(const std::shared_ptr<LocalConnection>& connection) {
+  world().transmit(connection->up, [this, connection] {
+    receive([this, connection] {
+      if (links_.erase(connection->link) == 0) return;
+      world().trace().fold(world().now(), number(), "eof", connection->link);
+      step(worker::ProcessLinkLost{connection->link});
+    });
+  });
+}
+
+void Agent::executor_exited(SlotId slot, std::uint32_t generation, const EndCause& cause) {
+  receive([this, slot, generation, cause] {
+    world().trace().fold(world().now(), number(), "exited", generation);
+    world().log(*this, [&] {
+      return "executor of slot " + slot.brief() + "." + std::to_string(generation) + " " + to_string(cause);
+    });
+    step(worker::ExecutorExited{slot, generation, cause});
+  });
+}
+
+void Agent::send_process(worker::LinkId link, const AgentToProcess& message) {
+  const auto at = links_.find(link);
+  if (at == links_.end()) return;
+  const auto connection = at->second;
+  world().log(*this, [&] { return "-> " + connection->process->name() + " " + describe(message); });
+  world().transmit(connection->down, [connection, bytes = encode(message)] {
+    if (connection->open) connection->process->agent_said(connection, bytes);
+  });
+}
+
+// ---- other agents --------------------------------------------------------------------------------
+
+void Agent::send_peer(const worker::SendPeer& command) {
+  Agent* peer = world().agent_of(command.to.incarnation);
+  if (peer == nullptr || !peer->alive()) return;
+  auto& pipe = peers_[command.to.incarnation];
+  if (!pipe) pipe = world().open_pipe(host(), peer->host(), true);
+  world().log(*this, [&] { return "-> " + peer->name() + " " + describe(command.frame); });
+  world().transmit(pipe, [peer, bytes = encode(command.frame), from = address_.incarnation] {
+    peer->peer_said(from, bytes);
+  });
+}
+
+void Agent::peer_said(ProcessId, const Bytes& bytes) {
+  receive([this, bytes] {
+    auto frame = decode<PeerFrame>(bytes);
+    if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
+    world().trace().fold(world().now(), number(), "peer", bytes);
+    world().log(*this, [&] { return "<- peer " + describe(*frame); });
+    step(worker::PeerSaid{std::move(*frame)});
+  });
+}
+
+void Agent::peer_link(ProcessId incarnation, bool connected) {
+  if (!connected) world().break_pipe(peers_[incarnation]);
+  receive([this, incarnation, connected] { step(worker::PeerLink{incarnation, connected}); });
+}
+
+// ---- the core ------------------------------------------------------------------------------------
+
+void Agent::take(worker::Event event) {
+  receive([this, event = std::move(event)] {
+    world().trace().fold(world().now(), number(), "outcome", event.index());
+    step(event);
+  });
+}
+
+void Agent::step(worker::Event event) {
+  for (auto& each : world().hooks().agent.taken(std::move(event))) {
+    std::vector<worker::Command> commands;
+    core_.step(world().now(), std::move(each), commands);
+    world().hooks().agent.leave(commands);
+    for (auto& command : commands) {
+      if (alive()) carry_out(command);
+    }
+    if (world().over() || !alive()) return;
+    world().checkers().agent_stepped(*this);
+  }
+  arm();
+}
+
+// Nothing is said of places in memory that could not be had.
+bool Agent::in_failed_slab(const worker::SendProcess& command) const {
+  const auto* reserved = std::get_if<ObjectReserved>(&command.message);
+  const auto* readable = std::get_if<ObjectReadable>(&command.message);
+  const auto slab = reserved && !reserved->failure   ? reserved->place.slab
+                    : readable && !readable->failure ? readable->place.slab
+                                                     : 0;
+  return slab != 0 && failed_slabs_.contains(slab);
+}
+
+void Agent::carry_out(worker::Command& command) {
+  using namespace worker;
+  if (auto* to_head = std::get_if<SendHead>(&command)) return send_head(to_head->message);
+  if (auto* to_peer = std::get_if<SendPeer>(&command)) return send_peer(*to_peer);
+  if (auto* to_process = std::get_if<SendProcess>(&command)) {
+    if (in_failed_slab(*to_process)) return;
+    return send_process(to_process->link, to_process->message);
+  }
+  if (auto* welcome = std::get_if<WelcomeDriver>(&command)) {
+    welcome->reply.ticket = "ticket";
+    return send_process(welcome->link, welcome->reply);
+  }
+  if (auto* close = std::get_if<CloseProcess>(&command)) {
+    const auto at = links_.find(close->link);
+    if (at == links_.end()) return;
+    const auto connection = at->second;
+    links_.erase(at);
+    connection->open = false;
+    return world().transmit(connection->down, [connection = connection] { connection->process->agent_lost(connection); });
+  }
+  if (auto* add = std::get_if<AddProgram>(&command)) {
+    for (const auto& file : add->program.files) node_.files.insert(file.hash);
+  } else if (auto* ready = std::get_if<PrepareProgram>(&command)) {
+    prepare(ready->program);
+  } else if (auto* forget = std::get_if<ForgetProgram>(&command)) {
+    programs_.erase(forget->program);
+  } else if (auto* start = std::get_if<StartExecutor>(&command)) {
+    fork_executor(*start);
+  } else if (auto* kill = std::get_if<KillExecutor>(&command)) {
+    kill_executor(*kill);
+  } else if (auto* slab = std::get_if<CreateSlab>(&command)) {
+    if (world().weather().slab_fails > 0 && world().bulk_chance().chance(300)) {
+      failed_slabs_.insert(slab->slab.bits().low);
+      const SlabFailed failed{slab->slab, failure(ErrorCode::resource_exhausted, "simulated: no memory")};
+      return world().kernel().after(Duration(50us), [this, failed] { take(failed); });
+    }
+    slabs_.insert(slab->slab);
+  } else if (auto* drop = std::get_if<DropSlab>(&command)) {
+    slabs_.erase(drop->slab);
+  } else if (auto* object = std::get_if<OfferObject>(&command)) {
+    offer(object->offer, {object->slab.bits().low, static_cast<std::int64_t>(object->offset)}, false,
+          static_cast<std::int64_t>(object->size_bytes));
+  } else if (auto* file = std::get_if<OfferFile>(&command)) {
+    offer(file->offer, {}, true, node_.files.contains(file->file) ? 1000 : -1);
+  } else if (auto* from = std::get_if<StartPull>(&command)) {
+    pull(from->pull, from->token, {from->slab.bits().low, static_cast<std::int64_t>(from->offset)}, {});
+  } else if (auto* whole = std::get_if<StartFilePull>(&command)) {
+    pull(whole->pull, whole->token, {}, whole->file);
+  } else if (auto* cancel = std::get_if<CancelPull>(&command)) {
+    pull_ended(cancel->pull, failure(ErrorCode::cancelled, "cancelled"));
+  } else if (auto* withdraw = std::get_if<WithdrawBulk>(&command)) {
+    for (const auto& [token, each] : world().offers()) {
+      if (each.agent == this && each.offer == withdraw->offer) return served(std::string(token));
+    }
+  } else if (auto* fence = std::get_if<Fence>(&command)) {
+    crash("fenced: " + fence->why);
+  } else if (auto* exit = std::get_if<Exit>(&command)) {
+    world().violation("exit", name() + " wants to exit: " + exit->why);
+  }
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,205 @@
+// Books of slots and instances, kept from messages and processes; what is durable; who was told what.
+#include "head/core/rows.h"
+#include "protocol/messages.h"
+#include "sim/agent_role.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+using Used = std::map<std::pair<std::string, std::uint32_t>, InstanceShare>;
+
+void add(Used& used, const Allocation& allocation, bool without_cpu) {
+  for (const auto& resource : allocation.resources) {
+    if (without_cpu && resource.name == "CPU") continue;
+    for (const auto& share : resource.shares) {
+      auto& sum = used[{resource.name, share.index}];
+      sum.amount += share.amount;
+      sum.memory_bytes += share.memory_bytes;
+    }
+  }
+}
+
+// What is over the node's total; empty if nothing is.
+std::string excess(const Used& used, const NodeShape& shape) {
+  for (const auto& [key, sum] : used) {
+    const auto* resource = shape.find(key.first);
+    if (resource == nullptr) {
+      if (key.first.starts_with("accelerator_type:")) continue;
+      return key.first + ", of which there is none";
+    }
+    if (key.second >= resource->instances.size()) return "instance " + std::to_string(key.second) + " of " + key.first;
+    const auto& instance = resource->instances[key.second];
+    if (sum.amount > instance.total || (instance.memory_bytes > 0 && sum.memory_bytes > instance.memory_bytes)) {
+      return sum.amount.to_string() + " of " + instance.total.to_string() + " " + key.first + " " +
+             std::to_string(key.second);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void Checkers::fault(FaultKind kind) {
+  using enum FaultKind;
+  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break;
+  lossy_ |= !harmless;
+  streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
+                   kind == driver_pause || kind == executor_pause;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash;
+}
+
+void Checkers::head_crashed() {
+  // Orders that nobody got were never given.
+  for (auto at = granted_.begin(); at != granted_.end();) {
+    at = at->second.heard ? std::next(at) : granted_.erase(at);
+  }
+}
+
+void Checkers::head_hears(const AgentToHead& message) {
+  const auto* frame = std::get_if<AgentFrame>(&message);
+  if (frame == nullptr || !frame->frame.message) return;
+  auto& last = heard_[{frame->head_epoch, frame->incarnation}];
+  if (frame->frame.sequence != last + 1) return;
+  last = frame->frame.sequence;
+  if (const auto* lent = std::get_if<SlotLent>(&*frame->frame.message)) {
+    const auto at = granted_.find(lent->slot);
+    if (at != granted_.end()) at->second.lent = lent->on;
+  }
+}
+
+void Checkers::head_says(const HeadToAgent& message, Agent* to) {
+  const auto row = [&](const std::string& table, const std::string& key) {
+    const auto at = world_.disk().find({table, key});
+    return at == world_.disk().end() ? nullptr : &at->second;
+  };
+  if (const auto* registered = std::get_if<Registered>(&message)) {
+    const auto* bytes = row("meta", "epoch");
+    const auto epoch = bytes == nullptr ? Result<head::EpochRow>(failure(ErrorCode::not_found, "none"))
+                                        : decode<head::EpochRow>(*bytes);
+    if (!epoch || epoch->epoch < registered->head_epoch) {
+      world_.violation("durable", "epoch " + std::to_string(registered->head_epoch) +
+                                      " is in use and not on the disk");
+    }
+    return;
+  }
+  const auto* frame = std::get_if<HeadFrame>(&message);
+  if (frame == nullptr || !frame->frame.message) return;
+  if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
+    if (start->actor.detached && row("actors", start->actor.actor.hex()) == nullptr) {
+      world_.violation("durable", "detached actor " + start->actor.actor.brief() +
+                                      " is started and not on the disk");
+    }
+    grant(*start, to);
+  }
+  if (const auto* relay = std::get_if<ToProcess>(&*frame->frame.message)) {
+    const auto* started = std::get_if<JobStarted>(&relay->message);
+    if (started != nullptr && row("jobs", started->job.hex()) == nullptr) {
+      world_.violation("durable", "job " + started->job.brief() + " is started and not on the disk");
+    }
+  }
+}
+
+void Checkers::grant(const StartSlot& start, Agent* to) {
+  if (to == nullptr || granted_.contains(start.slot)) return;  // said again
+  if (!ever_granted_.insert(start.slot).second) return;
+  granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
+                          !start.actor.actor.empty(), false, false};
+  count(to->node().id, false);
+}
+
+// What the head has given out on a node, by the checker's own books.
+void Checkers::count(NodeId node, bool) {
+  Used used;
+  for (const auto& [slot, each] : granted_) {
+    if (each.node == node) add(used, each.allocation, each.lent);
+  }
+  const Node* where = world_.node_of(node);
+  const std::string over = excess(used, where->plan.shape);
+  if (!over.empty()) world_.violation("books", "node" + std::to_string(where->index) + " is granted " + over);
+}
+
+// What live processes hold. CPU of executors that wait may be lent.
+void Checkers::count_physical(NodeId node) {
+  const Node* where = world_.node_of(node);
+  Used used;
+  for (const Process* executor : where->executors) add(used, executor->assignment().allocation, true);
+  const std::string over = excess(used, where->plan.shape);
+  if (!over.empty()) world_.violation("books", "executors of node" + std::to_string(where->index) + " hold " + over);
+}
+
+void Checkers::agent_says(Agent& agent, const AgentToHead& message) {
+  const auto* frame = std::get_if<AgentFrame>(&message);
+  if (frame == nullptr || !frame->frame.message) return;
+  if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) {
+    for (const Process* executor : agent.node().executors) {
+      if (executor->slot() == gone->slot) {
+        world_.violation("grants", agent.name() + " says slot " + gone->slot.brief() + " is gone while " +
+                                       executor->name() + " lives");
+      }
+    }
+    granted_.erase(gone->slot);
+  }
+}
+
+void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
+  if (const auto* registered = std::get_if<Registered>(&message)) {
+    for (const SlotId slot : registered->unknown_slots) ever_granted_.insert(slot);
+    return;
+  }
+  const auto* frame = std::get_if<HeadFrame>(&message);
+  if (frame == nullptr || !frame->frame.message) return;
+  if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
+    const auto at = granted_.find(start->slot);
+    if (at != granted_.end() && at->second.incarnation == agent.address().incarnation) at->second.heard = true;
+  }
+}
+
+void Checkers::agent_stepped(Agent&) {}
+
+void Checkers::agent_ended(Agent& agent) {
+  std::erase_if(granted_, [&](const auto& each) {
+    return each.second.incarnation == agent.address().incarnation;
+  });
+}
+
+void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
+  if (steps % 16 != 0) return;
+  const auto verified = head.core().verify();
+  if (!verified.ok()) world_.violation("books", verified.error().text);
+}
+
+// ---- processes -----------------------------------------------------------------------------------
+
+void Checkers::executor_forked(Agent& agent, const worker::StartExecutor& start) {
+  if (!generations_.insert({start.slot, start.generation}).second) {
+    world_.violation("grants", agent.name() + " starts generation " + std::to_string(start.generation) +
+                                   " of slot " + start.slot.brief() + " twice");
+  }
+  if (!processes_.insert(start.assign.process).second) {
+    world_.violation("grants", "two executors are called " + start.assign.process.brief());
+  }
+}
+
+void Checkers::executor_started(Process& process) {
+  for (const Process* other : process.node().executors) {
+    if (other != &process && other->slot() == process.slot()) {
+      world_.violation("grants", process.name() + " starts in slot " + process.slot().brief() + " while " +
+                                     other->name() + " lives there");
+    }
+  }
+  const ActorId actor = process.assignment().actor.actor;
+  if (!actor.empty() && !peers_overlap_) {
+    for (const Process* other : world_.processes()) {
+      if (other != &process && other->alive() && other->assignment().actor.actor == actor) {
+        world_.violation("grants", "two incarnations of actor " + actor.brief() + " live: " + other->name() +
+                                       " and " + process.name());
+      }
+    }
+  }
+  count_physical(process.node().id);
+}
+
+void Checkers::process_ended(Process& process) { running_.erase(process.id()); }
+
+}  // namespace mobula::internal::sim

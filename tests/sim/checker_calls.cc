@@ -1,0 +1,109 @@
+// What user code sees: results against the oracle, order of calls, attempts.
+#include "protocol/messages.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+void Checkers::submitted(Process&, const CallRecord& call, Expected expected) {
+  TaskMark& mark = tasks_[call.task];
+  if (mark.submission == 0) mark.submission = ++submissions_;
+  mark.result = result_id(call.task, 0);
+  const auto& plan = world_.plan().plans.at(call.function.offset);
+  mark.max_retries = plan.max_retries;
+  expected_.insert_or_assign(mark.result, std::move(expected));
+}
+
+Expected Checkers::expected(ObjectId object) const {
+  const auto at = expected_.find(object);
+  if (at != expected_.end()) return at->second;
+  Expected unknown;
+  unknown.handle = true;  // of an actor; nothing else is unknown
+  return unknown;
+}
+
+void Checkers::call_started(Process& process, const executor::RunCall& run) {
+  ++calls_run_;
+  Running& running = running_[process.id()];
+  ++running.now;
+  const auto& assignment = process.assignment();
+  const bool actor = !assignment.actor.actor.empty();
+  const auto limit = actor ? static_cast<std::size_t>(std::max(1, assignment.actor.max_concurrency)) : 1;
+  if (running.now > limit) {
+    world_.violation("order", process.name() + " runs " + std::to_string(running.now) + " calls at once, its limit is " +
+                                  std::to_string(limit));
+  }
+  if (run.call.kind == CallKind::construct_actor) return;
+  TaskMark& mark = tasks_[run.call.task];
+  mark.ran_on.insert(process.id());
+  if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_) {
+    world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.name +
+                                   " runs twice, now in " + process.name());
+  }
+  if (!actor) return;
+  auto& last = running.last[run.caller];
+  if (mark.submission < last) {
+    world_.violation("order", process.name() + " starts call " + run.call.name + " after a later one of the same caller");
+  }
+  last = std::max(last, mark.submission);
+}
+
+void Checkers::call_ended(Process& process, const executor::RunCall&) {
+  auto& running = running_[process.id()];
+  if (running.now > 0) --running.now;
+}
+
+void Checkers::executor_replied(Process&, ProcessId, const ExecutorFrame& frame) {
+  if (!frame.message) return;
+  const auto* reply = std::get_if<CallReply>(&*frame.message);
+  if (reply == nullptr || reply->outcome != CallOutcome::value) return;
+  const auto at = tasks_.find(reply->task);
+  if (at != tasks_.end()) at->second.answered = true;
+}
+
+void Checkers::value_read(Process& process, ObjectId object, const Reading& reading) {
+  const auto at = expected_.find(object);
+  if (at == expected_.end()) {
+    return world_.violation("results", process.name() + " reads object " + object.brief() + " that nobody made");
+  }
+  const Expected& expected = at->second;
+  if (!reading.error) {
+    if (expected.must_fail) {
+      return world_.violation("results", "object " + object.brief() + " has a value and must be an error");
+    }
+    if (reading.number != expected.number) {
+      world_.violation("results", process.name() + " reads a wrong value of object " + object.brief() + ": " +
+                                      std::to_string(reading.number) + ", not " + std::to_string(expected.number));
+    }
+    return;
+  }
+  const ErrorRecord& error = *reading.error;
+  const auto task = tasks_.find(error.task);
+  if (error.kind == ErrorKind::worker_crashed && task != tasks_.end()) {
+    const TaskMark& mark = task->second;
+    if (mark.max_retries < 0) {
+      return world_.violation("results", "a task with endless retries failed: " + error.text);
+    }
+    const auto ran = static_cast<std::int32_t>(mark.ran_on.size());
+    if (ran <= mark.max_retries && !streams_lose_) {
+      return world_.violation("results", "a task that may be retried " + std::to_string(mark.max_retries) +
+                                             " times failed after " + std::to_string(ran) + " runs: " + error.text);
+    }
+    if (mark.answered && !streams_lose_ && !expected.must_fail) {
+      return world_.violation("results", "a task that was answered is reported as crashed: " + error.text);
+    }
+  }
+  if (!expected.must_fail && !expected.may_fail && !lossy_) {
+    world_.violation("results", process.name() + " reads an error without a cause (kind " +
+                                    std::to_string(static_cast<int>(error.kind)) + "): " + error.text);
+  }
+}
+
+void Checkers::store_refused(Process& process, const Failure& failure) {
+  if (!lossy_) world_.violation("objects", process.name() + " was refused room: " + failure.text);
+}
+
+void Checkers::lost_name(Process& process, const Plan& plan) {
+  if (!lossy_) world_.violation("durable", process.name() + " does not find the actor " + plan.actor_name);
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,114 @@
+// What must hold in every history. The checkers share no code with the cores: they watch messages,
+// commands and processes from outside, see all machines at once, and keep books of their own. Each
+// failure is told to the world, which ends the history. One thread.
+//
+//   books     instances held by live executors and granted slots never exceed a node's totals
+//   grants    a grant, a generation and a command are carried out at most once, by one incarnation
+//   results   every task ends once, with the value the oracle says or an error the faults justify
+//   order     calls of one caller start in order, never more at once than the actor's limit
+//   objects   a read sees the object's own bytes; what is referenced is readable or reported lost
+//   leftovers nothing is left when everything has ended (World::leftovers)
+//   waiting   everything comes to its end within a bound after the last fault (World::run)
+//   durable   what was said to be durable is on the disk
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/core/executor_core.h"
+#include "model/error_record.h"
+#include "protocol/agent_control.h"
+#include "sim/plan.h"
+#include "sim/scenario.h"
+#include "worker/core/worker_command.h"
+
+namespace mobula::internal::sim {
+
+class Agent;
+class Head;
+class Process;
+class World;
+struct Reading;
+
+class Checkers {
+ public:
+  explicit Checkers(World& world) : world_(world) {}
+
+  // ---- what happens ----
+  void fault(FaultKind kind);
+  void head_hears(const AgentToHead& message);
+  void head_says(const HeadToAgent& message, Agent* to);
+  void head_stepped(const Head& head, std::uint64_t steps);
+  void head_crashed();
+  void agent_says(Agent& agent, const AgentToHead& message);
+  void agent_hears(Agent& agent, const HeadToAgent& message);
+  void agent_stepped(Agent& agent);
+  void agent_ended(Agent& agent);
+  void executor_forked(Agent& agent, const worker::StartExecutor& start);
+  void executor_started(Process& process);
+  void process_ended(Process& process);
+
+  // ---- user code ----
+  void submitted(Process& process, const CallRecord& call, Expected expected);
+  void made(ObjectId object, Expected expected) { expected_.insert_or_assign(object, std::move(expected)); }
+  Expected expected(ObjectId object) const;
+  void call_started(Process& process, const executor::RunCall& run);
+  void call_ended(Process& process, const executor::RunCall& run);
+  void executor_replied(Process& process, ProcessId caller, const ExecutorFrame& frame);
+  void value_read(Process& process, ObjectId object, const Reading& reading);
+  void store_refused(Process& process, const Failure& failure);
+  void lost_name(Process& process, const Plan& plan);
+
+  // Something has happened that can lose values, executors or calls.
+  bool lossy() const { return lossy_; }
+  std::uint64_t calls_run() const { return calls_run_; }
+
+ private:
+  // A slot from the head's order to start it until its agent says it is gone.
+  struct Granted {
+    NodeId node;
+    ProcessId incarnation;  // of the agent
+    Allocation allocation;
+    bool actor = false;
+    bool heard = false;     // its agent has got the order
+    bool lent = false;      // the head knows
+  };
+  struct Running {
+    std::size_t now = 0;
+    std::map<ProcessId, std::uint64_t> last;  // submission, by caller
+  };
+  struct TaskMark {
+    std::uint64_t submission = 0;
+    std::int32_t max_retries = 0;
+    ObjectId result;
+    bool answered = false;             // a reply left on a connection that has lost nothing
+    std::set<ProcessId> ran_on;
+  };
+
+  // checker_books.cc
+  void grant(const StartSlot& start, Agent* to);
+  void count(NodeId node, bool physical);
+  void count_physical(NodeId node);
+
+  World& world_;
+  bool lossy_ = false;
+  bool streams_lose_ = false;
+  bool peers_overlap_ = false;  // a node may be thought dead while it lives
+  std::map<SlotId, Granted> granted_;
+  std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence by conversation
+  std::set<SlotId> ever_granted_;
+  std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
+  std::set<ProcessId> processes_;
+  std::map<ProcessId, Running> running_;
+  std::map<TaskId, TaskMark> tasks_;
+  std::set<std::pair<ProcessId, std::pair<TaskId, std::uint32_t>>> attempts_;
+  std::map<ObjectId, Expected> expected_;
+  std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
+  std::uint64_t submissions_ = 0;
+  std::uint64_t calls_run_ = 0;
+};
+
+}  // namespace mobula::internal::sim

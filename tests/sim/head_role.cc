@@ -1,0 +1,177 @@
+#include "sim/head_role.h"
+
+#include "protocol/messages.h"
+#include "sim/agent_role.h"
+#include "sim/world.h"
+
+namespace mobula::internal::sim {
+
+Head::Head(World& world, std::uint64_t life)
+    : Role(world, "head", 0), core_(head::HeadOptions{}), life_(life) {}
+
+void Head::start() {
+  head::Started started;
+  for (const auto& [key, value] : world().disk()) {
+    started.rows.push_back({key.first, key.second, value});
+  }
+  started.epoch_id = Hash128{0x48454144, life_};
+  world().log(*this, [&] { return "starts with " + std::to_string(started.rows.size()) + " rows"; });
+  step(std::move(started));
+}
+
+void Head::crash() {
+  world().log(*this, [] { return std::string("crashes"); });
+  end();
+  // What was being written may or may not have reached the disk.
+  if (committing_ && !to_commit_.empty() && world().disk_chance().chance(500)) {
+    for (const auto& change : to_commit_.front().changes) {
+      if (change.erase) {
+        world().disk().erase({change.table, change.key});
+      } else {
+        world().disk()[{change.table, change.key}] = change.value;
+      }
+    }
+  }
+  world().checkers().head_crashed();
+  for (auto& [link, connection] : links_) {
+    world().break_pipe(connection->up);
+    world().break_pipe(connection->down);
+    connection->open = false;
+    connection->agent->head_link_lost(connection);
+  }
+  world().head_ended();
+}
+
+void Head::accepted(const std::shared_ptr<HeadConnection>& connection) {
+  links_.emplace(connection->link, connection);
+}
+
+void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
+  receive([this, connection, bytes] {
+    if (!links_.contains(connection->link)) return;
+    auto message = decode<AgentToHead>(bytes);
+    if (!message) return world().violation("codec", "head: " + message.error().text);
+    world().trace().fold(world().now(), number(), "agent", bytes);
+    world().log(*this, [&] { return "<- " + connection->agent->name() + " " + describe(*message); });
+    Principal principal{internal::Role::agent, connection->agent->name(), {}};
+    world().checkers().head_hears(*message);
+    step(head::AgentSaid{connection->link, principal, std::move(*message)});
+  });
+}
+
+void Head::link_lost(head::LinkId link) {
+  receive([this, link] {
+    if (links_.erase(link) == 0) return;
+    world().trace().fold(world().now(), number(), "link lost", link);
+    step(head::AgentLinkLost{link});
+  });
+}
+
+void Head::break_link(std::uint64_t which) {
+  if (links_.empty()) return;
+  auto at = links_.begin();
+  std::advance(at, static_cast<std::ptrdiff_t>(which % links_.size()));
+  const auto connection = at->second;
+  world().log(*this, [&] { return "link to " + connection->agent->name() + " breaks"; });
+  world().break_pipe(connection->up);
+  world().break_pipe(connection->down);
+  connection->open = false;
+  connection->agent->head_link_lost(connection);
+  world().kernel().after(world().latency(0, 0), [this, link = connection->link] { link_lost(link); });
+}
+
+void Head::step(head::Event event) {
+  for (auto& each : world().hooks().head.taken(std::move(event))) {
+    std::vector<head::Command> commands;
+    core_.step(world().now(), std::move(each), commands);
+    world().hooks().head.leave(commands);
+    for (auto& command : commands) carry_out(command);
+    world().checkers().head_stepped(*this, ++steps_);
+    if (world().over() || !alive()) return;
+  }
+  arm();
+}
+
+void Head::carry_out(head::Command& command) {
+  if (auto* message = std::get_if<head::SendAgent>(&command)) {
+    send(message->link, message->message);
+  } else if (auto* admit = std::get_if<head::Admit>(&command)) {
+    admit->registered.ticket = "ticket";
+    admit->registered.head_signing_key = "key";
+    send(admit->link, std::move(admit->registered));
+  } else if (auto* batch = std::get_if<head::Persist>(&command)) {
+    persist(std::move(*batch));
+  } else if (auto* probe = std::get_if<head::ProbeNode>(&command)) {
+    Agent* agent = world().agent_of(probe->incarnation);
+    const int host = agent == nullptr ? 0 : agent->host();
+    const bool silent = world().blocked(0, host) || world().blocked(host, 0);
+    const Duration wait = silent ? Duration(1s) : world().latency(0, host) * 2;
+    world().kernel().after(wait, [this, silent, agent, incarnation = probe->incarnation] {
+      const bool refused = !silent && (agent == nullptr || !agent->alive());
+      receive([this, incarnation, refused] {
+        world().trace().fold(world().now(), number(), "probed", refused);
+        step(head::NodeProbed{incarnation, refused});
+      });
+    });
+  } else if (auto* close = std::get_if<head::CloseLink>(&command)) {
+    const auto at = links_.find(close->link);
+    if (at == links_.end()) return;
+    const auto connection = at->second;
+    links_.erase(at);
+    world().transmit(connection->down, [connection] {
+      connection->open = false;
+      connection->agent->head_link_lost(connection);
+    });
+  }
+}
+
+void Head::send(head::LinkId link, const HeadToAgent& message) {
+  const auto at = links_.find(link);
+  world().checkers().head_says(message, at == links_.end() ? nullptr : at->second->agent);
+  if (at == links_.end()) return;
+  const auto connection = at->second;
+  world().log(*this, [&] { return "-> " + connection->agent->name() + " " + describe(message); });
+  world().transmit(connection->down, [connection, bytes = encode(message)] {
+    if (connection->open) connection->agent->head_said(connection, bytes);
+  });
+}
+
+void Head::persist(head::Persist batch) {
+  to_commit_.push_back(std::move(batch));
+  if (!committing_) commit_next();
+}
+
+void Head::commit_next() {
+  if (to_commit_.empty()) return;
+  committing_ = true;
+  Random& disk = world().disk_chance();
+  const bool slow = world().weather().disk_slow > 0;
+  const Duration wait = slow ? disk.between(Duration(50ms), Duration(800ms))
+                             : disk.between(Duration(200us), Duration(4ms));
+  world().kernel().after(wait, [this] {
+    if (!alive()) return;
+    committing_ = false;
+    if (world().weather().disk_fails > 0 && world().disk_chance().chance(700)) {
+      const std::uint64_t upto = to_commit_.back().n;
+      to_commit_.clear();
+      world().log(*this, [] { return std::string("disk fails"); });
+      return receive([this, upto] { step(head::PersistFailed{upto, "simulated disk failure"}); });
+    }
+    const head::Persist batch = std::move(to_commit_.front());
+    to_commit_.pop_front();
+    for (const auto& change : batch.changes) {
+      if (change.erase) {
+        world().disk().erase({change.table, change.key});
+      } else {
+        world().disk()[{change.table, change.key}] = change.value;
+      }
+    }
+    commit_next();
+    receive([this, n = batch.n] {
+      world().trace().fold(world().now(), number(), "persisted", n);
+      step(head::Persisted{n});
+    });
+  });
+}
+
+}  // namespace mobula::internal::sim

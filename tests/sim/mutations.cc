@@ -1,0 +1,349 @@
+#include "sim/mutations.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "protocol/messages.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+// The message of type T on its way to the agent, or null.
+template <class T>
+T* to_agent(client::Command& command) {
+  auto* agent = std::get_if<client::TellAgent>(&command);
+  return agent ? std::get_if<T>(&agent->message) : nullptr;
+}
+
+// The message of type T on its way to the head, or null.
+template <class T>
+T* for_head(client::Command& command) {
+  auto* relay = to_agent<ForHead>(command);
+  return relay ? std::get_if<T>(&relay->message) : nullptr;
+}
+
+// The message of type T that an agent sends a peer or the head, or null.
+template <class T>
+T* to_peer(worker::Command& command) {
+  auto* peer = std::get_if<worker::SendPeer>(&command);
+  return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
+}
+template <class T>
+T* to_head(worker::Command& command) {
+  auto* send = std::get_if<worker::SendHead>(&command);
+  auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
+  return frame && frame->frame.message ? std::get_if<T>(&*frame->frame.message) : nullptr;
+}
+
+template <class T>
+T* from_agent(client::Event& event) {
+  auto* said = std::get_if<client::AgentSaid>(&event);
+  return said ? std::get_if<T>(&said->message) : nullptr;
+}
+
+// ---- dropped -------------------------------------------------------------------------------------
+
+template <class T>
+Hooks client_forgets() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    std::erase_if(commands, [](auto& each) { return for_head<T>(each) != nullptr; });
+  };
+  return hooks;
+}
+
+template <class T>
+Hooks client_does_not_tell() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    std::erase_if(commands, [](auto& each) { return to_agent<T>(each) != nullptr; });
+  };
+  return hooks;
+}
+
+template <class T>
+Hooks client_does_not_hear() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    std::erase_if(events, [](auto& each) { return from_agent<T>(each) != nullptr; });
+  };
+  return hooks;
+}
+
+template <class T>
+Hooks agent_does_not() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    std::erase_if(commands, [](auto& each) { return std::holds_alternative<T>(each); });
+  };
+  return hooks;
+}
+
+// A fact that becomes another, harmless one on its way.
+template <class T>
+Hooks agent_hides() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      if (to_head<T>(each) == nullptr) continue;
+      auto& frame = std::get<AgentFrame>(std::get<worker::SendHead>(each).message);
+      frame.frame.message = ObjectCopies{};
+    }
+  };
+  return hooks;
+}
+
+Hooks executor_hides_that_it_waits() {
+  Hooks hooks;
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    std::erase_if(commands, [](auto& each) {
+      const auto* agent = std::get_if<executor::TellAgent>(&each);
+      return agent && std::holds_alternative<ExecutorBlocked>(agent->message);
+    });
+  };
+  return hooks;
+}
+
+// ---- repeated ------------------------------------------------------------------------------------
+
+Hooks agent_forks_twice() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      if (!std::holds_alternative<worker::StartExecutor>(commands[i])) continue;
+      commands.push_back(commands[i]);
+      return;
+    }
+  };
+  return hooks;
+}
+
+Hooks executor_runs_twice() {
+  Hooks hooks;
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      if (!std::holds_alternative<executor::RunCall>(commands[i])) continue;
+      commands.push_back(commands[i]);
+      return;
+    }
+  };
+  return hooks;
+}
+
+// ---- too early -----------------------------------------------------------------------------------
+
+Hooks agent_believes_kills() {
+  Hooks hooks;
+  auto killed = std::make_shared<std::vector<worker::KillExecutor>>();
+  hooks.agent.out = [killed](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      if (const auto* kill = std::get_if<worker::KillExecutor>(&each)) killed->push_back(*kill);
+    }
+  };
+  hooks.agent.in = [killed](std::vector<worker::Event>& events) {
+    for (const auto& kill : std::exchange(*killed, {})) {
+      events.push_back(worker::ExecutorExited{kill.slot, kill.generation, {}});
+    }
+  };
+  return hooks;
+}
+
+Hooks head_does_not_wait_for_its_disk() {
+  Hooks hooks;
+  auto written = std::make_shared<std::uint64_t>(0);
+  hooks.head.out = [written](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      if (const auto* batch = std::get_if<head::Persist>(&each)) *written = batch->n;
+    }
+  };
+  hooks.head.in = [written](std::vector<head::Event>& events) {
+    if (*written != 0) events.push_back(head::Persisted{std::exchange(*written, 0)});
+  };
+  return hooks;
+}
+
+// A death is believed before the stream is drained.
+Hooks death_overtakes_data() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const auto* relay = from_agent<FromHead>(events[i]);
+      const auto* ended = relay ? std::get_if<GenerationEnded>(&relay->message) : nullptr;
+      if (ended == nullptr) continue;
+      const client::StreamEnded over{ended->process};
+      events.push_back(over);
+      return;
+    }
+  };
+  return hooks;
+}
+
+Hooks hold_is_not_asked_for() {
+  Hooks hooks;
+  auto asked = std::make_shared<std::vector<ObjectId>>();
+  hooks.client.out = [asked](std::vector<client::Command>& commands) {
+    std::erase_if(commands, [&](auto& each) {
+      const auto* hold = to_agent<HoldObject>(each);
+      if (hold == nullptr) return false;
+      asked->push_back(hold->ref.object);
+      return true;
+    });
+  };
+  hooks.client.in = [asked](std::vector<client::Event>& events) {
+    for (const ObjectId object : std::exchange(*asked, {})) {
+      events.push_back(client::AgentSaid{HoldConfirmed{object}});
+    }
+  };
+  return hooks;
+}
+
+Hooks export_is_unheld_at_once() {
+  Hooks hooks;
+  auto released = std::make_shared<std::vector<ObjectId>>();
+  hooks.client.out = [released](std::vector<client::Command>& commands) {
+    std::erase_if(commands, [&](auto& each) {
+      const auto* release = to_agent<ReleaseObject>(each);
+      if (release == nullptr) return false;
+      released->push_back(release->object);
+      return false;
+    });
+  };
+  hooks.client.in = [released](std::vector<client::Event>& events) {
+    for (const ObjectId object : std::exchange(*released, {})) {
+      events.push_back(client::AgentSaid{ExportUnheld{object}});
+    }
+  };
+  return hooks;
+}
+
+// ---- falsified -----------------------------------------------------------------------------------
+
+Hooks node_releases_what_it_was_to_hold() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      if (const auto* hold = to_peer<NodeHold>(each)) {
+        std::get<worker::SendPeer>(each).frame.frame.message = NodeRelease{hold->object};
+      }
+    }
+  };
+  return hooks;
+}
+
+Hooks results_are_not_wanted() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      if (auto* taken = to_peer<ResultTaken>(each)) taken->wanted = false;
+    }
+  };
+  return hooks;
+}
+
+Hooks retries_count_twice() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    for (auto& each : events) {
+      auto* submit = std::get_if<client::SubmitTask>(&each);
+      if (submit && submit->max_retries > 0) submit->max_retries /= 2;
+    }
+  };
+  return hooks;
+}
+
+Hooks calls_change_places() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    PushCall* first = nullptr;
+    ProcessId executor;
+    for (auto& each : commands) {
+      auto* stream = std::get_if<client::TellExecutor>(&each);
+      auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message) : nullptr;
+      if (push == nullptr || push->call.kind != CallKind::actor_call) continue;
+      if (first != nullptr && executor == stream->executor.process) return std::swap(first->call, push->call);
+      first = push;
+      executor = stream->executor.process;
+    }
+  };
+  return hooks;
+}
+
+Hooks all_get_the_first_gpu() {
+  Hooks hooks;
+  hooks.head.out = [](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
+      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&*frame->frame.message) : nullptr;
+      if (start == nullptr) continue;
+      for (auto& resource : start->allocation.resources) {
+        for (auto& share : resource.shares) share.index = 0;
+      }
+    }
+  };
+  return hooks;
+}
+
+Hooks pulls_land_elsewhere() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      if (auto* pull = std::get_if<worker::StartPull>(&each)) pull->offset += 4096;
+    }
+  };
+  return hooks;
+}
+
+Hooks results_belong_to_others() {
+  Hooks hooks;
+  auto last = std::make_shared<Payload>();
+  hooks.executor.in = [last](std::vector<executor::Event>& events) {
+    for (auto& each : events) {
+      auto* finished = std::get_if<executor::CallFinished>(&each);
+      if (finished == nullptr || finished->outcome != CallOutcome::value || finished->results.empty()) continue;
+      auto& result = finished->results.front();
+      if (!result.in_store && !last->empty()) std::swap(result.bytes, *last);
+      if (!result.in_store && last->empty()) *last = result.bytes;
+    }
+  };
+  return hooks;
+}
+
+}  // namespace
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all{
+      {"client drops ReturnSlot", {"tasks", "drivers"}, client_forgets<ReturnSlot>},
+      {"client drops WatchActor", {"actors", "quiet"}, client_forgets<WatchActor>},
+      {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
+      {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
+      {"client does not hear of ObjectGone", {"agent_restart"}, client_does_not_hear<ObjectGone>},
+      {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
+      {"client believes exports unheld at once", {"quiet", "objects", "actors"}, export_is_unheld_at_once},
+      {"client believes a death before the data", {"gpu", "quiet"}, death_overtakes_data},
+      {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},
+      {"client reorders calls of an actor", {"actors", "quiet"}, calls_change_places},
+      {"executor runs a call twice", {"one_task", "tasks"}, executor_runs_twice},
+      {"executor hides that it waits", {"nested"}, executor_hides_that_it_waits},
+      {"executor answers with another's result", {"tasks"}, results_belong_to_others},
+      {"agent forks a generation twice", {"one_task", "tasks"}, agent_forks_twice},
+      {"agent believes kills at once", {"crashes", "quiet", "drivers", "everything"}, agent_believes_kills},
+      {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
+      {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
+      {"agent ignores its fence", {"partitions", "everything"}, agent_does_not<worker::Fence>},
+      {"agent hides the end of processes", {"tasks", "quiet"}, agent_hides<ProcessEnded>},
+      {"agent releases what it was to hold", {"quiet", "objects"}, node_releases_what_it_was_to_hold},
+      {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},
+      {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
+      {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
+      {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
+  };
+  return all;
+}
+
+const Mutation* find_mutation(const std::string& name) {
+  const auto at = std::ranges::find(mutations(), name, &Mutation::name);
+  return at == mutations().end() ? nullptr : &*at;
+}
+
+}  // namespace mobula::internal::sim

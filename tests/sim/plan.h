@@ -1,0 +1,98 @@
+// What user code does in a history: functions as lists of steps, drawn before the history starts, and
+// the oracle that says what each must return. Values are numbers; a function's result mixes its own
+// number with everything it has read, so a value that is lost, swapped or stale shows. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace mobula::internal::sim {
+
+enum class Act : std::uint8_t {
+  submit,      // a task of `plan`; makes a var
+  put,         // a value with `vars` inside; makes a var
+  get,         // the value of `var`
+  get_refs,    // the values of all refs inside the arguments
+  call_refs,   // a call of `plan` on every handle inside the arguments, and its value
+  keep_refs,   // the actor keeps the refs inside the arguments
+  read_kept,   // the actor reads what it has kept
+  wait_any,    // until one of `vars` is ready
+  release,     // one ref on `var` fewer
+  cancel,      // `var`, with `force`
+  make_actor,  // of class `plan`; makes a var
+  find_actor,  // by the name in `plan`, until it is there; makes a var
+  call_actor,  // `plan` on the handle `var`; makes a var
+  kill_actor,  // `var`
+  sleep,       // for `span`
+  leave,       // exit_actor
+};
+
+// An argument: the ref itself, or a value made on the spot with refs inside.
+struct Given {
+  bool by_ref = false;
+  int var = -1;                 // by_ref
+  std::uint64_t number = 0;     // a value
+  std::vector<int> contained;   // vars inside the value
+  bool pass_refs = false;       // and all refs that were inside the caller's arguments
+};
+
+struct Step {
+  Act act = Act::sleep;
+  int plan = -1;
+  int var = -1;
+  std::vector<Given> given{};
+  std::vector<int> vars{};
+  std::uint64_t number = 0;
+  bool large = false;
+  bool force = false;
+  bool tolerant = false;  // get: an error is no news, and the value is not mixed in
+  Duration span{};
+};
+
+// A function, method, class or item of a driver.
+struct Plan {
+  int id = 0;
+  std::string name;
+  std::string shape = "cpu";    // what it asks for, see `request_of`
+  std::int32_t max_calls = 0;
+  std::vector<Step> steps{};
+  Duration run_time{};
+  bool large = false;           // the result goes to the store
+  std::vector<int> returned{};  // vars inside the result
+  bool return_refs = false;     // and the refs inside the arguments
+  std::int32_t max_retries = -1;
+  std::uint32_t crashes = 0;    // attempts that end their executor
+  std::uint32_t throws = 0;     // attempts that throw
+  bool retry_exceptions = false;
+  bool may_fail = false;        // an error is no fault of the runtime
+  // Classes.
+  std::string actor_name{};
+  bool detached = false;
+  bool get_if_exists = false;
+  std::int32_t max_restarts = 0;
+  std::int32_t max_task_retries = 0;
+  std::int32_t max_concurrency = 1;
+};
+
+// What must come out.
+struct Expected {
+  std::uint64_t number = 0;
+  bool must_fail = false;
+  bool may_fail = false;
+  bool handle = false;
+  std::vector<Expected> contained{};
+};
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
+
+using Plans = std::vector<Plan>;
+// The result of plan `id` called with these.
+Expected evaluate(const Plans& plans, int id, const std::vector<Expected>& arguments);
+// The argument that `given` makes of these vars.
+Expected evaluate_given(const Given& given, const std::vector<Expected>& vars,
+                        const std::vector<Expected>& refs);
+
+}  // namespace mobula::internal::sim

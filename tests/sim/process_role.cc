@@ -1,0 +1,449 @@
+#include "sim/process_role.h"
+
+#include "protocol/messages.h"
+#include "sim/agent_role.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+client::ClientOptions options_of(ProcessId process, JobId job) {
+  client::ClientOptions options;
+  options.process = process;
+  options.job = job;
+  return options;
+}
+
+ProcessId driver_id(int index) { return ProcessId(Hash128{0x44525652, static_cast<std::uint64_t>(index) + 1}); }
+JobId job_id(int index) { return JobId::of(static_cast<std::uint64_t>(index) + 1); }
+
+}  // namespace
+
+Process::Process(World& world, Node& node, int index)
+    : Role(world, "driver" + std::to_string(index), node.index),
+      node_(node),
+      driver_(index),
+      program_(ProgramId::of(static_cast<std::uint64_t>(index) + 1)),
+      client_(options_of(driver_id(index), job_id(index))) {}
+
+Process::Process(World& world, Node& node, const worker::StartExecutor& start)
+    : Role(world, "ex" + start.assign.process.brief() + "@" + std::to_string(node.index), node.index),
+      node_(node),
+      start_(start),
+      program_(start.program),
+      client_(options_of(start.assign.process, start.assign.demand_class.job)),
+      executor_(std::in_place) {}
+
+void Process::die(const EndCause& cause) {
+  if (!alive()) return;
+  world().log(*this, [&] { return "ends: " + to_string(cause); });
+  end();
+  if (!is_driver()) std::erase(node_.executors, this);
+  world().checkers().process_ended(*this);
+  for (const auto& [id, wire] : wires_) {
+    world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
+  }
+  for (const auto& [id, wire] : callers_) {
+    world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
+  }
+  if (!agent_) return;
+  agent_->open = false;
+  Agent* agent = agent_->agent;
+  agent->process_gone(agent_);
+  if (is_driver()) return;
+  // The exit is told after everything the link still held.
+  world().transmit(agent_->up, [agent, slot = slot(), generation = generation(), cause] {
+    agent->executor_exited(slot, generation, cause);
+  });
+}
+
+// ---- the agent -----------------------------------------------------------------------------------
+
+void Process::tell_agent(const ProcessToAgent& message) {
+  if (agent_ && agent_->open) agent_->agent->process_said(agent_, message);
+}
+
+void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes) {
+  receive([this, connection, bytes] {
+    if (agent_ != connection) return;
+    auto message = decode<AgentToProcess>(bytes);
+    if (!message) return world().violation("codec", name() + ": " + message.error().text);
+    world().trace().fold(world().now(), number(), "agent", bytes);
+    world().log(*this, [&] { return "<- agent " + describe(*message); });
+    if (const auto* attached_now = std::get_if<DriverAttached>(&*message)) return attached(*attached_now);
+    if (const auto* assignment = std::get_if<AssignExecutor>(&*message)) return assigned(*assignment);
+    if (const auto* retire = std::get_if<RetireSlab>(&*message)) return tell_agent(SlabUnmapped{retire->slab});
+    if (std::holds_alternative<AttachRefused>(*message) || std::holds_alternative<LogLines>(*message)) return;
+    if (executor_) {
+      if (const auto* end = std::get_if<EndExecutor>(&*message)) step_executor(executor::EndAsked{end->graceful});
+      if (const auto* dead = std::get_if<PeersDead>(&*message)) {
+        for (const ProcessId process : dead->processes) {
+          callers_.erase(process);
+          step_executor(executor::CallerGone{process});
+        }
+      }
+    }
+    if (alive()) step_client(client::AgentSaid{std::move(*message)});
+  });
+}
+
+void Process::agent_lost(const std::shared_ptr<LocalConnection>& connection) {
+  receive([this, connection] {
+    if (agent_ != connection) return;
+    agent_.reset();
+    if (!is_driver()) {
+      EndCause cause;
+      cause.text = "its agent is gone";
+      return die(cause);
+    }
+    world().log(*this, [] { return std::string("lost its agent"); });
+    step_client(client::AgentLost{});
+    world().kernel().after(Duration(100ms), [this] { attach(); });
+  });
+}
+
+void Process::assigned(const AssignExecutor& message) {
+  if (std::exchange(was_assigned_, true)) return world().violation("grants", name() + " was assigned twice");
+  step_client(client::Attached{message.node, {}, {}});
+  Endpoint endpoint;
+  endpoint.process = message.process;
+  endpoint.node = message.node;
+  endpoint.address = name();
+  endpoint.public_key = "key";
+  tell_agent(ExecutorReady{message.process, endpoint});
+  step_executor(executor::Assigned{message});
+}
+
+// ---- the client core -----------------------------------------------------------------------------
+
+void Process::step_client(client::Event event) {
+  client_events_.push_back(std::move(event));
+  if (client_steps_) return;
+  client_steps_ = true;
+  while (!client_events_.empty() && alive() && !world().over()) {
+    auto events = world().hooks().client.taken(std::move(client_events_.front()));
+    client_events_.pop_front();
+    for (auto& each : events) {
+      std::vector<client::Command> commands;
+      client_.step(world().now(), std::move(each), commands);
+      world().hooks().client.leave(commands);
+      for (auto& command : commands) {
+        if (alive()) carry_out(command);
+      }
+    }
+  }
+  client_steps_ = false;
+  if (!alive()) return;
+  if (executor_) check_fetches();
+  poll_threads();
+  arm();
+}
+
+void Process::carry_out(client::Command& command) {
+  if (auto* agent = std::get_if<client::TellAgent>(&command)) {
+    tell_agent(agent->message);
+  } else if (auto* stream = std::get_if<client::TellExecutor>(&command)) {
+    tell_executor(*stream);
+  } else if (auto* close = std::get_if<client::CloseStream>(&command)) {
+    const auto at = wires_.find(close->executor);
+    if (at == wires_.end()) return;
+    const auto wire = at->second;
+    wires_.erase(at);
+    world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
+  } else if (auto* room = std::get_if<client::RoomMade>(&command)) {
+    if (room->payload.empty() || room->failure) {
+      rooms_.insert_or_assign(room->object, std::move(*room));
+      return;
+    }
+    write(room->place, room->object, room->payload);
+    client_events_.emplace_back(client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+  } else if (auto* stored = std::get_if<client::ValueSealed>(&command)) {
+    sealed_.insert(stored->object);
+  } else if (auto* answer = std::get_if<client::HeadAnswered>(&command)) {
+    head_answered(answer->answer);
+  } else if (auto* given = std::get_if<client::HandedOver>(&command)) {
+    handed_over_ = std::move(*given);
+  }
+}
+
+std::optional<Time> Process::deadline() const {
+  auto due = client_.next_deadline();
+  if (executor_) {
+    const auto other = executor_->next_deadline();
+    if (other && (!due || *other < *due)) due = other;
+  }
+  return due;
+}
+
+void Process::tick() {
+  step_client(client::Tick{});
+  if (executor_ && alive()) step_executor(executor::Tick{});
+}
+
+// ---- streams -------------------------------------------------------------------------------------
+
+void Process::tell_executor(const client::TellExecutor& command) {
+  Process* executor = world().process_of(command.executor.process);
+  if (executor == nullptr) return world().violation("grants", name() + " was told of an executor that never was");
+  auto& wire = wires_[executor->id()];
+  if (!wire) {
+    wire = std::make_shared<CallWire>();
+    wire->caller = this;
+    wire->executor = executor;
+    wire->up = world().open_pipe(host(), executor->host(), true);
+    wire->down = world().open_pipe(executor->host(), host(), true);
+    if (!executor->alive()) {  // refused
+      world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
+      return;
+    }
+    executor->callers_[id()] = wire;
+  }
+  world().log(*this, [&] { return "-> " + executor->name() + " " + describe(command.frame); });
+  world().transmit(wire->up, [wire = wire, bytes = encode(command.frame)] {
+    wire->executor->caller_said(wire, bytes);
+  });
+}
+
+void Process::caller_said(const CallWirePointer& wire, const Bytes& bytes) {
+  receive([this, wire, bytes] {
+    auto frame = decode<CallerFrame>(bytes);
+    if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
+    world().trace().fold(world().now(), number(), "caller", bytes);
+    world().log(*this, [&] { return "<- " + wire->caller->name() + " " + describe(*frame); });
+    step_executor(executor::CallerSaid{wire->caller->id(), std::move(*frame)});
+  });
+}
+
+void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
+  receive([this, wire, bytes] {
+    auto frame = decode<ExecutorFrame>(bytes);
+    if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
+    world().trace().fold(world().now(), number(), "executor", bytes);
+    world().log(*this, [&] { return "<- " + wire->executor->name() + " " + describe(*frame); });
+    step_client(client::ExecutorSaid{wire->executor->id(), std::move(*frame)});
+  });
+}
+
+// The other end, or the connection, is gone, and everything that was in it has been delivered.
+void Process::wire_over(const CallWirePointer& wire) {
+  receive([this, wire] {
+    if (wire->caller == this) {
+      const auto at = wires_.find(wire->executor->id());
+      if (at == wires_.end() || at->second != wire) return;
+      wires_.erase(at);
+      world().trace().fold(world().now(), number(), "stream over", wire->executor->number());
+      return step_client(client::StreamEnded{wire->executor->id()});
+    }
+    const auto at = callers_.find(wire->caller->id());
+    if (at != callers_.end() && at->second == wire) callers_.erase(at);
+  });
+}
+
+void Process::break_stream(std::uint64_t which) {
+  if (wires_.empty()) return;
+  auto at = wires_.begin();
+  std::advance(at, static_cast<std::ptrdiff_t>(which % wires_.size()));
+  const auto wire = at->second;
+  world().log(*this, [&] { return "stream to " + wire->executor->name() + " breaks"; });
+  world().break_pipe(wire->up);
+  world().break_pipe(wire->down);
+  wire_over(wire);
+  wire->executor->wire_over(wire);
+}
+
+// ---- the executor core ---------------------------------------------------------------------------
+
+void Process::step_executor(executor::Event event) {
+  executor_events_.push_back(std::move(event));
+  if (executor_steps_) return;
+  executor_steps_ = true;
+  while (!executor_events_.empty() && alive() && !world().over()) {
+    auto events = world().hooks().executor.taken(std::move(executor_events_.front()));
+    executor_events_.pop_front();
+    for (auto& each : events) {
+      std::vector<executor::Command> commands;
+      executor_->step(world().now(), std::move(each), commands);
+      world().hooks().executor.leave(commands);
+      for (auto& command : commands) {
+        if (alive()) carry_out(command);
+      }
+    }
+  }
+  executor_steps_ = false;
+  if (alive()) arm();
+}
+
+void Process::carry_out(executor::Command& command) {
+  using namespace executor;
+  if (auto* frame = std::get_if<TellCaller>(&command)) {
+    const auto at = callers_.find(frame->caller);
+    if (at == callers_.end()) return;
+    world().checkers().executor_replied(*this, frame->caller, frame->frame);
+    world().log(*this, [&] { return "-> " + at->second->caller->name() + " " + describe(frame->frame); });
+    world().transmit(at->second->down, [wire = at->second, bytes = encode(frame->frame)] {
+      wire->caller->executor_said(wire, bytes);
+    });
+  } else if (auto* agent = std::get_if<executor::TellAgent>(&command)) {
+    tell_agent(agent->message);
+  } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
+    fetch_arguments(*fetch);
+  } else if (auto* run = std::get_if<RunCall>(&command)) {
+    start_call(*run);
+  } else if (auto* drop = std::get_if<DropCall>(&command)) {
+    drop_fetched(drop->token);
+  } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
+    const auto at = threads_.find(cancel->token);
+    if (at == threads_.end()) return;
+    at->second->cancel();
+    if (cancel->recursive) step_client(client::CancelChildren{at->second->task()});
+  } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
+    step_client(client::UnpinRefs{std::move(pins->refs)});
+  } else if (std::holds_alternative<Leave>(command)) {
+    world().kernel().after(Duration(10us), [this] {
+      EndCause cause;
+      cause.pid = pid();
+      die(cause);
+    });
+  }
+}
+
+void Process::fetch_arguments(const executor::FetchArguments& command) {
+  Fetch& fetch = fetches_[command.token];
+  for (const auto& argument : command.refs) fetch.objects.push_back(argument.ref.object);
+  for (const auto& argument : command.refs) {
+    step_client(client::AdoptRef{argument.ref});
+    step_client(client::WantObject{argument.ref.object});
+  }
+  check_fetches();
+}
+
+void Process::check_fetches() {
+  std::vector<std::pair<std::uint64_t, std::optional<Failure>>> ready;
+  for (auto& [token, fetch] : fetches_) {
+    if (fetch.told) continue;
+    bool all = true;
+    std::optional<Failure> failure;
+    for (const ObjectId object : fetch.objects) {
+      all = all && client_.settled(object);
+      const auto* row = client_.object(object);
+      if (row != nullptr && row->fetch_failure && !failure) failure = row->fetch_failure;
+    }
+    if (!all) continue;
+    fetch.told = true;
+    ready.emplace_back(token, failure);
+  }
+  for (auto& [token, failure] : ready) step_executor(executor::ArgumentsFetched{token, failure});
+}
+
+void Process::drop_fetched(std::uint64_t token) {
+  const auto at = fetches_.find(token);
+  if (at == fetches_.end()) return;
+  const auto objects = std::move(at->second.objects);
+  fetches_.erase(at);
+  for (const ObjectId object : objects) step_client(client::ReleaseRef{object});
+}
+
+// ---- threads -------------------------------------------------------------------------------------
+
+void Process::start_call(const executor::RunCall& run) {
+  world().checkers().call_started(*this, run);
+  const auto& plan = world().plan().plans.at(run.call.function.offset);
+  tell_agent(RunningNow{run.call.name, run.call.task});
+  threads_.insert_or_assign(run.token, std::make_unique<Thread>(*this, run, plan));
+  resume_later(run.token, Duration(5us));
+}
+
+void Process::call_finished(const executor::RunCall& run, executor::CallFinished finished) {
+  world().checkers().call_ended(*this, run);
+  drop_fetched(run.token);
+  step_executor(std::move(finished));
+}
+
+void Process::resume_later(std::uint64_t thread, Duration after) {
+  world().kernel().after(after, [this, thread] {
+    receive([this, thread] { resume(thread); });
+  });
+}
+
+void Process::resume(std::uint64_t key) {
+  const auto at = threads_.find(key);
+  if (at == threads_.end()) return;
+  world().trace().fold(world().now(), number(), "thread", key);
+  Thread& thread = *at->second;
+  thread.wake();
+  if (!alive()) return;
+  if (thread.done()) threads_.erase(key);
+  poll_threads();
+  if (is_driver()) end_when_done();
+  if (alive()) arm();
+}
+
+void Process::poll_threads() {
+  for (auto& [key, thread] : threads_) {
+    if (thread->can_go_on()) resume_later(key, world().user_chance().between(Duration(1us), Duration(60us)));
+  }
+}
+
+std::string Process::work_left() const {
+  std::string text;
+  for (const auto& [key, thread] : threads_) {
+    text += "\n  " + name() + ": thread " + std::to_string(key) + " " + thread->plan_name() + " waits for " +
+            thread->waits_for();
+  }
+  return text;
+}
+
+// ---- values --------------------------------------------------------------------------------------
+
+void Process::write(const PlaceRecord& place, ObjectId object, Payload bytes) {
+  node_.memory[{place.slab, place.offset}] = {object, std::move(bytes)};
+}
+
+Reading Process::read(ObjectId object) {
+  Reading reading;
+  const auto fail = [&](ErrorKind kind, std::string text) {
+    reading.error.emplace();
+    reading.error->kind = kind;
+    reading.error->text = std::move(text);
+    return reading;
+  };
+  const auto* row = client_.object(object);
+  if (row == nullptr) return fail(ErrorKind::object_lost, "this process holds no such object");
+  Payload bytes = row->value.bytes;
+  bool is_error = row->value.is_error;
+  if (!(row->ready && !(row->value.in_store && row->value.bytes.empty()))) {
+    if (row->fetch_failure) {
+      const bool full = row->fetch_failure->code == ErrorCode::resource_exhausted;
+      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost, row->fetch_failure->text);
+    }
+    if (!row->readable) return fail(ErrorKind::connection, "not readable");
+    const auto& content = node_.memory[{row->place.slab, row->place.offset}];
+    if (content.object != object) {
+      world().violation("objects", name() + " reads object " + object.brief() + " where " +
+                                       content.object.brief() + " lies");
+      return fail(ErrorKind::object_lost, "overwritten");
+    }
+    bytes = content.bytes;
+  }
+  reading.contained = row->value.contained;
+  if (is_error) {
+    auto error = decode<ErrorRecord>(bytes.bytes());
+    reading.error = error ? std::move(*error) : ErrorRecord{};
+    return reading;
+  }
+  const auto number = decode<std::uint64_t>(bytes.bytes());
+  if (!number) world().violation("objects", "object " + object.brief() + " holds no number: " + number.error().text);
+  reading.number = number ? *number : 0;
+  return reading;
+}
+
+DemandClass Process::demand_class(const Plan& plan) const {
+  DemandClass demand;
+  demand.id = ClassId::derived(job(), plan.shape, static_cast<std::uint64_t>(plan.max_calls));
+  demand.job = job();
+  demand.request = request_of(plan.shape);
+  demand.program = program_;
+  demand.max_calls = plan.max_calls;
+  return demand;
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,56 @@
+#include "sim/role.h"
+
+#include "sim/world.h"
+
+namespace mobula::internal::sim {
+
+Role::Role(World& world, std::string name, int host)
+    : world_(world), name_(std::move(name)), number_(world.next_role()), host_(host) {}
+
+void Role::receive(Kernel::Action input) {
+  if (!alive_ || world_.over()) return;
+  if (paused_since_) {
+    waiting_.push_back(std::move(input));
+    return;
+  }
+  input();
+}
+
+void Role::pause(Duration span) {
+  if (!alive_ || paused_since_) return;
+  paused_since_ = world_.now();
+  world_.log(*this, [&] { return "pauses for " + std::to_string(span.count() / 1'000'000) + " ms"; });
+  world_.kernel().after(span, [this] {
+    if (!alive_ || world_.over()) return;
+    const Duration gap = world_.now() - *paused_since_;
+    paused_since_.reset();
+    armed_.reset();
+    world_.log(*this, [] { return std::string("wakes"); });
+    woke(gap);
+    auto inputs = std::exchange(waiting_, {});
+    for (auto& input : inputs) {
+      if (alive_ && !world_.over()) input();
+    }
+    if (!alive_ || world_.over()) return;
+    tick();
+    arm();
+  });
+}
+
+void Role::arm() {
+  if (!alive_ || paused_since_) return;
+  const auto due = deadline();
+  if (!due) return;
+  // The shells' timers are late by up to a millisecond, and never early.
+  const Time at = std::max(*due, world_.now()) + world_.timer_jitter();
+  if (armed_ && *armed_ <= at) return;
+  armed_ = at;
+  world_.kernel().at(at, [this, at] {
+    if (!alive_ || paused_since_ || armed_ != at || world_.over()) return;
+    armed_.reset();
+    tick();
+    arm();
+  });
+}
+
+}  // namespace mobula::internal::sim

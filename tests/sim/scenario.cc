@@ -1,0 +1,164 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mobula::internal::sim {
+namespace {
+
+using enum Work;
+using enum FaultKind;
+
+const std::vector<Work> task_works{task, task, chain, crash, raise, wait};
+const std::vector<Work> object_works{large, put_ref, return_ref, chain, large, put_ref};
+const std::vector<Work> actor_works{actor, actor, restart, keep, handle};
+const std::vector<Work> all_works{task, task, chain, crash, raise, gpu, gpu_child, nested, nested,
+                                  large, put_ref, return_ref, wait, cancel, actor, actor, restart,
+                                  keep, handle, named};
+const std::vector<FaultKind> all_faults{
+    head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_crash, executor_pause,
+    driver_pause, driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats,
+    disk_slow, disk_fails, fork_fails, slab_fails, bulk_fails};
+
+std::vector<Scenario> make_scenarios() {
+  return {
+      {"session", 2, 1, false, 2, {task, chain}, 5,
+       {head_link_break, head_link_cut, stream_break, repeats, slow_network, peer_cut}},
+      {"one_task", 1, 1, false, 1, {task}, 0, {}},
+      {"tasks", 3, 1, false, 6, task_works, 0, {}},
+      {"crashes", 3, 1, false, 6, {task, crash, raise, chain, nested}, 4,
+       {executor_crash, executor_crash, executor_pause, fork_fails, stream_break}},
+      {"gpu", 2, 2, true, 6, {gpu, gpu, gpu_child, task}, 2, {executor_crash, fork_fails}},
+      {"nested", 2, 1, false, 5, {nested, nested, task}, 1, {executor_pause, slow_network}},
+      {"objects", 3, 1, false, 6, object_works, 3, {bulk_fails, slab_fails, executor_crash, peer_cut}},
+      {"actors", 3, 1, false, 5, actor_works, 2, {executor_crash, executor_pause, stream_break}},
+      {"names", 3, 2, false, 5, {named, named, actor, handle}, 2, {head_crash, disk_slow, disk_fails}},
+      {"head_restart", 3, 2, false, 7, all_works, 3, {head_crash, head_crash, disk_slow, disk_fails, head_pause}},
+      {"agent_restart", 3, 2, false, 7, all_works, 3, {agent_crash, agent_crash, agent_pause, executor_crash}},
+      {"partitions", 4, 2, false, 7, all_works, 4,
+       {head_link_cut, head_link_break, peer_cut, stream_break, agent_pause, slow_network, repeats}},
+      {"drivers", 3, 4, false, 10, {task, nested, gpu, actor, put_ref, wait, cancel}, 2, {driver_pause, driver_crash, executor_crash}},
+      {"quiet", 3, 2, true, 10, {task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref,
+                                 wait, cancel, actor, restart, keep, handle, named, infeasible}, 0, {}},
+      {"everything", 5, 3, true, 12, all_works, 6, all_faults},
+  };
+}
+
+NodeShape draw_shape(Random& random, bool first, bool gpus) {
+  NodeShape shape;
+  const auto cpus = first ? random.between(2, 4) : random.between(1, 4);
+  shape.resources.push_back({"CPU", {{Quantity::whole(cpus), {}, {}, 0}}});
+  const auto count = !gpus ? 0 : first ? random.between(1, 2) : random.between(0, 2);
+  if (count > 0) {
+    ResourceShape gpu{"GPU", {}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      gpu.instances.push_back({Quantity::whole(1), std::to_string(i), {"SIM"}, std::int64_t{1} << 30});
+    }
+    shape.resources.push_back(std::move(gpu));
+  }
+  shape.task_executors = static_cast<std::int32_t>(4 * cpus);
+  shape.actor_executors = 100;
+  return shape;
+}
+
+Duration span_of(FaultKind kind, Random& random) {
+  switch (kind) {
+    case head_pause:
+    case agent_pause:
+      return random.chance(500) ? random.between(Duration(600ms), Duration(4s))
+                                : random.between(Duration(11s), Duration(14s));
+    case head_link_cut:
+    case peer_cut:
+      return random.chance(500) ? random.between(Duration(100ms), Duration(3s))
+                                : random.between(Duration(4s), Duration(15s));
+    case executor_pause:
+    case driver_pause: return random.between(Duration(50ms), Duration(5s));
+    default: return random.between(Duration(100ms), Duration(4s));
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(FaultKind kind) {
+  static constexpr std::array<std::string_view, 19> names{
+      "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
+      "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
+      "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
+      "disk fails", "forks fail", "slabs fail", "bulk fails"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all = make_scenarios();
+  return all;
+}
+
+const Scenario* find_scenario(const std::string& name) {
+  const auto at = std::ranges::find(scenarios(), name, &Scenario::name);
+  return at == scenarios().end() ? nullptr : &*at;
+}
+
+HistoryPlan draw(const Scenario& scenario, const Random& random) {
+  HistoryPlan plan;
+  Random topology = random.fork("topology");
+  const auto nodes = topology.between(1, scenario.max_nodes);
+  for (std::int64_t i = 0; i < nodes; ++i) {
+    NodePlan node;
+    node.shape = draw_shape(topology, i == 0, scenario.gpus);
+    node.has_program = topology.chance(300);
+    node.cannot_start = i > 0 && topology.chance(60);
+    plan.nodes.push_back(std::move(node));
+  }
+  const auto drivers = topology.between(1, scenario.max_drivers);
+  for (std::int64_t i = 0; i < drivers; ++i) {
+    plan.driver_nodes.push_back(static_cast<int>(topology.below(plan.nodes.size())));
+  }
+  const Random work = random.fork("work");
+  Random times = random.fork("times");
+  const auto items = times.between(1, scenario.items);
+  const Duration window = scenario.faults > 0 ? Duration(12s) : Duration(1s);
+  for (std::int64_t i = 0; i < items; ++i) {
+    Random own = work.fork(std::to_string(i));
+    const Work kind = scenario.works.at(own.below(scenario.works.size()));
+    if (!scenario.gpus && (kind == gpu || kind == gpu_child)) continue;
+    const Time at = Time::from_ns(1'000'000'000) + times.between(Duration(0), window);
+    const int driver = static_cast<int>(times.below(plan.driver_nodes.size()));
+    plan.items.push_back({driver, at, draw_item(kind, own, plan.plans)});
+  }
+  Random faults = random.fork("faults");
+  const auto count = scenario.faults == 0 ? 0 : faults.between(0, scenario.faults);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.kind = scenario.kinds.at(faults.below(scenario.kinds.size()));
+    fault.at = Time::from_ns(1'000'000'000) + faults.between(Duration(10ms), Duration(15s));
+    fault.span = span_of(fault.kind, faults);
+    fault.target = faults.next() >> 8;
+    plan.faults.push_back(fault);
+  }
+  std::ranges::sort(plan.faults, {}, &Fault::at);
+  plan.heal = Time::from_ns(1'000'000'000);
+  for (const auto& fault : plan.faults) plan.heal = std::max(plan.heal, fault.at + fault.span);
+  for (const auto& item : plan.items) plan.heal = std::max(plan.heal, item.at);
+  return plan;
+}
+
+Request request_of(const std::string& shape) {
+  Request request;
+  if (shape == "cpu") request.resources.set("CPU", Quantity::whole(1));
+  if (shape == "half_cpu") request.resources.set("CPU", Quantity::from_units(5000));
+  if (shape == "two_cpu") request.resources.set("CPU", Quantity::whole(2));
+  if (shape == "gpu") request.resources.set("GPU", Quantity::whole(1));
+  if (shape == "half_gpu") request.resources.set("GPU", Quantity::from_units(5000));
+  if (shape == "quarter_gpu") {
+    request.resources.set("GPU", Quantity::from_units(2500));
+    request.gpu_memory = std::int64_t{1} << 28;
+  }
+  if (shape == "spread") {
+    request.resources.set("CPU", Quantity::whole(1));
+    request.strategy = SpreadStrategy{};
+  }
+  if (shape == "impossible") request.resources.set("CPU", Quantity::whole(1000));
+  return request;
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,86 @@
+// Scenarios: how large a cluster, what work, which faults; and the history that one seed makes of it.
+// Everything about a history that does not depend on its course is drawn here, before it starts, so
+// that items and faults can be left out one by one when a failure is made smaller. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "model/node_shape.h"
+#include "model/request.h"
+#include "sim/plan.h"
+
+namespace mobula::internal::sim {
+
+enum class FaultKind : std::uint8_t {
+  head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
+  driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
+  disk_fails, fork_fails, slab_fails, bulk_fails,
+};
+std::string_view to_string(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::head_crash;
+  Time at;
+  Duration span{};
+  std::uint64_t target = 0;  // taken modulo what there is
+};
+
+// Work of one driver: a thread of it that runs plan `plan`.
+struct Item {
+  int driver = 0;
+  Time at;
+  int plan = 0;
+};
+
+enum class Work : std::uint8_t {
+  task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
+  actor, restart, keep, handle, named, infeasible,
+};
+
+struct Scenario {
+  std::string name;
+  int max_nodes = 1;
+  int max_drivers = 1;
+  bool gpus = false;
+  int items = 1;
+  std::vector<Work> works{};
+  int faults = 0;
+  std::vector<FaultKind> kinds{};
+};
+const std::vector<Scenario>& scenarios();
+// Null if there is none of this name.
+const Scenario* find_scenario(const std::string& name);
+
+struct NodePlan {
+  NodeShape shape;
+  bool has_program = false;      // from the start
+  bool cannot_start = false;     // no program starts here
+};
+
+struct HistoryPlan {
+  std::vector<NodePlan> nodes;
+  std::vector<int> driver_nodes;  // where each driver runs
+  Plans plans;
+  std::vector<Item> items;
+  std::vector<Fault> faults;
+  Time heal;                      // no faults after this
+};
+HistoryPlan draw(const Scenario& scenario, const Random& random);
+
+// workload.cc: adds the plans of one item and returns the item's own.
+int draw_item(Work work, Random& random, Plans& plans);
+
+// What a shape name stands for.
+Request request_of(const std::string& shape);
+
+// What is left out of a history.
+struct Mask {
+  std::set<int> items;
+  std::set<int> faults;
+};
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,437 @@
+// What each kind of work looks like as plans: small programs, each about one thing of the runtime.
+#include "sim/scenario.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+// Writes plans; `random` decides the details.
+class Author {
+ public:
+  Author(Random& random, Plans& plans) : random_(random), plans_(plans) {}
+
+  int add(Plan plan) {
+    plan.id = static_cast<int>(plans_.size());
+    if (plan.name.empty()) plan.name = "f";
+    plan.name += std::to_string(plan.id);
+    plans_.push_back(std::move(plan));
+    return plans_.back().id;
+  }
+
+  // A task that reads its arguments and works for a moment.
+  Plan leaf() {
+    Plan plan;
+    plan.name = "leaf";
+    plan.shape = pick({"cpu", "cpu", "cpu", "half_cpu", "two_cpu", "zero", "spread"});
+    plan.run_time = random_.chance(300) ? Duration(0) : random_.between(Duration(10us), Duration(60ms));
+    return plan;
+  }
+  std::string pick(std::vector<std::string> choices) { return choices.at(random_.below(choices.size())); }
+
+  static Step submit(int plan, std::vector<Given> given = {}) {
+    Step step;
+    step.act = Act::submit;
+    step.plan = plan;
+    step.given = std::move(given);
+    return step;
+  }
+  static Step on(Act act, int var) {
+    Step step;
+    step.act = act;
+    step.var = var;
+    return step;
+  }
+  static Step call(int handle, int plan, std::vector<Given> given = {}) {
+    Step step = submit(plan, std::move(given));
+    step.act = Act::call_actor;
+    step.var = handle;
+    return step;
+  }
+  static Step make(int plan) {
+    Step step = submit(plan);
+    step.act = Act::make_actor;
+    return step;
+  }
+  static Step sleep(Duration span) {
+    Step step;
+    step.span = span;
+    return step;
+  }
+  Step put(bool large, std::vector<int> vars = {}) {
+    Step step;
+    step.act = Act::put;
+    step.number = random_.next();
+    step.large = large;
+    step.vars = std::move(vars);
+    return step;
+  }
+  static Given ref(int var) {
+    Given given;
+    given.by_ref = true;
+    given.var = var;
+    return given;
+  }
+  Given value(std::vector<int> contained = {}) {
+    Given given;
+    given.number = random_.next();
+    given.contained = std::move(contained);
+    return given;
+  }
+
+  void get_all(Plan& plan, int vars) {
+    for (int var = 0; var < vars; ++var) {
+      plan.steps.push_back(on(Act::get, var));
+      if (random_.chance(300)) plan.steps.push_back(on(Act::release, var));
+    }
+  }
+
+  int several_tasks();
+  int chain_of_tasks(bool large);
+  int crashing_tasks();
+  int throwing_tasks();
+  int gpu_tasks(bool child);
+  int nested_tasks(int depth);
+  int put_and_pass();
+  int returned_refs();
+  int waiting();
+  int cancelling();
+  int calling_actor(bool restarts);
+  int keeping_actor();
+  int passed_handle();
+  int named_actor();
+  int impossible_task();
+
+ private:
+  Plan item(std::string name) {
+    Plan plan;
+    plan.name = std::move(name);
+    return plan;
+  }
+  Plan actor_class() {
+    Plan plan;
+    plan.name = "class";
+    plan.shape = pick({"zero", "zero", "cpu", "half_cpu"});
+    plan.run_time = random_.between(Duration(0), Duration(5ms));
+    plan.max_concurrency = random_.chance(250) ? 3 : 1;
+    return plan;
+  }
+  int method(Act act = Act::sleep) {
+    Plan plan;
+    plan.name = "method";
+    plan.run_time = random_.chance(500) ? Duration(0) : random_.between(Duration(10us), Duration(10ms));
+    plan.large = random_.chance(100);
+    if (act != Act::sleep) plan.steps.push_back(on(act, -1));
+    return add(std::move(plan));
+  }
+
+  Random& random_;
+  Plans& plans_;
+};
+
+int Author::several_tasks() {
+  const int f = add(leaf());
+  Plan main = item("several");
+  const int count = static_cast<int>(random_.between(1, 12));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+int Author::chain_of_tasks(bool large) {
+  Plan first = leaf();
+  first.large = large;
+  const int f = add(std::move(first));
+  const int g = add(leaf());
+  Plan main = item(large ? "large" : "chain");
+  main.steps.push_back(submit(f));
+  const int length = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < length; ++i) {
+    main.steps.push_back(submit(i % 2 == 0 ? g : f, {ref(i), ref(static_cast<int>(random_.below(static_cast<std::uint64_t>(i) + 1)))}));
+  }
+  for (int i = 0; i < length; ++i) {
+    if (random_.chance(500)) main.steps.push_back(on(Act::release, i));
+  }
+  main.steps.push_back(on(Act::get, length));
+  return add(std::move(main));
+}
+
+int Author::crashing_tasks() {
+  Plan bad = leaf();
+  bad.name = "bad";
+  bad.crashes = static_cast<std::uint32_t>(random_.between(1, 2));
+  bad.max_retries = static_cast<std::int32_t>(random_.between(0, 3));
+  const int f = add(std::move(bad));
+  Plan good = leaf();
+  good.max_retries = static_cast<std::int32_t>(random_.between(3, 4));
+  const int g = add(std::move(good));
+  Plan main = item("crashing");
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(random_.chance(400) ? f : g, {value()}));
+  main.steps.push_back(submit(g, {ref(0)}));
+  get_all(main, count + 1);
+  return add(std::move(main));
+}
+
+int Author::throwing_tasks() {
+  Plan bad = leaf();
+  bad.name = "throws";
+  bad.throws = static_cast<std::uint32_t>(random_.between(1, 2));
+  bad.retry_exceptions = random_.chance(600);
+  bad.max_retries = static_cast<std::int32_t>(random_.between(0, 3));
+  const int f = add(std::move(bad));
+  const int g = add(leaf());
+  Plan main = item("throwing");
+  main.steps.push_back(submit(f, {value()}));
+  main.steps.push_back(submit(g, {ref(0), value()}));
+  main.steps.push_back(submit(f));
+  get_all(main, 3);
+  return add(std::move(main));
+}
+
+int Author::gpu_tasks(bool child) {
+  Plan on_gpu = leaf();
+  on_gpu.shape = pick({"gpu", "half_gpu", "quarter_gpu"});
+  on_gpu.max_calls = 1;
+  const int f = add(std::move(on_gpu));
+  int outer = f;
+  if (child) {
+    Plan parent = leaf();
+    parent.shape = plans_.at(static_cast<std::size_t>(f)).shape;
+    parent.max_calls = 1;
+    parent.steps = {submit(f, {value()})};
+    parent.returned = {0};
+    outer = add(std::move(parent));
+  }
+  Plan reader = leaf();
+  reader.steps.push_back(on(Act::get_refs, -1));
+  const int g = add(std::move(reader));
+  Plan main = item("gpu");
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(outer, {value()}));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(g, {ref(i)}));
+  get_all(main, 2 * count);
+  return add(std::move(main));
+}
+
+int Author::nested_tasks(int depth) {
+  int f = add(leaf());
+  for (int level = 0; level < depth; ++level) {
+    Plan outer = leaf();
+    outer.name = "outer";
+    outer.shape = pick({"cpu", "half_cpu"});
+    const int count = static_cast<int>(random_.between(1, 3));
+    for (int i = 0; i < count; ++i) outer.steps.push_back(submit(f, {value()}));
+    get_all(outer, count);
+    f = add(std::move(outer));
+  }
+  Plan main = item("nested");
+  const int count = static_cast<int>(random_.between(1, 6));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+int Author::put_and_pass() {
+  Plan reader = leaf();
+  reader.steps.push_back(on(Act::get_refs, -1));
+  reader.return_refs = random_.chance(400);
+  const int f = add(std::move(reader));
+  Plan main = item("put");
+  main.steps.push_back(put(random_.chance(500)));
+  main.steps.push_back(put(random_.chance(500), {0}));
+  main.steps.push_back(submit(f, {value({0})}));
+  main.steps.push_back(submit(f, {value({0, 1})}));
+  main.steps.push_back(submit(f, {ref(1)}));
+  if (random_.chance(500)) main.steps.push_back(on(Act::release, 0));
+  main.steps.push_back(submit(f, {ref(2), ref(3)}));
+  get_all(main, 6);
+  return add(std::move(main));
+}
+
+int Author::returned_refs() {
+  Plan inner = leaf();
+  inner.large = random_.chance(300);
+  const int f = add(std::move(inner));
+  Plan outer = leaf();
+  outer.name = "returns";
+  outer.steps.push_back(put(random_.chance(500)));
+  outer.steps.push_back(submit(f, {value()}));
+  outer.large = random_.chance(300);
+  // Contents of a stored result are not handed over: what is unfinished would end with its owner.
+  if (outer.large || random_.chance(500)) outer.steps.push_back(on(Act::get, 1));
+  outer.returned = {0, 1};
+  const int g = add(std::move(outer));
+  Plan reader = leaf();
+  reader.steps.push_back(on(Act::get_refs, -1));
+  const int h = add(std::move(reader));
+  Plan main = item("returned");
+  main.steps.push_back(submit(g, {value()}));
+  main.steps.push_back(submit(h, {ref(0)}));
+  main.steps.push_back(on(Act::get, 1));
+  if (random_.chance(500)) main.steps.push_back(on(Act::get, 0));
+  return add(std::move(main));
+}
+
+int Author::waiting() {
+  const int f = add(leaf());
+  Plan main = item("wait");
+  const int count = static_cast<int>(random_.between(2, 6));
+  Step wait;
+  wait.act = Act::wait_any;
+  for (int i = 0; i < count; ++i) {
+    main.steps.push_back(submit(f, {value()}));
+    wait.vars.push_back(i);
+  }
+  main.steps.push_back(wait);
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+int Author::cancelling() {
+  Plan slow = leaf();
+  slow.run_time = random_.between(Duration(1ms), Duration(300ms));
+  slow.may_fail = true;
+  const int f = add(std::move(slow));
+  const int g = add(leaf());
+  Plan main = item("cancel");
+  const int count = static_cast<int>(random_.between(2, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(i % 2 == 0 ? f : g, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  for (int i = 0; i < count; i += 2) {
+    Step cancel = on(Act::cancel, i);
+    cancel.force = random_.chance(400);
+    main.steps.push_back(cancel);
+  }
+  for (int i = 0; i < count; ++i) {
+    Step get = on(Act::get, i);
+    get.tolerant = i % 2 == 0;
+    main.steps.push_back(get);
+  }
+  return add(std::move(main));
+}
+
+int Author::calling_actor(bool restarts) {
+  Plan made = actor_class();
+  if (restarts) {
+    made.max_restarts = static_cast<std::int32_t>(random_.between(1, 4)) - 2 < 0 ? -1 : 3;
+    made.max_task_retries = -1;
+  }
+  const int type = add(std::move(made));
+  const int m = method();
+  int bad = m;
+  if (restarts) {
+    Plan crash;
+    crash.name = "crash";
+    crash.crashes = 1;
+    bad = add(std::move(crash));
+  }
+  Plan main = item(restarts ? "restart" : "actor");
+  main.steps.push_back(make(type));
+  const int count = static_cast<int>(random_.between(1, 10));
+  const int crash_at = static_cast<int>(random_.below(static_cast<std::uint64_t>(count)));
+  for (int i = 0; i < count; ++i) main.steps.push_back(call(0, i == crash_at ? bad : m, {value()}));
+  if (random_.chance(300)) main.steps.push_back(on(Act::release, 0));
+  for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, i));
+  if (random_.chance(300)) {
+    main.steps.push_back(on(Act::kill_actor, 0));
+  }
+  return add(std::move(main));
+}
+
+int Author::keeping_actor() {
+  const int type = add(actor_class());
+  const int keep = method(Act::keep_refs);
+  const int read = method(Act::read_kept);
+  Plan main = item("keep");
+  main.steps.push_back(make(type));
+  main.steps.push_back(put(random_.chance(500)));
+  main.steps.push_back(call(0, keep, {value({1})}));
+  main.steps.push_back(on(Act::get, 2));
+  main.steps.push_back(on(Act::release, 1));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
+  main.steps.push_back(call(0, read));
+  main.steps.push_back(on(Act::get, 3));
+  return add(std::move(main));
+}
+
+int Author::passed_handle() {
+  const int type = add(actor_class());
+  const int m = method();
+  Plan caller = leaf();
+  caller.name = "caller";
+  Step calls = on(Act::call_refs, -1);
+  calls.plan = m;
+  caller.steps.push_back(calls);
+  const int f = add(std::move(caller));
+  Plan main = item("handle");
+  main.steps.push_back(make(type));
+  main.steps.push_back(submit(f, {value({0})}));
+  main.steps.push_back(call(0, m, {value()}));
+  main.steps.push_back(submit(f, {value({0})}));
+  if (random_.chance(500)) main.steps.push_back(on(Act::release, 0));
+  for (int i = 1; i < 4; ++i) main.steps.push_back(on(Act::get, i));
+  return add(std::move(main));
+}
+
+int Author::named_actor() {
+  Plan made = actor_class();
+  made.actor_name = "name" + std::to_string(plans_.size());
+  made.detached = random_.chance(600);
+  made.max_restarts = -1;
+  made.max_task_retries = -1;
+  const int type = add(std::move(made));
+  const int m = method();
+  Plan main = item("named");
+  main.steps.push_back(make(type));
+  main.steps.push_back(call(0, m, {value()}));
+  main.steps.push_back(on(Act::get, 1));
+  Step find = make(type);
+  find.act = Act::find_actor;
+  main.steps.push_back(find);
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(2s))));
+  main.steps.push_back(call(2, m, {value()}));
+  main.steps.push_back(on(Act::get, 3));
+  main.steps.push_back(on(Act::kill_actor, 2));
+  return add(std::move(main));
+}
+
+int Author::impossible_task() {
+  Plan never = leaf();
+  never.shape = "impossible";
+  never.may_fail = true;
+  const int f = add(std::move(never));
+  Plan main = item("impossible");
+  main.steps.push_back(submit(f));
+  Step get = on(Act::get, 0);
+  get.tolerant = true;
+  main.steps.push_back(get);
+  return add(std::move(main));
+}
+
+}  // namespace
+
+int draw_item(Work work, Random& random, Plans& plans) {
+  Author author(random, plans);
+  switch (work) {
+    case Work::task: return author.several_tasks();
+    case Work::chain: return author.chain_of_tasks(false);
+    case Work::large: return author.chain_of_tasks(true);
+    case Work::crash: return author.crashing_tasks();
+    case Work::raise: return author.throwing_tasks();
+    case Work::gpu: return author.gpu_tasks(false);
+    case Work::gpu_child: return author.gpu_tasks(true);
+    case Work::nested: return author.nested_tasks(static_cast<int>(random.between(1, 2)));
+    case Work::put_ref: return author.put_and_pass();
+    case Work::return_ref: return author.returned_refs();
+    case Work::wait: return author.waiting();
+    case Work::cancel: return author.cancelling();
+    case Work::actor: return author.calling_actor(false);
+    case Work::restart: return author.calling_actor(true);
+    case Work::keep: return author.keeping_actor();
+    case Work::handle: return author.passed_handle();
+    case Work::named: return author.named_actor();
+    case Work::infeasible: return author.impossible_task();
+  }
+  return author.several_tasks();
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,132 @@
+// The faults of a history: when they begin, what they do, how they end.
+#include "sim/agent_role.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+bool World::masked_item(int item) const { return options_.mask.items.contains(item); }
+
+void World::schedule_faults() {
+  for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
+    if (options_.mask.faults.contains(static_cast<int>(i))) continue;
+    const Fault& fault = plan_.faults[i];
+    kernel_.at(fault.at, [this, &fault] {
+      checkers_.fault(fault.kind);
+      trace_.fold(now(), 0, to_string(fault.kind), fault.target);
+      trace_.line(now(), "FAULT", [&] { return std::string(to_string(fault.kind)); });
+      begin(fault);
+    });
+    kernel_.at(fault.at + fault.span, [this, &fault] { finish(fault); });
+  }
+}
+
+void World::begin(const Fault& fault) {
+  using enum FaultKind;
+  Node& node = nodes_.at(fault.target % nodes_.size());
+  Process* driver = drivers_.at(fault.target % drivers_.size());
+  switch (fault.kind) {
+    case head_crash:
+      if (head_ != nullptr) head_->crash();
+      break;
+    case head_pause:
+      if (head_ != nullptr) head_->pause(fault.span);
+      break;
+    case agent_crash:
+      if (node.agent != nullptr) node.agent->crash("crash");
+      break;
+    case agent_pause:
+      if (node.agent != nullptr) node.agent->pause(fault.span);
+      break;
+    case executor_crash: crash_executor(fault, Duration(0)); break;
+    case executor_pause: crash_executor(fault, fault.span); break;
+    case driver_pause: driver->pause(fault.span); break;
+    case driver_crash: {
+      if (drivers_.size() < 2) break;
+      EndCause cause{EndKind::signalled, 0, 9, driver->pid(), "killed", {}};
+      driver->die(cause);
+      break;
+    }
+    case head_link_break:
+      if (head_ != nullptr) head_->break_link(fault.target);
+      break;
+    case head_link_cut:
+    case peer_cut: cut(fault, true); break;
+    case stream_break: driver->break_stream(fault.target / 7); break;
+    default: apply_weather(fault.kind, 1); break;
+  }
+}
+
+void World::finish(const Fault& fault) {
+  using enum FaultKind;
+  switch (fault.kind) {
+    case head_link_cut:
+    case peer_cut: cut(fault, false); break;
+    case slow_network:
+    case repeats:
+    case disk_slow:
+    case disk_fails:
+    case fork_fails:
+    case slab_fails:
+    case bulk_fails: apply_weather(fault.kind, -1); break;
+    default: break;
+  }
+}
+
+void World::apply_weather(FaultKind kind, int change) {
+  using enum FaultKind;
+  switch (kind) {
+    case slow_network: weather_.slow += change; break;
+    case repeats: weather_.repeats += change; break;
+    case disk_slow: weather_.disk_slow += change; break;
+    case disk_fails: weather_.disk_fails += change; break;
+    case fork_fails: weather_.fork_fails += change; break;
+    case slab_fails: weather_.slab_fails += change; break;
+    case bulk_fails: weather_.bulk_fails += change; break;
+    default: break;
+  }
+}
+
+void World::crash_executor(const Fault& fault, Duration pause) {
+  std::vector<Process*> executors;
+  for (auto& node : nodes_) executors.insert(executors.end(), node.executors.begin(), node.executors.end());
+  if (executors.empty()) return;
+  Process* chosen = executors.at(fault.target % executors.size());
+  if (pause > Duration(0)) return chosen->pause(pause);
+  EndCause cause{EndKind::signalled, 0, 9, chosen->pid(), "killed", {}};
+  chosen->die(cause);
+}
+
+// A cut is one-way two times in three. The connection breaks half of the time when it is over.
+void World::cut(const Fault& fault, bool on) {
+  const int a = static_cast<int>(fault.target % nodes_.size()) + 1;
+  int b = 0;
+  if (fault.kind == FaultKind::peer_cut) {
+    b = static_cast<int>((fault.target / 8) % nodes_.size()) + 1;
+    if (a == b) return;
+  }
+  const auto ways = (fault.target / 64) % 3;
+  const auto set = [&](int from, int to) {
+    if (on) {
+      blocked_.insert({from, to});
+    } else {
+      blocked_.erase({from, to});
+    }
+  };
+  if (ways != 0) set(a, b);
+  if (ways != 1) set(b, a);
+  if (on) return;
+  if (b == 0) {
+    Agent* agent = nodes_.at(static_cast<std::size_t>(a) - 1).agent;
+    if (agent != nullptr && (fault.target / 256) % 2 == 0) agent->reset_head_link();
+    return;
+  }
+  for (const auto& [incarnation, agent] : agents_) {
+    for (const auto& [other, peer] : agents_) {
+      if (agent->alive() && peer->alive() && agent->host() == a && peer->host() == b) {
+        agent->peer_link(other, true);
+      }
+    }
+  }
+}
+
+}  // namespace mobula::internal::sim
