@@ -256,11 +256,7 @@ void ClientCore::forget_actor(ActorId actor) {
   const bool pinned = row->owned;
   actors_.erase(actor);
   if (pinned) release_arguments(constructor);
-  if (!executor.empty() && streams_.contains(executor)) {
-    streams_.erase(executor);
-    std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
-    emit(CloseStream{executor});
-  }
+  if (!executor.empty()) close_stream(executor);
 }
 
 }  // namespace mobula::internal::client

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "base/mark.h"
 #include "protocol/codec.h"
 
 namespace mobula::internal::client {
+namespace {
+
+const Mark mark_job_over("client.job_ended_by_the_head");
+
+}  // namespace
 
 ValueRecord error_value(const ErrorRecord& error) {
   ValueRecord value;
@@ -120,6 +126,7 @@ void ClientCore::restate() {
 
 void ClientCore::heard(const PeersDead& message) {
   for (const ProcessId process : message.processes) {
+    closed_.erase(process);
     if (streams_.contains(process)) {
       end_stream(process, EndCause{.kind = EndKind::node_died, .exit_code = 0, .signal = 0, .pid = 0,
                                    .text = "its death was published by the head", .last_lines = {}});
@@ -127,9 +134,45 @@ void ClientCore::heard(const PeersDead& message) {
   }
 }
 
-void ClientCore::head_says(const JobStarted& message) { emit(HeadAnswered{message}); }
+void ClientCore::head_says(const JobStarted& message) {
+  job_started_ = true;
+  emit(HeadAnswered{message});
+}
+
+// Once the job has run, a refusal means that the head has ended it (its node counted as dead for a
+// while): nothing that waits will ever get a slot. What is retried is refused again.
+void ClientCore::head_says(const RequestRefused& message) {
+  emit(HeadAnswered{message});
+  if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
+  mark_job_over.hit();
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = message.why;
+  std::vector<ProcessId> executors;
+  for (const auto& [executor, stream] : streams_) executors.push_back(executor);
+  for (const ProcessId executor : executors) end_stream(executor, cause);
+  std::vector<ActorId> actors;
+  for (const auto& [actor, row] : actors_) {
+    if (row.owned && row.state != ActorState::dead) actors.push_back(actor);
+  }
+  for (const ActorId actor : actors) {
+    actors_.at(actor).cause = cause;
+    actor_died(actor);
+  }
+  std::vector<ClassId> classes;
+  for (const auto& [demand_class, row] : classes_) classes.push_back(demand_class);
+  for (const ClassId demand_class : classes) {
+    const auto tasks = std::exchange(classes_.at(demand_class).queue, {});
+    for (const TaskId task : tasks) {
+      ErrorRecord error;
+      error.kind = ErrorKind::connection;
+      error.text = "task " + tasks_.at(task).call.name + " cannot run: " + message.why;
+      finish_with_error(task, std::move(error));
+    }
+    want(demand_class);
+  }
+}
 void ClientCore::head_says(const StateRead& message) { emit(HeadAnswered{message}); }
-void ClientCore::head_says(const RequestRefused& message) { emit(HeadAnswered{message}); }
 void ClientCore::on(const AskHead& event) { tell_head(event.question); }
 
 // ---- queries -------------------------------------------------------------------------------------

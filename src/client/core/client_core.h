@@ -182,6 +182,7 @@ class ClientCore {
   void slot_idle(SlotId slot);
   void steal(ClassRow& row);
   StreamRow& open_stream(const Endpoint& endpoint);
+  void close_stream(ProcessId executor);
   void end_stream(ProcessId executor, EndCause cause);
   void requeue(TaskId task);
   void call_left_stream(StreamRow& stream, std::uint64_t number);
@@ -214,6 +215,7 @@ class ClientCore {
   NodeId node_;
   bool attached_ = false;
   StartJob job_;
+  bool job_started_ = false;
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
@@ -235,6 +237,11 @@ class ClientCore {
   };
   std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
+  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way, and
+  // streams to actors closed here; a later one to the same process continues its numbers.
+  static constexpr std::size_t remembered = 1024;
+  Table<SlotId, bool> returned_;
+  Table<ProcessId, StreamRow> closed_;
 
   Time now_;                           // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step

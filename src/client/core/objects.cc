@@ -262,7 +262,9 @@ void ClientCore::on(const WantObject& event) {
 
 void ClientCore::on(const PinRefs& event) {
   for (const auto& ref : event.refs) {
-    escape(ref.object);
+    // What is still to be made may be given away (HandOver) and is then another's to export.
+    const auto* row = objects_.find(ref.object);
+    if (row != nullptr && (row->ready || row->creator.empty())) escape(ref.object);
     pin(ref);
   }
 }

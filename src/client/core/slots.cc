@@ -12,6 +12,7 @@ const Mark mark_recalled_busy("client.recalled_while_busy");
 const Mark mark_stolen("client.calls_taken_back_for_an_idle_slot");
 const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
+const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_infeasible("client.class_infeasible");
 
 }  // namespace
@@ -85,7 +86,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
 
 void ClientCore::head_says(const SlotReady& message) {
   auto* demand = classes_.find(message.demand_class);
-  if (demand == nullptr) {
+  if (demand == nullptr || returned_.contains(message.slot)) {
     mark_unwanted_slot.hit();
     return tell_head(ReturnSlot{message.slot});
   }
@@ -139,6 +140,8 @@ void ClientCore::head_says(const RecallSlot& message) {
 void ClientCore::return_slot(SlotId slot) {
   const ProcessId executor = slots_.at(slot).executor;
   tell_head(ReturnSlot{slot});
+  returned_.insert(slot, true);
+  if (returned_.size() > remembered) returned_.erase(returned_.begin());
   forget_slot(slot);
   if (!executor.empty() && streams_.contains(executor)) {
     streams_.erase(executor);
@@ -273,11 +276,31 @@ void ClientCore::tick_slots() {
 
 StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   auto [stream, fresh] = streams_.insert(endpoint.process, StreamRow{});
+  if (auto* before = fresh ? closed_.find(endpoint.process) : nullptr) {
+    mark_reopened.hit();
+    stream->session = std::move(before->session);
+    stream->next_number = before->next_number;
+    closed_.erase(endpoint.process);
+  }
   if (fresh) {
     stream->endpoint = endpoint;
     stream->last_reply = now_;
   }
   return *stream;
+}
+
+// Nothing is owed on the stream any more; its numbers stay, since the executor remembers them too.
+void ClientCore::close_stream(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr) return;
+  std::vector<CallerFrame> frames{stream->session.acknowledgement()};
+  send_frames(*stream, std::move(frames));
+  std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
+  closed_.erase(executor);
+  closed_.insert(executor, std::move(*stream));
+  if (closed_.size() > remembered) closed_.erase(closed_.begin());
+  streams_.erase(executor);
+  emit(CloseStream{executor});
 }
 
 void ClientCore::say(StreamRow& stream, CallerMessage message) {

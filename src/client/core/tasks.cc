@@ -381,6 +381,7 @@ void ClientCore::on(const HandOver& event) {
   for (const auto& ref : event.refs) collect_handover(ref.object, tasks);
   HandedOver given;
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
+  for (const auto& ref : event.refs) escape(ref.object);
   emit(std::move(given));
 }
 
