@@ -151,10 +151,12 @@ class BulkTransfers::Desk {
   }
 
   void pulled(std::uint64_t id, Result<void> outcome) {
-    const auto at = pulls_.find(id);
-    const Pull pull = std::move(at->second);  // the client ends here, and with it all writing
-    pulls_.erase(at);
-    if (outcome && pull.room.finish) outcome = pull.room.finish();
+    // With the client all writing ends, and the room is given up before anybody is told.
+    const auto finish = [&] {
+      const auto row = pulls_.extract(id);
+      return row.mapped().room.finish;
+    }();
+    if (outcome && finish) outcome = finish();
     PullFinished finished{id, std::nullopt};
     if (!outcome) finished.failure = outcome.error();
     tell(std::move(finished));

@@ -14,6 +14,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::map(const Fd& file, std::u
   if (size_bytes > 0) {
     void* at = ::mmap(nullptr, size_bytes, protection, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return errno_failure("map a program file", errno);
+    // Processes that are forked meanwhile must not keep a program file busy until they exec.
+    ::madvise(at, size_bytes, MADV_DONTFORK);
     bytes = {static_cast<std::byte*>(at), size_bytes};
   }
   return std::shared_ptr<const MappedFile>(new MappedFile(bytes));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,8 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr int cannot_run = 127;
+constexpr int busy_attempts = 100;
+constexpr int busy_pause_ms = 10;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -65,7 +68,13 @@ void enter_directory(const Launch& what) {
   if (what.control_fd >= 0) ::fcntl(what.control_fd, F_SETFD, 0);
   enter_directory(what);
   reset_signals();
-  ::execve(what.program.c_str(), argv, environment);
+  // A file that was just written is busy while some process, forked by another thread at that
+  // moment, has not reached its own exec. Nothing tells when it has.
+  for (int attempts = 0; attempts < busy_attempts; ++attempts) {
+    ::execve(what.program.c_str(), argv, environment);
+    if (errno != ETXTBSY) break;
+    ::poll(nullptr, 0, busy_pause_ms);
+  }
   give_up("cannot run", what.program.c_str());
 }
 

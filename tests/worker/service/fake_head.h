@@ -1,8 +1,11 @@
-// A head that does as the test says: admits agents, keeps one conversation, records what it hears.
+// A head that does as the test says: admits agents, keeps a conversation with each, records what it
+// hears. Functions that name no agent mean the last one that was admitted.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,25 +39,39 @@ class FakeHead {
     file.cluster = "test";
     file.role = "agent";
     file.head_curve_key = keys_.public_key;
-    file.head_signing_key = signing_.public_key;
+    for (const char byte : signing_.public_key) {
+      file.head_signing_key += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    }
     file.public_key = agent_keys_.public_key;
     file.secret_key = agent_keys_.secret_key;
     return file;
   }
   const SigningKeys& signing() const { return signing_; }
 
-  void say(HeadMessage message) {
+  void say(HeadMessage message) { say(last_, std::move(message)); }
+  void say(ProcessId agent, HeadMessage message) {
     std::vector<Frame<HeadMessage>> frames;
-    session_->send(monotonic_now(), std::move(message), frames);
-    send(std::move(frames));
+    agents_.at(agent).session.send(monotonic_now(), std::move(message), frames);
+    send(agent, std::move(frames));
   }
   void say_bytes(const std::string& text) {
-    ASSERT_TRUE(bus_->send(agent_, std::as_bytes(std::span(text.data(), text.size()))));
+    ASSERT_TRUE(bus_->send(agents_.at(last_).peer,
+                           std::as_bytes(std::span(text.data(), text.size()))));
   }
   void refuse(RefusalCode code) {
-    Refused refused{epoch_, incarnation_, code, "the test says so"};
-    ASSERT_TRUE(bus_->send(agent_, encode(HeadToAgent(refused))));
-    session_.reset();
+    Refused refused{epoch_, last_, code, "the test says so"};
+    ASSERT_TRUE(bus_->send(agents_.at(last_).peer, encode(HeadToAgent(refused))));
+    agents_.erase(last_);
+  }
+  // Every agent hears of every other one.
+  void introduce() {
+    for (const auto& [to, agent] : agents_) {
+      PeersChanged news;
+      for (const auto& [other, known] : agents_) {
+        if (other != to) news.present.push_back(known.address);
+      }
+      say(to, news);
+    }
   }
 
   // The last message of this kind that passes `accept`.
@@ -73,48 +90,57 @@ class FakeHead {
   const std::vector<Register>& registrations() const { return registrations_; }
   const std::vector<Farewell>& farewells() const { return farewells_; }
   bool admits = true;
+  void forget_agents_key() { allow_.remove(agent_keys_.public_key); }
 
  private:
+  struct Agent {
+    PeerHandle peer;
+    AgentAddress address;
+    Session<HeadMessage, AgentMessage> session;
+  };
+
   void heard(PeerHandle from, std::span<const std::byte> bytes) {
-    agent_ = from;
     auto message = decode<AgentToHead>(bytes).value();
-    if (auto* enrol = std::get_if<Register>(&message)) return take(std::move(*enrol));
+    if (auto* enrol = std::get_if<Register>(&message)) return take(from, std::move(*enrol));
     if (auto* leave = std::get_if<Farewell>(&message)) return farewells_.push_back(*leave);
     auto& frame = std::get<AgentFrame>(message);
-    if (!session_ || frame.incarnation != incarnation_) return;
+    const auto at = agents_.find(frame.incarnation);
+    if (at == agents_.end()) return;
     std::vector<Frame<HeadMessage>> frames;
     const bool has_message = frame.frame.message.has_value();
-    auto said = session_->receive(monotonic_now(), std::move(frame.frame), frames);
-    if (frames.empty() && has_message) frames.push_back(session_->acknowledgement());
-    send(std::move(frames));
+    Session<HeadMessage, AgentMessage>& session = at->second.session;
+    auto said = session.receive(monotonic_now(), std::move(frame.frame), frames);
+    if (frames.empty() && has_message) frames.push_back(session.acknowledgement());
+    send(at->first, std::move(frames));
     if (said) said_.push_back(std::move(*said));
   }
 
-  void take(Register enrol) {
+  void take(PeerHandle from, Register enrol) {
     registrations_.push_back(enrol);
-    if (!admits || session_) return;
-    incarnation_ = enrol.address.incarnation;
-    session_.emplace();
+    const ProcessId agent = enrol.address.incarnation;
+    if (!admits || agents_.contains(agent)) return;
+    last_ = agent;
+    agents_.emplace(agent, Agent{from, enrol.address, {}});
     Ticket ticket;
     ticket.principal = {enrol.role, "agent", {}};
-    ticket.process = incarnation_;
+    ticket.process = agent;
     ticket.node = enrol.address.node;
     ticket.curve_key = enrol.address.public_key;
     ticket.delegated_key = enrol.delegated_key;
     ticket.expires_ms = wall_clock_ms() + 60'000;
     Registered answer;
     answer.head_epoch = epoch_;
-    answer.incarnation = incarnation_;
+    answer.incarnation = agent;
     answer.ticket = sign_ticket(ticket, signing_);
     answer.head_signing_key = signing_.public_key;
     answer.settings.cluster_name = "test";
-    ASSERT_TRUE(bus_->send(agent_, encode(HeadToAgent(answer))));
+    ASSERT_TRUE(bus_->send(from, encode(HeadToAgent(answer))));
   }
 
-  void send(std::vector<Frame<HeadMessage>> frames) {
+  void send(ProcessId agent, std::vector<Frame<HeadMessage>> frames) {
     for (auto& frame : frames) {
-      ASSERT_TRUE(bus_->send(
-          agent_, encode(HeadToAgent(HeadFrame{epoch_, incarnation_, std::move(frame)}))));
+      ASSERT_TRUE(bus_->send(agents_.at(agent).peer,
+                             encode(HeadToAgent(HeadFrame{epoch_, agent, std::move(frame)}))));
     }
   }
 
@@ -124,10 +150,9 @@ class FakeHead {
   AllowTable allow_;
   std::unique_ptr<Bus> bus_;
   std::string address_;
-  PeerHandle agent_;
-  ProcessId incarnation_;
+  ProcessId last_;
   std::uint64_t epoch_ = 1;
-  std::optional<Session<HeadMessage, AgentMessage>> session_;
+  std::map<ProcessId, Agent> agents_;
   std::vector<Register> registrations_;
   std::vector<Farewell> farewells_;
   std::vector<AgentMessage> said_;

@@ -1,5 +1,6 @@
 // The test program, which the agent under test starts again as executors: real ones, that take up
-// their work in mobula::init, or small ones that print what they were given.
+// their work in mobula::init, or small ones that print what they were given. As an agent it runs
+// that, on arguments in the order of `run_agent`.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include "mobula/cluster.h"
 #include "protocol/messages.h"
 #include "transport/local_frame.h"
+#include "worker/main.h"
 
 namespace {
 
@@ -59,14 +61,30 @@ void print_variable(const char* name) {
   }
 }
 
+int run_agent(char** argv) {
+  worker::WorkerMainOptions options;
+  options.head_address = argv[1];
+  options.key_file = argv[2];
+  options.folder = argv[3];
+  options.runtime_folder = argv[4];
+  options.life_fd = std::atoi(argv[5]);
+  options.cluster = "test";
+  options.on_ready = [](const AgentFile&) {
+    std::puts("ready");
+    std::fflush(stdout);
+  };
+  return worker::run_worker(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const char* kind = std::getenv("MOBULA_SERVICE_TEST");
   if (mobula::in_executor()) {
-    const char* kind = std::getenv("MOBULA_SERVICE_TEST");
     if (kind != nullptr && std::string(kind) == "small") run_small_executor();
     auto cluster = mobula::init(argc, argv);
   }
+  if (kind != nullptr && std::string(kind) == "agent" && argc == 6) return run_agent(argv);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
