@@ -42,28 +42,31 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What `body` prints before it is ready goes to `words`; afterwards to where stderr was, with the rest.
-int run_body(Fd ready, const Fd& words, const std::function<int(const Child::Ready&)>& body) {
+// What `body` prints before it is ready goes to `words`; afterwards to where stderr was, with the
+// rest.
+int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell&)>& body) {
   const Fd before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   ::dup2(words.get(), STDERR_FILENO);
-  return body([&](const std::string& message) {
-    if (!ready) return;
-    write_all(before.get(), last_part(words.get()));
-    ::dup2(before.get(), STDERR_FILENO);
-    write_all(ready.get(), "+" + message + "\n");
-    ready.reset();
+  return body([&](const std::string& message, bool last) {
+    if (!tell) return;
+    if (last) {
+      write_all(before.get(), last_part(words.get()));
+      ::dup2(before.get(), STDERR_FILENO);
+    }
+    write_all(tell.get(), message + "\n");
+    if (last) tell.reset();
   });
 }
 
-[[noreturn]] void become(pid_t parent, Fd ready, Fd words,
-                         const std::function<int(const Child::Ready&)>& body,
+[[noreturn]] void become(pid_t parent, Fd tell, Fd words,
+                         const std::function<int(const Child::Tell&)>& body,
                          const Child::Wrap& wrap) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  const auto run = [&] { return run_body(std::move(ready), words, body); };
+  const auto run = [&] { return run_body(std::move(tell), words, body); };
   const int code = wrap ? wrap(run) : run();
   std::fflush(nullptr);
   ::_exit(code);
@@ -71,7 +74,8 @@ int run_body(Fd ready, const Fd& words, const std::function<int(const Child::Rea
 
 }  // namespace
 
-Result<Child> Child::start(const std::function<int(const Ready&)>& body, const Wrap& wrap) {
+Result<Child> Child::start(const std::function<int(const Tell&)>& body,
+                           const Wrap& wrap) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("make a pipe", errno);
   Fd read(ends[0]);
@@ -93,7 +97,7 @@ Result<Child> Child::start(const std::function<int(const Ready&)>& body, const W
 
 Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
-      ready_(std::move(other.ready_)),
+      told_(std::move(other.told_)),
       words_(std::move(other.words_)),
       code_(other.code_) {}
 
@@ -103,15 +107,16 @@ Child::~Child() {
   wait();
 }
 
-std::optional<std::string> Child::take_ready() {
-  std::string text;
-  std::array<char, 4096> part;
+// Byte by byte: what comes after the line is the next call's. Messages are short and few.
+std::optional<std::string> Child::next_message() {
+  std::string line;
+  char byte = 0;
   for (;;) {
-    const ssize_t count = ::read(ready_.get(), part.data(), part.size());
+    const ssize_t count = ::read(told_.get(), &byte, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return std::nullopt;
-    text.append(part.data(), static_cast<std::size_t>(count));
-    if (text.back() == '\n') return text.substr(1, text.size() - 2);
+    if (byte == '\n') return line;
+    line += byte;
   }
 }
 

@@ -1,4 +1,4 @@
-// A child of this process that runs a function of it, not another program, and how its start went.
+// A child of this process that runs a function of it, not another program, and how its start goes.
 // What it prints on stderr is kept until it says that it is ready, for the message if it never is.
 // Make children before any thread is started. Main thread.
 #pragma once
@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -16,15 +17,15 @@ namespace mobula::internal::cli {
 
 class Child {
  public:
-  // Told once, from the child: it is ready, and what its parent is to know.
-  using Ready = std::function<void(const std::string& message)>;
+  // From the child: what its parent is to know, one line at a time. With the last one it is ready.
+  using Tell = std::function<void(const std::string& message, bool last)>;
 
   // Runs its argument, here or in a process below, and returns what that returns.
   using Wrap = std::function<int(const std::function<int()>&)>;
 
   // Forks. The child runs `body`, within `wrap` if there is one, with no signal blocked; it gets
   // SIGTERM when its parent dies, and ends with what `body` returns.
-  static Result<Child> start(const std::function<int(const Ready&)>& body, const Wrap& wrap = {});
+  static Result<Child> start(const std::function<int(const Tell&)>& body, const Wrap& wrap = {});
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
   Child(const Child&) = delete;
@@ -32,10 +33,10 @@ class Child {
   ~Child();
 
   pid_t pid() const { return pid_; }
-  // Readable once the child is ready, or has ended.
-  int ready_fd() const { return ready_.get(); }
-  // Blocks for the child's message; nothing if it ended without one.
-  std::optional<std::string> take_ready();
+  // Readable when the child has told something, or has ended.
+  int told_fd() const { return told_.get(); }
+  // Blocks for the child's next message; nothing if it ended without one.
+  std::optional<std::string> next_message();
 
   void signal(int number) const;
   // The exit code (128 + signal) once it has ended; reaps it.
@@ -46,10 +47,11 @@ class Child {
   std::string last_words() const;
 
  private:
-  Child(pid_t pid, Fd ready, Fd words) : pid_(pid), ready_(std::move(ready)), words_(std::move(words)) {}
+  Child(pid_t pid, Fd told, Fd words)
+      : pid_(pid), told_(std::move(told)), words_(std::move(words)) {}
 
   pid_t pid_ = 0;
-  Fd ready_;
+  Fd told_;
   Fd words_;
   std::optional<int> code_;
 };

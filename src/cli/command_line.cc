@@ -123,6 +123,11 @@ class Grammar {
       return {std::nullopt, exit_done, out.str()};
     } catch (const CLI::ParseError& why) {
       const auto chosen = app_.get_subcommands();
+      const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
+      if (unknown) {
+        return {std::nullopt, exit_wrong_use,
+                "'" + std::string(argv[1]) + "' is no command; see 'mobula --help'"};
+      }
       const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
       return {std::nullopt, exit_wrong_use,
               std::string(why.what()) + "; see 'mobula" + name + " --help'"};

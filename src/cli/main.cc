@@ -26,7 +26,8 @@ std::optional<std::uint64_t> bytes_of(const std::optional<std::int64_t>& bytes) 
   return bytes ? std::optional<std::uint64_t>(static_cast<std::uint64_t>(*bytes)) : std::nullopt;
 }
 
-int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& ready) {
+int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
+             const std::function<void(const HeadFile&)>& ready) {
   head::HeadMainOptions options;
   options.folder = plan.folder;
   options.cluster = plan.cluster;
@@ -37,6 +38,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& r
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.version = MOBULA_VERSION;
+  options.on_listening = listening;
   options.on_ready = ready;
   return head::run_head(options);
 }

@@ -46,8 +46,11 @@ struct Report {
 };
 
 struct Programs {
-  // Both run until they are told to stop by a signal and return an exit code.
-  std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& ready)> head;
+  // Both run until they are told to stop by a signal and return an exit code. A head that listens
+  // has an address, and lets an agent wait until it is ready.
+  std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& listening,
+                    const std::function<void(const HeadFile&)>& ready)>
+      head;
   std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready)> agent;
   // Runs `body` in a child, and outlives all that it leaves behind.
   std::function<int(const std::function<int()>& body)> under_keeper;

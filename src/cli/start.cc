@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,13 @@ bool only_here(const std::string& address) {
          address.starts_with("[::1]");
 }
 
+// $MOBULA_LOG_LEVEL, which a wrong value does not keep from starting.
+LogLevel log_level_or(LogLevel fallback) {
+  const char* given = std::getenv("MOBULA_LOG_LEVEL");
+  const auto level = given == nullptr ? Result<LogLevel>(fallback) : parse_log_level(given);
+  return level ? *level : fallback;
+}
+
 // ---- in the background, or in the foreground for a person ----------------------------------------
 
 class Start {
@@ -44,10 +52,10 @@ class Start {
   Start(const Programs& programs, const CommandLine& line) : programs_(programs), line_(line) {}
 
   int run() {
-    if (auto prepared = prepare(); !prepared) {
-      const bool wrong = prepared.error().code == ErrorCode::invalid_argument;
-      return complain(prepared.error(), wrong ? exit_wrong_use : exit_failed);
+    if (!line_.start.head) {
+      if (auto found = find_key(); !found) return complain(found.error(), exit_wrong_use);
     }
+    if (auto prepared = prepare(); !prepared) return complain(prepared.error(), exit_failed);
     if (line_.start.block) {
       int code = exit_done;
       const Report report{[&](const std::string& message) { tell(message); },
@@ -67,9 +75,6 @@ class Start {
  private:
   Result<void> prepare() {
     const StartOptions& options = line_.start;
-    if (!options.head) {
-      if (auto found = find_key(); !found) return found;
-    }
     if (cluster_.empty()) cluster_ = line_.cluster.empty() ? default_cluster : line_.cluster;
     plan_.folder = line_.state_folder + "/" + cluster_;
     for (const auto& folder : {line_.state_folder, plan_.folder}) {
@@ -93,6 +98,7 @@ class Start {
     head.advertise = options.advertise;
     head.port = options.port;
     head.insecure = options.insecure;
+    head.log_level = log_level_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
     return head;
   }
@@ -107,6 +113,7 @@ class Start {
     agent.bind = options.bind;
     agent.advertise = options.advertise;
     agent.node = options.node;
+    agent.log_level = log_level_or(LogLevel::info);
     agent.log_file = plan_.folder + "/agent/logs/agent.log";
     return agent;
   }
@@ -246,12 +253,12 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.node = options.node;
   agent.drains = false;
   // Warnings are for people who look after a cluster; a driver is told by exceptions.
-  agent.log_level = LogLevel::error;
+  agent.log_level = log_level_or(LogLevel::error);
   if (options.local) {
     HeadPlan head;
     head.folder = plan.folder;
     head.cluster = agent.cluster;
-    head.log_level = LogLevel::error;
+    head.log_level = agent.log_level;
     plan.head = head;
   } else {
     agent.driver_agent = true;

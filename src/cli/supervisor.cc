@@ -36,6 +36,7 @@ class Supervisor {
   Supervisor(const Programs& programs, const SupervisorPlan& plan)
       : programs_(programs), plan_(plan) {}
 
+  // The agent looks at its machine while the head tests itself.
   std::optional<StartFault> start() {
     if (auto watched = watch_signals(); !watched) return StartFault{exit_failed, watched.error().text};
     AgentPlan agent = plan_.agent.value_or(AgentPlan{});
@@ -45,8 +46,10 @@ class Supervisor {
       const auto& head = *plan_.head;
       agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.folder, head.cluster);
     }
-    if (!plan_.agent) return std::nullopt;
-    return start_agent(agent);
+    if (plan_.agent) {
+      if (auto fault = start_agent(agent)) return fault;
+    }
+    return plan_.head ? wait_for_message(*head_) : std::nullopt;
   }
 
   // After a start that failed.
@@ -82,46 +85,53 @@ class Supervisor {
     return {};
   }
 
+  // Until it listens.
   std::optional<StartFault> start_head() {
-    auto child = Child::start([this](const Child::Ready& ready) {
-      return programs_.head(*plan_.head, [&](const HeadFile& file) {
-        ready(Json{{"address", file.address}}.dump());
-      });
-    });
+    const auto body = [this](const Child::Tell& tell) {
+      const auto address = [](const HeadFile& file) { return Json{{"address", file.address}}.dump(); };
+      return programs_.head(*plan_.head, [&](const HeadFile& file) { tell(address(file), false); },
+                            [&](const HeadFile& file) { tell(address(file), true); });
+    };
+    auto child = Child::start(body);
     if (!child) return StartFault{exit_failed, child.error().text};
     head_.emplace(std::move(child).value());
-    return wait_until_ready(*head_, "the head");
+    return wait_for_message(*head_);
   }
 
   std::optional<StartFault> start_agent(const AgentPlan& plan) {
-    const auto body = [this, &plan](const Child::Ready& ready) {
+    const auto body = [this, &plan](const Child::Tell& tell) {
       return programs_.agent(plan, [&](const AgentFile& file) {
-        ready(Json{{"address", plan.head_address},
-                   {"socket", file.socket},
-                   {"node_id", file.node.hex()}}.dump());
+        tell(Json{{"address", plan.head_address},
+                  {"socket", file.socket},
+                  {"node_id", file.node.hex()}}.dump(),
+             true);
       });
     };
     auto child = Child::start(body, programs_.under_keeper);
     if (!child) return StartFault{exit_failed, child.error().text};
     agent_.emplace(std::move(child).value());
-    return wait_until_ready(*agent_, "the agent");
+    return wait_for_message(*agent_);
   }
 
-  std::optional<StartFault> wait_until_ready(Child& child, const std::string& what) {
+  // A head that ends has something to say about why the agent waits in vain.
+  std::optional<StartFault> wait_for_message(Child& child) {
     for (;;) {
-      if (wait_for_news(child.ready_fd(), -1)) break;
+      if (wait_for_news(child.told_fd(), -1)) break;
       if (asked_ != 0) return StartFault{exit_interrupted, "interrupted while starting"};
+      if (head_ && head_->ended()) return fault_of(*head_, "the head");
     }
-    const auto told = child.take_ready();
-    if (told) {
+    if (const auto told = child.next_message()) {
       message_.update(Json::parse(*told, nullptr, false));
       return std::nullopt;
     }
+    return fault_of(child, head_ && &child == &*head_ ? "the head" : "the agent");
+  }
+
+  static StartFault fault_of(Child& child, const std::string& what) {
     const int code = child.wait();
     const std::string words = child.last_words();
-    return StartFault{code == 0 || code > exit_not_found ? exit_failed : code,
-                      words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code)
-                                    : words};
+    return {code == exit_done || code > exit_not_found ? exit_failed : code,
+            words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code) : words};
   }
 
   // Waits for a signal, the end of a life, or input at `ready`; whether there is some.

@@ -17,6 +17,8 @@ constexpr Duration farewell_limit = 100ms;  // for replies on their way when the
 // Beyond so many the sender of undecodable messages has been named often enough.
 constexpr std::uint64_t max_complaints = 100;
 
+constexpr std::size_t max_early = 10'000;
+
 constexpr Role roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
                           Role::operator_};
 
@@ -145,7 +147,10 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                 : principal_of_user(origin.user_id);
   if (speaks_for_node(principal.role)) {
     if (auto message = decode<AgentToHead>(bytes)) {
-      return step(AgentSaid{from.value, std::move(principal), std::move(*message)});
+      AgentSaid said{from.value, std::move(principal), std::move(*message)};
+      if (serving_) return step(std::move(said));
+      if (early_.size() < max_early) early_.push_back(std::move(said));
+      return;
     }
     principal.role = keyless ? Role::operator_ : Role::observer;
   }
@@ -225,6 +230,7 @@ void HeadService::durable(std::uint64_t upto) {
   step(Persisted{upto});
   if (serving_) return;
   serving_ = true;  // the first batch is the epoch
+  for (auto& said : std::exchange(early_, {})) step(std::move(said));
   if (callbacks_.on_serving) callbacks_.on_serving();
 }
 

@@ -95,6 +95,9 @@ class HeadService {
   const HeadServiceCallbacks callbacks_;
   std::unique_ptr<HeadCore> core_;
   bool serving_ = false;
+  // From agents before the epoch is durable, so that they need not ask again; beyond max_early they
+  // do.
+  std::vector<AgentSaid> early_;
   HeadCounters counters_;
   Timer deadline_;
   NameResolver resolver_;

@@ -93,7 +93,7 @@ class HeadRun {
     return watch_for_the_end();
   }
 
-  // Listens, tests itself, and begins.
+  // Listens, tests itself, and begins. Nothing is answered before the test: the loop does not run.
   Result<void> open() {
     HeadServiceOptions service;
     service.journal_path = options_.folder + "/head/journal.sqlite";
@@ -111,8 +111,9 @@ class HeadRun {
     service_ = std::move(made).value();
     const auto bound = bind();
     if (!bound) return bound.error();
-    if (auto tested = test_doors(*bound); !tested) return tested;
     if (auto told = announce(*bound); !told) return told;
+    if (options_.on_listening) options_.on_listening(file_);
+    if (auto tested = test_doors(*bound); !tested) return tested;
     return service_->start();
   }
 

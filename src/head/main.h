@@ -26,6 +26,8 @@ struct HeadMainOptions {
   std::string log_file{};  // empty: stderr
   std::string version{};   // for `status`
 
+  // Called once, on this thread, when it listens: agents may be started, and wait until it is ready.
+  std::function<void(const HeadFile&)> on_listening{};
   // Called once, on this thread, when the head answers agents.
   std::function<void(const HeadFile&)> on_ready{};
   // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.

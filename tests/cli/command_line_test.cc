@@ -1,0 +1,104 @@
+#include "cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+namespace mobula::internal::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+Parsed parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "mobula");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return parse_command_line(static_cast<int>(words.size()), argv.data());
+}
+
+TEST(CommandLine, TakesWhatANodeOffers) {
+  const auto parsed =
+      parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB", "--memory",
+             "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
+             "--accelerator-type", "H100", "--labels", "zone=a,disk=ssd", "--no-worker"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  const StartOptions& start = parsed.line->start;
+  EXPECT_TRUE(start.head);
+  EXPECT_FALSE(start.worker);
+  EXPECT_EQ(start.node.num_cpus->to_string(), "2.5");
+  EXPECT_EQ(start.node.num_gpus->to_string(), "4");
+  EXPECT_EQ(start.node.gpu_memory_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(start.node.memory_bytes, std::int64_t{1} << 30);
+  EXPECT_EQ(start.node.object_store_bytes, 1000);
+  EXPECT_EQ(start.node.labels, (Labels{{"zone", "a"}, {"disk", "ssd"}}));
+  EXPECT_EQ(start.node.accelerator_type, "H100");
+}
+
+TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{}, "ubcommand"},
+      {{"dance"}, "dance"},
+      {{"start"}, "--head"},
+      {{"start", "--head", "--address", "a:1"}, "--address"},
+      {{"start", "--head", "--num-cpus", "-1"}, "--num-cpus"},
+      {{"start", "--head", "--num-cpus", "many"}, "--num-cpus"},
+      {{"start", "--head", "--memory", "4 apples"}, "--memory"},
+      {{"start", "--head", "--port", "70000"}, "--port"},
+      {{"start", "--head", "--resources", "x"}, "--resources"},
+      {{"start", "--head", "--labels", "zone"}, "--labels"},
+      {{"start", "--head", "--name", "../x"}, "--name"},
+      {{"status", "-o", "poem"}, "poem"},
+      {{"list", "unicorns"}, "unicorns"},
+      {{"list", "nodes", "--filter", "state"}, "--filter"},
+      {{"get", "node"}, "id"},
+      {{"logs", "--tail", "few"}, "few"},
+  };
+  for (const auto& [words, named] : wrong) {
+    const auto parsed = parse(words);
+    EXPECT_EQ(parsed.exit, 2) << named;
+    EXPECT_THAT(parsed.text, HasSubstr(named));
+    EXPECT_FALSE(parsed.line.has_value());
+  }
+}
+
+TEST(CommandLine, HelpAndVersionAreNoFaults) {
+  EXPECT_EQ(parse({"--help"}).exit, 0);
+  EXPECT_THAT(parse({"start", "--help"}).text, HasSubstr("--object-store-memory"));
+  EXPECT_THAT(parse({"--version"}).text, HasSubstr("mobula"));
+}
+
+TEST(CommandLine, FormatAndOutputAreOneFlag) {
+  for (const char* flag : {"-o", "--output", "--format"}) {
+    EXPECT_EQ(parse({"status", flag, "jsonl"}).line->output, OutputFormat::jsonl) << flag;
+  }
+}
+
+TEST(CommandLine, FlagsGoBeforeTheEnvironment) {
+  ::setenv("MOBULA_ADDRESS", "there:1", 1);
+  ::setenv("MOBULA_KEY_FILE", "/there.key", 1);
+  EXPECT_EQ(parse({"status"}).line->address, "there:1");
+  EXPECT_EQ(parse({"status"}).line->key_file, "/there.key");
+  EXPECT_EQ(parse({"status", "--address", "here:2"}).line->address, "here:2");
+  EXPECT_EQ(parse({"start", "--head"}).line->address, "");
+  ::unsetenv("MOBULA_ADDRESS");
+  ::unsetenv("MOBULA_KEY_FILE");
+}
+
+TEST(CommandLine, KindsMayBeSingular) {
+  EXPECT_EQ(parse({"list", "node"}).line->kind, "nodes");
+  EXPECT_EQ(parse({"get", "actor", "12"}).line->kind, "actors");
+}
+
+TEST(ParseSize, KnowsBinaryAndDecimalUnits) {
+  EXPECT_EQ(parse_size("0").value(), 0);
+  EXPECT_EQ(parse_size("512MiB").value(), std::int64_t{512} << 20);
+  EXPECT_EQ(parse_size("1.5K").value(), 1536);
+  EXPECT_EQ(parse_size("2GB").value(), 2'000'000'000);
+  for (const char* bad : {"", "MiB", "-1", "1.2.3", "1 GiB", "0x10", "1e3", "nan", "99999999T"}) {
+    EXPECT_FALSE(parse_size(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli

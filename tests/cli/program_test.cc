@@ -1,0 +1,264 @@
+// The program `mobula` as people run it.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "protocol/cluster_files.h"
+#include "transport/curve.h"
+#include "transport/tcp.h"
+
+extern "C" char** environ;
+
+namespace mobula::internal {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string program = MOBULA_BINARY_DIR "/bin/mobula";
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+  Json json() const { return Json::parse(out, nullptr, false); }
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramTest() {
+    char name[] = "/tmp/mobula-cli-test-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    ::setenv("MOBULA_STATE_DIR", state().c_str(), 1);
+    ::unsetenv("MOBULA_ADDRESS");
+    ::unsetenv("MOBULA_KEY_FILE");
+  }
+  ~ProgramTest() override {
+    mobula({"stop", "--grace", "0"});
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  std::string state() const { return folder_ + "/state"; }
+  std::string cluster_folder() const { return state() + "/default"; }
+
+  Outcome mobula(std::vector<std::string> words) {
+    words.insert(words.begin(), program);
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const std::string out = folder_ + "/out";
+    const std::string err = folder_ + "/err";
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), flags, 0600);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), flags, 0600);
+    pid_t pid = 0;
+    EXPECT_EQ(::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+  }
+  Outcome start_head() { return mobula({"start", "--head", "--num-cpus", "2", "-o", "json"}); }
+
+  std::string folder_;
+};
+
+// One line that names the program, without a trace of where in the code it came from.
+void expect_one_line(const Outcome& outcome, const std::string& named) {
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("mobula: ")) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(named));
+}
+
+bool runs(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
+
+TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string address = started.json().value("address", "");
+  EXPECT_THAT(started.json().value("join", ""), HasSubstr("mobula start --address " + address + " --key "));
+
+  const auto status = mobula({"status", "-o", "json"});
+  ASSERT_EQ(status.code, 0) << status.err;
+  EXPECT_EQ(status.json().value("apiVersion", ""), "mobula/v1");
+  EXPECT_EQ(status.json().value("address", ""), address);
+  EXPECT_THAT(mobula({"status"}).out, HasSubstr("cluster default is RUNNING at " + address));
+
+  const auto nodes = mobula({"list", "nodes", "-o", "json"});
+  ASSERT_EQ(nodes.code, 0) << nodes.err;
+  ASSERT_EQ(nodes.json()["items"].size(), 1u);
+  const Json node = nodes.json()["items"][0];
+  EXPECT_EQ(node["state"], "ALIVE");
+  EXPECT_EQ(node["resources"]["CPU"]["total"], 2);
+  EXPECT_EQ(mobula({"list", "nodes", "--filter", "state=DEAD", "-o", "name"}).out, "");
+  EXPECT_EQ(mobula({"get", "node", node["node_id"].get<std::string>().substr(0, 8)}).code, 0);
+  EXPECT_EQ(mobula({"get", "node", "00000000"}).code, 7);
+
+  const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
+  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  EXPECT_TRUE(runs(agent.pid));
+  EXPECT_TRUE(fs::exists(agent.socket));
+  const auto stopped = mobula({"stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_FALSE(runs(agent.pid));
+  EXPECT_FALSE(runs(head.pid));
+  EXPECT_FALSE(fs::exists(agent.socket));
+  EXPECT_TRUE(fs::is_empty(cluster_folder() + "/running"));
+  const auto after = mobula({"status"});
+  EXPECT_EQ(after.code, 3);
+  expect_one_line(after, "start it again");
+}
+
+TEST_F(ProgramTest, AHeadComesBackAtItsPortWithTheNextEpoch) {
+  const auto first = start_head();
+  ASSERT_EQ(first.code, 0) << first.err;
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  const auto second = start_head();
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(first.json()["address"], second.json()["address"]);
+  EXPECT_EQ(mobula({"status", "-o", "json"}).json()["epoch"], 2);
+}
+
+TEST_F(ProgramTest, ASecondMachineJoinsWithTheKeyFile) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string address = started.json()["address"];
+  const std::string other = folder_ + "/other";
+  const auto joined = mobula({"start", "--address", address, "--key", started.json()["key_file"],
+                              "--state-dir", other, "--num-cpus", "3", "-o", "json"});
+  ASSERT_EQ(joined.code, 0) << joined.err;
+  const auto nodes = mobula({"list", "nodes", "-o", "name"});
+  EXPECT_THAT(nodes.out, HasSubstr(joined.json()["node_id"].get<std::string>()));
+  // Tools work on the machine that joined.
+  EXPECT_EQ(mobula({"status", "--state-dir", other}).code, 0);
+  EXPECT_EQ(mobula({"stop", "--state-dir", other}).code, 0);
+  EXPECT_EQ(mobula({"status"}).code, 0);
+}
+
+TEST_F(ProgramTest, WhatCanNeverBeScheduledIsExitSix) {
+  ASSERT_EQ(start_head().code, 0);
+  EXPECT_EQ(mobula({"explain", R"({"num_cpus": 1})"}).code, 0);
+  const auto never = mobula({"explain", R"({"num_gpus": 99})"});
+  EXPECT_EQ(never.code, 6);
+  EXPECT_THAT(never.out, HasSubstr("GPU"));
+  EXPECT_EQ(mobula({"explain", "{broken"}).code, 2);
+}
+
+TEST_F(ProgramTest, WrongUseIsExitTwo) {
+  const auto outcome = mobula({"start", "--head", "--num-cpus", "lots"});
+  EXPECT_EQ(outcome.code, 2);
+  expect_one_line(outcome, "--num-cpus");
+}
+
+TEST_F(ProgramTest, AnAddressWhereNobodyListensIsExitThree) {
+  const auto outcome = mobula({"status", "--address", "127.0.0.1:1"});
+  EXPECT_EQ(outcome.code, 3);
+  expect_one_line(outcome, "127.0.0.1:1");
+  EXPECT_EQ(mobula({"status"}).code, 3);
+}
+
+TEST_F(ProgramTest, AKeyThatIsNotAdmittedIsExitFour) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  auto key = load_key_file(started.json()["key_file"]).value();
+  const auto pair = CurveKeys::generate().value();
+  key.public_key = pair.public_key;
+  key.secret_key = pair.secret_key;
+  const std::string path = folder_ + "/wrong.key";
+  ASSERT_TRUE(save(key, path).ok());
+  const auto outcome = mobula({"status", "--address", started.json()["address"], "--key", path});
+  EXPECT_EQ(outcome.code, 4);
+  expect_one_line(outcome, path);
+}
+
+TEST_F(ProgramTest, APortInUseIsNamed) {
+  const auto listener = listen_at("127.0.0.1:0").value();
+  const auto port = local_address_of(listener.get()).value().port();
+  const auto outcome = mobula({"start", "--head", "--port", std::to_string(port)});
+  EXPECT_EQ(outcome.code, 1);
+  expect_one_line(outcome, "port " + std::to_string(port));
+  EXPECT_THAT(outcome.err, HasSubstr("--port"));
+}
+
+TEST_F(ProgramTest, AStateFolderThatCannotBeWrittenIsNamed) {
+  std::ofstream(folder_ + "/file") << "not a folder";
+  const auto outcome = mobula({"start", "--head", "--state-dir", folder_ + "/file/state"});
+  EXPECT_EQ(outcome.code, 1);
+  expect_one_line(outcome, folder_ + "/file/state");
+}
+
+TEST_F(ProgramTest, WithoutKeysNothingListensBeyondThisMachine) {
+  const auto outcome = mobula({"start", "--head", "--insecure", "--bind", "0.0.0.0"});
+  EXPECT_EQ(outcome.code, 2);
+  expect_one_line(outcome, "--insecure");
+}
+
+TEST_F(ProgramTest, WithoutKeysAClusterOfThisMachineWorks) {
+  const auto started = mobula({"start", "--head", "--insecure", "--num-cpus", "1", "-o", "json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  EXPECT_EQ(mobula({"status"}).code, 0);
+}
+
+TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
+  ASSERT_EQ(start_head().code, 0);
+  const auto second = start_head();
+  EXPECT_EQ(second.code, 1);
+  expect_one_line(second, "runs already");
+  EXPECT_EQ(mobula({"status"}).code, 0);
+}
+
+// As mobula::init starts it.
+TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
+  int ready[2];
+  int life[2];
+  ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(life, O_CLOEXEC), 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(ready[1], 200);
+    ::dup2(life[0], 201);
+    ::execl(program.c_str(), program.c_str(), "start", "--head", "--local", "--num-cpus", "1", "--ready-fd",
+            "200", "--life-fd", "201", nullptr);
+    ::_exit(127);
+  }
+  const Fd ready_read(ready[0]);
+  Fd(ready[1]).reset();
+  Fd(life[0]).reset();
+  Fd life_write(life[1]);
+  char line[4096] = {};
+  ASSERT_GT(::read(ready_read.get(), line, sizeof line - 1), 0);
+  const Json told = Json::parse(line, nullptr, false);
+  ASSERT_TRUE(told.is_object()) << line;
+  EXPECT_THAT(told.value("address", ""), HasSubstr("127.0.0.1:"));
+  EXPECT_TRUE(fs::exists(told.value("socket", "")));
+
+  life_write.reset();
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(fs::exists(told.value("socket", "")));
+}
+
+}  // namespace
+}  // namespace mobula::internal
