@@ -172,6 +172,10 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
   finished.run_time = monotonic_now() - began;
   finished.leave = outcome.exit_actor || context->leave.load();
   finished.results = std::move(results.records());
+  if (outcome.exit_actor && !outcome.error) {
+    outcome.error = make_error(detail::ErrorKind::actor_died,
+                               "the actor left by exit_actor() in this call, which has no result");
+  }
   if (outcome.error) {
     // What was stored before the error has no reader: the error stands in the place of all results.
     for (const auto& record : finished.results) {
