@@ -80,7 +80,7 @@ class ProcessRuntime final : public detail::Runtime,
                      const std::function<bool()>& ready);
   const DemandClass& class_of(const std::shared_ptr<const void>& request,
                               const detail::ResourceRequest& resources, std::int32_t max_calls);
-  detail::Answer<std::string> read_state(const std::string& kind);
+  detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
   detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
 
   const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls

@@ -14,7 +14,8 @@ constexpr Duration head_patience = 30s;
 
 std::map<std::string, double> sums(const std::string& text, const char* column) {
   std::map<std::string, double> result;
-  for (const auto& item : Json::parse(text).at("items")) {
+  const Json answer = Json::parse(text);
+  for (const auto& item : answer.at("items")) {
     for (const auto& [name, amounts] : item.at("resources").items()) {
       const bool down = item.at("state") != "ALIVE" && item.at("state") != "SUSPECT";
       const double amount = down ? 0 : amounts.at(column).get<double>();
@@ -37,9 +38,9 @@ Answer<T> read_json(const Answer<std::string>& text, Read read) {
 
 }  // namespace
 
-Answer<std::string> ProcessRuntime::read_state(const std::string& kind) {
+Answer<std::string> ProcessRuntime::read_state(const std::string& kind, const std::string& argument) {
   auto lock = engine_->lock();
-  auto answer = engine_->ask(lock, ReadState{0, kind, options_.name_space},
+  auto answer = engine_->ask(lock, ReadState{0, kind, argument},
                              monotonic_now() + head_patience);
   if (!answer) return error_of(answer.error());
   const auto* read = std::get_if<StateRead>(&*answer);
@@ -51,9 +52,10 @@ Answer<std::string> ProcessRuntime::read_state(const std::string& kind) {
 }
 
 Answer<std::vector<Node>> ProcessRuntime::nodes() {
-  return read_json<std::vector<Node>>(read_state("nodes"), [](const std::string& text) {
+  return read_json<std::vector<Node>>(read_state("nodes", ""), [](const std::string& text) {
     std::vector<Node> nodes;
-    for (const auto& item : Json::parse(text).at("items")) {
+    const Json answer = Json::parse(text);
+    for (const auto& item : answer.at("items")) {
       Node node;
       node.node_id = item.at("node_id");
       node.alive = item.at("state") == "ALIVE" || item.at("state") == "SUSPECT";
@@ -70,18 +72,19 @@ Answer<std::vector<Node>> ProcessRuntime::nodes() {
 
 Answer<std::map<std::string, double>> ProcessRuntime::cluster_resources() {
   return read_json<std::map<std::string, double>>(
-      read_state("nodes"), [](const std::string& text) { return sums(text, "total"); });
+      read_state("nodes", ""), [](const std::string& text) { return sums(text, "total"); });
 }
 
 Answer<std::map<std::string, double>> ProcessRuntime::available_resources() {
   return read_json<std::map<std::string, double>>(
-      read_state("nodes"), [](const std::string& text) { return sums(text, "available"); });
+      read_state("nodes", ""), [](const std::string& text) { return sums(text, "available"); });
 }
 
 Answer<std::vector<std::string>> ProcessRuntime::list_named_actors() {
-  return read_json<std::vector<std::string>>(read_state("named_actors"), [](const std::string& text) {
+  return read_json<std::vector<std::string>>(read_state("named_actors", options_.name_space), [](const std::string& text) {
     std::vector<std::string> names;
-    for (const auto& item : Json::parse(text).at("items")) names.push_back(item.at("name"));
+    const Json answer = Json::parse(text);
+    for (const auto& item : answer.at("items")) names.push_back(item.at("name"));
     return names;
   });
 }
