@@ -74,8 +74,7 @@ int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell
 
 }  // namespace
 
-Result<Child> Child::start(const std::function<int(const Tell&)>& body,
-                           const Wrap& wrap) {
+Result<Child> Child::start(const std::function<int(const Tell&)>& body, const Wrap& wrap) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("make a pipe", errno);
   Fd read(ends[0]);

@@ -20,8 +20,9 @@ const std::map<std::string, OutputFormat> formats{
     {"jsonl", OutputFormat::jsonl}, {"yaml", OutputFormat::yaml}, {"csv", OutputFormat::csv},
     {"name", OutputFormat::name}};
 
-const std::vector<std::string> kinds{"nodes",  "jobs",      "tasks",            "actors",   "objects",
-                                     "leases", "executors", "placement-groups", "transfers"};
+const std::vector<std::string> kinds{"nodes",    "jobs",   "tasks",     "actors",
+                                     "objects",  "leases", "executors", "placement-groups",
+                                     "transfers"};
 
 // As users may write it: "node", "Nodes".
 std::string kind_of(std::string text) {
@@ -62,7 +63,8 @@ Labels parse_labels(const std::string& text) {
 
 ResourceSet parse_resources(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) wrong("--resources", "'" + text + "' is no JSON object such as '{\"shuttle\": 2}'");
+  if (!json.is_object())
+    wrong("--resources", "'" + text + "' is no JSON object such as '{\"shuttle\": 2}'");
   ResourceSet resources;
   for (const auto& [name, value] : json.items()) {
     if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
@@ -89,13 +91,15 @@ void read_texts(const Texts& texts, CommandLine& line) {
   if (!texts.format.empty()) {
     const auto format = formats.find(texts.format);
     if (format == formats.end()) {
-      wrong("--output", "'" + texts.format + "' is none of table, wide, json, jsonl, yaml, csv, name");
+      wrong("--output",
+            "'" + texts.format + "' is none of table, wide, json, jsonl, yaml, csv, name");
     }
     line.output = format->second;
   }
   for (const auto& filter : texts.filters) {
     const auto equals = filter.find('=');
-    if (equals == std::string::npos || equals == 0) wrong("--filter", "'" + filter + "' is not NAME=VALUE");
+    if (equals == std::string::npos || equals == 0)
+      wrong("--filter", "'" + filter + "' is not NAME=VALUE");
     line.filters.emplace_back(filter.substr(0, equals), filter.substr(equals + 1));
   }
 }
@@ -156,7 +160,8 @@ class Grammar {
   }
 
   void add_start() {
-    CLI::App& start = *app_.add_subcommand("start", "start a cluster, or bring this machine into one");
+    CLI::App& start =
+        *app_.add_subcommand("start", "start a cluster, or bring this machine into one");
     add_state_folder(start);
     add_output(start);
     StartOptions& options = line_.start;
@@ -175,7 +180,8 @@ class Grammar {
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
     start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}'");
-    start.add_option("--accelerator-type", options.node.accelerator_type, "type of the GPUs, as H100");
+    start.add_option("--accelerator-type", options.node.accelerator_type,
+                     "type of the GPUs, as H100");
     start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
@@ -188,7 +194,8 @@ class Grammar {
     CLI::App& status = add_asking("status", "the cluster at a glance");
     status.add_flag("-w,--watch", line_.watch, "again every two seconds");
     CLI::App& list = add_asking("list", "what there is of a kind");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors")->required();
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors")
+        ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
     CLI::App& get = add_asking("get", "one item by its id");
     get.add_option("kind", line_.kind, "node, job, actor, lease, executor, task")->required();
@@ -202,7 +209,8 @@ class Grammar {
   }
 
   void add_local_commands() {
-    CLI::App& stop = *app_.add_subcommand("stop", "end what was started from this machine's state folder");
+    CLI::App& stop =
+        *app_.add_subcommand("stop", "end what was started from this machine's state folder");
     add_state_folder(stop);
     stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)");
     CLI::App& logs = *app_.add_subcommand("logs", "the logs of this machine");
@@ -223,14 +231,16 @@ class Grammar {
         wrong("start", "give either --head, or the --address of the head to join");
       }
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
-      if (!start.head && !texts_.port.empty()) wrong("--port", "goes with --head; an agent takes a free one");
+      if (!start.head && !texts_.port.empty())
+        wrong("--port", "goes with --head; an agent takes a free one");
       if (start.local && !start.head) wrong("--local", "goes with --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
     }
     if (line_.command == "list" || line_.command == "get") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
-        wrong("kind", "'" + line_.kind + "' is none of nodes, jobs, tasks, actors, objects, leases, executors");
+        wrong("kind", "'" + line_.kind +
+                          "' is none of nodes, jobs, tasks, actors, objects, leases, executors");
       }
       line_.kind = asked;
     }
@@ -270,9 +280,9 @@ class Grammar {
 
 Result<std::int64_t> parse_size(const std::string& text) {
   static const std::map<std::string, double> units{
-      {"", 1},        {"B", 1},          {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
-      {"MiB", 0x1p20}, {"G", 0x1p30},    {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
-      {"KB", 1e3},    {"MB", 1e6},       {"GB", 1e9},     {"TB", 1e12}};
+      {"", 1},         {"B", 1},      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
+      {"MiB", 0x1p20}, {"G", 0x1p30}, {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
+      {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},     {"TB", 1e12}};
   // Digits and at most one point: what strtod takes beyond that is no size.
   const auto digits = text.find_first_not_of("0123456789.");
   const std::string number = text.substr(0, digits);

@@ -44,20 +44,20 @@ struct StartOptions {
 };
 
 struct CommandLine {
-  std::string command;       // "start", "status", …
+  std::string command;  // "start", "status", …
   std::string state_folder;
-  std::string cluster;       // empty: not given
+  std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
-  std::string subject;       // a node, a request, whose log
-  std::string kind;          // of `list` and `get`
+  std::string subject;  // a node, a request, whose log
+  std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
-  double seconds = -1;       // --grace, --deadline; negative: not given
+  double seconds = -1;  // --grace, --deadline; negative: not given
   bool watch = false;
   bool follow = false;
-  std::int64_t tail = -1;    // lines; negative: all
+  std::int64_t tail = -1;  // lines; negative: all
 };
 
 // Either a command line, or that the program ends now with `exit`, having printed `text`.

@@ -40,7 +40,10 @@ class Examination {
   }
   bool all_well() const { return all_well_; }
   Json document() const {
-    return {{"apiVersion", "mobula/v1"}, {"kind", "CheckList"}, {"items", items_}, {"warnings", Json::array()}};
+    return {{"apiVersion", "mobula/v1"},
+            {"kind", "CheckList"},
+            {"items", items_},
+            {"warnings", Json::array()}};
   }
 
  private:
@@ -58,8 +61,8 @@ void check_folders(const CommandLine& line, Examination& found) {
   const bool writable = ::access(at.c_str(), W_OK | X_OK) == 0;
   found.check("state folder", writable,
               writable ? line.state_folder
-                       : fmt::format("user {} may not write to {}; set MOBULA_STATE_DIR", ::geteuid(),
-                                     at.string()));
+                       : fmt::format("user {} may not write to {}; set MOBULA_STATE_DIR",
+                                     ::geteuid(), at.string()));
   const std::string runtime = default_runtime_folder();
   const bool short_enough = runtime.size() <= longest_runtime_path;
   found.check("runtime folder", short_enough,
@@ -68,14 +71,16 @@ void check_folders(const CommandLine& line, Examination& found) {
 
 void check_system(Examination& found) {
   const bool curve = curve_available();
-  found.check("encryption", curve,
-              curve ? "this libzmq has CURVE" : "this libzmq lacks CURVE: nothing may leave this machine");
+  found.check(
+      "encryption", curve,
+      curve ? "this libzmq has CURVE" : "this libzmq lacks CURVE: nothing may leave this machine");
   struct statvfs shared {};
   const bool has_shared = ::statvfs("/dev/shm", &shared) == 0;
   const auto free_bytes = has_shared ? std::uint64_t{shared.f_bavail} * shared.f_frsize : 0;
-  found.check("shared memory", free_bytes >= wanted_shared_bytes,
-              fmt::format("{} MiB are free in /dev/shm{}", free_bytes >> 20,
-                          free_bytes >= wanted_shared_bytes ? "" : "; objects need more: enlarge it"));
+  found.check(
+      "shared memory", free_bytes >= wanted_shared_bytes,
+      fmt::format("{} MiB are free in /dev/shm{}", free_bytes >> 20,
+                  free_bytes >= wanted_shared_bytes ? "" : "; objects need more: enlarge it"));
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   found.check("open files", files.rlim_max >= wanted_files,
@@ -83,7 +88,8 @@ void check_system(Examination& found) {
                           files.rlim_max >= wanted_files ? "" : "; raise it with ulimit -n"));
   const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U)));
   found.check("pidfd", static_cast<bool>(self),
-              self ? "the kernel has it" : "the kernel lacks pidfd_open; Linux 5.3 is the oldest that has it");
+              self ? "the kernel has it"
+                   : "the kernel lacks pidfd_open; Linux 5.3 is the oldest that has it");
 }
 
 void look_at_machine(Examination& found) {

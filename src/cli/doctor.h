@@ -1,5 +1,5 @@
-// `mobula doctor`: looks at what Mobula needs of this machine, and whether a cluster answers. Changes
-// nothing. Main thread.
+// `mobula doctor`: looks at what Mobula needs of this machine, and whether a cluster answers.
+// Changes nothing. Main thread.
 #pragma once
 
 #include "cli/command_line.h"

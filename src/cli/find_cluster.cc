@@ -65,11 +65,11 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   }
   if (found) return *found;
   if (fault) return *fault;
-  return failure(ErrorCode::unavailable,
-                 fmt::format("no cluster{} is known in {}; start one with 'mobula start --head', or "
-                             "give --address and --key",
-                             line.cluster.empty() ? "" : " '" + line.cluster + "'",
-                             line.state_folder));
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("no cluster{} is known in {}; start one with 'mobula start --head', or "
+                  "give --address and --key",
+                  line.cluster.empty() ? "" : " '" + line.cluster + "'", line.state_folder));
 }
 
 }  // namespace
@@ -94,7 +94,8 @@ std::string known_key_for(const std::string& state_folder, const std::string& ad
     const std::string folder = state_folder + "/" + name;
     const auto head = load_head_file(folder + "/head/head.json");
     const auto agent = load_agent_file(folder + "/agent/agent.json");
-    const bool known = (head && head->address == address) || (agent && agent->head_address == address);
+    const bool known =
+        (head && head->address == address) || (agent && agent->head_address == address);
     const std::string path = fmt::format("{}/{}.key", folder, name);
     if (known && readable(path)) return path;
   }

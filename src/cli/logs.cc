@@ -30,7 +30,8 @@ struct LogFile {
 void add_folder(const fs::path& folder, std::vector<LogFile>& files) {
   std::error_code code;
   for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
-    if (at->is_regular_file(code)) files.push_back({at->path().stem().string(), at->path().string()});
+    if (at->is_regular_file(code))
+      files.push_back({at->path().stem().string(), at->path().string()});
   }
 }
 
@@ -41,7 +42,8 @@ std::vector<LogFile> logs_of(const std::string& folder) {
     if (fs::exists(path)) files.push_back({path.stem().string(), path.string()});
   }
   add_folder(fs::path(folder) / "agent" / "logs", files);
-  std::sort(files.begin(), files.end(), [](const LogFile& a, const LogFile& b) { return a.path < b.path; });
+  std::sort(files.begin(), files.end(),
+            [](const LogFile& a, const LogFile& b) { return a.path < b.path; });
   return files;
 }
 
@@ -124,8 +126,8 @@ Result<std::string> folder_of(const CommandLine& line) {
   }
   if (names.size() == 1) return line.state_folder + "/" + names.front();
   if (names.empty()) {
-    return failure(ErrorCode::not_found, "no logs in " + line.state_folder +
-                                             "; give the state folder with --state-dir");
+    return failure(ErrorCode::not_found,
+                   "no logs in " + line.state_folder + "; give the state folder with --state-dir");
   }
   return failure(ErrorCode::invalid_argument,
                  fmt::format("{} has logs of several clusters ({}, {}, …); choose one with --name",
@@ -148,10 +150,10 @@ int show_logs(const CommandLine& line) {
   }
   const auto matching = chosen(files, line.subject, *folder);
   if (matching.size() != 1) {
-    return complain(failure(
-        matching.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
-        fmt::format("{} log of '{}' on this machine; 'mobula logs' lists what there is",
-                    matching.empty() ? "no" : "more than one", line.subject)));
+    return complain(
+        failure(matching.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
+                fmt::format("{} log of '{}' on this machine; 'mobula logs' lists what there is",
+                            matching.empty() ? "no" : "more than one", line.subject)));
   }
   const std::string& path = matching.front().path;
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,4 +1,5 @@
-// `mobula logs`: what the head, the agent and the executors of this machine have written. Main thread.
+// `mobula logs`: what the head, the agent and the executors of this machine have written. Main
+// thread.
 #pragma once
 
 #include "cli/command_line.h"

@@ -86,8 +86,10 @@ int show_version(const CommandLine& line) {
     std::puts("mobula " MOBULA_VERSION);
     return exit_done;
   }
-  const nlohmann::ordered_json version = {{"apiVersion", "mobula/v1"}, {"kind", "Version"},
-                                          {"name", "mobula"},          {"version", MOBULA_VERSION}};
+  const nlohmann::ordered_json version = {{"apiVersion", "mobula/v1"},
+                                          {"kind", "Version"},
+                                          {"name", "mobula"},
+                                          {"version", MOBULA_VERSION}};
   std::fputs(format_document(version, line.output, {}).c_str(), stdout);
   return exit_done;
 }
@@ -95,9 +97,10 @@ int show_version(const CommandLine& line) {
 int run_command(const CommandLine& line) {
   const std::string& command = line.command;
   if (command == "start") {
-    const Programs programs{run_head, run_agent,
-                            [](const std::function<int()>& body) { return worker::run_under_keeper(body); },
-                            run_in_background};
+    const Programs programs{
+        run_head, run_agent,
+        [](const std::function<int()>& body) { return worker::run_under_keeper(body); },
+        run_in_background};
     return start(programs, line);
   }
   if (command == "stop") return stop(line);
@@ -119,7 +122,8 @@ int main_of_mobula(int argc, char** argv) {
   const Parsed parsed = parse_command_line(argc, argv);
   if (!parsed.line) {
     if (parsed.exit == exit_done) std::fputs(parsed.text.c_str(), stdout);
-    if (parsed.exit != exit_done) return complain(failure(ErrorCode::invalid_argument, parsed.text));
+    if (parsed.exit != exit_done)
+      return complain(failure(ErrorCode::invalid_argument, parsed.text));
     return parsed.exit;
   }
   if (parsed.line->command != "start") {

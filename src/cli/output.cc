@@ -20,34 +20,55 @@ struct Column {
 
 std::vector<Column> columns_of(const std::string& kind) {
   if (kind == "nodes") {
-    return {{"NODE_ID", "node_id"}, {"STATE", "state"}, {"HOST", "host"},
-            {"ADDRESS", "address"}, {"RESOURCES", "resources"}, {"LABELS", "labels", true},
+    return {{"NODE_ID", "node_id"},
+            {"STATE", "state"},
+            {"HOST", "host"},
+            {"ADDRESS", "address"},
+            {"RESOURCES", "resources"},
+            {"LABELS", "labels", true},
             {"INCARNATION", "incarnation", true}};
   }
   if (kind == "jobs") {
-    return {{"JOB_ID", "job_id"}, {"STATE", "state"}, {"NAME", "name"}, {"NODE_ID", "node_id"},
-            {"NAME_SPACE", "name_space", true}, {"DRIVER", "driver", true}, {"REASON", "reason"}};
+    return {{"JOB_ID", "job_id"},
+            {"STATE", "state"},
+            {"NAME", "name"},
+            {"NODE_ID", "node_id"},
+            {"NAME_SPACE", "name_space", true},
+            {"DRIVER", "driver", true},
+            {"REASON", "reason"}};
   }
   if (kind == "actors") {
-    return {{"ACTOR_ID", "actor_id"}, {"STATE", "state"}, {"CLASS", "class_name"},
-            {"NAME", "name"}, {"NODE_ID", "node_id"}, {"RESTARTS", "restarts"},
-            {"JOB_ID", "job_id", true}, {"NAME_SPACE", "name_space", true},
+    return {{"ACTOR_ID", "actor_id"},       {"STATE", "state"},
+            {"CLASS", "class_name"},        {"NAME", "name"},
+            {"NODE_ID", "node_id"},         {"RESTARTS", "restarts"},
+            {"JOB_ID", "job_id", true},     {"NAME_SPACE", "name_space", true},
             {"DETACHED", "detached", true}, {"REASON", "reason"}};
   }
   if (kind == "leases") {
-    return {{"SLOT_ID", "slot_id"}, {"STATE", "state"}, {"NODE_ID", "node_id"},
-            {"RESOURCES", "resources"}, {"LESSEE", "lessee"}, {"ACTOR_ID", "actor_id"},
-            {"JOB_ID", "job_id", true}, {"GENERATION", "generation", true},
+    return {{"SLOT_ID", "slot_id"},
+            {"STATE", "state"},
+            {"NODE_ID", "node_id"},
+            {"RESOURCES", "resources"},
+            {"LESSEE", "lessee"},
+            {"ACTOR_ID", "actor_id"},
+            {"JOB_ID", "job_id", true},
+            {"GENERATION", "generation", true},
             {"INSTANCES", "instances", true}};
   }
   if (kind == "executors") {
-    return {{"PROCESS_ID", "process_id"}, {"STATE", "state"}, {"NODE_ID", "node_id"},
-            {"PID", "pid"}, {"SLOT_ID", "slot_id"}, {"ACTOR_ID", "actor_id", true},
+    return {{"PROCESS_ID", "process_id"}, {"STATE", "state"},
+            {"NODE_ID", "node_id"},       {"PID", "pid"},
+            {"SLOT_ID", "slot_id"},       {"ACTOR_ID", "actor_id", true},
             {"JOB_ID", "job_id", true}};
   }
   if (kind == "tasks") {
-    return {{"CLASS_ID", "class_id"}, {"NAME", "name"}, {"STATE", "state"}, {"COUNT", "count"},
-            {"WANTED_SLOTS", "wanted_slots"}, {"RESOURCES", "resources"}, {"JOB_ID", "job_id", true}};
+    return {{"CLASS_ID", "class_id"},
+            {"NAME", "name"},
+            {"STATE", "state"},
+            {"COUNT", "count"},
+            {"WANTED_SLOTS", "wanted_slots"},
+            {"RESOURCES", "resources"},
+            {"JOB_ID", "job_id", true}};
   }
   if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
   if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
@@ -162,7 +183,7 @@ std::string csv_of(const Json& document, const std::string& kind) {
     for (const auto& column : columns) {
       const auto at = item.find(column.member);
       const bool empty = at == item.end() || at->is_null();
-      const std::string value = empty                ? ""
+      const std::string value = empty                 ? ""
                                 : at->is_string()     ? at->get<std::string>()
                                 : at->is_structured() ? at->dump()
                                                       : number_text(*at);
@@ -178,7 +199,7 @@ std::string names_of(const Json& document) {
   std::string text;
   for (const auto& item : items_of(document)) {
     if (!item.is_object()) continue;
-    std::string name = item.value("name", std::string());
+    std::string name = item.value("name", item.value("cluster_name", std::string()));
     for (const auto& [member, value] : item.items()) {
       if (!member.ends_with("_id") || !value.is_string()) continue;
       name = value.get<std::string>();
@@ -219,10 +240,10 @@ std::string format_document(const Json& document, OutputFormat format, const std
 }
 
 std::string format_status(const Json& status) {
-  std::string text = fmt::format(
-      "cluster {} is {} at {} (epoch {}, version {})\n", cell_at(status, "cluster_name"),
-      cell_at(status, "state"), cell_at(status, "address"), cell_at(status, "epoch"),
-      cell_at(status, "version"));
+  std::string text =
+      fmt::format("cluster {} is {} at {} (epoch {}, version {})\n",
+                  cell_at(status, "cluster_name"), cell_at(status, "state"),
+                  cell_at(status, "address"), cell_at(status, "epoch"), cell_at(status, "version"));
   for (const char* kind : {"nodes", "jobs", "actors"}) {
     if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind]));
   }

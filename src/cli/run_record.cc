@@ -68,7 +68,8 @@ Result<void> save(const RunRecord& record, const std::string& folder) {
                                        {"boot_id", record.boot_id},
                                        {"keeper", record.keeper},
                                        {"head", record.head}};
-  return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json.dump() + "\n", 0600);
+  return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json.dump() + "\n",
+                    0600);
 }
 
 std::vector<RunRecord> records_of(const std::string& folder) {

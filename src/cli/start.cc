@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -12,10 +15,12 @@
 
 #include "base/fd.h"
 #include "base/id.h"
+#include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/output.h"
 #include "cli/supervisor.h"
+#include "cli/tool_client.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -45,7 +50,14 @@ LogLevel log_level_or(LogLevel fallback) {
   return level ? *level : fallback;
 }
 
-// ---- in the background, or in the foreground for a person ----------------------------------------
+// Whether a running process holds the lock at `path`.
+bool holds_lock(const std::string& path) {
+  const Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+// ---- in the background, or in the foreground for a person
+// ----------------------------------------
 
 class Start {
  public:
@@ -55,6 +67,7 @@ class Start {
     if (!line_.start.head) {
       if (auto found = find_key(); !found) return complain(found.error(), exit_wrong_use);
     }
+    if (const int code = try_door(); code != exit_done) return code;
     if (auto prepared = prepare(); !prepared) return complain(prepared.error(), exit_failed);
     if (line_.start.block) {
       int code = exit_done;
@@ -64,6 +77,8 @@ class Start {
       return code != exit_done ? code : ended;
     }
     plan_.has_keeper = true;
+    const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U)));
+    plan_.starter_fd = self.get();
     const auto started = programs_.in_background(
         plan_.folder + "/mobula.log",
         [this](const Report& report) { return supervise(programs_, plan_, report); });
@@ -85,8 +100,24 @@ class Start {
       if (auto made = make_private_folder(plan_.folder + below); !made) return made;
     }
     if (options.head) plan_.head = head_plan();
-    if (options.worker) plan_.agent = agent_plan();
+    agent_runs_ = options.head && holds_lock(plan_.folder + "/agent/lock");
+    if (options.worker && !agent_runs_) plan_.agent = agent_plan();
     return keep_key();
+  }
+
+  // A head that does not admit this key never will, so that waiting for it would be in vain. In a
+  // child, since asking needs threads.
+  int try_door() const {
+    if (line_.start.head) return exit_done;
+    const ClusterAddress cluster{line_.address, key_, key_path_};
+    auto child = Child::start([&](const Child::Tell&) {
+      auto client = ToolClient::open(cluster);
+      const auto pong = client ? client->ask("ping") : client.error();
+      return pong || exit_code_of(pong.error()) != exit_refused ? exit_done
+                                                                : complain(pong.error());
+    });
+    if (!child || child->wait() != exit_refused) return exit_done;
+    return complain(failure(ErrorCode::permission_denied, child->last_words()));
   }
 
   HeadPlan head_plan() const {
@@ -120,7 +151,8 @@ class Start {
 
   Result<void> find_key() {
     if (line_.start.insecure) return {};
-    key_path_ = line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
+    key_path_ =
+        line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
     if (key_path_.empty()) {
       return failure(ErrorCode::invalid_argument,
                      fmt::format("joining {} needs the cluster's key file: give it with --key; it "
@@ -150,9 +182,9 @@ class Start {
     const std::string join = fmt::format("mobula start --address {}{}", address,
                                          keyless ? " --insecure" : " --key " + key);
     if (line_.output != OutputFormat::table) {
-      Json json = {{"apiVersion", "mobula/v1"}, {"kind", "Started"}, {"cluster_name", cluster_},
-                   {"address", address},        {"key_file", keyless ? "" : key},
-                   {"join", join}};
+      Json json = {{"apiVersion", "mobula/v1"},      {"kind", "Started"},
+                   {"cluster_name", cluster_},       {"address", address},
+                   {"key_file", keyless ? "" : key}, {"join", join}};
       if (told.contains("node_id")) json["node_id"] = told["node_id"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
@@ -161,6 +193,7 @@ class Start {
                   only_here(address) ? " (once the head listens beyond this one: --bind)"
                                      : " and a copy of the key file",
                   join.c_str());
+      if (agent_runs_) std::printf("the agent of this machine runs already\n");
     } else {
       std::printf("node %s has joined cluster '%s' at %s\n",
                   told.value("node_id", std::string()).c_str(), cluster_.c_str(), address.c_str());
@@ -173,10 +206,12 @@ class Start {
   std::string cluster_;
   std::string key_path_;
   std::optional<KeyFile> key_;
+  bool agent_runs_ = false;  // of a head that was lost, say
   SupervisorPlan plan_;
 };
 
-// ---- for mobula::init ----------------------------------------------------------------------------
+// ---- for mobula::init
+// ----------------------------------------------------------------------------
 
 // A folder of this process alone, gone with it. What processes that were killed have left is
 // removed by the next one.
@@ -186,8 +221,8 @@ class OwnFolder {
     const std::string runtime = default_runtime_folder();
     if (auto made = make_private_folder(runtime); !made) return made.error();
     remove_leftovers(runtime);
-    const std::string path = fmt::format("{}/{}{}-{}", runtime, prefix, ::getpid(),
-                                         hex_of(random_bits()).substr(0, 8));
+    const std::string path =
+        fmt::format("{}/{}{}-{}", runtime, prefix, ::getpid(), hex_of(random_bits()).substr(0, 8));
     if (auto made = make_private_folder(path); !made) return made.error();
     return OwnFolder(path);
   }
@@ -269,12 +304,12 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     agent.advertise = options.advertise;
   }
   plan.agent = agent;
-  const Report report{
-      [&](const std::string& message) { write_line(ready.get(), message); },
-      [&](const std::string& why) {
-        const auto json = Json::parse(why, nullptr, false);
-        refuse(json.value("exit", static_cast<int>(exit_failed)), json.value("error", why));
-      }};
+  const Report report{[&](const std::string& message) { write_line(ready.get(), message); },
+                      [&](const std::string& why) {
+                        const auto json = Json::parse(why, nullptr, false);
+                        refuse(json.value("exit", static_cast<int>(exit_failed)),
+                               json.value("error", why));
+                      }};
   const int ended = supervise(programs, plan, report);
   return code != exit_done ? code : ended;
 }

@@ -36,7 +36,8 @@ class Asker {
     const auto text = client_->ask(verb, kind, argument);
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
-    if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+    if (!json.is_object())
+      return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
     return json;
   }
 
@@ -156,8 +157,10 @@ int summarise(const CommandLine& line) {
       items.push_back({{"kind", kind}, {"state", state}, {"count", count}});
     }
   }
-  const Json summary = {{"apiVersion", "mobula/v1"}, {"kind", "Summary"},
-                        {"items", std::move(items)}, {"warnings", Json::array()}};
+  const Json summary = {{"apiVersion", "mobula/v1"},
+                        {"kind", "Summary"},
+                        {"items", std::move(items)},
+                        {"warnings", Json::array()}};
   return print(format_document(summary, line.output, "summary"));
 }
 
@@ -165,7 +168,8 @@ int explain(const CommandLine& line) {
   Asker asker(line);
   const auto explanation = asker.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
-  const int code = for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);
+  const int code =
+      for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);
   if (code != exit_done) return code;
   return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;
 }
@@ -181,16 +185,19 @@ int drain(const CommandLine& line) {
     const auto leases = asker.ask("list", "leases");
     if (!leases) return complain(leases.error());
     std::int64_t left = 0;
-    for (const auto& lease : (*leases)["items"]) left += lease.value("node_id", std::string()) == *node ? 1 : 0;
+    for (const auto& lease : (*leases)["items"])
+      left += lease.value("node_id", std::string()) == *node ? 1 : 0;
     if (left == 0 || line.seconds < 0) {
       if (!for_people(line)) return print(*drained, line);
-      return print(fmt::format("node {} takes no more work; {} leases are left on it\n", *node, left));
+      return print(
+          fmt::format("node {} takes no more work; {} leases are left on it\n", *node, left));
     }
     if (monotonic_now() >= deadline) {
-      return complain(failure(ErrorCode::timed_out,
-                              fmt::format("node {} still has {} leases after {} s; it takes no more "
-                                          "work, wait longer or stop their jobs",
-                                          *node, left, line.seconds)));
+      return complain(
+          failure(ErrorCode::timed_out,
+                  fmt::format("node {} still has {} leases after {} s; it takes no more "
+                              "work, wait longer or stop their jobs",
+                              *node, left, line.seconds)));
     }
     pause(drain_interval);
   }

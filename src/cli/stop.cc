@@ -94,10 +94,11 @@ int stop(const CommandLine& line) {
     if (records.back().head) end_jobs(folder);
     for (const auto& record : records) {
       if (!end(record, grace)) {
-        return complain(failure(ErrorCode::timed_out,
-                                fmt::format("process {} of cluster '{}' was killed and has not ended "
-                                            "yet; a device may hold it",
-                                            record.pid, name)));
+        return complain(
+            failure(ErrorCode::timed_out,
+                    fmt::format("process {} of cluster '{}' was killed and has not ended "
+                                "yet; a device may hold it",
+                                record.pid, name)));
       }
       ::unlink(record.path.c_str());
     }
@@ -109,9 +110,9 @@ int stop(const CommandLine& line) {
     std::printf("nothing runs from %s\n", line.state_folder.c_str());
     return exit_done;
   }
-  return complain(failure(ErrorCode::not_found,
-                          fmt::format("no process of a cluster '{}' runs from {}", line.cluster,
-                                      line.state_folder)));
+  return complain(failure(
+      ErrorCode::not_found,
+      fmt::format("no process of a cluster '{}' runs from {}", line.cluster, line.state_folder)));
 }
 
 }  // namespace mobula::internal::cli

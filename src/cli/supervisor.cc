@@ -38,7 +38,8 @@ class Supervisor {
 
   // The agent looks at its machine while the head tests itself.
   std::optional<StartFault> start() {
-    if (auto watched = watch_signals(); !watched) return StartFault{exit_failed, watched.error().text};
+    if (auto watched = watch_signals(); !watched)
+      return StartFault{exit_failed, watched.error().text};
     AgentPlan agent = plan_.agent.value_or(AgentPlan{});
     if (plan_.head) {
       if (auto fault = start_head()) return fault;
@@ -88,9 +89,12 @@ class Supervisor {
   // Until it listens.
   std::optional<StartFault> start_head() {
     const auto body = [this](const Child::Tell& tell) {
-      const auto address = [](const HeadFile& file) { return Json{{"address", file.address}}.dump(); };
-      return programs_.head(*plan_.head, [&](const HeadFile& file) { tell(address(file), false); },
-                            [&](const HeadFile& file) { tell(address(file), true); });
+      const auto address = [](const HeadFile& file) {
+        return Json{{"address", file.address}}.dump();
+      };
+      return programs_.head(
+          *plan_.head, [&](const HeadFile& file) { tell(address(file), false); },
+          [&](const HeadFile& file) { tell(address(file), true); });
     };
     auto child = Child::start(body);
     if (!child) return StartFault{exit_failed, child.error().text};
@@ -103,7 +107,8 @@ class Supervisor {
       return programs_.agent(plan, [&](const AgentFile& file) {
         tell(Json{{"address", plan.head_address},
                   {"socket", file.socket},
-                  {"node_id", file.node.hex()}}.dump(),
+                  {"node_id", file.node.hex()}}
+                 .dump(),
              true);
       });
     };
@@ -131,14 +136,17 @@ class Supervisor {
     const int code = child.wait();
     const std::string words = child.last_words();
     return {code == exit_done || code > exit_not_found ? exit_failed : code,
-            words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code) : words};
+            words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code)
+                          : words};
   }
 
   // Waits for a signal, the end of a life, or input at `ready`; whether there is some.
   bool wait_for_news(int ready, int timeout_ms) {
-    std::array<pollfd, 3> items{{{signals_.get(), POLLIN, 0},
+    const int starter = ready >= 0 ? plan_.starter_fd : -1;
+    std::array<pollfd, 4> items{{{signals_.get(), POLLIN, 0},
                                  {life_over_ ? -1 : plan_.life_fd, POLLIN, 0},
-                                 {ready, POLLIN, 0}}};
+                                 {ready, POLLIN, 0},
+                                 {starter, POLLIN, 0}}};
     if (::poll(items.data(), items.size(), timeout_ms) < 0) return false;
     signalfd_siginfo signal{};
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
@@ -152,6 +160,7 @@ class Supervisor {
         asked_ = SIGTERM;
       }
     }
+    if (items[3].revents != 0) asked_ = SIGTERM;
     return (items[2].revents & (POLLIN | POLLHUP)) != 0;
   }
 
@@ -198,7 +207,7 @@ class Supervisor {
   std::optional<Child> head_;
   std::optional<Child> agent_;  // ends before the head
   Json message_ = Json::object();
-  int asked_ = 0;               // the signal that was sent last and not passed on yet
+  int asked_ = 0;  // the signal that was sent last and not passed on yet
   bool life_over_ = false;
   bool ending_ = false;
   int code_ = 0;

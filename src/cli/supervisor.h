@@ -1,7 +1,7 @@
-// The process that `mobula start` leaves running: parent of a head, of an agent under its keeper, or
-// of both. Starts them one after the other, passes signals on, and ends the agent before the head.
-// It restarts nothing: a head or agent that died is started again with `mobula start`. Blocks; call
-// before any thread is started.
+// The process that `mobula start` leaves running: parent of a head, of an agent under its keeper,
+// or of both. Starts them one after the other, passes signals on, and ends the agent before the
+// head. It restarts nothing: a head or agent that died is started again with `mobula start`.
+// Blocks; call before any thread is started.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,14 @@
 namespace mobula::internal::cli {
 
 struct SupervisorPlan {
-  std::string folder;               // of the cluster
+  std::string folder;  // of the cluster
   std::optional<HeadPlan> head;
-  std::optional<AgentPlan> agent;   // beside a head its address and key are filled in
-  bool together = false;            // when one of them ends, so does the other, and at once
-  bool recorded = true;             // a record for `mobula stop` is kept
-  bool has_keeper = false;          // the parent of this process is its keeper
-  int life_fd = -1;                 // end of file there ends everything
+  std::optional<AgentPlan> agent;  // beside a head its address and key are filled in
+  bool together = false;           // when one of them ends, so does the other, and at once
+  bool recorded = true;            // a record for `mobula stop` is kept
+  bool has_keeper = false;         // the parent of this process is its keeper
+  int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
+  int life_fd = -1;                // end of file there ends everything
 };
 
 // What is told when all of it is ready, as JSON text: "address" of the head, and with an agent

@@ -7,12 +7,14 @@ namespace {
 
 // Characters, not bytes: continuation bytes of UTF-8 take no room.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
 }
 
 bool is_number(const std::string& text) {
-  return text == "-" || (!text.empty() && text.find_first_not_of("0123456789.-/") == std::string::npos);
+  return text == "-" ||
+         (!text.empty() && text.find_first_not_of("0123456789.-/") == std::string::npos);
 }
 
 }  // namespace

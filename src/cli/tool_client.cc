@@ -61,11 +61,11 @@ struct ToolClient::Link {
 
   Failure why_gone(const Failure& why) const {
     if (why.code != ErrorCode::permission_denied) return unreachable(why.text);
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("the head at {} does not admit the key of {}; give the key file of "
-                               "this cluster with --key",
-                               cluster.address,
-                               cluster.key_path.empty() ? "this program" : cluster.key_path));
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("the head at {} does not admit the key of {}; give the key file of "
+                    "this cluster with --key",
+                    cluster.address, cluster.key_path.empty() ? "this program" : cluster.key_path));
   }
 
   // Turns the loop until `done`, a fault, or the deadline.
@@ -80,9 +80,9 @@ struct ToolClient::Link {
 
   // Somebody listens there, but speaks otherwise.
   Failure no_handshake() const {
-    const std::string key = cluster.key ? fmt::format("the key file {} is of another cluster",
-                                                      cluster.key_path)
-                                        : std::string("the head wants a key; give its key file with --key");
+    const std::string key =
+        cluster.key ? fmt::format("the key file {} is of another cluster", cluster.key_path)
+                    : std::string("the head wants a key; give its key file with --key");
     return failure(ErrorCode::permission_denied,
                    fmt::format("somebody listens at {}, but there was no handshake: {}",
                                cluster.address, key));
@@ -118,8 +118,9 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   const Time begun = monotonic_now();
   if (!link.connected) {
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
+    const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
+    if (!link.connected && !denied && link.listens()) return link.no_handshake();
     if (link.fault) return *link.fault;
-    if (!link.connected && link.listens()) return link.no_handshake();
     if (!link.connected) return link.unreachable("no answer");
   }
   ToolRequest request;
@@ -133,8 +134,8 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (link.fault) return *link.fault;
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("the head at {} did not answer '{}' within {} s", link.cluster.address,
-                               verb, patience / 1s));
+                   fmt::format("the head at {} did not answer '{}' within {} s",
+                               link.cluster.address, verb, patience / 1s));
   }
   if (!link.reply->ok) return failure(link.reply->code, link.reply->text);
   return link.reply->json;

@@ -1,5 +1,5 @@
-// JSON documents as YAML 1.2, of which JSON's strings are a part: whatever could be read as anything
-// but the string it is stands in quotes.
+// JSON documents as YAML 1.2, of which JSON's strings are a part: whatever could be read as
+// anything but the string it is stands in quotes.
 #include <algorithm>
 
 #include "cli/output.h"
@@ -10,12 +10,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 bool plain(const std::string& text) {
-  static const std::string_view reserved[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
+  static const std::string_view reserved[] = {"true", "false", "null", "yes", "no",
+                                              "on",   "off",   "y",    "n"};
   std::string lower = text;
   for (auto& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (std::find(std::begin(reserved), std::end(reserved), lower) != std::end(reserved)) return false;
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto fine = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '/' || c == '.'; };
+  if (std::find(std::begin(reserved), std::end(reserved), lower) != std::end(reserved))
+    return false;
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto fine = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '/' || c == '.';
+  };
   return !text.empty() && letter(text.front()) && std::all_of(text.begin(), text.end(), fine);
 }
 

@@ -59,9 +59,9 @@ Result<SigningKeys> signing_keys_at(const std::string& path) {
   }
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("the key file {} can be read by others; run: chmod 600 {}", path,
-                               path));
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("the key file {} can be read by others; run: chmod 600 {}", path, path));
   }
   const auto text = read_file(path);
   if (!text) return text.error();
@@ -71,9 +71,9 @@ Result<SigningKeys> signing_keys_at(const std::string& path) {
       text_of_hex(newline == std::string::npos ? "" : text->substr(newline + 1));
   if (!public_key || !secret_key || public_key->size() != public_size ||
       secret_key->size() != secret_size) {
-    return failure(ErrorCode::corrupt,
-                   fmt::format("the key file {} holds no signing keys; restore it or remove it",
-                               path));
+    return failure(
+        ErrorCode::corrupt,
+        fmt::format("the key file {} holds no signing keys; restore it or remove it", path));
   }
   return SigningKeys{*public_key, *secret_key};
 }

@@ -16,7 +16,7 @@ namespace mobula::internal::head {
 struct HeadKeys {
   CurveKeys curve;
   SigningKeys signing;
-  KeyFile join;      // <folder>/<cluster>.key, role agent
+  KeyFile join;          // <folder>/<cluster>.key, role agent
   KeyFile operator_key;  // <folder>/head/operator.key, role operator
 
   // Reads what is there and makes what is missing. Fails naming the file. A key file that was made

@@ -113,7 +113,8 @@ Result<void> HeadService::start() {
   return {};
 }
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- events
+// --------------------------------------------------------------------------------------
 
 void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
@@ -143,8 +144,8 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                std::span<const std::byte> bytes) {
   if (!origin.accepted) return;
   const bool keyless = !options_.keys.has_value();
-  Principal principal = keyless ? Principal{Role::agent, "local", {}}
-                                : principal_of_user(origin.user_id);
+  Principal principal =
+      keyless ? Principal{Role::agent, "local", {}} : principal_of_user(origin.user_id);
   if (speaks_for_node(principal.role)) {
     if (auto message = decode<AgentToHead>(bytes)) {
       AgentSaid said{from.value, std::move(principal), std::move(*message)};
@@ -164,7 +165,8 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
            of_an_agent ? "only agents may send it" : "it is no message of this protocol");
 }
 
-// ---- commands ------------------------------------------------------------------------------------
+// ---- commands
+// ------------------------------------------------------------------------------------
 
 // A message that cannot be queued is as good as lost on the way: the session repeats it.
 void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
@@ -224,7 +226,8 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
   if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
 }
 
-// ---- the journal's answers -----------------------------------------------------------------------
+// ---- the journal's answers
+// -----------------------------------------------------------------------
 
 void HeadService::durable(std::uint64_t upto) {
   step(Persisted{upto});

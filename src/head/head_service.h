@@ -1,6 +1,7 @@
 // The shell around the head's core: one encrypted bus for agents and tools, the journal, probes of
-// ports and the clock. Turns what happens into events of HeadCore, and carries out its commands. What
-// a connection may say follows from the role of its key, never from what it says. Decides nothing.
+// ports and the clock. Turns what happens into events of HeadCore, and carries out its commands.
+// What a connection may say follows from the role of its key, never from what it says. Decides
+// nothing.
 //
 // For the thread of its loop alone; the journal has a thread of its own.
 #pragma once

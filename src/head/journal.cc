@@ -35,8 +35,8 @@ class Statement {
     // An empty blob needs an address, or it would be bound as NULL.
     const void* const begin = bytes.empty() ? static_cast<const void*>("") : bytes.data();
     if (code_ == SQLITE_OK) {
-      code_ = sqlite3_bind_blob(statement_, at, begin, static_cast<int>(bytes.size()),
-                                SQLITE_STATIC);
+      code_ =
+          sqlite3_bind_blob(statement_, at, begin, static_cast<int>(bytes.size()), SQLITE_STATIC);
     }
     return *this;
   }
@@ -96,7 +96,8 @@ std::size_t size_of(const Persist& batch) {
 
 }  // namespace
 
-// ---- the database --------------------------------------------------------------------------------
+// ---- the database
+// --------------------------------------------------------------------------------
 
 DiskJournal::Database::~Database() { sqlite3_close(handle); }
 
@@ -151,8 +152,7 @@ Result<std::unique_ptr<DiskJournal>> DiskJournal::open(const std::string& path,
   if (code != SQLITE_OK) return database->fault("open");
   if (auto prepared = prepare(*database); !prepared) return prepared.error();
   ::chmod(path.c_str(), 0600);
-  std::unique_ptr<DiskJournal> journal(
-      new DiskJournal(std::move(database), std::move(callbacks)));
+  std::unique_ptr<DiskJournal> journal(new DiskJournal(std::move(database), std::move(callbacks)));
   auto thread = start_thread("mobula-journal", [self = journal.get()] { self->work(); });
   if (!thread) return thread.error();
   journal->thread_ = std::move(thread).value();
@@ -182,7 +182,8 @@ Result<std::vector<JournalRow>> DiskJournal::rows() {
   }
 }
 
-// ---- writing -------------------------------------------------------------------------------------
+// ---- writing
+// -------------------------------------------------------------------------------------
 
 void DiskJournal::write(Persist batch) {
   {

@@ -39,10 +39,11 @@ Result<Fd> lock_folder(const std::string& folder) {
   const auto running = load_head_file(folder + "/head/head.json");
   const std::string who = running ? fmt::format("pid {} at {}", running->pid, running->address)
                                   : std::string("another process");
-  return failure(ErrorCode::already_exists,
-                 fmt::format("a head of this cluster runs already from {} ({}); use it, end it with "
-                             "'mobula stop', or give this one another --name or --state-dir",
-                             folder, who));
+  return failure(
+      ErrorCode::already_exists,
+      fmt::format("a head of this cluster runs already from {} ({}); use it, end it with "
+                  "'mobula stop', or give this one another --name or --state-dir",
+                  folder, who));
 }
 
 // The port of the head before this one, so that agents find it again.
@@ -59,7 +60,8 @@ std::string outward_host() {
   there.sin_family = AF_INET;
   there.sin_port = htons(9);
   ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);
-  if (probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0) {
+  if (probe &&
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0) {
     if (const auto own = local_address_of(probe.get())) {
       return own->text().substr(0, own->text().rfind(':'));
     }

@@ -1,7 +1,7 @@
-// The head of a cluster, from its options to its end: takes the cluster's folder, makes or reads its
-// keys, listens, proves that strangers are kept out, and runs until it is told to stop. Blocks; call
-// once, on the main thread, before any other thread is started. It neither goes into the background
-// nor starts an agent: that is its caller's.
+// The head of a cluster, from its options to its end: takes the cluster's folder, makes or reads
+// its keys, listens, proves that strangers are kept out, and runs until it is told to stop. Blocks;
+// call once, on the main thread, before any other thread is started. It neither goes into the
+// background nor starts an agent: that is its caller's.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct HeadMainOptions {
   std::string log_file{};  // empty: stderr
   std::string version{};   // for `status`
 
-  // Called once, on this thread, when it listens: agents may be started, and wait until it is ready.
+  // Called once, on this thread, when it listens: agents may be started, and wait until it is
+  // ready.
   std::function<void(const HeadFile&)> on_listening{};
   // Called once, on this thread, when the head answers agents.
   std::function<void(const HeadFile&)> on_ready{};

@@ -19,8 +19,8 @@ Parsed parse(std::vector<std::string> words) {
 
 TEST(CommandLine, TakesWhatANodeOffers) {
   const auto parsed =
-      parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB", "--memory",
-             "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
+      parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB",
+             "--memory", "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
              "--accelerator-type", "H100", "--labels", "zone=a,disk=ssd", "--no-worker"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   const StartOptions& start = parsed.line->start;

@@ -25,8 +25,9 @@ TEST(Output, TablesHaveHeadersUsesAndNotes) {
 }
 
 TEST(Output, NumbersStandAtTheRight) {
-  const Json list = {{"items", {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 7}},
-                                {{"kind", "jobs"}, {"state", "RUNNING"}, {"count", 1234}}}}};
+  const Json list = {{"items",
+                      {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 7}},
+                       {{"kind", "jobs"}, {"state", "RUNNING"}, {"count", 1234}}}}};
   EXPECT_EQ(format_document(list, OutputFormat::table, "summary"),
             "KIND   STATE    COUNT\n"
             "nodes  ALIVE        7\n"
@@ -52,8 +53,11 @@ TEST(Output, CsvQuotesWhatHasCommas) {
 }
 
 TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {
-  const Json json = {{"a", "yes"}, {"b", {1, {{"c", "12"}, {"d", nullptr}}}}, {"e", Json::array()},
-                     {"f", "x: y"}, {"g", "plain"}};
+  const Json json = {{"a", "yes"},
+                     {"b", {1, {{"c", "12"}, {"d", nullptr}}}},
+                     {"e", Json::array()},
+                     {"f", "x: y"},
+                     {"g", "plain"}};
   EXPECT_EQ(to_yaml(json),
             "a: \"yes\"\n"
             "b:\n"
@@ -66,9 +70,10 @@ TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {
 }
 
 TEST(Output, AnExplanationSaysWhyFirst) {
-  const Json json = {{"reason", "no node has 9 GPUs"},
-                     {"items", {{{"node_id", "aa"}, {"code", "Infeasible"}, {"reason", "has 0 GPUs"}}}},
-                     {"warnings", Json::array()}};
+  const Json json = {
+      {"reason", "no node has 9 GPUs"},
+      {"items", {{{"node_id", "aa"}, {"code", "Infeasible"}, {"reason", "has 0 GPUs"}}}},
+      {"warnings", Json::array()}};
   EXPECT_EQ(format_explanation(json),
             "no node has 9 GPUs\n"
             "NODE_ID  CODE        REASON\n"

@@ -5,12 +5,14 @@
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -77,7 +79,8 @@ class ProgramTest : public ::testing::Test {
     ::posix_spawn_file_actions_destroy(&actions);
     int status = 0;
     ::waitpid(pid, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out),
+            text_of(err)};
   }
   Outcome start_head() { return mobula({"start", "--head", "--num-cpus", "2", "-o", "json"}); }
 
@@ -91,13 +94,77 @@ void expect_one_line(const Outcome& outcome, const std::string& named) {
   EXPECT_THAT(outcome.err, HasSubstr(named));
 }
 
+// A program that ends with the pipe it was given, as init starts it.
+class OwnedProgram {
+ public:
+  explicit OwnedProgram(std::vector<std::string> words) {
+    int ready[2];
+    int life[2];
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(life, O_CLOEXEC), 0);
+    ready_ = Fd(ready[0]);
+    life_ = Fd(life[1]);
+    const Fd ready_write(ready[1]);
+    const Fd life_read(life[0]);
+    words.insert(words.begin(), program);
+    if (words[2] == "--head" || words.back() == "--driver-agent") {
+      words.insert(words.end(), {"--ready-fd", "200", "--life-fd", "201"});
+    }
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, ready_write.get(), 200);
+    ::posix_spawn_file_actions_adddup2(&actions, life_read.get(), 201);
+    EXPECT_EQ(::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+  }
+  OwnedProgram(const OwnedProgram&) = delete;
+  OwnedProgram& operator=(const OwnedProgram&) = delete;
+  ~OwnedProgram() {
+    if (pid_ != 0) end();
+  }
+
+  // The line it tells when it is ready, or cannot be.
+  Json ready() {
+    char line[4096] = {};
+    EXPECT_GT(::read(ready_.get(), line, sizeof line - 1), 0);
+    return Json::parse(line, nullptr, false);
+  }
+  void signal(int number) const { ::kill(pid_, number); }
+  int end() {
+    life_.reset();
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return WEXITSTATUS(status);
+  }
+
+ private:
+  Fd ready_;
+  Fd life_;
+  pid_t pid_ = 0;
+};
+
+bool until(const std::function<bool()>& condition) {
+  const Time deadline = monotonic_now() + 20s;
+  while (!condition() && monotonic_now() < deadline) ::poll(nullptr, 0, 10);
+  return condition();
+}
+
+bool is_locked(const std::string& path) {
+  const Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
 bool runs(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 
 TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string address = started.json().value("address", "");
-  EXPECT_THAT(started.json().value("join", ""), HasSubstr("mobula start --address " + address + " --key "));
+  EXPECT_THAT(started.json().value("join", ""),
+              HasSubstr("mobula start --address " + address + " --key "));
 
   const auto status = mobula({"status", "-o", "json"});
   ASSERT_EQ(status.code, 0) << status.err;
@@ -192,6 +259,53 @@ TEST_F(ProgramTest, AKeyThatIsNotAdmittedIsExitFour) {
   expect_one_line(outcome, path);
 }
 
+TEST_F(ProgramTest, TheKeyOfAnotherClusterIsExitFour) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  ASSERT_EQ(mobula({"start", "--head", "--name", "other", "--no-worker"}).code, 0);
+  const std::string address = started.json()["address"];
+  const std::string key = state() + "/other/other.key";
+  const auto status = mobula({"status", "--address", address, "--key", key});
+  EXPECT_EQ(status.code, 4);
+  expect_one_line(status, key);
+  const auto joined =
+      mobula({"start", "--address", address, "--key", key, "--state-dir", folder_ + "/third"});
+  EXPECT_EQ(joined.code, 4);
+  expect_one_line(joined, key);
+}
+
+// As mobula::init starts it on a machine without an agent.
+TEST_F(ProgramTest, ADriverWithoutAnAgentBringsItsOwn) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
+                      started.json()["key_file"], "--driver-agent"});
+  const Json told = agent.ready();
+  ASSERT_TRUE(told.is_object());
+  EXPECT_EQ(told.value("address", ""), started.json()["address"]);
+  EXPECT_TRUE(fs::exists(told.value("socket", "")));
+  // It offers nothing.
+  EXPECT_EQ(mobula({"list", "nodes", "-o", "json"}).json()["items"].size(), 1u);
+  EXPECT_EQ(agent.end(), 0);
+  EXPECT_FALSE(fs::exists(told.value("socket", "")));
+}
+
+TEST_F(ProgramTest, AStartThatNobodyWaitsForIsGivenUp) {
+  const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string key = folder_ + "/copy.key";
+  ASSERT_TRUE(save(load_key_file(started.json()["key_file"]).value(), key).ok());
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  const std::string joining = folder_ + "/joining";
+  OwnedProgram start(
+      {"start", "--address", started.json()["address"], "--key", key, "--state-dir", joining});
+  // It has its lock once it runs in the background.
+  const std::string lock = joining + "/default/agent/lock";
+  ASSERT_TRUE(until([&] { return fs::exists(lock) && is_locked(lock); }));
+  start.signal(SIGKILL);
+  EXPECT_TRUE(until([&] { return !is_locked(lock); }));
+}
+
 TEST_F(ProgramTest, APortInUseIsNamed) {
   const auto listener = listen_at("127.0.0.1:0").value();
   const auto port = local_address_of(listener.get()).value().port();
@@ -230,34 +344,21 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
 
 // As mobula::init starts it.
 TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
-  int ready[2];
-  int life[2];
-  ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
-  ASSERT_EQ(::pipe2(life, O_CLOEXEC), 0);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::dup2(ready[1], 200);
-    ::dup2(life[0], 201);
-    ::execl(program.c_str(), program.c_str(), "start", "--head", "--local", "--num-cpus", "1", "--ready-fd",
-            "200", "--life-fd", "201", nullptr);
-    ::_exit(127);
-  }
-  const Fd ready_read(ready[0]);
-  Fd(ready[1]).reset();
-  Fd(life[0]).reset();
-  Fd life_write(life[1]);
-  char line[4096] = {};
-  ASSERT_GT(::read(ready_read.get(), line, sizeof line - 1), 0);
-  const Json told = Json::parse(line, nullptr, false);
-  ASSERT_TRUE(told.is_object()) << line;
+  OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
+  const Json told = local.ready();
+  ASSERT_TRUE(told.is_object());
   EXPECT_THAT(told.value("address", ""), HasSubstr("127.0.0.1:"));
   EXPECT_TRUE(fs::exists(told.value("socket", "")));
-
-  life_write.reset();
-  int status = 0;
-  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(local.end(), 0);
   EXPECT_FALSE(fs::exists(told.value("socket", "")));
+}
+
+TEST_F(ProgramTest, AStartForADriverThatFailsSaysWhy) {
+  OwnedProgram local(
+      {"start", "--head", "--local", "--num-cpus", "1", "--resources", "{\"CPU\": 3}"});
+  const Json told = local.ready();
+  ASSERT_TRUE(told.is_object());
+  EXPECT_THAT(told.value("error", ""), HasSubstr("CPU"));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 
 // A bus that connects to a head and keeps what it hears.
 struct Caller {
-  Caller(EventLoop& on, const CurveKeys& keys, const std::string& address, const std::string& server_key)
+  Caller(EventLoop& on, const CurveKeys& keys, const std::string& address,
+         const std::string& server_key)
       : loop(on) {
     BusOptions options;
     options.keys = keys;
@@ -93,7 +94,8 @@ class HeadServiceTest : public ::testing::Test {
   }
 
   Caller caller(const KeyFile& key) {
-    return Caller(*loop_, CurveKeys{key.public_key, key.secret_key}, address_, keys_.curve.public_key);
+    return Caller(*loop_, CurveKeys{key.public_key, key.secret_key}, address_,
+                  keys_.curve.public_key);
   }
   bool until(const std::function<bool()>& condition) {
     const Time deadline = monotonic_now() + 10s;

@@ -68,7 +68,9 @@ class Answers {
 
 class JournalTest : public ::testing::Test {
  protected:
-  Result<std::unique_ptr<DiskJournal>> open() { return DiskJournal::open(path_, answers_.callbacks()); }
+  Result<std::unique_ptr<DiskJournal>> open() {
+    return DiskJournal::open(path_, answers_.callbacks());
+  }
   std::vector<JournalRow> rows() {
     auto journal = open();
     return journal.ok() ? (*journal)->rows().value() : std::vector<JournalRow>{};
@@ -121,7 +123,8 @@ TEST_F(JournalTest, WhatWasReportedDurableOutlivesAKilledWriter) {
   }
   ::close(ends[1]);
   std::uint64_t durable = 0;
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(::read(ends[0], &durable, sizeof durable), ssize_t{sizeof durable});
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(::read(ends[0], &durable, sizeof durable), ssize_t{sizeof durable});
   ::kill(writer, SIGKILL);
   ::waitpid(writer, nullptr, 0);
   std::uint64_t last = 0;
