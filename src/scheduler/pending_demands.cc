@@ -75,7 +75,7 @@ void PendingDemands::set(const Demand& demand, const DemandClass& demand_class) 
     erase(demand.key);
     return;
   }
-  const ClassKey class_key{demand.key.job, demand.key.class_id};
+  const ClassKey class_key = class_of(demand.key);
   auto [at, added] = demands_.try_emplace(demand.key);
   auto& row = at->second;
   if (added) {
@@ -110,7 +110,7 @@ void PendingDemands::refresh(const HolderKey& key) {
     return;
   }
   demand->waiting = true;
-  const ClassKey class_key{key.job, key.class_id};
+  const ClassKey class_key = class_of(key);
   auto& of = classes_.at(class_key);
   auto& ask = asks_.at(of.ask);
   if (of.waiting.empty()) {
@@ -134,7 +134,7 @@ void PendingDemands::gave_back(const HolderKey& key, Time now) {
 
 void PendingDemands::stop_waiting(Demand& demand) {
   demand.waiting = false;
-  const ClassKey class_key{demand.key.job, demand.key.class_id};
+  const ClassKey class_key = class_of(demand.key);
   auto& of = classes_.at(class_key);
   of.waiting.erase(demand.rank);
   by_age_.erase({demand.rank.since, demand.key});
@@ -184,7 +184,7 @@ void PendingDemands::erase(const HolderKey& key) {
   if (at == demands_.end()) return;
   if (at->second.waiting) stop_waiting(at->second);
   demands_.erase(at);
-  leave_class({key.job, key.class_id});
+  leave_class(class_of(key));
 }
 
 void PendingDemands::erase_lessee(ProcessId lessee) {

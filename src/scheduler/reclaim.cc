@@ -103,7 +103,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
 // The fewest slots of `id` that have to come back before the ask fits there.
 std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) const {
   const auto& node = cluster_.nodes().at(id);
-  const ClassKey class_key{search.demand->key.job, search.demand->key.class_id};
+  const ClassKey class_key = class_of(search.demand->key);
   if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
@@ -171,7 +171,7 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   const auto& ask = pending_.ask_at(
-      pending_.class_at({demand.key.job, demand.key.class_id}).ask).ask;
+      pending_.class_at(class_of(demand.key)).ask).ask;
   Search search{now, &demand, &ask, false, {}, 0};
   demand.recall_from = now + settings_.recall_after;
   for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
@@ -186,7 +186,7 @@ void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
 
 // Reserves the node with least to wait for; a reservation moves only to one with less.
 void Reclaimer::reserve_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const ClassKey key{demand.key.job, demand.key.class_id};
+  const ClassKey key = class_of(demand.key);
   const auto& ask = pending_.ask_at(pending_.class_at(key).ask).ask;
   const Search search{now, &demand, &ask, true, {}, 0};
   auto chosen = cheapest(search);
@@ -232,7 +232,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       break;
     }
     auto& demand = *pending_.find(key);
-    const ClassKey class_key{key.job, key.class_id};
+    const ClassKey class_key = class_of(key);
     auto& row = pending_.ask_at(pending_.class_at(class_key).ask);
     if (!row.ask.group.empty() || !pending_.feasible(row)) continue;
     if (examined >= settings_.demands_per_round) {

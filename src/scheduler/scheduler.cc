@@ -135,7 +135,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   PlacementRound round(cluster_, books_, pending_, settings_.placement);
   const bool stopped_early = round.run(now, reclaimer_.reserved(), next_slot, plan.grants);
   for (const auto& grant : plan.grants) {
-    reclaimer_.lift({grant.job, grant.class_id});
+    reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
   report_infeasible(plan);
@@ -151,7 +151,7 @@ std::optional<Time> Scheduler::next_deadline() const {
 
 void Scheduler::report_infeasible(Plan& plan) {
   for (const auto& key : pending_.take_infeasible()) {
-    const auto& ask = pending_.ask_at(pending_.class_at({key.job, key.class_id}).ask).ask;
+    const auto& ask = pending_.ask_at(pending_.class_at(class_of(key)).ask).ask;
     Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (report.reasons.size() >= settings_.reasons_per_report) break;

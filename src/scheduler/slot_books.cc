@@ -28,6 +28,10 @@ HolderKey holder_of(const Slot& slot) {
   return {slot.lessee, slot.actor, slot.job, slot.class_id};
 }
 
+ClassKey class_of(const HolderKey& key) {
+  return {key.job, key.actor.empty() ? key.class_id : ClassId::derived(key.class_id, "actor", 0)};
+}
+
 SlotBooks::Job& SlotBooks::job_row(JobId id) {
   auto [job, added] = jobs_.insert(id, {});
   if (added) job->sequence = ++sequence_;

@@ -40,6 +40,8 @@ struct HolderKey {
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 HolderKey holder_of(const Slot& slot);
+// What waits as one: tasks of a class, or actors of it, which count against another bound.
+ClassKey class_of(const HolderKey& key);
 
 struct HeldSlot {
   Slot slot;

@@ -145,6 +145,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
 Request request_of(const std::string& shape) {
   Request request;
   if (shape == "cpu") request.resources.set("CPU", Quantity::whole(1));
+  if (shape == "placed") request.required_totals.set("CPU", Quantity::whole(1));
   if (shape == "half_cpu") request.resources.set("CPU", Quantity::from_units(5000));
   if (shape == "two_cpu") request.resources.set("CPU", Quantity::whole(2));
   if (shape == "gpu") request.resources.set("GPU", Quantity::whole(1));
