@@ -45,7 +45,9 @@ class BulkTransfers::Desk {
       answer.failure = source.error();
       return tell(std::move(answer));
     }
-    Offer row{.source = std::move(*source), .token = random_secret(), .key = random_secret(),
+    Offer row{.source = std::move(*source),
+              .token = random_secret(),
+              .key = random_secret(),
               .until = monotonic_now() + unread_offer_life};
     answer.size_bytes = static_cast<std::int64_t>(row.source.bytes.size());
     answer.token = text_of(row.token);
@@ -203,9 +205,8 @@ Result<std::unique_ptr<BulkTransfers>> BulkTransfers::start(EventLoop& loop,
     }
     return posted.ok();
   };
-  const auto made = self->thread_->run([&] {
-    self->desk_ = std::make_unique<Desk>(self->thread_->loop(), std::move(deliver));
-  });
+  const auto made = self->thread_->run(
+      [&] { self->desk_ = std::make_unique<Desk>(self->thread_->loop(), std::move(deliver)); });
   if (!made) return made.error();
   return self;
 }

@@ -1,7 +1,7 @@
 // Bytes between nodes, on a thread of its own so that sealing them does not hold up the agent:
 // offers that one peer may read once, under a fresh token and key, and pulls from peers straight to
-// where the bytes belong. Knows neither objects nor files. Made, used and destroyed on the thread of
-// the agent's loop, where it also tells what has happened.
+// where the bytes belong. Knows neither objects nor files. Made, used and destroyed on the thread
+// of the agent's loop, where it also tells what has happened.
 #pragma once
 
 #include <cstddef>

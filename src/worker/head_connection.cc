@@ -8,9 +8,8 @@ namespace mobula::internal::worker {
 Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, std::string address,
                                                              const std::optional<KeyFile>& keys,
                                                              Callbacks callbacks) {
-  std::unique_ptr<HeadConnection> self(
-      new HeadConnection(std::move(address), keys ? keys->head_curve_key : std::string(),
-                         std::move(callbacks)));
+  std::unique_ptr<HeadConnection> self(new HeadConnection(
+      std::move(address), keys ? keys->head_curve_key : std::string(), std::move(callbacks)));
   BusOptions options;
   if (keys) options.keys = CurveKeys{keys->public_key, keys->secret_key};
   options.allow = &self->nobody_;

@@ -87,8 +87,8 @@ std::vector<std::string> environment_for_executors() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
     const auto is = [&](const char* name) {
-      return variable.starts_with(name) && variable.substr(std::string_view(name).size())
-                                               .starts_with('=');
+      return variable.starts_with(name) &&
+             variable.substr(std::string_view(name).size()).starts_with('=');
     };
     if (is(nursery_fd_variable) || is(executor_fd_variable) || is(slot_variable) ||
         is(process_variable)) {
@@ -227,8 +227,8 @@ Result<ServiceEnd> run(const WorkerMainOptions& options) {
 }  // namespace
 
 int run_worker(const WorkerMainOptions& options) {
-  const auto opened = open_log({.role = "agent", .level = options.log_level,
-                                .file = options.log_file});
+  const auto opened =
+      open_log({.role = "agent", .level = options.log_level, .file = options.log_file});
   auto end = opened ? run(options) : Result<ServiceEnd>(opened.error());
   const int code = end ? end->code : 1;
   const std::string why = end ? end->why : end.error().text;

@@ -31,7 +31,7 @@ struct WorkerMainOptions {
   bool driver_agent = false;     // holds its driver's objects, offers nothing
 
   LogLevel log_level = LogLevel::info;
-  std::string log_file{};   // empty: stderr
+  std::string log_file{};       // empty: stderr
   Duration drain_within = 30s;  // for running calls after SIGTERM
 
   // Called once, on this thread, when the head has registered the node and drivers may attach.

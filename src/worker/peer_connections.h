@@ -1,7 +1,7 @@
 // This agent's bus for other agents. Frames leave over a connection made to the peer when the first
-// one is to be sent, and come over connections that peers made; each connection begins with a ticket
-// that must name an agent and the key the connection has. What is not proven, or cannot be read, is
-// counted and dropped. Repeating is the core's work. For the loop's thread alone.
+// one is to be sent, and come over connections that peers made; each connection begins with a
+// ticket that must name an agent and the key the connection has. What is not proven, or cannot be
+// read, is counted and dropped. Repeating is the core's work. For the loop's thread alone.
 #pragma once
 
 #include <functional>
@@ -40,10 +40,7 @@ class PeerConnections {
 
  private:
   PeerConnections(ProcessId self, const Signer& signer, CurveKeys keys, Callbacks callbacks)
-      : self_(self),
-        signer_(signer),
-        keys_(std::move(keys)),
-        callbacks_(std::move(callbacks)) {}
+      : self_(self), signer_(signer), keys_(std::move(keys)), callbacks_(std::move(callbacks)) {}
   void heard(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greeted(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void forget(PeerHandle peer);

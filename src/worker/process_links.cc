@@ -25,7 +25,8 @@ std::string name_of(uid_t uid) {
 }  // namespace
 
 Result<void> ProcessLinks::listen(const std::string& path) {
-  auto listener = LocalListener::open(loop_, path, [this](Fd socket) { accept(std::move(socket)); });
+  auto listener =
+      LocalListener::open(loop_, path, [this](Fd socket) { accept(std::move(socket)); });
   if (!listener) return listener.error();
   listener_ = std::move(*listener);
   return {};

@@ -50,6 +50,11 @@ Result<std::unique_ptr<ProgramStore>> ProgramStore::open(std::string folder) {
   return std::unique_ptr<ProgramStore>(new ProgramStore(std::move(folder)));
 }
 
+ProgramStore::~ProgramStore() {
+  std::error_code code;
+  fs::remove_all(folder_, code);
+}
+
 std::string ProgramStore::file_path(Hash128 hash) const {
   return folder_ + "/files/" + hex_of(hash);
 }
@@ -60,7 +65,8 @@ std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) 
   return file_path(hash) + ".new-" + std::string(purpose);
 }
 
-// ---- programs of drivers of this machine ---------------------------------------------------------
+// ---- programs of drivers of this machine
+// ---------------------------------------------------------
 
 std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& path) {
   struct stat seen {};
@@ -90,13 +96,13 @@ void ProgramStore::add(std::int64_t pid, const ProgramRecord& program) {
   if (!paths) return log_warn("a driver's program is not kept: {}", paths.error().text);
   for (std::size_t i = 0; i < program.files.size(); ++i) {
     const ProgramFile& file = program.files[i];
-    const auto path = std::ranges::find_if(*paths, [&](const std::string& each) {
-      return fs::path(each).filename() == file.name;
-    });
+    const auto path = std::ranges::find_if(
+        *paths, [&](const std::string& each) { return fs::path(each).filename() == file.name; });
     auto original = path == paths->end() ? std::nullopt : look_at(*path);
     if (!original || original->size_bytes != static_cast<std::uint64_t>(file.size_bytes)) {
-      log_warn("file {} of program {} is not kept: it is gone or has changed since process {} began",
-               file.name, program.id.brief(), pid);
+      log_warn(
+          "file {} of program {} is not kept: it is gone or has changed since process {} began",
+          file.name, program.id.brief(), pid);
       continue;
     }
     row.originals.insert_or_assign(file.hash, std::move(*original));
@@ -110,7 +116,8 @@ bool ProgramStore::runs_in_place(const Row& row) const {
   });
 }
 
-// ---- making them runnable ------------------------------------------------------------------------
+// ---- making them runnable
+// ------------------------------------------------------------------------
 
 ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   ProgramPrepared answer{program.id, {}, {}};
@@ -153,7 +160,8 @@ Result<void> ProgramStore::lay_out(Row& row) const {
   if (auto made = make_private_folder(folder); !made) return made;
   for (const ProgramFile& file : row.program.files) {
     if (!is_plain_name(file.name)) {
-      return failure(ErrorCode::invalid_argument, "a program file has the name '" + file.name + "'");
+      return failure(ErrorCode::invalid_argument,
+                     "a program file has the name '" + file.name + "'");
     }
     const auto source = source_of(file.hash, "layout");
     if (!source) return source.error();
@@ -203,10 +211,10 @@ void ProgramStore::forget(ProgramId program) {
   }
 }
 
-// ---- for other nodes -----------------------------------------------------------------------------
+// ---- for other nodes
+// -----------------------------------------------------------------------------
 
-Result<ProgramStore::Source> ProgramStore::source_of(Hash128 hash,
-                                                     std::string_view purpose) const {
+Result<ProgramStore::Source> ProgramStore::source_of(Hash128 hash, std::string_view purpose) const {
   Source source{hash, file_path(hash), incoming_path(hash, purpose), nullptr, 0};
   struct stat seen {};
   if (::stat(source.kept.c_str(), &seen) == 0) {

@@ -1,6 +1,7 @@
-// The programs that run on this node: those of drivers of this machine, run from where they lie, and
-// those of others, laid out file by file in a folder of their own. Also the bytes that other nodes
-// may read. Knows nothing of tasks. Touches the disk; one thread, except where it says otherwise.
+// The programs that run on this node: those of drivers of this machine, run from where they lie,
+// and those of others, laid out file by file in a folder of their own. Also the bytes that other
+// nodes may read. Knows nothing of tasks. Touches the disk; one thread, except where it says
+// otherwise.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,11 @@ struct RunnableProgram {
 
 class ProgramStore {
  public:
-  // `folder` belongs to the store: what an earlier one left there is removed.
+  // `folder` belongs to the store, and lives as long: what an earlier one left there is removed.
   static Result<std::unique_ptr<ProgramStore>> open(std::string folder);
+  ~ProgramStore();
+  ProgramStore(const ProgramStore&) = delete;
+  ProgramStore& operator=(const ProgramStore&) = delete;
 
   // The driver with this pid runs it: its files stay readable from here on, even when they are
   // replaced on the disk. Files that cannot be opened are reported, and missing later.

@@ -1,5 +1,5 @@
-// What this agent vouches with: the key the head has delegated to it, in memory only, and the ticket
-// by which others know that. Signs for processes of its own node. One thread.
+// What this agent vouches with: the key the head has delegated to it, in memory only, and the
+// ticket by which others know that. Signs for processes of its own node. One thread.
 #pragma once
 
 #include <string>

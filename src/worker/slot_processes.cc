@@ -23,7 +23,7 @@ std::vector<std::string> split(std::string_view text) {
 
 EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
   EndCause cause;
-  cause.kind = exit.oom         ? EndKind::out_of_memory
+  cause.kind = exit.oom           ? EndKind::out_of_memory
                : exit.signal != 0 ? EndKind::signalled
                                   : EndKind::exited;
   cause.exit_code = exit.exit_code;
@@ -116,7 +116,8 @@ void SlotProcesses::retire(ProgramId program) {
   nurseries_.erase(at);
 }
 
-// ---- what the pool says --------------------------------------------------------------------------
+// ---- what the pool says
+// --------------------------------------------------------------------------
 
 // Lines go before the ends of those that printed them; nothing is told while the pool is inside.
 void SlotProcesses::pump() {
@@ -184,7 +185,8 @@ void SlotProcesses::conclude(ProcessId process) {
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
 }
 
-// ---- what they print -----------------------------------------------------------------------------
+// ---- what they print
+// -----------------------------------------------------------------------------
 
 void SlotProcesses::running(LinkId link, const std::string& name) {
   const auto at = of_link_.find(link);

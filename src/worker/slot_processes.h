@@ -22,7 +22,7 @@ namespace mobula::internal::worker {
 
 struct SlotProcessOptions {
   std::string logs_folder;
-  PoolOptions pool;  // without on_output and table
+  PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
 };
 

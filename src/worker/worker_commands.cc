@@ -14,7 +14,8 @@ std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
 
 }  // namespace
 
-// ---- messages ------------------------------------------------------------------------------------
+// ---- messages
+// ------------------------------------------------------------------------------------
 
 void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
 
@@ -69,11 +70,14 @@ void WorkerService::carry_out(UseIdentity& command) {
   if (options_.on_registered) options_.on_registered(agent_file());
 }
 
-// ---- programs and executors ----------------------------------------------------------------------
+// ---- programs and executors
+// ----------------------------------------------------------------------
 
 void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid, command.program); }
 
-void WorkerService::carry_out(PrepareProgram& command) { step(programs_->prepare(command.program)); }
+void WorkerService::carry_out(PrepareProgram& command) {
+  step(programs_->prepare(command.program));
+}
 
 void WorkerService::carry_out(ForgetProgram& command) {
   slots_->retire(command.program);
@@ -120,9 +124,8 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
 void WorkerService::carry_out(StartExecutor& command) {
   const RunnableProgram* program = programs_->find(command.program);
   Result<void> completed =
-      program == nullptr
-          ? failure(ErrorCode::not_found, "its program is not prepared on this node")
-          : complete(command.assign);
+      program == nullptr ? failure(ErrorCode::not_found, "its program is not prepared on this node")
+                         : complete(command.assign);
   if (!completed) {
     step(ExecutorStartFailed{command.slot, command.generation, completed.error().text, false});
     return;
@@ -139,11 +142,11 @@ void WorkerService::carry_out(KillExecutor& command) {
   slots_->kill(command.slot, command.generation);
 }
 
-// ---- slabs and transfers -------------------------------------------------------------------------
+// ---- slabs and transfers
+// -------------------------------------------------------------------------
 
 void WorkerService::carry_out(CreateSlab& command) {
-  const auto made =
-      slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
+  const auto made = slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
   if (!made) step(SlabFailed{command.slab, made.error()});
 }
 
@@ -161,8 +164,7 @@ void WorkerService::carry_out(StartPull& command) {
 }
 
 void WorkerService::carry_out(StartFilePull& command) {
-  const std::string path =
-      programs_->incoming_path(command.file, std::to_string(command.pull));
+  const std::string path = programs_->incoming_path(command.file, std::to_string(command.pull));
   // The store lives as long as the transfers: it is destroyed after them.
   bulk_->pull(command.pull, command.from, command.token, command.key,
               [store = programs_.get(), path, file = command.file,
@@ -203,7 +205,8 @@ void WorkerService::carry_out(OfferFile& command) {
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
-// ---- the end -------------------------------------------------------------------------------------
+// ---- the end
+// -------------------------------------------------------------------------------------
 
 void WorkerService::carry_out(Fence& command) {
   log_warn("{}", command.why);

@@ -97,17 +97,19 @@ Result<void> WorkerService::open_sockets() {
   if (!head) return head.error();
   head_ = std::move(*head);
 
-  auto peers = PeerConnections::open(
-      loop_, incarnation_, signer_,
-      {.said = [this](PeerFrame frame) { step(PeerSaid{std::move(frame)}); },
-       .link = [this](ProcessId peer, bool connected) { step(PeerLink{peer, connected}); }});
+  auto peers =
+      PeerConnections::open(loop_, incarnation_, signer_,
+                            {.said = [this](PeerFrame frame) { step(PeerSaid{std::move(frame)}); },
+                             .link =
+                                 [this](ProcessId peer, bool connected) {
+                                   step(PeerLink{peer, connected});
+                                 }});
   if (!peers) return peers.error();
   peers_ = std::move(*peers);
   const auto control = peers_->bind(options_.bind_host + ":0");
   if (!control) return control.error();
 
-  auto bulk =
-      BulkTransfers::start(loop_, [this](Event event) { step(std::move(event)); });
+  auto bulk = BulkTransfers::start(loop_, [this](Event event) { step(std::move(event)); });
   if (!bulk) return bulk.error();
   bulk_ = std::move(*bulk);
   const auto bytes = bulk_->listen(options_.bind_host + ":0");
@@ -149,9 +151,11 @@ void WorkerService::stop(bool drain) {
   }
 }
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- events
+// --------------------------------------------------------------------------------------
 
-// Carrying out a command may give rise to events: they wait until the core has been heard to the end.
+// Carrying out a command may give rise to events: they wait until the core has been heard to the
+// end.
 void WorkerService::step(Event event) {
   if (end_) return;
   events_.push_back(std::move(event));

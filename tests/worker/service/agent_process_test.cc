@@ -25,9 +25,9 @@ class AgentProcessTest : public ServiceTest {
     const std::string key = (folder_ / "test.key").string();
     EXPECT_TRUE(save(head_->key_file(), key));
     setenv("MOBULA_SERVICE_TEST", "agent", 1);
-    std::vector<std::string> arguments{"agent",         head_->address(),
-                                       key,             folder_.string(),
-                                       (folder_ / "run").string(), std::to_string(life)};
+    std::vector<std::string> arguments{
+        "agent",          head_->address(),           key,
+        folder_.string(), (folder_ / "run").string(), std::to_string(life)};
     std::vector<char*> argv;
     for (auto& each : arguments) argv.push_back(each.data());
     argv.push_back(nullptr);

@@ -81,8 +81,7 @@ TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
   FakeDriver& driver = attach_driver();
   bring_program(driver);
   StartSlot start = slot(3, "small", driver);
-  start.allocation.resources = {
-      {"GPU", {{1, Quantity::whole(1), 0}, {3, Quantity::whole(1), 0}}}};
+  start.allocation.resources = {{"GPU", {{1, Quantity::whole(1), 0}, {3, Quantity::whole(1), 0}}}};
   StartSlot without = slot(4, "small", driver);
   head_->say(start);
   head_->say(without);

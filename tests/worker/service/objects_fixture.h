@@ -22,8 +22,7 @@ class ServiceObjectsTest : public ServiceTest {
     ASSERT_TRUE(reserved.new_slab);
     ASSERT_EQ(owner.fds.size(), 1u);
     slab_.emplace(WritableSlab::map(owner.fds.front().get(),
-                                    static_cast<std::uint64_t>(reserved.slab_bytes),
-                                    Paging::on_use)
+                                    static_cast<std::uint64_t>(reserved.slab_bytes), Paging::on_use)
                       .value());
     const auto bytes =
         slab_->bytes(static_cast<std::uint64_t>(reserved.place.offset), object_bytes).value();
@@ -36,10 +35,10 @@ class ServiceObjectsTest : public ServiceTest {
     const ObjectReadable readable = *reader.heard<ObjectReadable>();
     ASSERT_FALSE(readable.failure.has_value()) << readable.failure->text;
     ASSERT_FALSE(reader.fds.empty());
-    const auto slab = SlabMapping::map(reader.fds.back().get(),
-                                       static_cast<std::uint64_t>(readable.slab_bytes),
-                                       Paging::on_use)
-                          .value();
+    const auto slab =
+        SlabMapping::map(reader.fds.back().get(), static_cast<std::uint64_t>(readable.slab_bytes),
+                         Paging::on_use)
+            .value();
     const auto bytes = slab->bytes().subspan(static_cast<std::size_t>(readable.place.offset),
                                              static_cast<std::size_t>(object_bytes));
     EXPECT_EQ(bytes.front(), std::byte{0x5a});

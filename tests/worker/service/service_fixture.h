@@ -90,8 +90,8 @@ class FakeDriver {
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("mobula-service-" + std::to_string(::getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() / ("mobula-service-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_ / "agent");
   }
   ~ServiceTest() override {
@@ -168,8 +168,7 @@ class ServiceTest : public ::testing::Test {
     });
   }
   const SlotGone* gone(const StartSlot& start) const {
-    return head_->heard<SlotGone>(
-        [&](const SlotGone& each) { return each.slot == start.slot; });
+    return head_->heard<SlotGone>([&](const SlotGone& each) { return each.slot == start.slot; });
   }
   std::int64_t pid_of(ProcessId process) const {
     for (const auto& fact : service_->core().facts().processes) {

@@ -42,9 +42,8 @@ TEST_F(TwoNodesTest, AnObjectIsReadOnAnotherNode) {
   reader.say(FetchObject{{object, node_, owner.process(), {}}, node_});
   ASSERT_TRUE(until([&] { return reader.heard<ObjectReadable>() != nullptr; }));
   expect_readable(reader);
-  EXPECT_TRUE(until([&] {
-    return service_->core().census().offers == 0 && other_->core().census().pulls == 0;
-  }));
+  EXPECT_TRUE(until(
+      [&] { return service_->core().census().offers == 0 && other_->core().census().pulls == 0; }));
 
   reader.say(ReleaseObject{object});
   owner.say(ReleaseObject{object});
@@ -62,8 +61,8 @@ TEST_F(TwoNodesTest, AProgramIsBroughtToTheNodeThatRunsIt) {
   ASSERT_TRUE(until([&] { return started(start) || gone(start); }));
   ASSERT_EQ(gone(start), nullptr) << gone(start)->cause.text;
   EXPECT_EQ(started(start)->endpoint.node, other_node_);
-  const auto copy = folder_ / "other" / "programs" / program_.id.hex() /
-                    program_.files.front().name;
+  const auto copy =
+      folder_ / "other" / "programs" / program_.id.hex() / program_.files.front().name;
   EXPECT_TRUE(std::filesystem::exists(copy));
 
   head_->say(other_->incarnation(), StopSlot{start.slot, false, "the test is done"});
