@@ -165,7 +165,7 @@ void Slots::said_retires(SlotId slot, EndKind kind) {
   if (row == nullptr || row->retires) return;
   row->retires = kind == EndKind::intended ? EndKind::intended : EndKind::retired;
   // It has nothing left to do but to end.
-  const Time by = outbox_.now() + options_.drain_within;
+  const Time by = outbox_.now() + std::max(options_.drain_within, options_.end_within);
   if (!row->deadline || by < *row->deadline) row->deadline = by;
 }
 

@@ -34,11 +34,12 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
 EndCause Slots::explained(const SlotRow& row, EndCause cause) const {
   if (cause.pid == 0) cause.pid = row.pid;
   if (cause.kind == EndKind::out_of_memory || cause.kind == EndKind::start_failed) return cause;
-  if (row.killed) {
+  if (row.retires && (row.killed || (cause.kind == EndKind::exited && cause.exit_code == 0))) {
+    // It had said that it ends, and why; whether we had to hurry it on makes no difference.
+    cause.kind = *row.retires;
+  } else if (row.killed) {
     cause.kind = EndKind::killed;
     cause.text = *row.killed;
-  } else if (row.retires && cause.kind == EndKind::exited && cause.exit_code == 0) {
-    cause.kind = *row.retires;
   } else if (row.stopping && cause.kind == EndKind::exited && cause.exit_code == 0) {
     cause.kind = EndKind::retired;
     if (cause.text.empty()) cause.text = row.stop_why;
