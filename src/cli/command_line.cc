@@ -120,6 +120,7 @@ class Grammar {
       line_.command = app_.get_subcommands().front()->get_name();
       read_texts(texts_, line_);
       check();
+      from_environment();
     } catch (const CLI::Success& asked) {
       std::ostringstream out;
       std::ostringstream unused;
@@ -136,7 +137,6 @@ class Grammar {
       return {std::nullopt, exit_wrong_use,
               std::string(why.what()) + "; see 'mobula" + name + " --help'"};
     }
-    from_environment();
     return {line_, exit_done, {}};
   }
 
@@ -265,6 +265,9 @@ class Grammar {
       if (value.empty() && given != nullptr) value = given;
     };
     if (line_.state_folder.empty()) line_.state_folder = default_state_folder();
+    if (const char* level = std::getenv("MOBULA_LOG_LEVEL"); level != nullptr && *level != '\0') {
+      line_.log_level = taken("MOBULA_LOG_LEVEL", parse_log_level(level));
+    }
     const bool starts_head = line_.command == "start" && line_.start.head;
     if (starts_head) return;
     if (line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");

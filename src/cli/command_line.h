@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "model/request.h"
@@ -49,6 +50,7 @@ struct CommandLine {
   std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
+  std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
   std::string subject;  // a node, a request, whose log

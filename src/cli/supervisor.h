@@ -19,7 +19,7 @@ struct SupervisorPlan {
   bool recorded = true;            // a record for `mobula stop` is kept
   bool has_keeper = false;         // the parent of this process is its keeper
   int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
-  int life_fd = -1;                // end of file there ends everything
+  int life_fd = -1;     // end of file there ends everything
 };
 
 // What is told when all of it is ready, as JSON text: "address" of the head, and with an agent

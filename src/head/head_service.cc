@@ -113,8 +113,7 @@ Result<void> HeadService::start() {
   return {};
 }
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
@@ -165,8 +164,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
            of_an_agent ? "only agents may send it" : "it is no message of this protocol");
 }
 
-// ---- commands
-// ------------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
 // A message that cannot be queued is as good as lost on the way: the session repeats it.
 void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
@@ -226,8 +224,7 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
   if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
 }
 
-// ---- the journal's answers
-// -----------------------------------------------------------------------
+// ---- the journal's answers ----------------------------------------------------------------------
 
 void HeadService::durable(std::uint64_t upto) {
   step(Persisted{upto});
