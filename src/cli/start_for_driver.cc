@@ -21,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// ----------------------------------------------------------------------------
-
 // A folder of this process alone, gone with it. What processes that were killed have left is
 // removed by the next one.
 class OwnFolder {
