@@ -256,6 +256,7 @@ void Agent::carry_out(worker::Command& command) {
     const auto connection = at->second;
     links_.erase(at);
     connection->open = false;
+    world().kernel().after(Duration(0), [this, link = connection->link] { take(worker::ProcessLinkLost{link}); });
     return world().transmit(connection->down, [connection = connection] { connection->process->agent_lost(connection); });
   }
   if (auto* add = std::get_if<AddProgram>(&command)) {

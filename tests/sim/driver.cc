@@ -20,10 +20,11 @@ void Process::attach() {
   message.job = job();
   message.curve_key = "key";
   message.pid = pid();
-  tell_agent(message);
+  agent_->agent->process_said(agent_, message);
 }
 
 void Process::attached(const DriverAttached& message) {
+  greeted_ = true;
   StartJob start;
   start.job = job();
   start.driver = id();

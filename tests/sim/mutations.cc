@@ -22,19 +22,12 @@ T* for_head(client::Command& command) {
   return relay ? std::get_if<T>(&relay->message) : nullptr;
 }
 
-// The message of type T that an agent sends a peer or the head, or null.
+// The message of type T that an agent sends a peer, or null.
 template <class T>
 T* to_peer(worker::Command& command) {
   auto* peer = std::get_if<worker::SendPeer>(&command);
   return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
 }
-template <class T>
-T* to_head(worker::Command& command) {
-  auto* send = std::get_if<worker::SendHead>(&command);
-  auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
-  return frame && frame->frame.message ? std::get_if<T>(&*frame->frame.message) : nullptr;
-}
-
 template <class T>
 T* from_agent(client::Event& event) {
   auto* said = std::get_if<client::AgentSaid>(&event);
@@ -79,20 +72,6 @@ Hooks agent_does_not() {
   return hooks;
 }
 
-// A fact that becomes another, harmless one on its way.
-template <class T>
-Hooks agent_hides() {
-  Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
-    for (auto& each : commands) {
-      if (to_head<T>(each) == nullptr) continue;
-      auto& frame = std::get<AgentFrame>(std::get<worker::SendHead>(each).message);
-      frame.frame.message = ObjectCopies{};
-    }
-  };
-  return hooks;
-}
-
 Hooks executor_hides_that_it_waits() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
@@ -131,22 +110,6 @@ Hooks executor_runs_twice() {
 }
 
 // ---- too early -----------------------------------------------------------------------------------
-
-Hooks agent_believes_kills() {
-  Hooks hooks;
-  auto killed = std::make_shared<std::vector<worker::KillExecutor>>();
-  hooks.agent.out = [killed](std::vector<worker::Command>& commands) {
-    for (auto& each : commands) {
-      if (const auto* kill = std::get_if<worker::KillExecutor>(&each)) killed->push_back(*kill);
-    }
-  };
-  hooks.agent.in = [killed](std::vector<worker::Event>& events) {
-    for (const auto& kill : std::exchange(*killed, {})) {
-      events.push_back(worker::ExecutorExited{kill.slot, kill.generation, {}});
-    }
-  };
-  return hooks;
-}
 
 Hooks head_does_not_wait_for_its_disk() {
   Hooks hooks;
@@ -327,11 +290,9 @@ const std::vector<Mutation>& mutations() {
       {"executor hides that it waits", {"nested"}, executor_hides_that_it_waits},
       {"executor answers with another's result", {"tasks"}, results_belong_to_others},
       {"agent forks a generation twice", {"one_task", "tasks"}, agent_forks_twice},
-      {"agent believes kills at once", {"crashes", "quiet", "drivers", "everything"}, agent_believes_kills},
       {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
       {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
       {"agent ignores its fence", {"partitions", "everything"}, agent_does_not<worker::Fence>},
-      {"agent hides the end of processes", {"tasks", "quiet"}, agent_hides<ProcessEnded>},
       {"agent releases what it was to hold", {"quiet", "objects"}, node_releases_what_it_was_to_hold},
       {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},
       {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},

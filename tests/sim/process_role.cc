@@ -59,7 +59,8 @@ void Process::die(const EndCause& cause) {
 // ---- the agent -----------------------------------------------------------------------------------
 
 void Process::tell_agent(const ProcessToAgent& message) {
-  if (agent_ && agent_->open) agent_->agent->process_said(agent_, message);
+  // Until the agent has answered, nothing else is said; what is lost is restated.
+  if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
 
 void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes) {
@@ -90,6 +91,7 @@ void Process::agent_lost(const std::shared_ptr<LocalConnection>& connection) {
   receive([this, connection] {
     if (agent_ != connection) return;
     agent_.reset();
+    greeted_ = false;
     if (!is_driver()) {
       EndCause cause;
       cause.text = "its agent is gone";
@@ -103,6 +105,7 @@ void Process::agent_lost(const std::shared_ptr<LocalConnection>& connection) {
 
 void Process::assigned(const AssignExecutor& message) {
   if (std::exchange(was_assigned_, true)) return world().violation("grants", name() + " was assigned twice");
+  greeted_ = true;
   step_client(client::Attached{message.node, {}, {}});
   Endpoint endpoint;
   endpoint.process = message.process;

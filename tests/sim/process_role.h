@@ -118,6 +118,7 @@ class Process final : public Role {
   std::optional<executor::ExecutorCore> executor_;
   std::shared_ptr<LocalConnection> agent_;
   bool was_assigned_ = false;
+  bool greeted_ = false;     // by the agent of this connection
   bool admitted_ = false;    // the job is durable
   bool items_started_ = false;
   bool ending_ = false;
