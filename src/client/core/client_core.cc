@@ -54,6 +54,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   for (const auto& [id, stream] : streams_) {
     consider(stream.session.next_deadline());
     if (stream.ending) consider(stream.drain_until);
+    consider(stream.reconnect_at);
   }
   for (const auto& [id, write] : writes_) consider(write.retry_at);
   return earliest;

@@ -148,6 +148,7 @@ class ClientCore {
   void lose_store();
   void fetch(ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
+  void content_settled(ObjectId object);
   void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
   void reconstruct(ObjectId object, const std::string& cause);
 

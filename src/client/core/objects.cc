@@ -121,9 +121,11 @@ void ClientCore::drop_if_unused(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing) return;
   if (!row->owned) {
+    const bool unconfirmed = row->hold == HoldState::asked;
     if (row->hold != HoldState::none) tell_agent(ReleaseObject{object});
     const ActorId actor = row->actor;
     erase_object(object);
+    if (unconfirmed) content_settled(object);  // nobody here wants it any more: no answer is due
     if (!actor.empty()) forget_actor(actor);
     return;
   }
@@ -279,9 +281,14 @@ void ClientCore::heard(const HoldConfirmed& message) {
   auto* row = objects_.find(message.object);
   if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
   changed(message.object);
+  content_settled(message.object);
+}
+
+// Replies that waited for this hold alone are acknowledged.
+void ClientCore::content_settled(ObjectId object) {
   for (std::size_t i = 0; i < pending_held_.size();) {
     auto& pending = pending_held_[i];
-    std::erase(pending.missing, message.object);
+    std::erase(pending.missing, object);
     if (!pending.missing.empty()) {
       ++i;
       continue;

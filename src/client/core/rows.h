@@ -76,6 +76,8 @@ struct StreamRow {
   Time drain_until;
   bool retires = false;
   bool ended = false;              // the connection is empty and closed
+  std::optional<Time> reconnect_at;  // the connection broke while answers were due
+  Duration reconnect_wait = 50ms;
   bool taking_back = false;
   Time last_reply;
 };

@@ -13,6 +13,7 @@ const Mark mark_stolen("client.calls_taken_back_for_an_idle_slot");
 const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
+const Mark mark_reconnected("client.stream_reconnected_for_answers");
 const Mark mark_infeasible("client.class_infeasible");
 
 }  // namespace
@@ -317,6 +318,8 @@ void ClientCore::on(const ExecutorSaid& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = false;
+  stream->reconnect_at.reset();
+  stream->reconnect_wait = StreamRow{}.reconnect_wait;
   std::vector<CallerFrame> frames;
   auto message = stream->session.receive(now_, event.frame, frames);
   send_frames(*stream, std::move(frames));
@@ -352,7 +355,11 @@ void ClientCore::on(const StreamEnded& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = true;
-  if (stream->ending) conclude_stream(event.executor);
+  if (stream->ending) return conclude_stream(event.executor);
+  // Answers come only over a connection of ours, and nothing of ours may be left to send.
+  if (stream->in_flight.empty()) return;
+  stream->reconnect_at = now_ + stream->reconnect_wait;
+  stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
 }
 
 // The executor is known to be dead. Its last data may still be on the way: results never race deaths.
@@ -400,6 +407,11 @@ void ClientCore::tick_streams() {
       continue;
     }
     std::vector<CallerFrame> frames;
+    if (stream.reconnect_at && *stream.reconnect_at <= now_) {
+      mark_reconnected.hit();
+      stream.reconnect_at.reset();
+      stream.session.reconnected(now_, frames);
+    }
     stream.session.tick(now_, frames);
     send_frames(stream, std::move(frames));
   }
