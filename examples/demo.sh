@@ -61,7 +61,7 @@ done
 
 at_a mobula status
 code=0
-at_a mobula explain '{"GPU": 8}' || code=$?
+at_a mobula explain '{"num_gpus": 8}' || code=$?
 ((code == 6)) || { echo "demo: explain ended with $code, and 6 was expected" >&2; exit 1; }
 echo "(exit code 6: can never be scheduled here)"
 

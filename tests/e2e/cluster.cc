@@ -1,0 +1,197 @@
+#include "e2e/cluster.h"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+namespace mobula::e2e {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Json json_file(const std::string& path) { return Json::parse(read_text(path), nullptr, false); }
+
+// The state letter of a process; 0 where there is none.
+char state_of_process(pid_t pid) {
+  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  const auto end = stat.rfind(')');
+  return end == std::string::npos || end + 2 >= stat.size() ? '\0' : stat[end + 2];
+}
+
+}  // namespace
+
+bool runs(pid_t pid) {
+  const char state = state_of_process(pid);
+  return state != '\0' && state != 'Z' && state != 'X';
+}
+
+std::size_t resident_bytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  std::size_t size = 0;
+  std::size_t resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::size_t descriptors(pid_t pid) {
+  std::error_code code;
+  std::size_t count = 0;
+  for (fs::directory_iterator at("/proc/" + std::to_string(pid) + "/fd", code), end;
+       !code && at != end; at.increment(code)) {
+    ++count;
+  }
+  return count;
+}
+
+ClusterTest::ClusterTest() {
+  std::string pattern = "/tmp/mobula-e2e-XXXXXX";
+  folder_ = ::mkdtemp(pattern.data());
+  fs::create_directory(folder_ + "/log");
+  fs::create_directory(folder_ + "/run");
+}
+
+void ClusterTest::TearDown() {
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if (*node != "a") stop(*node);
+  }
+  if (!nodes_.empty()) stop("a");
+  expect_nothing_left();
+}
+
+ClusterTest::~ClusterTest() {
+  for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
+  if (HasFailure()) {
+    std::cout << "logs and state of this test: " << folder_ << "\n";
+  } else {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+}
+
+std::string ClusterTest::next_log(const std::string& of) {
+  return folder_ + "/log/" + std::to_string(++logs_) + "-" + of;
+}
+
+std::map<std::string, std::string> ClusterTest::environment_of(const std::string& name) const {
+  return {{"MOBULA_STATE_DIR", state_of(name)}, {"XDG_RUNTIME_DIR", folder_ + "/run"}};
+}
+
+void ClusterTest::start_head(Words flags) {
+  const bool again = !nodes_.empty();
+  flags.insert(flags.begin(), {"start", "--head"});
+  const Ended ended = mobula(flags);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  address_ = json_file(state_of("a") + "/default/head/head.json").value("address", "");
+  ASSERT_FALSE(address_.empty()) << ended.out;
+  if (!again) nodes_.push_back("a");
+}
+
+void ClusterTest::start_node(const std::string& name, Words flags) {
+  flags.insert(flags.begin(), {"start", "--address", address_, "--key",
+                               state_of("a") + "/default/default.key"});
+  const Ended ended = mobula(flags, name);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  if (std::find(nodes_.begin(), nodes_.end(), name) == nodes_.end()) nodes_.push_back(name);
+}
+
+void ClusterTest::stop(const std::string& name) {
+  const Ended ended = mobula({"stop", "--grace", "2"}, name);
+  EXPECT_EQ(ended.code, 0) << name << ": " << ended.err;
+}
+
+Ended ClusterTest::mobula(const Words& arguments, const std::string& node) {
+  Words command{programs + "/mobula"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(command, environment_of(node), next_log("mobula-" + arguments.front())).wait();
+}
+
+std::optional<Json> ClusterTest::list(const std::string& kind) {
+  const Ended ended = mobula({"list", kind, "-o", "json"});
+  const Json json = Json::parse(ended.out, nullptr, false);
+  if (ended.code != 0 || !json.is_object() || !json.contains("items")) return std::nullopt;
+  return json["items"];
+}
+
+std::size_t ClusterTest::alive_nodes() {
+  std::size_t alive = 0;
+  for (const Json& node : list("nodes").value_or(Json::array())) {
+    std::string state = node.value("state", "");
+    for (auto& c : state) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    alive += state == "alive" ? 1 : 0;
+  }
+  return alive;
+}
+
+bool ClusterTest::nothing_is_held() {
+  const auto leases = list("leases");
+  const auto executors = list("executors");
+  return leases && executors && leases->empty() && executors->empty();
+}
+
+Process ClusterTest::start_driver(const Words& arguments) {
+  auto environment = environment_of("a");
+  if (!address_.empty()) environment["MOBULA_ADDRESS"] = address_;
+  Words command{programs + "/e2e_driver"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(command, environment, next_log("driver-" + arguments.front()));
+}
+
+Ended ClusterTest::drive(const Words& arguments, Milliseconds within) {
+  Process driver = start_driver(arguments);
+  Ended ended = driver.wait(within);
+  EXPECT_EQ(ended.code, 0) << arguments.front() << " printed:\n" << ended.out << ended.err;
+  return ended;
+}
+
+pid_t ClusterTest::head_pid() const {
+  return static_cast<pid_t>(
+      json_file(state_of("a") + "/default/head/head.json").value("pid", std::int64_t{0}));
+}
+
+pid_t ClusterTest::agent_pid(const std::string& name) const {
+  return static_cast<pid_t>(
+      json_file(state_of(name) + "/default/agent/agent.json").value("pid", std::int64_t{0}));
+}
+
+std::string ClusterTest::node_id(const std::string& name) const {
+  return json_file(state_of(name) + "/default/agent/agent.json").value("node_id", "");
+}
+
+std::set<pid_t> ClusterTest::processes() const {
+  std::set<pid_t> found;
+  std::error_code code;
+  for (fs::directory_iterator at("/proc", code), end; !code && at != end; at.increment(code)) {
+    const std::string name = at->path().filename().string();
+    if (!std::isdigit(static_cast<unsigned char>(name[0]))) continue;
+    const pid_t pid = static_cast<pid_t>(std::stol(name));
+    if (pid == ::getpid() || !runs(pid)) continue;
+    if (read_text(at->path().string() + "/environ").find(folder_) != std::string::npos) {
+      found.insert(pid);
+    }
+  }
+  return found;
+}
+
+void ClusterTest::expect_nothing_left() {
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return processes().empty(); }));
+  for (const pid_t pid : processes()) {
+    std::string command = read_text("/proc/" + std::to_string(pid) + "/cmdline");
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    ADD_FAILURE() << "still runs: " << pid << " " << command;
+  }
+  std::error_code code;
+  for (fs::recursive_directory_iterator at(folder_, code), end; !code && at != end;
+       at.increment(code)) {
+    EXPECT_FALSE(at->is_socket(code)) << "a socket is left: " << at->path();
+  }
+  // What is open nowhere but in processes (memory files, abstract sockets) ended with them.
+  EXPECT_EQ(read_text("/proc/net/unix").find(folder_), std::string::npos);
+}
+
+}  // namespace mobula::e2e

@@ -1,0 +1,30 @@
+#include "e2e/driver.h"
+
+#include <chrono>
+
+int main(int argc, char** argv) {
+  using namespace mobula::e2e;
+  const auto begin = std::chrono::steady_clock::now();
+  auto cluster = mobula::init(argc, argv);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+
+  const Words words(argv + 1, argv + argc);
+  if (words.empty()) return 64;
+  if (words[0] == "init") {
+    tell("init took " + std::to_string(took.count()) + " ms");
+    return 0;
+  }
+  for (const auto& scenarios : {task_scenarios(), actor_scenarios(), failure_scenarios(),
+                                request_scenarios()}) {
+    if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
+      try {
+        return at->second(Words(words.begin() + 1, words.end()));
+      } catch (const std::exception& error) {
+        std::cerr << "NOT AS EXPECTED: " << words[0] << " threw: " << error.what() << std::endl;
+        return 3;
+      }
+    }
+  }
+  std::cerr << "no scenario '" << words[0] << "'" << std::endl;
+  return 64;
+}

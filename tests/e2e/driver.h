@@ -1,0 +1,71 @@
+// The program that the tests run as driver: its first argument names what it does. A scenario
+// returns the exit code, 0 where all was as it should be, and says on stderr what was not.
+#pragma once
+
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <mobula/mobula.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace mobula::e2e {
+
+using Words = std::vector<std::string>;
+using Scenario = int (*)(const Words& arguments);
+
+std::map<std::string, Scenario> task_scenarios();
+std::map<std::string, Scenario> actor_scenarios();
+std::map<std::string, Scenario> failure_scenarios();
+std::map<std::string, Scenario> request_scenarios();
+
+// Counts what was not as expected.
+class Report {
+ public:
+  template <class A, class B>
+  void equal(const char* what, const A& seen, const B& expected) {
+    if (seen == expected) return;
+    std::ostringstream text;
+    text << what << ": " << seen << ", expected " << expected;
+    fail(text.str());
+  }
+  void holds(const char* what, bool true_) {
+    if (!true_) fail(what);
+  }
+  void fail(const std::string& what) {
+    std::cerr << "NOT AS EXPECTED: " << what << std::endl;
+    ++failures_;
+  }
+  int exit_code() const { return failures_ == 0 ? 0 : 1; }
+
+ private:
+  int failures_ = 0;
+};
+
+// The actor of all scenarios.
+class Counter {
+ public:
+  int add(int by) { return value_ += by; }
+  std::int64_t pid() const { return ::getpid(); }
+  std::string node() const { return mobula::current().node_id; }
+  bool restarted() const { return mobula::current().was_restarted; }
+  void die() { ::kill(::getpid(), SIGKILL); }
+
+ private:
+  int value_ = 0;
+};
+
+// Prints a line at once, for the test that waits for it.
+inline void tell(const std::string& line) { std::cout << line << std::endl; }
+// Waits until the test says something.
+inline std::string hear() {
+  std::string line;
+  std::getline(std::cin, line);
+  return line;
+}
+
+}  // namespace mobula::e2e

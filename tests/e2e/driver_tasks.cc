@@ -1,0 +1,128 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::seconds;
+using Block = std::vector<std::int32_t>;
+
+int add(int a, int b) { return a + b; }
+std::string here() { return mobula::current().node_id; }
+std::int64_t pid_of_task() { return ::getpid(); }
+
+Block make_block(int size, int start) {
+  Block block(static_cast<std::size_t>(size));
+  std::iota(block.begin(), block.end(), start);
+  return block;
+}
+std::int64_t sum_of(mobula::View<Block> block) {
+  return std::accumulate(block.begin(), block.end(), std::int64_t{0});
+}
+std::int64_t nested_sum(int depth) {
+  if (depth == 0) return 1;
+  const auto left = mobula::task<nested_sum>.remote(depth - 1);
+  const auto right = mobula::task<nested_sum>.remote(depth - 1);
+  return 1 + left.get() + right.get();
+}
+
+std::vector<std::string> nodes_alive() {
+  std::vector<std::string> ids;
+  for (const auto& node : mobula::nodes()) {
+    if (node.alive) ids.push_back(node.node_id);
+  }
+  return ids;
+}
+
+int hello(const Words&) {
+  Report report;
+  const auto three = mobula::task<add>.remote(1, 2);
+  report.equal("1+2+4", mobula::get(mobula::task<add>.remote(three, 4), seconds(30)), 7);
+  return report.exit_code();
+}
+
+// A task by affinity on every node, and objects of 8 MiB made on each and read on all others.
+int across_nodes(const Words&) {
+  Report report;
+  const auto ids = nodes_alive();
+  if (ids.empty()) throw std::runtime_error("no node is alive");
+  constexpr int size = 2 << 20;
+  std::vector<mobula::ObjectRef<Block>> blocks;
+  for (const auto& id : ids) {
+    const mobula::TaskOptions there{.num_cpus = 0.5, .scheduling = mobula::NodeAffinity{id}};
+    report.equal("node", mobula::get(mobula::task<here>.options(there).remote(), seconds(30)), id);
+    const int start = static_cast<int>(blocks.size());
+    blocks.push_back(mobula::task<make_block>.options(there).remote(size, start));
+  }
+  for (const auto& id : ids) {
+    const mobula::TaskOptions there{.num_cpus = 0.5, .scheduling = mobula::NodeAffinity{id}};
+    for (std::size_t of = 0; of < blocks.size(); ++of) {
+      const std::int64_t first = static_cast<std::int64_t>(of);
+      const std::int64_t expected = (2 * first + size - 1) * size / 2;
+      const auto sum = mobula::task<sum_of>.options(there).remote(blocks[of]);
+      report.equal("sum of 8 MiB", mobula::get(sum, seconds(60)), expected);
+    }
+  }
+  const auto view = mobula::get_view(blocks.back());
+  report.equal("size of the last", view.size(), static_cast<std::size_t>(size));
+  tell(std::to_string(ids.size()) + " nodes");
+  return report.exit_code();
+}
+
+int nested(const Words& arguments) {
+  const int depth = std::stoi(arguments.at(0));
+  Report report;
+  const auto sum = mobula::task<nested_sum>.remote(depth);
+  report.equal("tasks", mobula::get(sum, seconds(60)), (std::int64_t{1} << (depth + 1)) - 1);
+  return report.exit_code();
+}
+
+int many_tasks(const Words& arguments) {
+  const int count = std::stoi(arguments.at(0));
+  Report report;
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<mobula::ObjectRef<int>> refs;
+  refs.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) refs.push_back(mobula::task<add>.remote(i, 1));
+  const auto values = mobula::get(refs, seconds(120));
+  std::int64_t sum = 0;
+  for (const int each : values) sum += each;
+  report.equal("sum", sum, std::int64_t{count} * (count + 1) / 2);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  tell(std::to_string(count / took.count()) + " tasks/s");
+  return report.exit_code();
+}
+
+// A process of its own for every task with a GPU, one for many without.
+int gpu_processes(const Words&) {
+  Report report;
+  std::set<std::int64_t> fresh, shared;
+  for (int i = 0; i < 4; ++i) {
+    const auto with_gpu = mobula::task<pid_of_task>.options({.num_gpus = 1}).remote();
+    fresh.insert(mobula::get(with_gpu, seconds(30)));
+  }
+  std::vector<mobula::ObjectRef<std::int64_t>> without;
+  for (int i = 0; i < 4; ++i) without.push_back(mobula::task<pid_of_task>.remote());
+  for (const auto pid : mobula::get(without, seconds(30))) shared.insert(pid);
+  report.equal("processes of 4 GPU tasks", fresh.size(), 4u);
+  report.equal("processes of 4 tasks on one CPU", shared.size(), 1u);
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> task_scenarios() {
+  return {{"hello", &hello},
+          {"across_nodes", &across_nodes},
+          {"nested", &nested},
+          {"many_tasks", &many_tasks},
+          {"gpu_processes", &gpu_processes}};
+}
+
+}  // namespace mobula::e2e

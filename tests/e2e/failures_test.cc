@@ -1,0 +1,86 @@
+// What happens to the others when a process of the cluster is killed.
+#include <csignal>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using Failures = ClusterTest;
+
+int rounds(const Process& driver) {
+  const std::string out = driver.out();
+  const auto at = out.rfind("round ");
+  return at == std::string::npos ? 0 : std::stoi(out.substr(at + 6));
+}
+
+bool goes_on(const Process& driver) {
+  const int before = rounds(driver);
+  return eventually(Milliseconds(30'000), [&] { return rounds(driver) >= before + 3; });
+}
+
+void stop_steady(Process& driver) {
+  driver.say("stop");
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(Failures, AKilledDriverReleasesEverythingWithinASecond) {
+  start_head();
+  Process driver = start_driver({"holds"});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  ASSERT_TRUE(eventually(Milliseconds(5'000), [&] { return !nothing_is_held(); }));
+  driver.signal(SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  std::cout << "released after "
+            << std::chrono::duration_cast<Milliseconds>(took).count() << " ms\n";
+  EXPECT_LT(took, Milliseconds(1'500));  // with the time that asking takes
+}
+
+TEST_F(Failures, WorkOfAKilledNodeIsDoneElsewhere) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"moves", node_id("b")});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  driver.say("go");
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(alive_nodes(), 1u);
+}
+
+TEST_F(Failures, AnAgentThatIsStartedAgainIsTheSameNode) {
+  start_head();
+  start_node("b");
+  const std::string node = node_id("b");
+  Process driver = start_driver({"steady"});
+  ASSERT_TRUE(driver.prints("round 2;")) << driver.err();
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  EXPECT_TRUE(goes_on(driver)) << driver.err();
+  ASSERT_TRUE(eventually(Milliseconds(20'000), [&] { return alive_nodes() == 1; }));
+  start_node("b");
+  EXPECT_EQ(node_id("b"), node);
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return alive_nodes() == 2; }));
+  EXPECT_TRUE(goes_on(driver)) << driver.err();
+  stop_steady(driver);
+}
+
+TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"steady"});
+  ASSERT_TRUE(driver.prints("round 2;")) << driver.err();
+  const std::string before = address();
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  EXPECT_EQ(address(), before);
+  EXPECT_TRUE(eventually(Milliseconds(15'000), [&] { return alive_nodes() == 2; }));
+  EXPECT_TRUE(goes_on(driver)) << driver.err();
+  EXPECT_NE(drive({"use_detached", "kept"}).out.find("value"), std::string::npos);
+  stop_steady(driver);
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,108 @@
+// What strangers, broken programs and wrong keys meet: an error, and a cluster that works on.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using Strangers = ClusterTest;
+
+// Inodes of the sockets that a process has open.
+std::set<std::string> sockets_of(pid_t pid) {
+  std::set<std::string> inodes;
+  for (int fd = 0; fd < 512; ++fd) {
+    char target[64] = {};
+    const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+    if (::readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
+    const std::string text(target);
+    if (text.starts_with("socket:[")) inodes.insert(text.substr(8, text.size() - 9));
+  }
+  return inodes;
+}
+
+std::set<std::uint16_t> listening_ports(const std::set<pid_t>& processes) {
+  std::set<std::string> inodes;
+  for (const pid_t pid : processes) inodes.merge(sockets_of(pid));
+  std::set<std::uint16_t> ports;
+  std::istringstream lines(read_text("/proc/net/tcp") + read_text("/proc/net/tcp6"));
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream fields(line);
+    std::string number, local, remote, state, queues, timer, retransmits, user, timeout, inode;
+    fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
+        timeout >> inode;
+    if (state == "0A" && inodes.count(inode) > 0) {
+      ports.insert(static_cast<std::uint16_t>(std::stoul(local.substr(local.rfind(':') + 1), nullptr, 16)));
+    }
+  }
+  return ports;
+}
+
+void send_to(std::uint16_t port, const std::string& bytes) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) {
+    (void)!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  ::close(fd);
+}
+
+TEST_F(Strangers, GarbageOnEveryPortChangesNothing) {
+  start_head();
+  const auto ports = listening_ports(processes());
+  ASSERT_GE(ports.size(), 2u);  // of the head and of the agent
+  const auto head_before = resident_bytes(head_pid());
+  std::mt19937 random(1);
+  std::string noise(4096, '\0');
+  for (auto& c : noise) c = static_cast<char>(random());
+  const std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01" "CURVE", 17);
+  for (const auto port : ports) {
+    for (int round = 0; round < 20; ++round) {
+      send_to(port, noise);
+      send_to(port, std::string("\xdd\x7f\xff\xff\xff"));
+      send_to(port, "GET / HTTP/1.1\r\n\r\n");
+      send_to(port, greeting + noise);
+      send_to(port, "");
+    }
+  }
+  drive({"hello"});
+  EXPECT_EQ(alive_nodes(), 1u);
+  EXPECT_LT(resident_bytes(head_pid()), head_before + (16u << 20));
+}
+
+TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {
+  start_head();
+  auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
+  const std::string other = folder() + "/other.key";
+  // A pair that the head has never heard of, well formed.
+  key["public_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
+  key["secret_key"] = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs";
+  std::ofstream(other) << key.dump();
+  std::filesystem::permissions(other, std::filesystem::perms(0600));
+  const Ended joined = mobula({"start", "--address", address(), "--key", other}, "b");
+  EXPECT_EQ(joined.code, 4) << joined.err;
+  const Ended asked = mobula({"status", "--address", address(), "--key", other}, "b");
+  EXPECT_EQ(asked.code, 4) << asked.err;
+}
+
+TEST_F(Strangers, WhatCanNeverRunIsExplained) {
+  start_head();
+  const Ended ended = mobula({"explain", R"({"num_gpus": 8})"});
+  EXPECT_EQ(ended.code, 6) << ended.out << ended.err;
+  EXPECT_NE((ended.out + ended.err).find("GPU"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mobula::e2e
