@@ -1,0 +1,86 @@
+// Faults of the client core that the simulator found, each with the steps that showed it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class Streams : public testing::Test {
+ protected:
+  Streams() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    core_ = ClientCore(options);
+    StartJob job;
+    job.job = JobId::of(1);
+    step(Attached{NodeId::of(1), ProcessId::of(9), job});
+  }
+
+  std::vector<Command> step(Event event) {
+    std::vector<Command> commands;
+    core_.step(now_, std::move(event), commands);
+    return commands;
+  }
+  void submit() {
+    SubmitTask task;
+    task.call.task = TaskId::of(++tasks_);
+    task.demand_class.id = ClassId::of(5);
+    step(task);
+  }
+  std::vector<Command> slot_ready(std::uint32_t generation, ProcessId executor) {
+    SlotReady ready;
+    ready.slot = SlotId::of(3);
+    ready.demand_class = ClassId::of(5);
+    ready.generation = generation;
+    ready.endpoint.process = executor;
+    return step(AgentSaid{FromHead{ready}});
+  }
+  static bool talks_to_executor(const std::vector<Command>& commands) {
+    return std::ranges::any_of(commands, [](const auto& each) {
+      return std::holds_alternative<TellExecutor>(each);
+    });
+  }
+
+  ClientCore core_{ClientOptions{}};
+  Time now_ = Time::from_ns(1);
+  std::uint64_t tasks_ = 100;
+};
+
+TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
+  submit();
+  EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
+  ExecutorSaid taken;
+  taken.executor = ProcessId::of(20);
+  taken.frame.acknowledged = 1;
+  step(taken);
+  step(StreamEnded{ProcessId::of(20)});
+  now_ = now_ + 100ms;
+  EXPECT_TRUE(talks_to_executor(step(Tick{})));
+}
+
+TEST_F(Streams, NewsOfASlotThatWasReturnedOpensNothing) {
+  slot_ready(0, ProcessId::of(20));  // nobody waits: it goes back
+  submit();
+  slot_ready(0, ProcessId::of(20));
+  CallReply reply;
+  reply.number = 1;
+  reply.task = TaskId::of(101);
+  reply.results.resize(1);
+  ExecutorSaid said;
+  said.executor = ProcessId::of(20);
+  said.frame.sequence = 1;
+  said.frame.acknowledged = 1;
+  said.frame.message = reply;
+  step(said);
+  now_ = now_ + 1s;
+  step(Tick{});  // idle for long: returned
+  submit();
+  EXPECT_FALSE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
