@@ -117,7 +117,7 @@ TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
   EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
 }
 
-TEST_F(ServiceTest, AProgramThatCannotBeLoadedIsSaidToBeSo) {
+TEST_F(ServiceTest, AProgramWhoseFilesAreGoneIsSaidToBeSo) {
   start_registered();
   FakeDriver& driver = attach_driver();
   bring_program(driver);
