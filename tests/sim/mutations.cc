@@ -28,12 +28,6 @@ T* to_peer(worker::Command& command) {
   auto* peer = std::get_if<worker::SendPeer>(&command);
   return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
 }
-template <class T>
-T* from_agent(client::Event& event) {
-  auto* said = std::get_if<client::AgentSaid>(&event);
-  return said ? std::get_if<T>(&said->message) : nullptr;
-}
-
 // ---- dropped -------------------------------------------------------------------------------------
 
 template <class T>
@@ -50,15 +44,6 @@ Hooks client_does_not_tell() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     std::erase_if(commands, [](auto& each) { return to_agent<T>(each) != nullptr; });
-  };
-  return hooks;
-}
-
-template <class T>
-Hooks client_does_not_hear() {
-  Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](auto& each) { return from_agent<T>(each) != nullptr; });
   };
   return hooks;
 }
@@ -125,22 +110,6 @@ Hooks head_does_not_wait_for_its_disk() {
   return hooks;
 }
 
-// A death is believed before the stream is drained.
-Hooks death_overtakes_data() {
-  Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      const auto* relay = from_agent<FromHead>(events[i]);
-      const auto* ended = relay ? std::get_if<GenerationEnded>(&relay->message) : nullptr;
-      if (ended == nullptr) continue;
-      const client::StreamEnded over{ended->process};
-      events.push_back(over);
-      return;
-    }
-  };
-  return hooks;
-}
-
 Hooks hold_is_not_asked_for() {
   Hooks hooks;
   auto asked = std::make_shared<std::vector<ObjectId>>();
@@ -155,25 +124,6 @@ Hooks hold_is_not_asked_for() {
   hooks.client.in = [asked](std::vector<client::Event>& events) {
     for (const ObjectId object : std::exchange(*asked, {})) {
       events.push_back(client::AgentSaid{HoldConfirmed{object}});
-    }
-  };
-  return hooks;
-}
-
-Hooks export_is_unheld_at_once() {
-  Hooks hooks;
-  auto released = std::make_shared<std::vector<ObjectId>>();
-  hooks.client.out = [released](std::vector<client::Command>& commands) {
-    std::erase_if(commands, [&](auto& each) {
-      const auto* release = to_agent<ReleaseObject>(each);
-      if (release == nullptr) return false;
-      released->push_back(release->object);
-      return false;
-    });
-  };
-  hooks.client.in = [released](std::vector<client::Event>& events) {
-    for (const ObjectId object : std::exchange(*released, {})) {
-      events.push_back(client::AgentSaid{ExportUnheld{object}});
     }
   };
   return hooks;
@@ -280,10 +230,7 @@ const std::vector<Mutation>& mutations() {
       {"client drops WatchActor", {"actors", "quiet"}, client_forgets<WatchActor>},
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
-      {"client does not hear of ObjectGone", {"agent_restart"}, client_does_not_hear<ObjectGone>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
-      {"client believes exports unheld at once", {"quiet", "objects", "actors"}, export_is_unheld_at_once},
-      {"client believes a death before the data", {"gpu", "quiet"}, death_overtakes_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},
       {"client reorders calls of an actor", {"actors", "quiet"}, calls_change_places},
       {"executor runs a call twice", {"one_task", "tasks"}, executor_runs_twice},

@@ -216,6 +216,12 @@ std::string World::unfinished_work() const {
 
 // What is still there although every driver has ended; empty: nothing.
 std::string World::leftovers() {
+  // A detached actor whose job has died lives on until somebody kills it.
+  if (head_ != nullptr && checkers_.lossy()) {
+    for (const auto& actor : head_->core().view().actors) {
+      if (actor.detached && actor.state != ActorState::dead) return {};
+    }
+  }
   for (auto& node : nodes_) {
     const std::string where = "node" + std::to_string(node.index);
     if (!node.executors.empty()) return where + " still runs " + node.executors.front()->name();
