@@ -13,11 +13,11 @@ unset MOBULA_ADDRESS MOBULA_STATE_DIR MOBULA_KEY_FILE
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 begin=$SECONDS
 
-processes() { grep -lasF -- "$work" /proc/[0-9]*/environ 2>/dev/null | grep -v -e "/proc/$$/" -e /proc/self | cut -d/ -f3 | while read -r pid; do
-  # Only what outlives this pipeline: a zombie or a subshell of this script does not count.
-  [[ -r /proc/$pid/stat && $(ps -o ppid= -p "$pid" | tr -d ' ') != "$$" ]] || continue
-  [[ $(ps -o comm= -p "$pid") == demo.sh ]] || echo "$pid"
-done; }
+# Processes with our folder in their environment; not those that look for them.
+processes() (
+  unset XDG_RUNTIME_DIR
+  grep -lasF -- "$work" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+)
 
 stop_all() {
   local node
@@ -30,7 +30,7 @@ give_up() {
   if ((code != 0)); then
     echo "demo: failed; logs are under $work" >&2
     stop_all 2>/dev/null
-    kill $(processes) 2>/dev/null || true
+    processes | xargs -r kill 2>/dev/null || true
     exit "$code"
   fi
 }
@@ -70,10 +70,10 @@ stop_all
 
 left=0
 for _ in {1..50}; do
-  [[ -n $(processes) ]] || break
+  [[ -n $(processes || true) ]] || break
   read -rt 0.1 <> <(:) || true
 done
-for pid in $(processes); do
+for pid in $(processes || true); do
   echo "still runs: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline")" >&2
   left=1
 done

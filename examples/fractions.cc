@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   std::vector<mobula::ActorHandle<HalfGpu>> actors;
   std::vector<std::string> halves;
   for (int i = 0; i < 3; ++i) {
-    const mobula::ActorOptions half{.num_gpus = 0.5, .scheduling = there};
+    const mobula::ActorOptions half{.num_cpus = 0, .num_gpus = 0.5, .scheduling = there};
     actors.push_back(mobula::actor<HalfGpu>.options(half).remote());
     halves.push_back(mobula::get(actors.back().call<&HalfGpu::gpu>()));
   }

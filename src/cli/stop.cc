@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "base/fd.h"
@@ -73,6 +74,20 @@ bool end(const RunRecord& record, Duration grace) {
   return process.wait(after_kill) && keeper.wait(after_kill);
 }
 
+// An agent that was killed has left its file and the folder of its sockets.
+void sweep_after_killed_agent(const std::string& folder) {
+  const std::string path = folder + "/agent/agent.json";
+  const auto agent = load_agent_file(path);
+  if (!agent || process_exists(agent->pid)) return;
+  const auto sockets = std::filesystem::path(agent->socket).parent_path();
+  std::error_code ignored;  // what cannot be removed does no harm
+  // Only ever a folder of our own: a file may have been edited.
+  if (sockets.parent_path() == default_runtime_folder()) {
+    std::filesystem::remove_all(sockets, ignored);
+  }
+  std::filesystem::remove(path, ignored);
+}
+
 }  // namespace
 
 int stop(const CommandLine& line) {
@@ -87,7 +102,10 @@ int stop(const CommandLine& line) {
                                      [](const RunRecord& each) { return each.alive(); });
     for (auto at = gone; at != records.end(); ++at) ::unlink(at->path.c_str());
     records.erase(gone, records.end());
-    if (records.empty()) continue;
+    if (records.empty()) {
+      sweep_after_killed_agent(folder);
+      continue;
+    }
     // Agents before the head: they say farewell to it.
     std::stable_sort(records.begin(), records.end(),
                      [](const RunRecord& a, const RunRecord& b) { return a.head < b.head; });
@@ -102,6 +120,7 @@ int stop(const CommandLine& line) {
       }
       ::unlink(record.path.c_str());
     }
+    sweep_after_killed_agent(folder);
     std::printf("cluster '%s' has been stopped on this machine\n", name.c_str());
     ++ended;
   }
