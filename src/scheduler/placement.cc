@@ -29,20 +29,21 @@ void PlacementRound::queue(JobId job) {
 
 Node* PlacementRound::best_freed(AskNumber number) {
   const auto& row = pending_.ask_at(number);
-  auto [at, added] = heaps_.try_emplace(number);
-  if (added) {
+  const auto found = heaps_.try_emplace(number);
+  auto& heap = found.first->second;
+  if (found.second) {
     const auto consider = [&](const Node& node) {
       ++node_checks_;
-      if (cluster_.fits(node, row.ask)) at->second.add(node, row.ask);
+      if (cluster_.fits(node, row.ask)) heap.add(node, row.ask);
     };
     if (const auto pinned = cluster_.pinned(row.ask)) {
       if (const auto* node = cluster_.nodes().find(*pinned)) consider(*node);
     } else {
       cluster_.for_each_freed_since(row.examined_through, consider);
     }
-    at->second.seal();
+    heap.seal();
   }
-  return at->second.best(cluster_, row.ask);
+  return heap.best(cluster_, row.ask);
 }
 
 Node* PlacementRound::best_of_all(AskNumber number) {
