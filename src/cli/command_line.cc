@@ -220,6 +220,7 @@ class Grammar {
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
+    app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
     CLI::App& version = *app_.add_subcommand("version", "the version of this program");
     add_output(version);
   }
