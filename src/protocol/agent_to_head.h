@@ -1,5 +1,5 @@
-// What a worker agent says to the head: registration, then one sequenced conversation per (head epoch,
-// agent incarnation). Plain structs; the order of alternatives is the wire number.
+// What a worker agent says to the head: registration, then one sequenced conversation per (head
+// epoch, agent incarnation). Plain structs; the order of alternatives is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +15,34 @@
 
 namespace mobula::internal {
 
-// ---- agent to head -------------------------------------------------------------------------------
+// ---- agent to head
+// -------------------------------------------------------------------------------
 
 // One slot as its agent knows it, also for restatement after a head restart.
 struct SlotFact {
   SlotId slot;
   DemandClass demand_class;
   Allocation allocation;
-  ProcessId lessee;        // empty for an actor's slot
-  ActorSpec actor;         // actor id empty for a task slot
+  ProcessId lessee;  // empty for an actor's slot
+  ActorSpec actor;   // actor id empty for a task slot
   std::uint32_t generation = 0;
   bool ready = false;
   bool lent = false;
   bool stopping = false;
   Endpoint endpoint;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
-                      field("allocation", &SlotFact::allocation),
-                      field("lessee", &SlotFact::lessee), field("actor", &SlotFact::actor),
-                      field("generation", &SlotFact::generation), field("ready", &SlotFact::ready),
-                      field("lent", &SlotFact::lent), field("stopping", &SlotFact::stopping),
-                      field("endpoint", &SlotFact::endpoint));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
+                 field("allocation", &SlotFact::allocation), field("lessee", &SlotFact::lessee),
+                 field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
+                 field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
+                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint));
   }
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };
 
-// The term of one slot in AgentFrame::slots_digest, which is the sum over all slots of the node that
-// are not stopping: equal sums, equal slots, whatever their order.
+// The term of one slot in AgentFrame::slots_digest, which is the sum over all slots of the node
+// that are not stopping: equal sums, equal slots, whatever their order.
 inline std::uint64_t slot_digest(SlotId slot, std::uint32_t generation, bool ready) {
   return derive_bits(slot.bits(), ready ? "ready" : "starting", generation).low;
 }
@@ -50,9 +51,10 @@ struct ProcessFact {
   ProcessId process;
   Principal principal;
   std::int64_t pid = 0;
-  static constexpr auto fields() {
-    return field_list(field("process", &ProcessFact::process),
-                      field("principal", &ProcessFact::principal), field("pid", &ProcessFact::pid));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessFact::process),
+                 field("principal", &ProcessFact::principal), field("pid", &ProcessFact::pid));
   }
   friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
 };
@@ -62,9 +64,10 @@ struct Facts {
   std::vector<SlotFact> slots;
   std::vector<ProcessFact> processes;  // attached drivers and executors
   std::vector<JobId> jobs;             // whose objects or processes are here
-  static constexpr auto fields() {
-    return field_list(field("slots", &Facts::slots), field("processes", &Facts::processes),
-                      field("jobs", &Facts::jobs));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
+                 field("jobs", &Facts::jobs));
   }
   friend bool operator==(const Facts&, const Facts&) = default;
 };
@@ -76,11 +79,12 @@ struct AgentAddress {
   std::string control;     // NAME:PORT of its bus
   std::string bulk;        // NAME:PORT of its bulk server
   std::string public_key;  // CURVE, Z85
-  static constexpr auto fields() {
-    return field_list(field("node", &AgentAddress::node),
-                      field("incarnation", &AgentAddress::incarnation),
-                      field("control", &AgentAddress::control), field("bulk", &AgentAddress::bulk),
-                      field("public_key", &AgentAddress::public_key));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &AgentAddress::node),
+                 field("incarnation", &AgentAddress::incarnation),
+                 field("control", &AgentAddress::control), field("bulk", &AgentAddress::bulk),
+                 field("public_key", &AgentAddress::public_key));
   }
   friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
 };
@@ -94,12 +98,12 @@ struct Register {
   NodeShape shape;
   std::string delegated_key;  // signs tickets of this node's processes
   Facts facts;
-  static constexpr auto fields() {
-    return field_list(field("version", &Register::version), field("address", &Register::address),
-                      field("host", &Register::host), field("role", &Register::role),
-                      field("shape", &Register::shape),
-                      field("delegated_key", &Register::delegated_key),
-                      field("facts", &Register::facts));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &Register::version), field("address", &Register::address),
+                 field("host", &Register::host), field("role", &Register::role),
+                 field("shape", &Register::shape), field("delegated_key", &Register::delegated_key),
+                 field("facts", &Register::facts));
   }
   friend bool operator==(const Register&, const Register&) = default;
 };
@@ -110,11 +114,11 @@ struct SlotStarted {
   std::uint32_t generation = 0;
   Endpoint endpoint;
   EndCause previous;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotStarted::slot),
-                      field("generation", &SlotStarted::generation),
-                      field("endpoint", &SlotStarted::endpoint),
-                      field("previous", &SlotStarted::previous));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotStarted::slot), field("generation", &SlotStarted::generation),
+                 field("endpoint", &SlotStarted::endpoint),
+                 field("previous", &SlotStarted::previous));
   }
   friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
 };
@@ -125,11 +129,12 @@ struct SlotGenerationEnded {
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotGenerationEnded::slot),
-                      field("generation", &SlotGenerationEnded::generation),
-                      field("process", &SlotGenerationEnded::process),
-                      field("cause", &SlotGenerationEnded::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGenerationEnded::slot),
+                 field("generation", &SlotGenerationEnded::generation),
+                 field("process", &SlotGenerationEnded::process),
+                 field("cause", &SlotGenerationEnded::cause));
   }
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
@@ -139,19 +144,22 @@ struct SlotGone {
   SlotId slot;
   EndCause cause;
   bool program_cannot_start = false;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
-                      field("program_cannot_start", &SlotGone::program_cannot_start));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
+                 field("program_cannot_start", &SlotGone::program_cannot_start));
   }
   friend bool operator==(const SlotGone&, const SlotGone&) = default;
 };
 
-// The executor of the slot waits in a blocking call (on) or goes on (off): its CPU and place are lent.
+// The executor of the slot waits in a blocking call (on) or goes on (off): its CPU and place are
+// lent.
 struct SlotLent {
   SlotId slot;
   bool on = false;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotLent::slot), field("on", &SlotLent::on));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on));
   }
   friend bool operator==(const SlotLent&, const SlotLent&) = default;
 };
@@ -162,11 +170,11 @@ struct ActorConstructed {
   SlotId slot;
   std::uint32_t generation = 0;
   ValueRecord error;  // is_error if it threw
-  static constexpr auto fields() {
-    return field_list(field("actor", &ActorConstructed::actor),
-                      field("slot", &ActorConstructed::slot),
-                      field("generation", &ActorConstructed::generation),
-                      field("error", &ActorConstructed::error));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &ActorConstructed::actor), field("slot", &ActorConstructed::slot),
+                 field("generation", &ActorConstructed::generation),
+                 field("error", &ActorConstructed::error));
   }
   friend bool operator==(const ActorConstructed&, const ActorConstructed&) = default;
 };
@@ -175,25 +183,30 @@ struct FromProcess {
   ProcessId process;
   Principal principal;
   ProcessToHead message;
-  static constexpr auto fields() {
-    return field_list(field("process", &FromProcess::process),
-                      field("principal", &FromProcess::principal),
-                      field("message", &FromProcess::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &FromProcess::process),
+                 field("principal", &FromProcess::principal),
+                 field("message", &FromProcess::message));
   }
   friend bool operator==(const FromProcess&, const FromProcess&) = default;
 };
 
 struct ProcessAttached {
   ProcessFact process;
-  static constexpr auto fields() { return field_list(field("process", &ProcessAttached::process)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessAttached::process));
+  }
   friend bool operator==(const ProcessAttached&, const ProcessAttached&) = default;
 };
 
 struct ProcessEnded {
   ProcessId process;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("process", &ProcessEnded::process), field("cause", &ProcessEnded::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessEnded::process), field("cause", &ProcessEnded::cause));
   }
   friend bool operator==(const ProcessEnded&, const ProcessEnded&) = default;
 };
@@ -202,28 +215,34 @@ struct ProcessEnded {
 struct ObjectCopies {
   std::vector<ObjectId> added;
   std::vector<ObjectId> removed;
-  static constexpr auto fields() {
-    return field_list(field("added", &ObjectCopies::added),
-                      field("removed", &ObjectCopies::removed));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed));
   }
   friend bool operator==(const ObjectCopies&, const ObjectCopies&) = default;
 };
 
 struct LocateObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &LocateObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &LocateObject::object));
+  }
   friend bool operator==(const LocateObject&, const LocateObject&) = default;
 };
 
 struct FullFacts {
   Facts facts;
-  static constexpr auto fields() { return field_list(field("facts", &FullFacts::facts)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("facts", &FullFacts::facts));
+  }
   friend bool operator==(const FullFacts&, const FullFacts&) = default;
 };
 
 using AgentMessage =
-    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed, FromProcess,
-                 ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts>;
+    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
+                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second.
 struct AgentFrame {
@@ -232,12 +251,13 @@ struct AgentFrame {
   std::uint64_t applied_through = 0;  // last head command that was carried out
   std::uint64_t slots_digest = 0;     // sum of slot_digest() after that command
   Frame<AgentMessage> frame;
-  static constexpr auto fields() {
-    return field_list(field("head_epoch", &AgentFrame::head_epoch),
-                      field("incarnation", &AgentFrame::incarnation),
-                      field("applied_through", &AgentFrame::applied_through),
-                      field("slots_digest", &AgentFrame::slots_digest),
-                      field("frame", &AgentFrame::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &AgentFrame::head_epoch),
+                 field("incarnation", &AgentFrame::incarnation),
+                 field("applied_through", &AgentFrame::applied_through),
+                 field("slots_digest", &AgentFrame::slots_digest),
+                 field("frame", &AgentFrame::frame));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
@@ -245,7 +265,10 @@ struct AgentFrame {
 // The agent leaves in good order: its slots have ended.
 struct Farewell {
   ProcessId incarnation;
-  static constexpr auto fields() { return field_list(field("incarnation", &Farewell::incarnation)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("incarnation", &Farewell::incarnation));
+  }
   friend bool operator==(const Farewell&, const Farewell&) = default;
 };
 

@@ -19,8 +19,7 @@ void describe(std::string& out, Duration value);
 void describe(std::string& out, Time value);
 void describe(std::string& out, Hash128 value);
 template <class T>
-  requires(std::is_integral_v<T> || std::is_enum_v<T>)
-void describe(std::string& out, T value) {
+requires(std::is_integral_v<T> || std::is_enum_v<T>) void describe(std::string& out, T value) {
   out += std::to_string(static_cast<std::int64_t>(value));
 }
 template <class Tag>
@@ -44,15 +43,13 @@ void describe(std::string& out, const T& value) {
   const T standard{};
   bool first = true;
   out += '{';
-  std::apply(
-      [&](const auto&... each) {
-        ((value.*(each.member) == standard.*(each.member)
-              ? void()
-              : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
-                 void(out += ':'), describe(out, value.*(each.member)))),
-         ...);
-      },
-      T::fields());
+  T::fields([&](const auto&... each) {
+    ((value.*(each.member) == standard.*(each.member)
+          ? void()
+          : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
+             void(out += ':'), describe(out, value.*(each.member)))),
+     ...);
+  });
   out += '}';
 }
 template <class T>

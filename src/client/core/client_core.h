@@ -1,7 +1,7 @@
 // What a process that submits work has to decide: which task waits for what, which slot takes it,
-// what happens when an executor ends, who may still read an object. It is the owner of the tasks and
-// objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers and
-// executors it belongs to the lock of the process's runtime (docs/concurrency.md).
+// what happens when an executor ends, who may still read an object. It is the owner of the tasks
+// and objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers
+// and executors it belongs to the lock of the process's runtime (docs/concurrency.md).
 //
 // It does not run tasks (executor core), place anything (head) or touch bytes (shell).
 #pragma once
@@ -24,21 +24,22 @@ struct ClientOptions {
   ProcessId process;
   JobId job;
   std::string name_space;
-  Duration idle_return = 100ms;      // an idle slot goes back after this
-  Duration tell_interval = 20ms;     // between changes of one class's demand that are no edges
-  Duration steal_after = 20ms;       // an idle slot takes back calls that waited so long behind another
-  Duration drain_bound = 500ms;      // a dead executor's stream is believed empty after this at latest
-  Duration pipeline_work = 1ms;      // queued work that may wait at one executor
+  Duration idle_return = 100ms;   // an idle slot goes back after this
+  Duration tell_interval = 20ms;  // between changes of one class's demand that are no edges
+  Duration steal_after = 20ms;   // an idle slot takes back calls that waited so long behind another
+  Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
+  Duration pipeline_work = 1ms;  // queued work that may wait at one executor
   std::size_t max_pipeline = 64;
-  static constexpr auto fields() {
-    return field_list(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
-                      field("name_space", &ClientOptions::name_space),
-                      field("idle_return", &ClientOptions::idle_return),
-                      field("tell_interval", &ClientOptions::tell_interval),
-                      field("steal_after", &ClientOptions::steal_after),
-                      field("drain_bound", &ClientOptions::drain_bound),
-                      field("pipeline_work", &ClientOptions::pipeline_work),
-                      field("max_pipeline", &ClientOptions::max_pipeline));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
+                 field("name_space", &ClientOptions::name_space),
+                 field("idle_return", &ClientOptions::idle_return),
+                 field("tell_interval", &ClientOptions::tell_interval),
+                 field("steal_after", &ClientOptions::steal_after),
+                 field("drain_bound", &ClientOptions::drain_bound),
+                 field("pipeline_work", &ClientOptions::pipeline_work),
+                 field("max_pipeline", &ClientOptions::max_pipeline));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };
@@ -238,13 +239,13 @@ class ClientCore {
   };
   std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
-  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way, and
-  // streams to actors closed here; a later one to the same process continues its numbers.
+  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way,
+  // and streams to actors closed here; a later one to the same process continues its numbers.
   static constexpr std::size_t remembered = 1024;
   Table<SlotId, bool> returned_;
   Table<ProcessId, StreamRow> closed_;
 
-  Time now_;                           // of the running step
+  Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step
 };
 

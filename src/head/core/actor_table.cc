@@ -10,17 +10,10 @@
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_restated("head.actor_restated");
+const Mark mark_actor_restated("head.actor_restated");
 const Mark mark_name_taken("head.actor_name_taken");
 const Mark mark_early_watch("head.actor_watched_before_created");
 const Mark mark_not_durable("head.actor_not_durable");
-
-EndCause killed(std::string why) {
-  EndCause cause;
-  cause.kind = EndKind::killed;
-  cause.text = std::move(why);
-  return cause;
-}
 
 ActorFound found_answer(const Actor& actor) {
   ActorFound answer;
@@ -118,7 +111,7 @@ void ActorTable::unlink(ProcessId process, ActorId id) {
 void ActorTable::create(const CreateActor& message) {
   const ActorSpec& spec = message.spec;
   if (Actor* actor = rows_.find(spec.actor)) {
-    mark_restated.hit();
+    mark_actor_restated.hit();
     if (actor->spec().owner != spec.owner) return;
     actor->fail_if_infeasible = message.fail_if_infeasible;
     actor->owner_node = parts_.processes.node_of(spec.owner);

@@ -30,8 +30,9 @@ struct HeadOptions {
   std::string version;
   std::string http_url;
   std::string http_token_file;
-  static constexpr auto fields() {
-    return field_list(
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
         field("settings", &HeadOptions::settings), field("recovery", &HeadOptions::recovery),
         field("exclusive_margin", &HeadOptions::exclusive_margin),
         field("publish_after", &HeadOptions::publish_after),

@@ -16,13 +16,6 @@ const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
-EndCause killed(std::string why) {
-  EndCause cause;
-  cause.kind = EndKind::killed;
-  cause.text = std::move(why);
-  return cause;
-}
-
 }  // namespace
 
 // ---- rows ---------------------------------------------------------------------------------------

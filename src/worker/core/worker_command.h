@@ -16,15 +16,19 @@ namespace mobula::internal::worker {
 
 struct SendHead {
   AgentToHead message;
-  static constexpr auto fields() { return field_list(field("message", &SendHead::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &SendHead::message));
+  }
   friend bool operator==(const SendHead&, const SendHead&) = default;
 };
 
 struct SendPeer {
   AgentAddress to;
   PeerFrame frame;
-  static constexpr auto fields() {
-    return field_list(field("to", &SendPeer::to), field("frame", &SendPeer::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("to", &SendPeer::to), field("frame", &SendPeer::frame));
   }
   friend bool operator==(const SendPeer&, const SendPeer&) = default;
 };
@@ -36,9 +40,10 @@ struct SendProcess {
   LinkId link = 0;
   AgentToProcess message;
   SlabId slab;
-  static constexpr auto fields() {
-    return field_list(field("link", &SendProcess::link), field("message", &SendProcess::message),
-                      field("slab", &SendProcess::slab));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &SendProcess::link), field("message", &SendProcess::message),
+                 field("slab", &SendProcess::slab));
   }
   friend bool operator==(const SendProcess&, const SendProcess&) = default;
 };
@@ -51,18 +56,22 @@ struct WelcomeDriver {
   ProcessId process;
   std::string curve_key;
   DriverAttached reply;
-  static constexpr auto fields() {
-    return field_list(
-        field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
-        field("process", &WelcomeDriver::process), field("curve_key", &WelcomeDriver::curve_key),
-        field("reply", &WelcomeDriver::reply));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
+                 field("process", &WelcomeDriver::process),
+                 field("curve_key", &WelcomeDriver::curve_key),
+                 field("reply", &WelcomeDriver::reply));
   }
   friend bool operator==(const WelcomeDriver&, const WelcomeDriver&) = default;
 };
 
 struct CloseProcess {
   LinkId link = 0;
-  static constexpr auto fields() { return field_list(field("link", &CloseProcess::link)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &CloseProcess::link));
+  }
   friend bool operator==(const CloseProcess&, const CloseProcess&) = default;
 };
 
@@ -70,9 +79,10 @@ struct CloseProcess {
 struct UseIdentity {
   std::string ticket;
   std::string head_signing_key;
-  static constexpr auto fields() {
-    return field_list(field("ticket", &UseIdentity::ticket),
-                      field("head_signing_key", &UseIdentity::head_signing_key));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ticket", &UseIdentity::ticket),
+                 field("head_signing_key", &UseIdentity::head_signing_key));
   }
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };
@@ -81,8 +91,9 @@ struct UseIdentity {
 struct AddProgram {
   std::int64_t pid = 0;  // of the driver
   ProgramRecord program;
-  static constexpr auto fields() {
-    return field_list(field("pid", &AddProgram::pid), field("program", &AddProgram::program));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pid", &AddProgram::pid), field("program", &AddProgram::program));
   }
   friend bool operator==(const AddProgram&, const AddProgram&) = default;
 };
@@ -90,14 +101,20 @@ struct AddProgram {
 // Have the program's nursery, or what is needed to exec it, ready. Answered by ProgramPrepared.
 struct PrepareProgram {
   ProgramRecord program;
-  static constexpr auto fields() { return field_list(field("program", &PrepareProgram::program)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &PrepareProgram::program));
+  }
   friend bool operator==(const PrepareProgram&, const PrepareProgram&) = default;
 };
 
 // No slot and no driver here uses the program any more.
 struct ForgetProgram {
   ProgramId program;
-  static constexpr auto fields() { return field_list(field("program", &ForgetProgram::program)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &ForgetProgram::program));
+  }
   friend bool operator==(const ForgetProgram&, const ForgetProgram&) = default;
 };
 
@@ -111,8 +128,9 @@ struct StartExecutor {
   ProgramId program;
   Environment job_env;
   AssignExecutor assign;
-  static constexpr auto fields() {
-    return field_list(
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
         field("slot", &StartExecutor::slot), field("generation", &StartExecutor::generation),
         field("program", &StartExecutor::program), field("job_env", &StartExecutor::job_env),
         field("assign", &StartExecutor::assign));
@@ -125,10 +143,10 @@ struct KillExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("slot", &KillExecutor::slot),
-                      field("generation", &KillExecutor::generation),
-                      field("why", &KillExecutor::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &KillExecutor::slot), field("generation", &KillExecutor::generation),
+                 field("why", &KillExecutor::why));
   }
   friend bool operator==(const KillExecutor&, const KillExecutor&) = default;
 };
@@ -138,10 +156,10 @@ struct CreateSlab {
   SlabId slab;
   std::uint64_t size_bytes = 0;
   ProcessId writer;
-  static constexpr auto fields() {
-    return field_list(field("slab", &CreateSlab::slab),
-                      field("size_bytes", &CreateSlab::size_bytes),
-                      field("writer", &CreateSlab::writer));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &CreateSlab::slab), field("size_bytes", &CreateSlab::size_bytes),
+                 field("writer", &CreateSlab::writer));
   }
   friend bool operator==(const CreateSlab&, const CreateSlab&) = default;
 };
@@ -149,7 +167,10 @@ struct CreateSlab {
 // Close it, and unmap it where the agent has it mapped.
 struct DropSlab {
   SlabId slab;
-  static constexpr auto fields() { return field_list(field("slab", &DropSlab::slab)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &DropSlab::slab));
+  }
   friend bool operator==(const DropSlab&, const DropSlab&) = default;
 };
 
@@ -162,11 +183,12 @@ struct StartPull {
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("pull", &StartPull::pull), field("from", &StartPull::from),
-                      field("token", &StartPull::token), field("key", &StartPull::key),
-                      field("slab", &StartPull::slab), field("offset", &StartPull::offset),
-                      field("size_bytes", &StartPull::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &StartPull::pull), field("from", &StartPull::from),
+                 field("token", &StartPull::token), field("key", &StartPull::key),
+                 field("slab", &StartPull::slab), field("offset", &StartPull::offset),
+                 field("size_bytes", &StartPull::size_bytes));
   }
   friend bool operator==(const StartPull&, const StartPull&) = default;
 };
@@ -179,11 +201,12 @@ struct StartFilePull {
   std::string key;
   Hash128 file;
   std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("pull", &StartFilePull::pull), field("from", &StartFilePull::from),
-                      field("token", &StartFilePull::token), field("key", &StartFilePull::key),
-                      field("file", &StartFilePull::file),
-                      field("size_bytes", &StartFilePull::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &StartFilePull::pull), field("from", &StartFilePull::from),
+                 field("token", &StartFilePull::token), field("key", &StartFilePull::key),
+                 field("file", &StartFilePull::file),
+                 field("size_bytes", &StartFilePull::size_bytes));
   }
   friend bool operator==(const StartFilePull&, const StartFilePull&) = default;
 };
@@ -191,7 +214,10 @@ struct StartFilePull {
 // Still answered by PullFinished.
 struct CancelPull {
   std::uint64_t pull = 0;
-  static constexpr auto fields() { return field_list(field("pull", &CancelPull::pull)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &CancelPull::pull));
+  }
   friend bool operator==(const CancelPull&, const CancelPull&) = default;
 };
 
@@ -203,10 +229,11 @@ struct OfferObject {
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("offer", &OfferObject::offer), field("reader", &OfferObject::reader),
-                      field("slab", &OfferObject::slab), field("offset", &OfferObject::offset),
-                      field("size_bytes", &OfferObject::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("offer", &OfferObject::offer), field("reader", &OfferObject::reader),
+                 field("slab", &OfferObject::slab), field("offset", &OfferObject::offset),
+                 field("size_bytes", &OfferObject::size_bytes));
   }
   friend bool operator==(const OfferObject&, const OfferObject&) = default;
 };
@@ -215,9 +242,10 @@ struct OfferFile {
   std::uint64_t offer = 0;
   ProcessId reader;
   Hash128 file;
-  static constexpr auto fields() {
-    return field_list(field("offer", &OfferFile::offer), field("reader", &OfferFile::reader),
-                      field("file", &OfferFile::file));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("offer", &OfferFile::offer), field("reader", &OfferFile::reader),
+                 field("file", &OfferFile::file));
   }
   friend bool operator==(const OfferFile&, const OfferFile&) = default;
 };
@@ -225,7 +253,10 @@ struct OfferFile {
 // The token is worth nothing from now on; a transfer that runs is cut. Answered by BulkServed.
 struct WithdrawBulk {
   std::uint64_t offer = 0;
-  static constexpr auto fields() { return field_list(field("offer", &WithdrawBulk::offer)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("offer", &WithdrawBulk::offer));
+  }
   friend bool operator==(const WithdrawBulk&, const WithdrawBulk&) = default;
 };
 
@@ -233,7 +264,10 @@ struct WithdrawBulk {
 // incarnation and a new core.
 struct Fence {
   std::string why;
-  static constexpr auto fields() { return field_list(field("why", &Fence::why)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("why", &Fence::why));
+  }
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
@@ -241,8 +275,9 @@ struct Fence {
 struct Exit {
   int code = 0;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("code", &Exit::code), field("why", &Exit::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("code", &Exit::code), field("why", &Exit::why));
   }
   friend bool operator==(const Exit&, const Exit&) = default;
 };
