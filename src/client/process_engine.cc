@@ -211,6 +211,7 @@ void ProcessEngine::schedule_flush() {
 
 // On the loop thread: sends what has gathered and sets the timer.
 void ProcessEngine::flush() {
+  if (!bus_) return;  // posted by what was still heard while the engine ended
   std::vector<Outgoing> outbox;
   {
     const auto held = lock();
