@@ -48,6 +48,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.insecure = plan.insecure;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
+  options.record = plan.record;
   options.version = MOBULA_VERSION;
   options.on_listening = listening;
   options.on_ready = ready;
@@ -75,6 +76,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.driver_agent = plan.driver_agent;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
+  options.record = plan.record;
   if (!plan.drains) options.drain_within = Duration(0);
   options.on_ready = ready;
   options.on_failed = [](const std::string& why) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "client/core/records.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -26,6 +27,14 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks)
 Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options, EngineHooks hooks,
                                                             Fd agent, Attached attached) {
   std::unique_ptr<ProcessEngine> engine(new ProcessEngine(std::move(options), std::move(hooks)));
+  RecordingHeader header;
+  header.core = "client";
+  header.role = engine->options_.record_role;
+  header.incarnation = engine->options_.core.process.bits();
+  header.options = encode_options(engine->options_.core);
+  auto recorder = Recorder::start(engine->options_.record, std::move(header));
+  if (!recorder) return recorder.error();
+  engine->recorder_ = std::move(*recorder);
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   engine->loop_thread_ = std::move(*thread);
@@ -134,7 +143,7 @@ void ProcessEngine::step(Event event) {
   for (std::size_t next = 0; next < follow_ups_.size(); ++next) {
     Event each = std::move(follow_ups_[next]);
     commands.clear();
-    core_.step(monotonic_now(), std::move(each), commands);
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands);
     carry_out(commands);
   }
   follow_ups_.clear();
@@ -202,6 +211,7 @@ void ProcessEngine::schedule_flush() {
 
 // On the loop thread: sends what has gathered and sets the timer.
 void ProcessEngine::flush() {
+  if (!bus_) return;  // posted by what was still heard while the engine ended
   std::vector<Outgoing> outbox;
   {
     const auto held = lock();

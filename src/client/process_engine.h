@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "protocol/local_control.h"
+#include "protocol/recorder.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
 #include "transport/bus.h"
@@ -36,6 +37,8 @@ struct EngineOptions {
   std::string ticket;  // shown to executors
   std::string local_bind;  // executors: the ipc path peers of this node connect to
   std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: none
+  RecordOptions record;    // of what the core is told
+  std::string record_role = "driver";
 };
 
 // What an executor adds. All are called with the lock held, on the loop thread.
@@ -74,6 +77,10 @@ class ProcessEngine {
   // when the engine stops: the caller sees no value then.
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
   void notify() { changed_.notify_all(); }
+  // Before the process ends without destructors.
+  void flush_recording() {
+    if (recorder_) recorder_->flush();
+  }
   bool stopping() const { return stopping_; }
 
   // Gives away the unfinished tasks behind `refs` (see HandOver).
@@ -145,6 +152,7 @@ class ProcessEngine {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   ClientCore core_;
+  std::unique_ptr<Recorder> recorder_;
   std::string ticket_;
   std::vector<Outgoing> outbox_;
   std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to

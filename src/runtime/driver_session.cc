@@ -142,6 +142,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.core.name_space = options_.name_space;
   options.keys = keys_;
   options.ticket = greeting.attached.ticket;
+  options.record = options_.record;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks),

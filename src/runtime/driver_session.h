@@ -9,6 +9,7 @@
 
 #include "client/process_runtime.h"
 #include "mobula/cluster.h"
+#include "protocol/recorder.h"
 #include "runtime/local_cluster.h"
 
 namespace mobula::internal::runtime {
@@ -21,6 +22,7 @@ struct DriverOptions {
   Environment env;
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   std::vector<std::string> arguments;  // argv of the program
+  RecordOptions record;                // of what its core is told
 };
 
 class DriverSession final : public detail::ClusterSession {
