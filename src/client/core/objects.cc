@@ -171,6 +171,7 @@ void ClientCore::erase_object(ObjectId object) {
 }
 
 void ClientCore::fetch(ObjectRow& row) {
+  if (row.storing && !is_inline(row.value)) return;  // on its way to a new store: fetched once there
   if (row.readable || row.fetching) return;
   row.fetching = true;
   row.fetch_failure.reset();
@@ -405,6 +406,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   auto* row = objects_.find(object);
   if (row == nullptr || (row->owned && !row->ready)) return;
   if (row->readable) return;  // still mapped here
+  if (row->storing && !is_inline(row->value)) return;  // and on its way to a new store
   if (row->owned && !row->value.bytes.empty()) {
     row->value.in_store = false;
     if (row->exported) store_inline(*row);

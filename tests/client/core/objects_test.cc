@@ -158,6 +158,9 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   new_agent();
   ASSERT_EQ(to_agent<ReserveObject>().size(), 1u);
   EXPECT_EQ(to_agent<ReserveObject>()[0].object, object);
+  // Who wants to read it waits until it is there.
+  step(WantObject{object});
+  EXPECT_TRUE(to_agent<FetchObject>().empty());
   ObjectReserved room;
   room.object = object;
   room.place = {8, 0, 1 << 20};
@@ -168,9 +171,8 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   ASSERT_EQ(to_agent<SealObject>().size(), 1u);
   EXPECT_EQ(to_agent<SealObject>()[0].owner, ProcessId::of(1));
   step(AgentSaid{ObjectSealed{object}});
-  EXPECT_FALSE(core_.writing());
-  step(WantObject{object});
   EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_FALSE(core_.writing());
   // And again, from where it lies by now.
   new_agent();
   step(AgentSaid{ObjectReserved{object, {9, 0, 1 << 20}, false, 0, {}}});

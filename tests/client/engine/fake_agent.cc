@@ -1,5 +1,6 @@
 #include "client/engine/fake_agent.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -98,7 +99,7 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     ObjectReserved reserved{reserve->object, {stored.slab, 0, stored.size_bytes}, true,
                             static_cast<std::int64_t>(slab_file_bytes(size)), {}};
     std::vector<Fd> fds;
-    fds.emplace_back(::dup(stored.file.get()));
+    fds.emplace_back(::fcntl(stored.file.get(), F_DUPFD_CLOEXEC, 0));
     send(std::move(reserved), std::move(fds));
   } else if (const auto* seal = std::get_if<SealObject>(&message)) {
     Stored& stored = store_.at(seal->object);
@@ -143,7 +144,7 @@ void FakeAgent::fetched(ObjectId object) {
       static_cast<std::int64_t>(slab_file_bytes(static_cast<std::uint64_t>(stored.size_bytes)));
   readable.contained = stored.contained;
   std::vector<Fd> fds;
-  fds.emplace_back(::dup(stored.file.get()));
+  fds.emplace_back(::fcntl(stored.file.get(), F_DUPFD_CLOEXEC, 0));
   send(std::move(readable), std::move(fds));
 }
 
