@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -59,7 +60,7 @@ class ProcessEngine {
   // `agent` is a connected, greeted link: what follows on it are AgentToProcess frames.
   static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
                                                       Fd agent, Attached attached);
-  // Ends the loop thread; nothing is told to anybody.
+  // Closes it and ends the loop thread.
   ~ProcessEngine();
   ProcessEngine(const ProcessEngine&) = delete;
   ProcessEngine& operator=(const ProcessEngine&) = delete;
@@ -107,7 +108,11 @@ class ProcessEngine {
   Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
   // A new link to a new agent, after agent_lost; on the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  // Waits end, and see no value.
   void stop();
+  // Stops, and ends the links: nothing is said or heard any more, no hook is called. Refs that live on
+  // are counted still. Not from the loop's thread.
+  void close();
 
  private:
   struct StreamMessage {
@@ -134,6 +139,8 @@ class ProcessEngine {
   void stream_over(PeerHandle peer);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);
+  std::span<const std::byte> mapped_bytes(ObjectId object, const PlaceRecord& place) const;
+  void drop_lost_slabs();
 
   const EngineOptions options_;
   const EngineHooks hooks_;
@@ -147,6 +154,7 @@ class ProcessEngine {
   std::unique_ptr<Timer> timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
+  bool closed_ = false;
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
@@ -165,6 +173,7 @@ class ProcessEngine {
   std::map<std::uint64_t, WritableSlab> writable_;
   SlabCache slabs_;
   std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until retired
+  std::set<std::uint64_t> lost_slabs_;         // of an agent that has died; go once nothing is written
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;

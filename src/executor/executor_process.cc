@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -231,23 +232,21 @@ void ExecutorProcess::carry_out(FetchArguments& command) {
   check_fetches();
 }
 
+// A step may drop fetches: all are looked at before the core hears of any.
 void ExecutorProcess::check_fetches() {
+  std::vector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
-    if (fetch.told) continue;
-    bool all = true;
-    std::optional<Failure> failure;
-    for (const ObjectId object : fetch.objects) {
-      if (!engine_->core().settled(object)) {
-        all = false;
-        break;
-      }
-      const auto* row = engine_->core().object(object);
-      if (row != nullptr && row->fetch_failure && !failure) failure = row->fetch_failure;
-    }
-    if (!all) continue;
+    const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
+    if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
     fetch.told = true;
-    step(ArgumentsFetched{token, failure});
+    ArgumentsFetched& news = fetched.emplace_back();
+    news.token = token;
+    for (const ObjectId object : fetch.objects) {
+      const auto* row = engine_->core().object(object);
+      if (row != nullptr && row->fetch_failure && !news.failure) news.failure = row->fetch_failure;
+    }
   }
+  for (auto& news : fetched) step(std::move(news));
 }
 
 void ExecutorProcess::drop_fetched(std::uint64_t token) {

@@ -2,7 +2,10 @@
 // ended on the user's thread; survives the loss of its agent by attaching to the next one.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,7 +36,7 @@ class DriverSession final : public detail::ClusterSession {
 
   std::string address() const override { return address_; }
   std::string job_id() const override { return job_.hex(); }
-  bool is_own() const override { return own_.has_value() && options_.address.empty(); }
+  bool is_own() const override { return options_.address.empty(); }
   void shutdown() override;
 
  private:
@@ -48,7 +51,12 @@ class DriverSession final : public detail::ClusterSession {
   Result<void> open_engine(Greeting greeting);
   Result<void> wait_for_job();
   void agent_lost();
+  void watch_agents();
   void reattach_until(Time deadline);
+  // The socket of an agent that may take the place of the lost one; starts one where none comes.
+  std::string next_agent(Time start_own_at);
+  bool attach_to(const std::string& socket);
+  bool pause(Duration span);  // false: the session ends
   client::Attached attached_of(const DriverAttached& attached) const;
 
   const DriverOptions options_;
@@ -60,8 +68,11 @@ class DriverSession final : public detail::ClusterSession {
   std::string socket_;
   std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
+  std::mutex loss_mutex_;  // guards what follows; ending_ is also read without it
+  std::condition_variable loss_changed_;
   std::atomic<bool> ending_{false};
-  std::thread reattacher_;  // while the agent is lost
+  std::uint64_t losses_ = 0;
+  std::thread reattacher_;  // from the first loss of an agent on; own_ and socket_ are its own then
 };
 
 }  // namespace mobula::internal::runtime

@@ -153,6 +153,18 @@ void Process::carry_out(client::Command& command) {
     wires_.erase(at);
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   } else if (auto* room = std::get_if<client::RoomMade>(&command)) {
+    if (room->copy_of.slab != 0 && !room->failure) {
+      // Of an agent that has died; its processes have its memory still.
+      const auto& source = node_.memory[{room->copy_of.slab, room->copy_of.offset}];
+      if (source.object != room->object) {
+        client_events_.emplace_back(client::ValueUnreadable{room->object});
+        return;
+      }
+      write(room->place, room->object, Payload(source.bytes));
+      client_events_.emplace_back(
+          client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+      return;
+    }
     if (room->payload.empty() || room->failure) {
       rooms_.insert_or_assign(room->object, std::move(*room));
       return;

@@ -49,8 +49,8 @@ struct ObjectChanged {
   }
   friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
 };
-// Answer to ReserveRoom; or, with a payload, the shell itself writes it there and says
-// ValueWritten.
+// Answer to ReserveRoom; or, with a payload or the place where the value lies mapped, the shell itself
+// writes it there and says ValueWritten.
 struct RoomMade {
   ObjectId object;
   PlaceRecord place;
@@ -58,11 +58,13 @@ struct RoomMade {
   std::vector<RefRecord> contained;  // of the payload
   bool is_error = false;
   std::optional<Failure> failure;
+  PlaceRecord copy_of;  // in the store of an agent that has died
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &RoomMade::object), field("place", &RoomMade::place),
                  field("payload", &RoomMade::payload), field("contained", &RoomMade::contained),
-                 field("is_error", &RoomMade::is_error), field("failure", &RoomMade::failure));
+                 field("is_error", &RoomMade::is_error), field("failure", &RoomMade::failure),
+                 field("copy_of", &RoomMade::copy_of));
   }
   friend bool operator==(const RoomMade&, const RoomMade&) = default;
 };

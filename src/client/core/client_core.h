@@ -65,6 +65,8 @@ class ClientCore {
   std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
+  // True while a value is on its way into the store.
+  bool writing() const { return !writes_.empty(); }
   // Nothing is left: no object, task, slot, stream or actor.
   bool empty() const;
   struct Sizes {
@@ -84,6 +86,7 @@ class ClientCore {
   void on(const PutInline& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
+  void on(const ValueUnreadable& event);
   void on(const RetainRef& event);
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
@@ -140,6 +143,7 @@ class ClientCore {
   void escape(ObjectId object);
   void escape_contained(const ValueRecord& value);
   void store_inline(ObjectRow& row);
+  void store_again(ObjectRow& row);
   void complete(ObjectId object, ValueRecord value);
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);

@@ -99,6 +99,16 @@ struct ValueWritten {
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
 };
 
+// The value that RoomMade wanted copied cannot be read in this process (any more).
+struct ValueUnreadable {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueUnreadable::object));
+  }
+  friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
+};
+
 // One more or one fewer ref in this process's hands.
 struct RetainRef {
   ObjectId object;
@@ -271,6 +281,7 @@ struct Tick {
 using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
-                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver>;
+                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
+                           ValueUnreadable>;
 
 }  // namespace mobula::internal::client

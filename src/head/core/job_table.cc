@@ -51,6 +51,7 @@ void JobTable::start(NodeId node, const StartJob& message) {
     job->node = node;
     if (job->durable)
       parts_.processes.tell(message.driver, JobStarted{message.job, job->name_space});
+    parts_.slots.announce_to(message.driver);
     return;
   }
   if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {

@@ -98,6 +98,15 @@ void SlotTable::announce() {
   }
 }
 
+void SlotTable::announce_to(ProcessId lessee) {
+  const auto at = by_lessee_.find(lessee);
+  if (at == by_lessee_.end()) return;
+  for (const auto id : at->second) {
+    const Slot& slot = rows_.at(id);
+    if (slot.ready && !slot.stopping && slot.known) tell_ready(slot, {});
+  }
+}
+
 void SlotTable::node_changed(const Node& node) {
   if (node.slots_allowed()) parts_.scheduler.set_node_state(node.id, scheduler_state(node));
 }

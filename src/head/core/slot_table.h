@@ -60,6 +60,8 @@ class SlotTable {
   void recall_all(NodeId node, const std::string& why);
   // Tells lessees of slots that they may not know of, since a head before this one granted them.
   void announce();
+  // The same for all slots of a lessee, to which news may have been lost with its agent.
+  void announce_to(ProcessId lessee);
 
   // Lessees.
   void demand(ProcessId lessee, const Demand& message);
