@@ -158,6 +158,37 @@ TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
+TEST_F(Recovery, AnActorThatWasEndedBeforeItsNodeIsBackDoesNotGoOn) {
+  auto spec = cluster.actor(1, 2);
+  cluster.creates(home, spec);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_TRUE(cluster.heard<ActorChanged>(home, driver).empty());
+  cluster.register_agent(agent);
+  EXPECT_EQ(agent.registered->unknown_slots, std::vector<SlotId>{start.slot});
+  EXPECT_TRUE(cluster.view().slots.empty());
+  const auto news = cluster.heard<ActorChanged>(home, driver);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].actor, spec.actor);
+  EXPECT_EQ(news[0].state, ActorState::dead);
+}
+
+TEST_F(Recovery, WhoEndsAnActorThatIsDeadOrUnknownHearsSo) {
+  auto spec = cluster.actor(1, 2);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  cluster.heard<ActorChanged>(home, driver);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
+}
+
 TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {
   auto spec = cluster.actor(1, 2);
   cluster.creates(home, spec);
