@@ -62,6 +62,22 @@ TEST_F(Recovery, SlotsGoOnAndStayBooked) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // of two CPUs one is held
 }
 
+TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
+  cluster.driver_starts_job(agent, 2);
+  cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  const auto lessee = SmallCluster::driver(2);
+  agent.facts.processes = {{lessee, Principal{Role::driver, "user", JobId::of(2)}, 4712}};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);  // it may have given it back
+  cluster.driver_says(agent, 2, ReturnSlot{start.slot});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
 TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
   cluster.wants(home, cpu, 1);
   const auto before = cluster.expect_start_slot(agent);
