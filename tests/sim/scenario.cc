@@ -41,6 +41,8 @@ std::vector<Scenario> make_scenarios() {
       {"quiet", 3, 2, true, 10, {task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref,
                                  wait, cancel, actor, restart, keep, handle, named, infeasible}, 0, {}},
       {"everything", 5, 3, true, 12, all_works, 6, all_faults},
+      {"losses", 5, 1, false, 8, {late, late, keep_late, keep_late, keep_late}, 6, {agent_crash}},
+      {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
   };
 }
 

@@ -185,6 +185,7 @@ class ClientCore {
   void push(TaskId task, StreamRow& stream, ProcessId executor);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
+  void remember_returned(SlotId slot);
   void slot_idle(SlotId slot);
   void steal(ClassRow& row);
   StreamRow& open_stream(const Endpoint& endpoint);
@@ -210,6 +211,7 @@ class ClientCore {
   void fail_actor_calls(ActorId actor);
   ErrorRecord actor_error(const ActorRow& row, ActorId actor) const;
   void call_over(ActorId actor);
+  void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
   void restate();
@@ -243,11 +245,13 @@ class ClientCore {
   };
   std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
-  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way,
-  // and streams to actors closed here; a later one to the same process continues its numbers.
+  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way;
+  // streams to actors closed here, since a later one to the same process continues their numbers; and
+  // what was said to end actors of which nobody has told yet that they are dead.
   static constexpr std::size_t remembered = 1024;
   Table<SlotId, bool> returned_;
   Table<ProcessId, StreamRow> closed_;
+  Table<ActorId, EndActor> endings_;
 
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step

@@ -14,6 +14,7 @@ const Mark mark_actor_restated("head.actor_restated");
 const Mark mark_name_taken("head.actor_name_taken");
 const Mark mark_early_watch("head.actor_watched_before_created");
 const Mark mark_not_durable("head.actor_not_durable");
+const Mark mark_early_end("head.end_of_an_actor_not_known_yet");
 
 ActorFound found_answer(const Actor& actor) {
   ActorFound answer;
@@ -266,9 +267,16 @@ void ActorTable::end_all(const std::string& why) {
   forget_oldest();
 }
 
-void ActorTable::end(const EndActor& message, JobId asking) {
+// While the head recovers, the node of an actor that it does not know may still be on its way.
+void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   Actor* actor = rows_.find(message.actor);
-  if (actor == nullptr || actor->state == ActorState::dead) return;
+  if (actor == nullptr) {
+    if (!parts_.nodes.recovering()) return tell_unknown(message.actor, process);
+    mark_early_end.hit();
+    if (ended_early_.size() < parts_.options.max_actors) ended_early_[{asking, message.actor}] = process;
+    return;
+  }
+  if (actor->state == ActorState::dead) return tell(*actor, process);
   const ActorSpec& spec = actor->spec();
   if (spec.job != asking && spec.name.empty() && !spec.detached) return;
   const std::string why = message.why.empty() ? "ended on request" : message.why;
@@ -277,8 +285,13 @@ void ActorTable::end(const EndActor& message, JobId asking) {
     if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
     return;
   }
-  if (message.kill || actor->slot.empty()) return die(*actor, killed(why));
-  actor->ending = true;
+  if (message.kill || actor->slot.empty()) {
+    const bool hears = spec.owner == process || actor->watchers.contains(process);
+    die(*actor, killed(why));
+    if (!hears) tell(*actor, process);
+    return;
+  }
+  if (std::exchange(actor->ending, true)) return;
   parts_.slots.stop(actor->slot, true, why);
 }
 

@@ -61,7 +61,7 @@ struct ProcessVoice {
     if (own_live_job(message.spec.job)) parts.actors.create(message);
   }
   void operator()(const EndActor& message) const {
-    parts.actors.end(message, principal.job);
+    parts.actors.end(process, principal.job, message);
   }
   void operator()(const WatchActor& message) const { parts.actors.watch(process, message); }
   void operator()(const FindActor& message) const {

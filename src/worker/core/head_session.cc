@@ -35,6 +35,8 @@ void HeadSession::link(bool connected) {
 
 void HeadSession::begin_registering() {
   session_.reset();
+  told_meanwhile_.clear();
+  facts_due_ = false;
   heartbeat_at_.reset();
   register_wait_ = options_.register_after;
   send_register();
@@ -54,11 +56,13 @@ void HeadSession::send_register() {
 }
 
 void HeadSession::tell(AgentMessage message) {
-  if (!session_) return;
-  if (session_->backlog() >= 2 * options_.max_head_backlog) {
+  if (!started_) return;
+  const std::size_t backlog = session_ ? session_->backlog() : told_meanwhile_.size();
+  if (backlog >= 2 * options_.max_head_backlog) {
     facts_due_ = true;
     return;
   }
+  if (!session_) return told_meanwhile_.push_back(std::move(message));
   std::vector<Frame<AgentMessage>> frames;
   session_->send(outbox_.now(), std::move(message), frames);
   send(std::move(frames));
@@ -98,13 +102,13 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   if (session_ && registered.head_epoch == epoch_) return {};
   epoch_ = registered.head_epoch;
   session_.emplace();
-  facts_due_ = false;
   settings_ = registered.settings;
   head_signing_key_ = registered.head_signing_key;
   heard_at_ = outbox_.now();
   link_up_ = true;
   register_at_.reset();
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
+  for (AgentMessage& message : std::exchange(told_meanwhile_, {})) tell(std::move(message));
   return {.admitted = std::move(registered), .refused = {}, .message = {}};
 }
 

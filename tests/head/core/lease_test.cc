@@ -63,6 +63,22 @@ TEST_F(Lease, ReturnedSlotIsOfferedAgainOnlyWhenItIsGone) {
   EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
 }
 
+TEST_F(Lease, ASlotThatIsReturnedBeforeItsLesseeKnowsItIsWantedStill) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  cluster.driver_says(agent, 1, ReturnSlot{first.slot});  // recalled before it was ready
+  cluster.slot_gone(agent, first.slot);
+  const auto second = cluster.expect_start_slot(agent);
+
+  cluster.driver_says(agent, 1, ReturnSlot{second.slot});
+  cluster.wants(agent, cpu, 1);  // besides the one that ends
+  cluster.slot_gone(agent, second.slot);
+  cluster.take<StartSlot>(agent);
+  cluster.expect_no_start_slot(agent);
+  ASSERT_EQ(cluster.view().slots.size(), 1u);
+}
+
 TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);

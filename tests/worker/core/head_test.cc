@@ -75,6 +75,32 @@ TEST_F(HeadTest, NewEpochIsToldToProcessesAndGetsFullFacts) {
   EXPECT_EQ(agent_.heard<HeadStatus>(1).back(), (HeadStatus{true, 2}));
 }
 
+TEST_F(HeadTest, WhatHappensBetweenRegisteringAndTheAnswerIsToldAfterwards) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.head_says(slot_of(1, job, driver));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.forget();
+  ++world_.epoch;
+  agent_.step(HeadSaid{
+      Refused{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  const auto facts = registrations(agent_).at(0).facts;
+  ASSERT_EQ(facts.slots.size(), 1u);
+  EXPECT_FALSE(facts.slots[0].lent);
+  EXPECT_EQ(facts.processes.size(), 2u);
+  agent_.say(2, ExecutorBlocked{true});
+  agent_.step(ProcessLinkLost{1});
+  world_.settle();  // the head's answer to these facts
+  const auto lent = agent_.told<SlotLent>();
+  ASSERT_EQ(lent.size(), 1u);
+  EXPECT_EQ(lent[0].slot, SlotId::of(1));
+  EXPECT_TRUE(lent[0].on);
+  const auto ended = agent_.told<ProcessEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].process, driver);
+}
+
 TEST_F(HeadTest, OlderEpochsAreIgnored) {
   restart_head();
   agent_.forget();
