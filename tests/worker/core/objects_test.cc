@@ -2,7 +2,7 @@
 
 #include "worker/core/agents.h"
 
-namespace mobula::internal::worker {
+namespace mobula::internal::worker::lives {
 namespace {
 
 const JobId job = JobId::of(5);
@@ -370,4 +370,4 @@ TEST_F(ObjectsTest, JobOfAnEmptySlabIsStatedUntilItHasEnded) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::worker
+}  // namespace mobula::internal::worker::lives
