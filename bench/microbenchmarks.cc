@@ -111,8 +111,9 @@ Benchmark rate_benchmark(Definition definition, Against against) {
     {
       const auto cluster = init({.num_cpus = definition.num_cpus});
       const auto once = definition.prepare(pace);
+      // What counts as one operation is whole batches where it is not divided with them.
       const double divided =
-          definition.multiplier > 1 ? definition.multiplier / pace.divisor : definition.multiplier;
+          definition.multiplier == 1 ? 1 : definition.multiplier / pace.divisor;
       rate = measure_rate(pace, divided, once);
     }
     Figure figure{.name = definition.name,

@@ -113,7 +113,11 @@ int run_command(const CommandLine& line) {
   if (command == "start") {
     const Programs programs{
         run_head, run_agent,
-        [](const std::function<int()>& body) { return worker::run_under_keeper(body); },
+        [](const std::function<int()>& body) {
+          const int code = worker::run_under_keeper(body);
+          if (code != exit_done) worker::remove_remains_of_dead_agents();
+          return code;
+        },
         run_in_background};
     return start(programs, line);
   }

@@ -246,4 +246,6 @@ int run_worker(const WorkerMainOptions& options) {
   return code;
 }
 
+void remove_remains_of_dead_agents() { remove_dead_sockets(default_runtime_folder()); }
+
 }  // namespace mobula::internal::worker

@@ -49,4 +49,7 @@ struct WorkerMainOptions {
 // second one ends at once.
 int run_worker(const WorkerMainOptions& options);
 
+// Removes what agents that were killed left in the file system, for whoever outlives them.
+void remove_remains_of_dead_agents();
+
 }  // namespace mobula::internal::worker

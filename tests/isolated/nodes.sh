@@ -18,6 +18,7 @@ command -v ip >/dev/null || { echo "isolated nodes: no program 'ip' (package ipr
 
 work=$(mktemp -d /var/tmp/mobula-isolated-XXXX)
 chmod 711 "$work"
+outers=()          # processes that end when their node is killed, and the other way round
 declare -A holder  # node -> the first process of its namespaces, as seen from here
 failed=no
 
@@ -27,7 +28,7 @@ failed=no
 cat >"$work/first.sh" <<'FIRST'
 set -euo pipefail
 name=$1 root=$2 work=$3
-exec 9<>"$work/$name.wait"
+exec 9>"$work/$name.wait"
 hostname "$name"
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /mnt
@@ -42,8 +43,19 @@ chown 4242:4242 /tmp/home /tmp/run
 mount -t tmpfs -o ro tmpfs "$root"
 mount -t tmpfs -o ro tmpfs "$work"
 [[ $name == switch ]] || ip link set lo up
-echo ready >&9
-while :; do read -r -t 3600 _ <&9 || true; done
+exec python3 -c '
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+os.write(9, b"ready\n")
+os.close(9)
+while True:
+    signal.sigwait({signal.SIGCHLD})
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+'
 FIRST
 
 make_node() {
@@ -52,6 +64,7 @@ make_node() {
   unshare --net --pid --mount --uts --fork --kill-child=KILL --propagation private \
     bash "$work/first.sh" "$name" "$root" "$work" </dev/null >"$work/$name.log" 2>&1 &
   outer=$!
+  outers+=("$outer")
   if ! read -r -t 20 line <"$work/$name.wait" || [[ $line != ready ]]; then
     cat "$work/$name.log" >&2
     echo "isolated nodes: cannot make node $name" >&2
@@ -93,8 +106,8 @@ end_all() {
         sed "s/^/    $name: /" || true
     done
   }
-  for pid in "${holder[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  wait
+  for pid in "${holder[@]}" "${outers[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null
   rm -rf "$work"
 }
 trap end_all EXIT
@@ -174,18 +187,18 @@ for name in beta gamma desk; do
 done
 check "beta joins by address and key" at beta mobula start --address $head_address --key /tmp/home/cluster.key --num-cpus 2
 check "gamma joins" at gamma mobula start --address $head_address --key /tmp/home/cluster.key --num-cpus 2 --num-gpus 2 --accelerator-type V100
-check "three nodes are alive" within 10 nodes_are alive 3
-check "without a key nobody is told anything" ends_with 3 at stranger timeout 30 mobula status --address $head_address
+check "three nodes are alive" within 10 nodes_are ALIVE 3
+check "without a key nobody is told anything" ends_with 4 at stranger timeout 30 mobula status --address $head_address
 
 for each in hello matrix_products refs_and_errors actors nested gpu_ids fractions; do
   check "example_$each from a machine without an agent" program example_$each
 done
 
 inside switch ip link set port-beta down
-check "a node that is cut off is found dead" within 25 nodes_are dead 1
+check "a node that is cut off is found dead" within 25 nodes_are ALIVE 2
 check "a program runs on what is left" program example_hello
 inside switch ip link set port-beta up
-check "it comes back as a new incarnation" within 40 nodes_are alive 3
+check "it comes back as a new incarnation" within 40 nodes_are ALIVE 3
 check "and works" program example_matrix_products
 
 agent=$(processes_of gamma | awk '/mobula/ {print $1}' | while read -r pid; do
@@ -193,7 +206,7 @@ agent=$(processes_of gamma | awk '/mobula/ {print $1}' | while read -r pid; do
 done)
 inside gamma kill -KILL $agent
 check "a killed agent leaves no process behind" within 15 nothing_runs_at gamma
-check "its node is found dead" within 15 nodes_are alive 2
+check "its node is found dead" within 15 nodes_are ALIVE 2
 check "a program runs on the other two" program example_hello
 
 for name in beta alpha; do check "stop at $name" at $name mobula stop; done
