@@ -86,6 +86,7 @@ struct StartSlot {
   ProgramRecord program;
   Environment job_env;
   std::string name_space;
+  bool show_output = true;  // what it prints goes to the job's driver, too
   static constexpr auto fields() {
     return field_list(field("slot", &StartSlot::slot),
                       field("demand_class", &StartSlot::demand_class),
@@ -93,7 +94,8 @@ struct StartSlot {
                       field("lessee", &StartSlot::lessee), field("actor", &StartSlot::actor),
                       field("first_generation", &StartSlot::first_generation),
                       field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
-                      field("name_space", &StartSlot::name_space));
+                      field("name_space", &StartSlot::name_space),
+                      field("show_output", &StartSlot::show_output));
   }
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
@@ -119,12 +121,15 @@ struct ToProcess {
   friend bool operator==(const ToProcess&, const ToProcess&) = default;
 };
 
-// The job has ended: end its processes (detached actors excepted, `kept_slots`), free its objects.
+// The job has ended: end its processes, but for those in `kept_slots` (of detached actors, and of what
+// they have asked for), and free its objects, unless it `lingers`: then detached actors of it live.
 struct JobEnded {
   JobId job;
   std::vector<SlotId> kept_slots;
+  bool lingers = false;
   static constexpr auto fields() {
-    return field_list(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots));
+    return field_list(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots),
+                      field("lingers", &JobEnded::lingers));
   }
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
@@ -150,13 +155,24 @@ struct ObjectLocated {
   friend bool operator==(const ObjectLocated&, const ObjectLocated&) = default;
 };
 
+// The head misses or doubts something: state all of it (FullFacts).
 struct ReportFacts {
   static constexpr auto fields() { return field_list(); }
   friend bool operator==(const ReportFacts&, const ReportFacts&) = default;
 };
 
+// What objects are in the node's store? Answered by ObjectsListed.
+struct ListObjects {
+  std::uint64_t request = 0;
+  std::uint64_t limit = 0;
+  static constexpr auto fields() {
+    return field_list(field("request", &ListObjects::request), field("limit", &ListObjects::limit));
+  }
+  friend bool operator==(const ListObjects&, const ListObjects&) = default;
+};
+
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
-                                 ObjectLocated, ReportFacts>;
+                                 ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects>;
 
 struct HeadFrame {
   std::uint64_t head_epoch = 0;

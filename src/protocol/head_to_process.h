@@ -155,6 +155,14 @@ struct StateRead {
   friend bool operator==(const StateRead&, const StateRead&) = default;
 };
 
+// The job has ended, and nothing of it runs any more: what its executors printed has been told. To
+// its driver, by way of its agent.
+struct JobOver {
+  JobId job;
+  static constexpr auto fields() { return field_list(field("job", &JobOver::job)); }
+  friend bool operator==(const JobOver&, const JobOver&) = default;
+};
+
 struct RequestRefused {
   JobId job;
   std::string why;

@@ -21,6 +21,8 @@ namespace {
 constexpr Duration greeting_patience = 10s;
 constexpr Duration job_patience = 30s;
 constexpr Duration reattach_patience = 30s;
+// An executor that does not end by itself is killed after half a second.
+constexpr Duration job_over_within = 2s;
 
 // libzmq and many executors need more descriptors than the default soft limit.
 void raise_descriptor_limit() {
@@ -132,6 +134,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   job.env = options_.env;
   job.started_ms = wall_clock_ms();
   job.local_cluster = is_own();
+  job.show_output = options_.show_output;
   return event;
 }
 
@@ -144,6 +147,11 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.ticket = greeting.attached.ticket;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
+  hooks.agent_said = [this](const AgentToProcess& message) {
+    if (!std::holds_alternative<JobOver>(message)) return;
+    job_over_ = true;
+    engine_->notify();
+  };
   auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks),
                                              std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
@@ -182,6 +190,8 @@ Result<void> DriverSession::wait_for_job() {
 // ---- the agent dies ------------------------------------------------------------------------------
 
 void DriverSession::agent_lost() {
+  agent_gone_ = true;
+  if (engine_) engine_->notify();
   if (ending_.load()) return;
   if (reattacher_.joinable()) reattacher_.join();
   reattacher_ = std::thread([this] { reattach_until(monotonic_now() + reattach_patience); });
@@ -207,6 +217,7 @@ void DriverSession::reattach_until(Time deadline) {
       auto lock = engine_->lock();
       engine_->wait(lock, deadline, [&] { return !greeting->socket; });
       socket_ = agent.socket;
+      agent_gone_ = false;
       std::fprintf(stderr, "mobula: attached to the new agent of this machine\n");
       return;
     }
@@ -224,8 +235,14 @@ void DriverSession::shutdown() {
   if (engine_) {
     {
       auto lock = engine_->lock();
-      if (!engine_->stopping()) engine_->step(client::AskHead{EndJob{job_}});
+      const bool lives = !engine_->stopping() && !agent_gone_;
+      if (lives) engine_->step(client::AskHead{EndJob{job_}});
       engine_->notify();
+      // What the job's executors have printed comes before the word that they are gone.
+      if (lives) {
+        engine_->wait(lock, monotonic_now() + job_over_within,
+                      [this] { return job_over_ || engine_->stopping() || agent_gone_; });
+      }
     }
     if (reattacher_.joinable()) reattacher_.join();
     detail::install_runtime(nullptr);

@@ -19,6 +19,7 @@ struct DriverOptions {
   std::string job_name;
   std::string name_space;
   Environment env;
+  bool show_output = true;  // of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   std::vector<std::string> arguments;  // argv of the program
 };
@@ -59,6 +60,8 @@ class DriverSession final : public detail::ClusterSession {
   std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
   std::atomic<bool> ending_{false};
+  std::atomic<bool> agent_gone_{false};
+  std::atomic<bool> job_over_{false};  // nothing of the job runs any more
   std::thread reattacher_;  // while the agent is lost
 };
 

@@ -16,6 +16,7 @@ struct HeadOptions {
   Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
+  Duration list_within = Duration(2s);       // for agents to say what objects they have
   // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -37,6 +38,7 @@ struct HeadOptions {
         field("publish_after", &HeadOptions::publish_after),
         field("persist_again", &HeadOptions::persist_again),
         field("orphan_watch", &HeadOptions::orphan_watch),
+        field("list_within", &HeadOptions::list_within),
         field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
         field("max_actors", &HeadOptions::max_actors),
         field("max_classes_per_lessee", &HeadOptions::max_classes_per_lessee),

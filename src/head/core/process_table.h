@@ -30,6 +30,8 @@ class ProcessTable {
   void ended(ProcessId process, const EndCause& cause);
   // The executor of a slot's generation, known from its endpoint; and its end.
   void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);
+  // The node's agent states who is there: who is not has ended.
+  void reconcile(NodeId node, const Facts& facts);
   // All processes of a node at once; returns them for the news of its death.
   std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);
 

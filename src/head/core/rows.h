@@ -34,8 +34,10 @@ struct NodeRow {
 struct JobRow {
   StartJob start;
   NodeId node;  // of the driver
+  bool ended = false;  // only its detached actors go on
   static constexpr auto fields() {
-    return field_list(field("start", &JobRow::start), field("node", &JobRow::node));
+    return field_list(field("start", &JobRow::start), field("node", &JobRow::node),
+                      field("ended", &JobRow::ended));
   }
 };
 

@@ -35,6 +35,7 @@ void HeadSession::link(bool connected) {
 
 void HeadSession::begin_registering() {
   session_.reset();
+  facts_due_ = false;
   heartbeat_at_.reset();
   register_wait_ = options_.register_after;
   send_register();
@@ -54,12 +55,12 @@ void HeadSession::send_register() {
 }
 
 void HeadSession::tell(AgentMessage message) {
-  if (!session_) return;
-  if (session_->backlog() >= 2 * options_.max_head_backlog) {
+  if (!session_ || session_->backlog() >= 2 * options_.max_head_backlog) {
     facts_due_ = true;
     return;
   }
   std::vector<Frame<AgentMessage>> frames;
+  ++told_;
   session_->send(outbox_.now(), std::move(message), frames);
   send(std::move(frames));
 }
@@ -72,12 +73,14 @@ bool HeadSession::relay(FromProcess message) {
 
 void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation}}); }
 
+// A frame without a message is only made where nothing has happened yet in the step, so that its
+// digest, what was applied and what was told belong together.
 void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
-  const std::uint64_t digest = state_.slots_digest();
   for (auto& frame : frames) {
-    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, session_->received(),
-                                     digest, std::move(frame)}});
+    const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
+    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
+                                     std::move(frame), told_}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
@@ -98,14 +101,15 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   if (session_ && registered.head_epoch == epoch_) return {};
   epoch_ = registered.head_epoch;
   session_.emplace();
-  facts_due_ = false;
+  applied_ = 0;
+  told_ = 0;
   settings_ = registered.settings;
   head_signing_key_ = registered.head_signing_key;
   heard_at_ = outbox_.now();
   link_up_ = true;
   register_at_.reset();
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
-  return {.admitted = std::move(registered), .refused = {}, .message = {}};
+  return {.admitted = std::move(registered), .facts_due = std::exchange(facts_due_, false)};
 }
 
 HeadSession::Heard HeadSession::heard(Refused refused) {
@@ -116,7 +120,7 @@ HeadSession::Heard HeadSession::heard(Refused refused) {
     if (!ended_ && session_) begin_registering();
     return {};
   }
-  return {.admitted = {}, .refused = std::move(refused), .message = {}};
+  return {.refused = std::move(refused)};
 }
 
 HeadSession::Heard HeadSession::heard(HeadFrame frame) {
@@ -128,11 +132,8 @@ HeadSession::Heard HeadSession::heard(HeadFrame frame) {
   std::vector<Frame<AgentMessage>> frames;
   auto message = session_->receive(outbox_.now(), std::move(frame.frame), frames);
   send(std::move(frames));
-  if (facts_due_ && session_->backlog() < options_.max_head_backlog / 2) {
-    facts_due_ = false;
-    tell(FullFacts{state_.facts()});
-  }
-  return {.admitted = {}, .refused = {}, .message = std::move(message)};
+  const bool room = session_->backlog() < options_.max_head_backlog / 2;
+  return {.message = std::move(message), .facts_due = room && std::exchange(facts_due_, false)};
 }
 
 bool HeadSession::reachable() const {

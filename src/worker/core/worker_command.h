@@ -101,20 +101,32 @@ struct ForgetProgram {
   friend bool operator==(const ForgetProgram&, const ForgetProgram&) = default;
 };
 
+// Nothing of the job starts here any more, unless it is said again: its nurseries may end.
+struct ForgetJob {
+  JobId job;
+  static constexpr auto fields() { return field_list(field("job", &ForgetJob::job)); }
+  friend bool operator==(const ForgetJob&, const ForgetJob&) = default;
+};
+
 // Start a process of the program with the masks of `assign.allocation`, in the environment of the
-// agent plus `job_env` plus `assign.demand_class.env`; its first message is `assign`, with ticket,
+// agent plus `job_env` plus `assign.demand_class.env`, with the arguments and the working folder of
+// the job's driver; its first message is `assign`, with ticket,
 // bus keys, local endpoint, resource ids, accelerator environment and seed filled in. Answered by
 // ExecutorStarted or ExecutorStartFailed.
 struct StartExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
   ProgramId program;
+  std::vector<std::string> arguments;
+  std::string working_folder;
   Environment job_env;
   AssignExecutor assign;
   static constexpr auto fields() {
     return field_list(
         field("slot", &StartExecutor::slot), field("generation", &StartExecutor::generation),
-        field("program", &StartExecutor::program), field("job_env", &StartExecutor::job_env),
+        field("program", &StartExecutor::program), field("arguments", &StartExecutor::arguments),
+        field("working_folder", &StartExecutor::working_folder),
+        field("job_env", &StartExecutor::job_env),
         field("assign", &StartExecutor::assign));
   }
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
@@ -250,6 +262,6 @@ struct Exit {
 using Command = std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess,
                              UseIdentity, AddProgram, PrepareProgram, ForgetProgram, StartExecutor,
                              KillExecutor, CreateSlab, DropSlab, StartPull, StartFilePull,
-                             CancelPull, OfferObject, OfferFile, WithdrawBulk, Fence, Exit>;
+                             CancelPull, OfferObject, OfferFile, WithdrawBulk, Fence, Exit, ForgetJob>;
 
 }  // namespace mobula::internal::worker

@@ -63,6 +63,7 @@ class Agent {
 
   bool alive = true;
   bool head_answers = true;
+  std::optional<AgentFrame> heartbeat;  // the last frame without a message that the head heard
   std::vector<std::pair<Time, Bytes>> recorded;  // events, encoded
   std::vector<Command> all;                      // commands, in order
 
