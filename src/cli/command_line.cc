@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -183,6 +184,8 @@ class Grammar {
     start.add_option("--accelerator-type", options.node.accelerator_type,
                      "type of the GPUs, as H100");
     start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
+    start.add_option("--record", options.record.folder,
+                     "folder for recordings of what head, agent and executors are told");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
     start.add_flag("--driver-agent", options.driver_agent)->group("");
@@ -220,6 +223,7 @@ class Grammar {
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
+    app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
     CLI::App& version = *app_.add_subcommand("version", "the version of this program");
     add_output(version);
   }
@@ -268,10 +272,18 @@ class Grammar {
     if (const char* level = std::getenv("MOBULA_LOG_LEVEL"); level != nullptr && *level != '\0') {
       line_.log_level = taken("MOBULA_LOG_LEVEL", parse_log_level(level));
     }
+    if (line_.command == "start") record_from_environment(line_.start.record);
     const bool starts_head = line_.command == "start" && line_.start.head;
     if (starts_head) return;
     if (line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
     fall_back(line_.key_file, "MOBULA_KEY_FILE");
+  }
+
+  // The flag goes before MOBULA_RECORD; the limit has a variable alone.
+  static void record_from_environment(RecordOptions& record) {
+    auto said = taken("MOBULA_RECORD_LIMIT", record_options_from_environment());
+    if (!record.folder.empty()) said.folder = std::filesystem::absolute(record.folder).string();
+    record = std::move(said);
   }
 
   CLI::App app_;

@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "model/request.h"
+#include "protocol/recorder.h"
 
 namespace mobula::internal::cli {
 
@@ -40,6 +41,7 @@ struct StartOptions {
   std::string advertise{};
   std::uint16_t port = 0;
   NodeFlags node{};
+  RecordOptions record{};  // --record, else the environment
   int ready_fd = -1;
   int life_fd = -1;
 };

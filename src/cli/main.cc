@@ -1,9 +1,16 @@
 // The program `mobula`: its first word chooses what it is. The only file that knows the head, the
 // agent and the commands at once.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
 
 #include "cli/command_line.h"
 #include "cli/doctor.h"
@@ -26,8 +33,12 @@ std::optional<std::uint64_t> bytes_of(const std::optional<std::int64_t>& bytes) 
   return bytes ? std::optional<std::uint64_t>(static_cast<std::uint64_t>(*bytes)) : std::nullopt;
 }
 
+// What ps and top show.
+void name_process(const char* name) { ::prctl(PR_SET_NAME, name); }
+
 int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
              const std::function<void(const HeadFile&)>& ready) {
+  name_process("mobula-head");
   head::HeadMainOptions options;
   options.folder = plan.folder;
   options.cluster = plan.cluster;
@@ -37,6 +48,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.insecure = plan.insecure;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
+  options.record = plan.record;
   options.version = MOBULA_VERSION;
   options.on_listening = listening;
   options.on_ready = ready;
@@ -44,6 +56,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
 }
 
 int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready) {
+  name_process("mobula-agent");
   worker::WorkerMainOptions options;
   options.head_address = plan.head_address;
   options.key_file = plan.key_file;
@@ -63,6 +76,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.driver_agent = plan.driver_agent;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
+  options.record = plan.record;
   if (!plan.drains) options.drain_within = Duration(0);
   options.on_ready = ready;
   options.on_failed = [](const std::string& why) {
@@ -115,10 +129,22 @@ int run_command(const CommandLine& line) {
   return show_version(line);
 }
 
+// `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other.
+int run_benchmarks(char** arguments) {
+  std::error_code code;
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
+  ::execv(program.c_str(), arguments);
+  return complain(failure(ErrorCode::not_found, "cannot run " + program.string() + ": " +
+                                                    std::strerror(errno) +
+                                                    "; it is installed with Mobula, beside mobula"));
+}
+
 // Ctrl-C has an exit code of its own, with which a handler can only leave at once.
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
 int main_of_mobula(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
   const Parsed parsed = parse_command_line(argc, argv);
   if (!parsed.line) {
     if (parsed.exit == exit_done) std::fputs(parsed.text.c_str(), stdout);

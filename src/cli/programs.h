@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/command_line.h"
 #include "protocol/cluster_files.h"
+#include "protocol/recorder.h"
 
 namespace mobula::internal::cli {
 
@@ -22,6 +23,7 @@ struct HeadPlan {
   bool insecure = false;
   LogLevel log_level = LogLevel::info;
   std::string log_file;
+  RecordOptions record;
 };
 
 struct AgentPlan {
@@ -36,6 +38,7 @@ struct AgentPlan {
   bool drains = true;  // lets running calls finish when it is to end
   LogLevel log_level = LogLevel::info;
   std::string log_file;
+  RecordOptions record;
 };
 
 // Tells whoever started a program how that went, once: that it is ready, with a message, or that it

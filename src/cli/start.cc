@@ -119,6 +119,7 @@ class Start {
     head.insecure = options.insecure;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
+    head.record = options.record;
     return head;
   }
 
@@ -134,6 +135,7 @@ class Start {
     agent.node = options.node;
     agent.log_level = line_.log_level.value_or(LogLevel::info);
     agent.log_file = plan_.folder + "/agent/logs/agent.log";
+    agent.record = options.record;
     return agent;
   }
 

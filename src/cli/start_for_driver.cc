@@ -97,6 +97,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.cluster = "local";
   agent.node = options.node;
   agent.drains = false;
+  agent.record = options.record;
   // Warnings are for people who look after a cluster; a driver is told by exceptions.
   agent.log_level = line.log_level.value_or(LogLevel::error);
   if (options.local) {
@@ -104,6 +105,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     head.folder = plan.folder;
     head.cluster = agent.cluster;
     head.log_level = agent.log_level;
+    head.record = options.record;
     plan.head = head;
   } else {
     agent.driver_agent = true;

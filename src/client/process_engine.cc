@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "client/core/records.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -26,6 +27,14 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks)
 Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options, EngineHooks hooks,
                                                             Fd agent, Attached attached) {
   std::unique_ptr<ProcessEngine> engine(new ProcessEngine(std::move(options), std::move(hooks)));
+  RecordingHeader header;
+  header.core = "client";
+  header.role = engine->options_.record_role;
+  header.incarnation = engine->options_.core.process.bits();
+  header.options = encode_options(engine->options_.core);
+  auto recorder = Recorder::start(engine->options_.record, std::move(header));
+  if (!recorder) return recorder.error();
+  engine->recorder_ = std::move(*recorder);
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   engine->loop_thread_ = std::move(*thread);
@@ -42,15 +51,21 @@ Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions option
 }
 
 ProcessEngine::~ProcessEngine() {
-  if (!loop_thread_) return;
+  close();
+  loop_thread_.reset();
+}
+
+void ProcessEngine::close() {
   stop();
-  // What is bound to the loop ends on its thread.
+  if (!loop_thread_) return;
+  // What is bound to the loop ends on its thread. Input of the same turn may have posted a flush that
+  // runs after this, and threads that still hold refs go on to post more.
   (void)loop_thread_->run([this] {
+    closed_ = true;
     timer_.reset();
     link_.reset();
     bus_.reset();
   });
-  loop_thread_.reset();
 }
 
 void ProcessEngine::stop() {
@@ -116,11 +131,15 @@ Result<void> ProcessEngine::open_link(Fd agent) {
 }
 
 Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ticket) {
+  if (closed_) return failure(ErrorCode::cancelled, "the runtime was shut down");
   if (auto opened = open_link(std::move(agent)); !opened.ok()) return opened;
   const auto held = lock();
   ticket_ = std::move(ticket);
-  writable_.clear();
+  // What was written for the old agent's store stays mapped until it has been copied to the new one's.
+  for (const auto& [slab, mapping] : writable_) lost_slabs_.insert(slab);
+  for (const auto& [slab, view] : mapped_) lost_slabs_.insert(slab);
   step(std::move(attached));
+  drop_lost_slabs();
   return {};
 }
 
@@ -134,7 +153,7 @@ void ProcessEngine::step(Event event) {
   for (std::size_t next = 0; next < follow_ups_.size(); ++next) {
     Event each = std::move(follow_ups_[next]);
     commands.clear();
-    core_.step(monotonic_now(), std::move(each), commands);
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands);
     carry_out(commands);
   }
   follow_ups_.clear();
@@ -171,18 +190,44 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
   }
 }
 
-// A payload is written here and now: it is small. Otherwise a thread waits for the room.
+// A payload is written here and now: it is small. A copy of what lies mapped likewise: nobody else can
+// make it. Otherwise a thread waits for the room.
 void ProcessEngine::carry_out(RoomMade& room) {
-  if (room.payload.empty() || room.failure) {
+  const bool copies = room.copy_of.slab != 0;
+  if ((room.payload.empty() && !copies) || room.failure) {
     rooms_.insert_or_assign(room.object, std::move(room));
     return notify();
   }
   const auto slab = writable_.find(room.place.slab);
   MOBULA_CHECK(slab != writable_.end(), "room in a slab that was never mapped");
-  auto bytes = slab->second.bytes(static_cast<std::uint64_t>(room.place.offset), room.payload.size());
+  const auto source = copies ? mapped_bytes(room.object, room.copy_of) : room.payload.bytes();
+  if (copies && source.size() != static_cast<std::size_t>(room.place.size_bytes)) {
+    follow_ups_.emplace_back(ValueUnreadable{room.object});
+    return;
+  }
+  auto bytes = slab->second.bytes(static_cast<std::uint64_t>(room.place.offset), source.size());
   MOBULA_CHECK(bytes.ok(), "room outside of its slab");
-  std::memcpy(bytes->data(), room.payload.bytes().data(), room.payload.size());
+  std::memcpy(bytes->data(), source.data(), source.size());
   follow_ups_.emplace_back(ValueWritten{room.object, room.is_error, std::move(room.contained)});
+}
+
+// The value as this process sees it, whatever has become of the store it lay in.
+std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object, const PlaceRecord& place) const {
+  if (const auto read = readable_.find(object); read != readable_.end()) return read->second.bytes();
+  const auto slab = writable_.find(place.slab);
+  if (slab == writable_.end()) return {};
+  const auto bytes = slab->second.bytes(static_cast<std::uint64_t>(place.offset),
+                                        static_cast<std::uint64_t>(place.size_bytes));
+  return bytes.ok() ? *bytes : std::span<const std::byte>();
+}
+
+void ProcessEngine::drop_lost_slabs() {
+  if (lost_slabs_.empty() || core_.writing()) return;
+  for (const std::uint64_t slab : lost_slabs_) {
+    writable_.erase(slab);
+    mapped_.erase(slab);
+  }
+  lost_slabs_.clear();
 }
 
 void ProcessEngine::tell_agent(ProcessToAgent message) {
@@ -202,6 +247,7 @@ void ProcessEngine::schedule_flush() {
 
 // On the loop thread: sends what has gathered and sets the timer.
 void ProcessEngine::flush() {
+  if (closed_) return;
   std::vector<Outgoing> outbox;
   {
     const auto held = lock();
@@ -277,6 +323,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   }
   if (hooks_.agent_said) hooks_.agent_said(*message);
   step(AgentSaid{std::move(*message)});
+  drop_lost_slabs();
 }
 
 // Maps the slab that a message speaks of, before the core hears of it.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -22,6 +23,7 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "protocol/local_control.h"
+#include "protocol/recorder.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
 #include "transport/bus.h"
@@ -36,6 +38,8 @@ struct EngineOptions {
   std::string ticket;  // shown to executors
   std::string local_bind;  // executors: the ipc path peers of this node connect to
   std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: none
+  RecordOptions record;    // of what the core is told
+  std::string record_role = "driver";
 };
 
 // What an executor adds. All are called with the lock held, on the loop thread.
@@ -56,7 +60,7 @@ class ProcessEngine {
   // `agent` is a connected, greeted link: what follows on it are AgentToProcess frames.
   static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
                                                       Fd agent, Attached attached);
-  // Ends the loop thread; nothing is told to anybody.
+  // Closes it and ends the loop thread.
   ~ProcessEngine();
   ProcessEngine(const ProcessEngine&) = delete;
   ProcessEngine& operator=(const ProcessEngine&) = delete;
@@ -74,6 +78,10 @@ class ProcessEngine {
   // when the engine stops: the caller sees no value then.
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
   void notify() { changed_.notify_all(); }
+  // Before the process ends without destructors.
+  void flush_recording() {
+    if (recorder_) recorder_->flush();
+  }
   bool stopping() const { return stopping_; }
 
   // Gives away the unfinished tasks behind `refs` (see HandOver).
@@ -100,7 +108,11 @@ class ProcessEngine {
   Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
   // A new link to a new agent, after agent_lost; on the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  // Waits end, and see no value.
   void stop();
+  // Stops, and ends the links: nothing is said or heard any more, no hook is called. Refs that live on
+  // are counted still. Not from the loop's thread.
+  void close();
 
  private:
   struct StreamMessage {
@@ -127,6 +139,8 @@ class ProcessEngine {
   void stream_over(PeerHandle peer);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);
+  std::span<const std::byte> mapped_bytes(ObjectId object, const PlaceRecord& place) const;
+  void drop_lost_slabs();
 
   const EngineOptions options_;
   const EngineHooks hooks_;
@@ -140,11 +154,13 @@ class ProcessEngine {
   std::unique_ptr<Timer> timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
+  bool closed_ = false;
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   ClientCore core_;
+  std::unique_ptr<Recorder> recorder_;
   std::string ticket_;
   std::vector<Outgoing> outbox_;
   std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
@@ -157,6 +173,7 @@ class ProcessEngine {
   std::map<std::uint64_t, WritableSlab> writable_;
   SlabCache slabs_;
   std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until retired
+  std::set<std::uint64_t> lost_slabs_;         // of an agent that has died; go once nothing is written
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;

@@ -110,8 +110,16 @@ Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::P
   return raw(stored.value().bits());
 }
 
+void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home) {
+  for (auto& ref : refs) {
+    if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
+    ref.owner = owner;
+    ref.home = home;
+  }
+}
+
 Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, ObjectId object,
-                                                 ProcessId owner, NodeId home) {
+                                                 ProcessId owner, NodeId home, HandedOver& given) {
   ValueRecord record;
   record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
   const auto unwritable = [] {
@@ -136,6 +144,11 @@ Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, 
   lock.unlock();
   const bool written = value.write(*room);
   lock.lock();
+  auto handed = engine_->hand_over(record.contained, owner, home);
+  redirect(record.contained, handed, owner, home);
+  std::ranges::move(handed.tasks, std::back_inserter(given.tasks));
+  std::ranges::move(handed.objects, std::back_inserter(given.objects));
+  std::ranges::move(handed.pinned, std::back_inserter(given.pinned));
   engine_->seal(lock, object, !written, record.contained, true);
   if (!written) return unwritable();
   return record;
@@ -291,6 +304,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   const auto context = task();
   const auto& request = *creation.request;
   auto lock = engine_->lock();
+  if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
   SubmitActor event;
   ActorSpec& spec = event.spec;
   spec.actor = ActorId::derived(context->task, "actor", context->actors.fetch_add(1));

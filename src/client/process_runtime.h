@@ -26,6 +26,9 @@ struct RuntimeOptions {
   std::function<void(std::uint64_t token, bool on)> blocked;
 };
 
+// Refs on results of tasks given to `owner` name it as their owner.
+void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home);
+
 class ProcessRuntime final : public detail::Runtime,
                              public std::enable_shared_from_this<ProcessRuntime> {
  public:
@@ -61,9 +64,10 @@ class ProcessRuntime final : public detail::Runtime,
   // A value that came inside a call, or an object that can be read: as user code gets it.
   detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
-  // The bytes of a result of a call of `owner`: inside the record, or written to the store.
+  // The bytes of a result of a call of `owner`: inside the record, or written to the store. Tasks
+  // behind refs in what goes to the store become the owner's: they are appended to `given`.
   Result<ValueRecord> store_result(const detail::Outgoing& value, ObjectId object, ProcessId owner,
-                                   NodeId home);
+                                   NodeId home, HandedOver& given);
   std::vector<RefRecord> records_of(ProcessEngine::Lock& lock,
                                     const std::vector<detail::ContainedRef>& refs);
 

@@ -10,6 +10,7 @@
 namespace mobula::internal::executor {
 namespace {
 
+using client::HandedOver;
 using client::error_of;
 using client::error_value_of;
 using client::make_error;
@@ -22,18 +23,21 @@ class CallResults final : public detail::ResultSink {
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
     auto stored = runtime_.store_result(
         value, result_id(run_.call.task, static_cast<std::uint32_t>(index)), run_.caller,
-        run_.call.caller_node);
+        run_.call.caller_node, given_);
     if (!stored) return error_of(stored.error());
     records_.push_back(std::move(*stored));
     return std::nullopt;
   }
 
   std::vector<ValueRecord>& records() { return records_; }
+  // The unfinished tasks behind refs in results that lie in the store.
+  HandedOver& given() { return given_; }
 
  private:
   client::ProcessRuntime& runtime_;
   const RunCall& run_;
   std::vector<ValueRecord> records_;
+  HandedOver given_;
 };
 
 void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
@@ -54,7 +58,7 @@ std::vector<RefRecord> reachable(const CallRecord& call, client::ProcessEngine& 
   return refs;
 }
 
-// What the results refer to leaves this process: unfinished tasks behind it go to the caller, and the
+// What inline results refer to leaves this process: unfinished tasks behind it go to the caller, and the
 // refs stay pinned until the caller holds them.
 void hand_over_contents(CallFinished& finished, const RunCall& run, client::ProcessEngine& engine) {
   std::vector<RefRecord> contents;
@@ -64,14 +68,10 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
   if (contents.empty()) return;
   auto given = engine.hand_over(contents, run.caller, run.call.caller_node);
   for (auto& result : finished.results) {
-    for (auto& ref : result.contained) {
-      if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
-      ref.owner = run.caller;
-      ref.home = run.call.caller_node;
-    }
+    if (!result.in_store) client::redirect(result.contained, given, run.caller, run.call.caller_node);
   }
-  finished.handovers = std::move(given.tasks);
-  finished.pinned = std::move(contents);
+  std::ranges::move(given.tasks, std::back_inserter(finished.handovers));
+  append(finished.pinned, contents);
   append(finished.pinned, given.pinned);
 }
 
@@ -81,8 +81,12 @@ void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& 
   auto& engine = runtime.engine();
   auto lock = engine.lock();
   hand_over_contents(finished, run, engine);
+  std::vector<RefRecord> leaving = finished.pinned;
+  for (const auto& result : finished.results) {
+    if (result.in_store) append(leaving, result.contained);
+  }
   engine.wait(lock, std::nullopt, [&] {
-    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(finished.pinned);
+    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
   });
   finished.kept = engine.core().held(refs);
 }
@@ -172,6 +176,12 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
   finished.run_time = monotonic_now() - began;
   finished.leave = outcome.exit_actor || context->leave.load();
   finished.results = std::move(results.records());
+  for (auto& result : finished.results) {
+    client::redirect(result.contained, results.given(), run.caller, run.call.caller_node);
+  }
+  // Also after an error: the tasks are the caller's by now.
+  finished.handovers = std::move(results.given().tasks);
+  finished.pinned = std::move(results.given().pinned);
   if (outcome.exit_actor && !outcome.error) {
     outcome.error = make_error(detail::ErrorKind::actor_died,
                                "the actor left by exit_actor() in this call, which has no result");

@@ -2,18 +2,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <thread>
 
+#include "base/log.h"
 #include "client/conversion.h"
 #include "client/process_runtime.h"
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
+#include "executor/core/records.h"
 #include "mobula/detail/registry.h"
 #include "protocol/messages.h"
+#include "protocol/recorder.h"
 #include "protocol/ticket.h"
 #include "transport/local_frame.h"
 
@@ -41,6 +45,8 @@ class ExecutorProcess {
     bool told = false;
   };
 
+  RecordOptions open_recording();
+  void flush_recordings();
   client::EngineHooks hooks();
   void step(Event event);
   void carry_out(std::vector<Command>& commands);
@@ -58,6 +64,7 @@ class ExecutorProcess {
   std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
   ExecutorCore core_;
+  std::unique_ptr<Recorder> recorder_;
   ActorInstance actor_;
 
   // Guarded by the engine's lock.
@@ -88,6 +95,8 @@ Result<void> ExecutorProcess::start() {
   options.ticket = assignment_.ticket;
   options.local_bind = assignment_.local_endpoint;
   if (!assignment_.bind_host.empty()) options.host_bind = assignment_.bind_host + ":0";
+  options.record = open_recording();
+  options.record_role = "executor_client";
   auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(link_),
                                              {assignment_.node, {}, {}});
   if (!engine) return engine.error();
@@ -114,6 +123,30 @@ Result<void> ExecutorProcess::start() {
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   step(Assigned{assignment_});
   return {};
+}
+
+// The agent has said in the environment whether to record. Where that is not possible work goes on
+// without it.
+RecordOptions ExecutorProcess::open_recording() {
+  RecordingHeader header;
+  header.core = header.role = "executor";
+  header.incarnation = assignment_.process.bits();
+  header.options = encode_options(ExecutorOptions{});
+  auto options = record_options_from_environment();
+  auto recorder = options ? Recorder::start(*options, std::move(header))
+                          : Result<std::unique_ptr<Recorder>>(options.error());
+  if (!recorder) {
+    log_warn("this executor does not record: {}", recorder.error().text);
+    return {};
+  }
+  recorder_ = std::move(*recorder);
+  return std::move(*options);
+}
+
+void ExecutorProcess::flush_recordings() {
+  const auto held = engine_->lock();
+  engine_->flush_recording();
+  if (recorder_) recorder_->flush();
 }
 
 client::EngineHooks ExecutorProcess::hooks() {
@@ -154,7 +187,7 @@ void ExecutorProcess::step(Event event) {
     Event next = std::move(events_.front());
     events_.pop_front();
     commands.clear();
-    core_.step(monotonic_now(), std::move(next), commands);
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(next), commands);
     carry_out(commands);
   }
   stepping_ = false;
@@ -199,23 +232,21 @@ void ExecutorProcess::carry_out(FetchArguments& command) {
   check_fetches();
 }
 
+// A step may drop fetches: all are looked at before the core hears of any.
 void ExecutorProcess::check_fetches() {
+  std::vector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
-    if (fetch.told) continue;
-    bool all = true;
-    std::optional<Failure> failure;
-    for (const ObjectId object : fetch.objects) {
-      if (!engine_->core().settled(object)) {
-        all = false;
-        break;
-      }
-      const auto* row = engine_->core().object(object);
-      if (row != nullptr && row->fetch_failure && !failure) failure = row->fetch_failure;
-    }
-    if (!all) continue;
+    const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
+    if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
     fetch.told = true;
-    step(ArgumentsFetched{token, failure});
+    ArgumentsFetched& news = fetched.emplace_back();
+    news.token = token;
+    for (const ObjectId object : fetch.objects) {
+      const auto* row = engine_->core().object(object);
+      if (row != nullptr && row->fetch_failure && !news.failure) news.failure = row->fetch_failure;
+    }
   }
+  for (auto& news : fetched) step(std::move(news));
 }
 
 void ExecutorProcess::drop_fetched(std::uint64_t token) {
@@ -235,7 +266,10 @@ void ExecutorProcess::tell_running(const RunCall& run) {
 // What has been told leaves first: the loop thread sends in order and then ends the process.
 void ExecutorProcess::leave() {
   if (std::exchange(leaving_, true)) return;
-  (void)engine_->loop().post([] { leave_executor(0); });
+  (void)engine_->loop().post([this] {
+    flush_recordings();
+    leave_executor(0);
+  });
 }
 
 // ---- agent and callers ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "head/core/records.h"
 #include "protocol/messages.h"
 #include "transport/address.h"
 
@@ -107,9 +108,17 @@ Result<std::string> HeadService::bind(const std::string& address) { return bus_-
 Result<void> HeadService::start() {
   auto rows = journal_->rows();
   if (!rows) return rows.error();
+  const Hash128 epoch_id = random_bits();
+  RecordingHeader header;
+  header.core = header.role = "head";
+  header.incarnation = epoch_id;
+  header.options = encode_options(options_.core);
+  auto recorder = Recorder::start(options_.record, std::move(header));
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
   core_ = std::make_unique<HeadCore>(options_.core);
   loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
-  step(Started{std::move(rows).value(), random_bits()});
+  step(Started{std::move(rows).value(), epoch_id});
   return {};
 }
 
@@ -118,7 +127,7 @@ Result<void> HeadService::start() {
 void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
   std::vector<Command> commands;
-  core_->step(monotonic_now(), std::move(event), commands);
+  step_recorded(*core_, recorder_.get(), monotonic_now(), std::move(event), commands);
   for (auto& command : commands) {
     std::visit([this](auto& each) { carry_out(each); }, command);
   }

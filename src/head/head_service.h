@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "head/core/head_core.h"
 #include "head/journal.h"
+#include "protocol/recorder.h"
 #include "protocol/ticket.h"
 #include "transport/bus.h"
 #include "transport/event_loop.h"
@@ -36,6 +37,7 @@ struct HeadServiceOptions {
   AllowTable* allow = nullptr;    // needed with keys; outlives the service
   SigningKeys signing;
   std::string journal_path;
+  RecordOptions record;  // of what the core is told
 };
 
 struct HeadServiceCallbacks {
@@ -64,7 +66,7 @@ class HeadService {
   Result<std::string> bind(const std::string& address);
   // What `status` shows as the head's address. Before start().
   void set_address(const std::string& address) { options_.core.address = address; }
-  // Reads the journal and begins to work.
+  // Reads the journal and begins to work, and to record if it is to.
   Result<void> start();
 
   const HeadCore& core() const { return *core_; }
@@ -95,6 +97,7 @@ class HeadService {
   HeadServiceOptions options_;
   const HeadServiceCallbacks callbacks_;
   std::unique_ptr<HeadCore> core_;
+  std::unique_ptr<Recorder> recorder_;
   bool serving_ = false;
   // From agents before the epoch is durable, so that they need not ask again; beyond max_early they
   // do.

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "protocol/cluster_files.h"
+#include "protocol/recorder.h"
 
 namespace mobula::internal::head {
 
@@ -25,6 +26,7 @@ struct HeadMainOptions {
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr
   std::string version{};   // for `status`
+  RecordOptions record{};  // of what its core is told
 
   // Called once, on this thread, when it listens: agents may be started, and wait until it is
   // ready.

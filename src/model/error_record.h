@@ -42,15 +42,15 @@ struct ErrorRecord {
   std::int32_t exit_code = 0;
   std::string last_lines;
   Payload exception;  // the encoded exception, if its type is registered
-  static constexpr auto fields() {
-    return field_list(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
-                      field("remote_type", &ErrorRecord::remote_type),
-                      field("task_name", &ErrorRecord::task_name), field("task", &ErrorRecord::task),
-                      field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
-                      field("signal", &ErrorRecord::signal),
-                      field("exit_code", &ErrorRecord::exit_code),
-                      field("last_lines", &ErrorRecord::last_lines),
-                      field("exception", &ErrorRecord::exception));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
+                 field("remote_type", &ErrorRecord::remote_type),
+                 field("task_name", &ErrorRecord::task_name), field("task", &ErrorRecord::task),
+                 field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
+                 field("signal", &ErrorRecord::signal), field("exit_code", &ErrorRecord::exit_code),
+                 field("last_lines", &ErrorRecord::last_lines),
+                 field("exception", &ErrorRecord::exception));
   }
   friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
 };

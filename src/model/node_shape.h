@@ -17,11 +17,11 @@ struct InstanceShape {
   std::string visible_id;          // the entry its mask variable takes: "0", "GPU-…", "MIG-…"
   std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
   std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
-  static constexpr auto fields() {
-    return field_list(field("total", &InstanceShape::total),
-                      field("visible_id", &InstanceShape::visible_id),
-                      field("types", &InstanceShape::types),
-                      field("memory_bytes", &InstanceShape::memory_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("total", &InstanceShape::total), field("visible_id", &InstanceShape::visible_id),
+        field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes));
   }
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
 };
@@ -29,25 +29,27 @@ struct InstanceShape {
 struct ResourceShape {
   std::string name;
   std::vector<InstanceShape> instances;  // one entry unless the resource is unit-instance
-  static constexpr auto fields() {
-    return field_list(field("name", &ResourceShape::name),
-                      field("instances", &ResourceShape::instances));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("name", &ResourceShape::name),
+                 field("instances", &ResourceShape::instances));
   }
   friend bool operator==(const ResourceShape&, const ResourceShape&) = default;
 };
 
 struct NodeShape {
-  std::vector<ResourceShape> resources;  // ordered by name, each name once
+  std::vector<ResourceShape> resources;        // ordered by name, each name once
   std::vector<std::string> accelerator_types;  // types of the node as a whole, devices or not
   Labels labels;
   std::int32_t task_executors = 0;   // bound on executors that run tasks at once; 0: none
   std::int32_t actor_executors = 0;  // bound on actors
-  static constexpr auto fields() {
-    return field_list(field("resources", &NodeShape::resources),
-                      field("accelerator_types", &NodeShape::accelerator_types),
-                      field("labels", &NodeShape::labels),
-                      field("task_executors", &NodeShape::task_executors),
-                      field("actor_executors", &NodeShape::actor_executors));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("resources", &NodeShape::resources),
+                 field("accelerator_types", &NodeShape::accelerator_types),
+                 field("labels", &NodeShape::labels),
+                 field("task_executors", &NodeShape::task_executors),
+                 field("actor_executors", &NodeShape::actor_executors));
   }
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 
@@ -70,10 +72,10 @@ struct InstanceShare {
   std::uint32_t index = 0;
   Quantity amount;
   std::int64_t memory_bytes = 0;  // device memory booked on this instance
-  static constexpr auto fields() {
-    return field_list(field("index", &InstanceShare::index),
-                      field("amount", &InstanceShare::amount),
-                      field("memory_bytes", &InstanceShare::memory_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("index", &InstanceShare::index), field("amount", &InstanceShare::amount),
+                 field("memory_bytes", &InstanceShare::memory_bytes));
   }
   friend bool operator==(const InstanceShare&, const InstanceShare&) = default;
 };
@@ -81,8 +83,9 @@ struct InstanceShare {
 struct ResourceShare {
   std::string name;
   std::vector<InstanceShare> shares;
-  static constexpr auto fields() {
-    return field_list(field("name", &ResourceShare::name), field("shares", &ResourceShare::shares));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("name", &ResourceShare::name), field("shares", &ResourceShare::shares));
   }
   friend bool operator==(const ResourceShare&, const ResourceShare&) = default;
 };
@@ -90,7 +93,10 @@ struct ResourceShare {
 // What one slot holds of its node, by resource name in order.
 struct Allocation {
   std::vector<ResourceShare> resources;
-  static constexpr auto fields() { return field_list(field("resources", &Allocation::resources)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("resources", &Allocation::resources));
+  }
   friend bool operator==(const Allocation&, const Allocation&) = default;
 
   const ResourceShare* find(std::string_view name) const {

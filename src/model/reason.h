@@ -18,34 +18,35 @@ enum class ReasonCode : std::uint8_t {
   node_dead = 1,
   node_suspect = 2,
   node_draining = 3,
-  resource_absent = 4,         // the node has none of it
-  resource_too_small = 5,      // total below what is asked: can never fit here
-  resource_busy = 6,           // total suffices, free does not
-  instance_too_small = 7,      // no single device can ever hold the share
+  resource_absent = 4,     // the node has none of it
+  resource_too_small = 5,  // total below what is asked: can never fit here
+  resource_busy = 6,       // total suffices, free does not
+  instance_too_small = 7,  // no single device can ever hold the share
   accelerator_type_absent = 8,
   accelerator_type_busy = 9,
   gpu_memory_too_small = 10,
   gpu_memory_busy = 11,
   label_mismatch = 12,
-  other_node_demanded = 13,    // hard affinity to another node
+  other_node_demanded = 13,  // hard affinity to another node
   program_cannot_start = 14,
   executors_full = 15,
   reserved_for_older = 16,
   group_unplaced = 17,
-  recovering = 18,             // the head has just started and waits for nodes
-  oversubscribed = 19,         // a resumed executor runs on lent CPU
+  recovering = 18,      // the head has just started and waits for nodes
+  oversubscribed = 19,  // a resumed executor runs on lent CPU
 };
 
 struct Reason {
   ReasonCode code = ReasonCode::fits;
-  std::string what;    // resource, label, type or program
+  std::string what;  // resource, label, type or program
   Quantity needed;
   Quantity available;  // free or total, as the code says
   std::string detail;
-  static constexpr auto fields() {
-    return field_list(field("code", &Reason::code), field("what", &Reason::what),
-                      field("needed", &Reason::needed), field("available", &Reason::available),
-                      field("detail", &Reason::detail));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("code", &Reason::code), field("what", &Reason::what),
+                 field("needed", &Reason::needed), field("available", &Reason::available),
+                 field("detail", &Reason::detail));
   }
   friend bool operator==(const Reason&, const Reason&) = default;
 
@@ -56,8 +57,9 @@ struct Reason {
 struct NodeReason {
   NodeId node;
   Reason reason;
-  static constexpr auto fields() {
-    return field_list(field("node", &NodeReason::node), field("reason", &NodeReason::reason));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &NodeReason::node), field("reason", &NodeReason::reason));
   }
   friend bool operator==(const NodeReason&, const NodeReason&) = default;
 };

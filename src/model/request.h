@@ -17,19 +17,26 @@ using Labels = std::map<std::string, std::string>;
 using Environment = std::map<std::string, std::string>;
 
 struct DefaultStrategy {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const DefaultStrategy&, const DefaultStrategy&) = default;
 };
 struct SpreadStrategy {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const SpreadStrategy&, const SpreadStrategy&) = default;
 };
 struct NodeAffinityStrategy {
   NodeId node;
   bool soft = false;
-  static constexpr auto fields() {
-    return field_list(field("node", &NodeAffinityStrategy::node),
-                      field("soft", &NodeAffinityStrategy::soft));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &NodeAffinityStrategy::node),
+                 field("soft", &NodeAffinityStrategy::soft));
   }
   friend bool operator==(const NodeAffinityStrategy&, const NodeAffinityStrategy&) = default;
 };
@@ -39,17 +46,19 @@ struct GroupPlacement {
   GroupId group;  // empty: none
   std::int32_t bundle_index = -1;
   bool capture_children = false;
-  static constexpr auto fields() {
-    return field_list(field("group", &GroupPlacement::group),
-                      field("bundle_index", &GroupPlacement::bundle_index),
-                      field("capture_children", &GroupPlacement::capture_children));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &GroupPlacement::group),
+                 field("bundle_index", &GroupPlacement::bundle_index),
+                 field("capture_children", &GroupPlacement::capture_children));
   }
   friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };
 
 struct Request {
-  ResourceSet resources;         // booked while the slot lives
-  ResourceSet required_totals;   // the node must have this much in all; not booked ("1 CPU to place")
+  ResourceSet resources;  // booked while the slot lives
+  ResourceSet
+      required_totals;  // the node must have this much in all; not booked ("1 CPU to place")
   std::int64_t gpu_memory = 0;   // bytes on each device
   std::string accelerator_type;  // empty: any
   Labels label_selector;
@@ -57,13 +66,15 @@ struct Request {
   GroupPlacement placement;
   std::int32_t priority = 0;
 
-  static constexpr auto fields() {
-    return field_list(
-        field("resources", &Request::resources), field("required_totals", &Request::required_totals),
-        field("gpu_memory", &Request::gpu_memory),
-        field("accelerator_type", &Request::accelerator_type),
-        field("label_selector", &Request::label_selector), field("strategy", &Request::strategy),
-        field("placement", &Request::placement), field("priority", &Request::priority));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("resources", &Request::resources),
+                 field("required_totals", &Request::required_totals),
+                 field("gpu_memory", &Request::gpu_memory),
+                 field("accelerator_type", &Request::accelerator_type),
+                 field("label_selector", &Request::label_selector),
+                 field("strategy", &Request::strategy), field("placement", &Request::placement),
+                 field("priority", &Request::priority));
   }
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -76,11 +87,11 @@ struct DemandClass {
   ProgramId program;
   Environment env;
   std::int32_t max_calls = 0;  // calls per executor process; 0 unlimited
-  static constexpr auto fields() {
-    return field_list(field("id", &DemandClass::id), field("job", &DemandClass::job),
-                      field("request", &DemandClass::request),
-                      field("program", &DemandClass::program), field("env", &DemandClass::env),
-                      field("max_calls", &DemandClass::max_calls));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("id", &DemandClass::id), field("job", &DemandClass::job),
+                 field("request", &DemandClass::request), field("program", &DemandClass::program),
+                 field("env", &DemandClass::env), field("max_calls", &DemandClass::max_calls));
   }
   friend bool operator==(const DemandClass&, const DemandClass&) = default;
 };

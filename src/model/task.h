@@ -21,8 +21,9 @@ inline constexpr std::size_t inline_value_limit = 64 * 1024;
 struct FunctionKey {
   ProgramId program;
   std::uint64_t offset = 0;
-  static constexpr auto fields() {
-    return field_list(field("program", &FunctionKey::program), field("offset", &FunctionKey::offset));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &FunctionKey::program), field("offset", &FunctionKey::offset));
   }
   friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
 };
@@ -30,12 +31,13 @@ struct FunctionKey {
 // A reference outside the process that owns it: which object, and where to ask for it.
 struct RefRecord {
   ObjectId object;
-  NodeId home;     // node of the owner's agent: authority for an escaped object; empty: needs no hold
+  NodeId home;  // node of the owner's agent: authority for an escaped object; empty: needs no hold
   ProcessId owner;
-  ActorId actor;   // not empty: a handle of this actor; `object` is handle_id(actor)
-  static constexpr auto fields() {
-    return field_list(field("object", &RefRecord::object), field("home", &RefRecord::home),
-                      field("owner", &RefRecord::owner), field("actor", &RefRecord::actor));
+  ActorId actor;  // not empty: a handle of this actor; `object` is handle_id(actor)
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RefRecord::object), field("home", &RefRecord::home),
+                 field("owner", &RefRecord::owner), field("actor", &RefRecord::actor));
   }
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
   friend auto operator<=>(const RefRecord&, const RefRecord&) = default;
@@ -45,17 +47,16 @@ struct RefRecord {
 struct ValueRecord {
   bool is_error = false;
   bool in_store = false;
-  Payload bytes;                    // inline value or encoded error
-  std::int64_t size_bytes = 0;      // of the encoded value
-  NodeId location;                  // in_store: a node whose store has it
-  std::vector<RefRecord> contained; // refs inside the value
-  static constexpr auto fields() {
-    return field_list(field("is_error", &ValueRecord::is_error),
-                      field("in_store", &ValueRecord::in_store),
-                      field("bytes", &ValueRecord::bytes),
-                      field("size_bytes", &ValueRecord::size_bytes),
-                      field("location", &ValueRecord::location),
-                      field("contained", &ValueRecord::contained));
+  Payload bytes;                     // inline value or encoded error
+  std::int64_t size_bytes = 0;       // of the encoded value
+  NodeId location;                   // in_store: a node whose store has it
+  std::vector<RefRecord> contained;  // refs inside the value
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("is_error", &ValueRecord::is_error), field("in_store", &ValueRecord::in_store),
+        field("bytes", &ValueRecord::bytes), field("size_bytes", &ValueRecord::size_bytes),
+        field("location", &ValueRecord::location), field("contained", &ValueRecord::contained));
   }
   friend bool operator==(const ValueRecord&, const ValueRecord&) = default;
 };
@@ -65,9 +66,10 @@ struct Argument {
   bool is_ref = false;
   RefRecord ref;      // is_ref, and the value was too large to send along
   ValueRecord value;  // otherwise
-  static constexpr auto fields() {
-    return field_list(field("is_ref", &Argument::is_ref), field("ref", &Argument::ref),
-                      field("value", &Argument::value));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("is_ref", &Argument::is_ref), field("ref", &Argument::ref),
+                 field("value", &Argument::value));
   }
   friend bool operator==(const Argument&, const Argument&) = default;
 };
@@ -88,16 +90,16 @@ struct CallRecord {
   bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
   NodeId caller_node;             // home of the results
   std::string name_space;
-  static constexpr auto fields() {
-    return field_list(
-        field("kind", &CallRecord::kind), field("task", &CallRecord::task),
-        field("job", &CallRecord::job), field("actor", &CallRecord::actor),
-        field("attempt", &CallRecord::attempt), field("function", &CallRecord::function),
-        field("name", &CallRecord::name), field("arguments", &CallRecord::arguments),
-        field("num_returns", &CallRecord::num_returns),
-        field("retry_exceptions", &CallRecord::retry_exceptions),
-        field("caller_node", &CallRecord::caller_node),
-        field("name_space", &CallRecord::name_space));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &CallRecord::kind), field("task", &CallRecord::task),
+                 field("job", &CallRecord::job), field("actor", &CallRecord::actor),
+                 field("attempt", &CallRecord::attempt), field("function", &CallRecord::function),
+                 field("name", &CallRecord::name), field("arguments", &CallRecord::arguments),
+                 field("num_returns", &CallRecord::num_returns),
+                 field("retry_exceptions", &CallRecord::retry_exceptions),
+                 field("caller_node", &CallRecord::caller_node),
+                 field("name_space", &CallRecord::name_space));
   }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
@@ -109,7 +111,7 @@ struct ActorSpec {
   JobId job;
   ProcessId owner;
   std::string class_name;
-  std::string name;        // empty: unnamed
+  std::string name;  // empty: unnamed
   std::string name_space;
   bool detached = false;
   bool get_if_exists = false;
@@ -119,19 +121,20 @@ struct ActorSpec {
   std::int32_t max_restarts = 0;      // -1 infinite
   std::int32_t max_task_retries = 0;  // default for calls
   std::int32_t max_concurrency = 1;
-  std::uint64_t class_offset = 0;     // registration of the class, for typed lookup by name
-  static constexpr auto fields() {
-    return field_list(
-        field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
-        field("owner", &ActorSpec::owner), field("class_name", &ActorSpec::class_name),
-        field("name", &ActorSpec::name), field("name_space", &ActorSpec::name_space),
-        field("detached", &ActorSpec::detached), field("get_if_exists", &ActorSpec::get_if_exists),
-        field("exclusive", &ActorSpec::exclusive), field("demand", &ActorSpec::demand),
-        field("constructor", &ActorSpec::constructor),
-        field("max_restarts", &ActorSpec::max_restarts),
-        field("max_task_retries", &ActorSpec::max_task_retries),
-        field("max_concurrency", &ActorSpec::max_concurrency),
-        field("class_offset", &ActorSpec::class_offset));
+  std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
+                 field("owner", &ActorSpec::owner), field("class_name", &ActorSpec::class_name),
+                 field("name", &ActorSpec::name), field("name_space", &ActorSpec::name_space),
+                 field("detached", &ActorSpec::detached),
+                 field("get_if_exists", &ActorSpec::get_if_exists),
+                 field("exclusive", &ActorSpec::exclusive), field("demand", &ActorSpec::demand),
+                 field("constructor", &ActorSpec::constructor),
+                 field("max_restarts", &ActorSpec::max_restarts),
+                 field("max_task_retries", &ActorSpec::max_task_retries),
+                 field("max_concurrency", &ActorSpec::max_concurrency),
+                 field("class_offset", &ActorSpec::class_offset));
   }
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };

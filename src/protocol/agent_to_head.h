@@ -1,5 +1,5 @@
-// What a worker agent says to the head: registration, then one sequenced conversation per (head epoch,
-// agent incarnation). Plain structs; the order of alternatives is the wire number.
+// What a worker agent says to the head: registration, then one sequenced conversation per (head
+// epoch, agent incarnation). Plain structs; the order of alternatives is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace mobula::internal {
 
-// ---- agent to head -------------------------------------------------------------------------------
+// ---- agent to head
+// -------------------------------------------------------------------------------
 
 // Repeated until answered by Registered or Refused. Not sequenced.
 struct Register {
@@ -27,12 +28,12 @@ struct Register {
   NodeShape shape;
   std::string delegated_key;  // signs tickets of this node's processes
   Facts facts;
-  static constexpr auto fields() {
-    return field_list(field("version", &Register::version), field("address", &Register::address),
-                      field("host", &Register::host), field("role", &Register::role),
-                      field("shape", &Register::shape),
-                      field("delegated_key", &Register::delegated_key),
-                      field("facts", &Register::facts));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &Register::version), field("address", &Register::address),
+                 field("host", &Register::host), field("role", &Register::role),
+                 field("shape", &Register::shape), field("delegated_key", &Register::delegated_key),
+                 field("facts", &Register::facts));
   }
   friend bool operator==(const Register&, const Register&) = default;
 };
@@ -43,11 +44,11 @@ struct SlotStarted {
   std::uint32_t generation = 0;
   Endpoint endpoint;
   EndCause previous;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotStarted::slot),
-                      field("generation", &SlotStarted::generation),
-                      field("endpoint", &SlotStarted::endpoint),
-                      field("previous", &SlotStarted::previous));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotStarted::slot), field("generation", &SlotStarted::generation),
+                 field("endpoint", &SlotStarted::endpoint),
+                 field("previous", &SlotStarted::previous));
   }
   friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
 };
@@ -58,11 +59,12 @@ struct SlotGenerationEnded {
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotGenerationEnded::slot),
-                      field("generation", &SlotGenerationEnded::generation),
-                      field("process", &SlotGenerationEnded::process),
-                      field("cause", &SlotGenerationEnded::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGenerationEnded::slot),
+                 field("generation", &SlotGenerationEnded::generation),
+                 field("process", &SlotGenerationEnded::process),
+                 field("cause", &SlotGenerationEnded::cause));
   }
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
@@ -72,19 +74,22 @@ struct SlotGone {
   SlotId slot;
   EndCause cause;
   bool program_cannot_start = false;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
-                      field("program_cannot_start", &SlotGone::program_cannot_start));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
+                 field("program_cannot_start", &SlotGone::program_cannot_start));
   }
   friend bool operator==(const SlotGone&, const SlotGone&) = default;
 };
 
-// The executor of the slot waits in a blocking call (on) or goes on (off): its CPU and place are lent.
+// The executor of the slot waits in a blocking call (on) or goes on (off): its CPU and place are
+// lent.
 struct SlotLent {
   SlotId slot;
   bool on = false;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotLent::slot), field("on", &SlotLent::on));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on));
   }
   friend bool operator==(const SlotLent&, const SlotLent&) = default;
 };
@@ -95,11 +100,11 @@ struct ActorConstructed {
   SlotId slot;
   std::uint32_t generation = 0;
   ValueRecord error;  // is_error if it threw
-  static constexpr auto fields() {
-    return field_list(field("actor", &ActorConstructed::actor),
-                      field("slot", &ActorConstructed::slot),
-                      field("generation", &ActorConstructed::generation),
-                      field("error", &ActorConstructed::error));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &ActorConstructed::actor), field("slot", &ActorConstructed::slot),
+                 field("generation", &ActorConstructed::generation),
+                 field("error", &ActorConstructed::error));
   }
   friend bool operator==(const ActorConstructed&, const ActorConstructed&) = default;
 };
@@ -108,25 +113,30 @@ struct FromProcess {
   ProcessId process;
   Principal principal;
   ProcessToHead message;
-  static constexpr auto fields() {
-    return field_list(field("process", &FromProcess::process),
-                      field("principal", &FromProcess::principal),
-                      field("message", &FromProcess::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &FromProcess::process),
+                 field("principal", &FromProcess::principal),
+                 field("message", &FromProcess::message));
   }
   friend bool operator==(const FromProcess&, const FromProcess&) = default;
 };
 
 struct ProcessAttached {
   ProcessFact process;
-  static constexpr auto fields() { return field_list(field("process", &ProcessAttached::process)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessAttached::process));
+  }
   friend bool operator==(const ProcessAttached&, const ProcessAttached&) = default;
 };
 
 struct ProcessEnded {
   ProcessId process;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("process", &ProcessEnded::process), field("cause", &ProcessEnded::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessEnded::process), field("cause", &ProcessEnded::cause));
   }
   friend bool operator==(const ProcessEnded&, const ProcessEnded&) = default;
 };
@@ -135,40 +145,45 @@ struct ProcessEnded {
 struct ObjectCopies {
   std::vector<ObjectId> added;
   std::vector<ObjectId> removed;
-  static constexpr auto fields() {
-    return field_list(field("added", &ObjectCopies::added),
-                      field("removed", &ObjectCopies::removed));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed));
   }
   friend bool operator==(const ObjectCopies&, const ObjectCopies&) = default;
 };
 
 struct LocateObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &LocateObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &LocateObject::object));
+  }
   friend bool operator==(const LocateObject&, const LocateObject&) = default;
 };
 
-// All a node knows, after the head's command `applied_through` and before any later one. Asked for by
-// ReportFacts; sent unasked where news was dropped.
+// All a node knows, after the head's command `applied_through` and before any later one. Asked for
+// by ReportFacts; sent unasked where news was dropped.
 struct FullFacts {
   Facts facts;
   std::uint64_t applied_through = 0;
-  static constexpr auto fields() {
-    return field_list(field("facts", &FullFacts::facts),
-                      field("applied_through", &FullFacts::applied_through));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("facts", &FullFacts::facts),
+                 field("applied_through", &FullFacts::applied_through));
   }
   friend bool operator==(const FullFacts&, const FullFacts&) = default;
 };
 
-// Lines that an executor of the job printed on a node without the job's driver: to the head, and on to
-// the agents of the driver's node.
+// Lines that an executor of the job printed on a node without the job's driver: to the head, and on
+// to the agents of the driver's node.
 struct JobPrinted {
   JobId job;
   std::string source;  // as in LogLines
   std::vector<std::string> lines;
-  static constexpr auto fields() {
-    return field_list(field("job", &JobPrinted::job), field("source", &JobPrinted::source),
-                      field("lines", &JobPrinted::lines));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobPrinted::job), field("source", &JobPrinted::source),
+                 field("lines", &JobPrinted::lines));
   }
   friend bool operator==(const JobPrinted&, const JobPrinted&) = default;
 };
@@ -176,7 +191,10 @@ struct JobPrinted {
 // The agent is to end, within so long: give it nothing more, and move away what can be moved.
 struct Leaving {
   Duration within{};
-  static constexpr auto fields() { return field_list(field("within", &Leaving::within)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("within", &Leaving::within));
+  }
   friend bool operator==(const Leaving&, const Leaving&) = default;
 };
 
@@ -185,18 +203,19 @@ struct ObjectsListed {
   std::uint64_t request = 0;
   std::vector<ObjectFact> objects;
   std::uint64_t left_out = 0;
-  static constexpr auto fields() {
-    return field_list(field("request", &ObjectsListed::request),
-                      field("objects", &ObjectsListed::objects),
-                      field("left_out", &ObjectsListed::left_out));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ObjectsListed::request),
+                 field("objects", &ObjectsListed::objects),
+                 field("left_out", &ObjectsListed::left_out));
   }
   friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
 };
 
 using AgentMessage =
-    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed, FromProcess,
-                 ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts, JobPrinted,
-                 Leaving, ObjectsListed>;
+    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
+                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
+                 JobPrinted, Leaving, ObjectsListed>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all
@@ -209,13 +228,14 @@ struct AgentFrame {
   std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
   std::uint64_t told_through = 0;  // last message of the agent's, sent or queued
-  static constexpr auto fields() {
-    return field_list(field("head_epoch", &AgentFrame::head_epoch),
-                      field("incarnation", &AgentFrame::incarnation),
-                      field("applied_through", &AgentFrame::applied_through),
-                      field("slots_digest", &AgentFrame::slots_digest),
-                      field("frame", &AgentFrame::frame),
-                      field("told_through", &AgentFrame::told_through));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &AgentFrame::head_epoch),
+                 field("incarnation", &AgentFrame::incarnation),
+                 field("applied_through", &AgentFrame::applied_through),
+                 field("slots_digest", &AgentFrame::slots_digest),
+                 field("frame", &AgentFrame::frame),
+                 field("told_through", &AgentFrame::told_through));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
@@ -223,7 +243,10 @@ struct AgentFrame {
 // The agent leaves in good order: its slots have ended.
 struct Farewell {
   ProcessId incarnation;
-  static constexpr auto fields() { return field_list(field("incarnation", &Farewell::incarnation)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("incarnation", &Farewell::incarnation));
+  }
   friend bool operator==(const Farewell&, const Farewell&) = default;
 };
 

@@ -1,5 +1,5 @@
-// What an agent says to a process (driver or executor) of its machine. Plain structs; alternatives are
-// wire numbers.
+// What an agent says to a process (driver or executor) of its machine. Plain structs; alternatives
+// are wire numbers.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,24 @@ namespace mobula::internal {
 // Answer to AttachDriver.
 struct DriverAttached {
   NodeId node;
-  ProcessId agent;         // incarnation
-  std::string ticket;      // for peers
+  ProcessId agent;     // incarnation
+  std::string ticket;  // for peers
   std::string head_signing_key;
   std::string cluster_name;
-  std::string bind_host;   // where the process's bus binds for peers of other nodes; empty: nowhere
-  static constexpr auto fields() {
-    return field_list(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
-                      field("ticket", &DriverAttached::ticket),
-                      field("head_signing_key", &DriverAttached::head_signing_key),
-                      field("cluster_name", &DriverAttached::cluster_name),
-                      field("bind_host", &DriverAttached::bind_host));
+  std::string bind_host;  // where the process's bus binds for peers of other nodes; empty: nowhere
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
+                 field("ticket", &DriverAttached::ticket),
+                 field("head_signing_key", &DriverAttached::head_signing_key),
+                 field("cluster_name", &DriverAttached::cluster_name),
+                 field("bind_host", &DriverAttached::bind_host));
   }
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
 
-// First message to an executor: who it is and what it may use. The device masks are in its environment.
+// First message to an executor: who it is and what it may use. The device masks are in its
+// environment.
 struct AssignExecutor {
   ProcessId process;
   NodeId node;
@@ -46,9 +48,9 @@ struct AssignExecutor {
   DemandClass demand_class;
   Allocation allocation;
   std::map<std::string, std::vector<std::string>> resource_ids;  // as user code sees them
-  ProcessId lessee;      // task slot: the one caller
-  ActorSpec actor;       // actor slot
-  std::uint32_t incarnation = 0;  // of the actor
+  ProcessId lessee;                                              // task slot: the one caller
+  ActorSpec actor;                                               // actor slot
+  std::uint32_t incarnation = 0;                                 // of the actor
   std::string name_space;
   std::string ticket;
   std::string head_signing_key;
@@ -59,8 +61,9 @@ struct AssignExecutor {
   Environment accelerator_env;
   std::string curve_public_key;  // of its bus; made by the agent so that the ticket can name it
   std::string curve_secret_key;
-  static constexpr auto fields() {
-    return field_list(
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
         field("process", &AssignExecutor::process), field("node", &AssignExecutor::node),
         field("slot", &AssignExecutor::slot), field("generation", &AssignExecutor::generation),
         field("demand_class", &AssignExecutor::demand_class),
@@ -82,7 +85,10 @@ struct AssignExecutor {
 
 struct FromHead {
   HeadToProcess message;
-  static constexpr auto fields() { return field_list(field("message", &FromHead::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &FromHead::message));
+  }
   friend bool operator==(const FromHead&, const FromHead&) = default;
 };
 
@@ -93,25 +99,31 @@ struct ObjectReserved {
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   std::optional<Failure> failure;  // resource_exhausted: the store is full; already_exists: sealed
-  static constexpr auto fields() {
-    return field_list(field("object", &ObjectReserved::object),
-                      field("place", &ObjectReserved::place),
-                      field("new_slab", &ObjectReserved::new_slab),
-                      field("slab_bytes", &ObjectReserved::slab_bytes),
-                      field("failure", &ObjectReserved::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectReserved::object), field("place", &ObjectReserved::place),
+                 field("new_slab", &ObjectReserved::new_slab),
+                 field("slab_bytes", &ObjectReserved::slab_bytes),
+                 field("failure", &ObjectReserved::failure));
   }
   friend bool operator==(const ObjectReserved&, const ObjectReserved&) = default;
 };
 
 struct ObjectSealed {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &ObjectSealed::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectSealed::object));
+  }
   friend bool operator==(const ObjectSealed&, const ObjectSealed&) = default;
 };
 
 struct HoldConfirmed {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &HoldConfirmed::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &HoldConfirmed::object));
+  }
   friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
 };
 
@@ -124,24 +136,27 @@ struct ObjectReadable {
   bool is_error = false;
   std::vector<RefRecord> contained;
   std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
-  static constexpr auto fields() {
-    return field_list(field("object", &ObjectReadable::object),
-                      field("place", &ObjectReadable::place),
-                      field("new_slab", &ObjectReadable::new_slab),
-                      field("slab_bytes", &ObjectReadable::slab_bytes),
-                      field("is_error", &ObjectReadable::is_error),
-                      field("contained", &ObjectReadable::contained),
-                      field("failure", &ObjectReadable::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectReadable::object), field("place", &ObjectReadable::place),
+                 field("new_slab", &ObjectReadable::new_slab),
+                 field("slab_bytes", &ObjectReadable::slab_bytes),
+                 field("is_error", &ObjectReadable::is_error),
+                 field("contained", &ObjectReadable::contained),
+                 field("failure", &ObjectReadable::failure));
   }
   friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
 };
 
 // To the owner of an exported object that has released it: nobody holds it any more, its entry is
-// gone. Follows every ReleaseObject of an exported object by its owner, at once or later; if the owner
-// holds it again before, it does not follow until the next release.
+// gone. Follows every ReleaseObject of an exported object by its owner, at once or later; if the
+// owner holds it again before, it does not follow until the next release.
 struct ExportUnheld {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &ExportUnheld::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ExportUnheld::object));
+  }
   friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
 };
 
@@ -149,8 +164,9 @@ struct ExportUnheld {
 struct ObjectGone {
   ObjectId object;
   std::string cause;
-  static constexpr auto fields() {
-    return field_list(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
   }
   friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
 };
@@ -159,8 +175,9 @@ struct ObjectGone {
 struct HeadStatus {
   bool connected = false;
   std::uint64_t epoch = 0;
-  static constexpr auto fields() {
-    return field_list(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
   }
   friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
 };
@@ -169,8 +186,9 @@ struct HeadStatus {
 struct PeersDead {
   std::vector<ProcessId> processes;
   std::vector<NodeId> nodes;
-  static constexpr auto fields() {
-    return field_list(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
   }
   friend bool operator==(const PeersDead&, const PeersDead&) = default;
 };
@@ -179,8 +197,9 @@ struct PeersDead {
 struct EndExecutor {
   bool graceful = true;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why));
   }
   friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
 };
@@ -189,8 +208,9 @@ struct EndExecutor {
 struct LogLines {
   std::string source;  // "square pid=12 node=ab12"
   std::vector<std::string> lines;
-  static constexpr auto fields() {
-    return field_list(field("source", &LogLines::source), field("lines", &LogLines::lines));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("source", &LogLines::source), field("lines", &LogLines::lines));
   }
   friend bool operator==(const LogLines&, const LogLines&) = default;
 };
@@ -198,8 +218,9 @@ struct LogLines {
 struct AttachRefused {
   ErrorCode code = ErrorCode::permission_denied;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
   }
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
@@ -208,7 +229,10 @@ struct AttachRefused {
 // SlabUnmapped; a slab that is needed again comes with its fd again.
 struct RetireSlab {
   std::uint64_t slab = 0;
-  static constexpr auto fields() { return field_list(field("slab", &RetireSlab::slab)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &RetireSlab::slab));
+  }
   friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
 };
 

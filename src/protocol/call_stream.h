@@ -14,13 +14,15 @@
 
 namespace mobula::internal {
 
-// ---- caller to executor --------------------------------------------------------------------------
+// ---- caller to executor
+// --------------------------------------------------------------------------
 
 struct PushCall {
   std::uint64_t number = 0;  // within the stream, from 1, without gaps
   CallRecord call;
-  static constexpr auto fields() {
-    return field_list(field("number", &PushCall::number), field("call", &PushCall::call));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &PushCall::number), field("call", &PushCall::call));
   }
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
@@ -30,47 +32,55 @@ struct CancelCall {
   std::uint64_t number = 0;
   bool recursive = true;
   bool force = false;  // a running call ends with its executor; its neighbours are handed back
-  static constexpr auto fields() {
-    return field_list(field("number", &CancelCall::number),
-                      field("recursive", &CancelCall::recursive),
-                      field("force", &CancelCall::force));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CancelCall::number), field("recursive", &CancelCall::recursive),
+                 field("force", &CancelCall::force));
   }
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
 
 // Hand back every call not yet started; each is answered by CallHandedBack.
 struct TakeBackCalls {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const TakeBackCalls&, const TakeBackCalls&) = default;
 };
 
 // The caller holds what the reply's values contain: the executor may drop its own holds.
 struct ReplyHeld {
   std::uint64_t number = 0;
-  static constexpr auto fields() { return field_list(field("number", &ReplyHeld::number)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &ReplyHeld::number));
+  }
   friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
 };
 
 using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHeld>;
 
-// ---- executor to caller --------------------------------------------------------------------------
+// ---- executor to caller
+// --------------------------------------------------------------------------
 
 enum class CallOutcome : std::uint8_t {
   value = 0,
-  exception = 1,     // results hold the error; retryable if the caller asked for it
+  exception = 1,  // results hold the error; retryable if the caller asked for it
   cancelled = 2,
-  failed = 3,        // the runtime could not run it (unknown function, argument lost, store full)
+  failed = 3,  // the runtime could not run it (unknown function, argument lost, store full)
 };
 
-// A task the executor submitted, whose result escaped in a reply while the executor is about to end:
-// the caller owns it from here on and runs it (again).
+// A task the executor submitted, whose result escaped in a reply while the executor is about to
+// end: the caller owns it from here on and runs it (again).
 struct Handover {
   CallRecord call;
   DemandClass demand_class;
   std::int32_t retries_left = 0;
-  static constexpr auto fields() {
-    return field_list(field("call", &Handover::call), field("demand_class", &Handover::demand_class),
-                      field("retries_left", &Handover::retries_left));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &Handover::call), field("demand_class", &Handover::demand_class),
+                 field("retries_left", &Handover::retries_left));
   }
   friend bool operator==(const Handover&, const Handover&) = default;
 };
@@ -80,17 +90,18 @@ struct CallReply {
   TaskId task;
   std::uint32_t attempt = 0;
   CallOutcome outcome = CallOutcome::value;
-  std::vector<ValueRecord> results;   // num_returns of them, or one error
-  std::vector<ObjectId> kept;         // refs of the arguments that the executor still holds, confirmed
+  std::vector<ValueRecord> results;  // num_returns of them, or one error
+  std::vector<ObjectId> kept;  // refs of the arguments that the executor still holds, confirmed
   std::vector<Handover> handovers;
   Duration run_time{};
   std::int64_t pid = 0;
-  static constexpr auto fields() {
-    return field_list(field("number", &CallReply::number), field("task", &CallReply::task),
-                      field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
-                      field("results", &CallReply::results), field("kept", &CallReply::kept),
-                      field("handovers", &CallReply::handovers),
-                      field("run_time", &CallReply::run_time), field("pid", &CallReply::pid));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallReply::number), field("task", &CallReply::task),
+                 field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
+                 field("results", &CallReply::results), field("kept", &CallReply::kept),
+                 field("handovers", &CallReply::handovers), field("run_time", &CallReply::run_time),
+                 field("pid", &CallReply::pid));
   }
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };
@@ -99,10 +110,11 @@ struct CallReply {
 struct CallHandedBack {
   std::uint64_t number = 0;
   TaskId task;
-  std::string why;   // empty: asked for, or the executor retires
-  static constexpr auto fields() {
-    return field_list(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
-                      field("why", &CallHandedBack::why));
+  std::string why;  // empty: asked for, or the executor retires
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
+                 field("why", &CallHandedBack::why));
   }
   friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
 };
@@ -110,19 +122,25 @@ struct CallHandedBack {
 // Started, for reasons ("runs since") and for retries: a call that never started costs no retry.
 struct CallStarted {
   std::uint64_t number = 0;
-  static constexpr auto fields() { return field_list(field("number", &CallStarted::number)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallStarted::number));
+  }
   friend bool operator==(const CallStarted&, const CallStarted&) = default;
 };
 
-// The executor ends on purpose: every call up to `last` has been answered, later ones are handed back.
+// The executor ends on purpose: every call up to `last` has been answered, later ones are handed
+// back.
 struct StreamRetires {
   std::uint64_t last = 0;
-  static constexpr auto fields() { return field_list(field("last", &StreamRetires::last)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("last", &StreamRetires::last));
+  }
   friend bool operator==(const StreamRetires&, const StreamRetires&) = default;
 };
 
-using ExecutorMessage =
-    std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires>;
+using ExecutorMessage = std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires>;
 
 using CallerFrame = Frame<CallerMessage>;
 using ExecutorFrame = Frame<ExecutorMessage>;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "protocol/codec.h"
 
@@ -19,8 +20,7 @@ void describe(std::string& out, Duration value);
 void describe(std::string& out, Time value);
 void describe(std::string& out, Hash128 value);
 template <class T>
-  requires(std::is_integral_v<T> || std::is_enum_v<T>)
-void describe(std::string& out, T value) {
+requires(std::is_integral_v<T> || std::is_enum_v<T>) void describe(std::string& out, T value) {
   out += std::to_string(static_cast<std::int64_t>(value));
 }
 template <class Tag>
@@ -44,15 +44,13 @@ void describe(std::string& out, const T& value) {
   const T standard{};
   bool first = true;
   out += '{';
-  std::apply(
-      [&](const auto&... each) {
-        ((value.*(each.member) == standard.*(each.member)
-              ? void()
-              : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
-                 void(out += ':'), describe(out, value.*(each.member)))),
-         ...);
-      },
-      T::fields());
+  T::fields([&](const auto&... each) {
+    ((value.*(each.member) == standard.*(each.member)
+          ? void()
+          : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
+             void(out += ':'), describe(out, value.*(each.member)))),
+     ...);
+  });
   out += '}';
 }
 template <class T>
@@ -91,10 +89,25 @@ void describe(std::string& out, const std::pair<A, B>& value) {
   out += '=';
   describe(out, value.second);
 }
+// The name of a struct without its namespaces, as both compilers spell it in a function's name.
+template <class T>
+constexpr std::string_view struct_name() {
+  constexpr std::string_view begin = "T = ";
+  std::string_view name = __PRETTY_FUNCTION__;
+  name.remove_prefix(name.find(begin) + begin.size());
+  name = name.substr(0, name.find_first_of(";]"));
+  const auto colon = name.rfind(':');
+  return colon == std::string_view::npos ? name : name.substr(colon + 1);
+}
+
 template <class... T>
 void describe(std::string& out, const std::variant<T...>& value) {
-  out += '#' + std::to_string(value.index());
-  std::visit([&](const auto& each) { describe(out, each); }, value);
+  std::visit(
+      [&](const auto& each) {
+        out += struct_name<std::remove_cvref_t<decltype(each)>>();
+        describe(out, each);
+      },
+      value);
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// What the head says to a worker agent: admission or refusal, then numbered commands. Plain structs;
-// the order of alternatives is the wire number.
+// What the head says to a worker agent: admission or refusal, then numbered commands. Plain
+// structs; the order of alternatives is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include "model/node_shape.h"
 #include "model/task.h"
-#include "protocol/process_control.h"
 #include "protocol/agent_to_head.h"
+#include "protocol/process_control.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -20,16 +20,17 @@ struct ClusterSettings {
   Duration suspect_after = Duration(3s);
   Duration dead_after = Duration(10s);
   Duration heartbeat = Duration(500ms);
-  Duration fence_after = Duration(8s);   // exclusive actors end after so long without the head
+  Duration fence_after = Duration(8s);  // exclusive actors end after so long without the head
   Duration lend_after = Duration(5ms);
   std::string cluster_name;
-  static constexpr auto fields() {
-    return field_list(field("suspect_after", &ClusterSettings::suspect_after),
-                      field("dead_after", &ClusterSettings::dead_after),
-                      field("heartbeat", &ClusterSettings::heartbeat),
-                      field("fence_after", &ClusterSettings::fence_after),
-                      field("lend_after", &ClusterSettings::lend_after),
-                      field("cluster_name", &ClusterSettings::cluster_name));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("suspect_after", &ClusterSettings::suspect_after),
+                 field("dead_after", &ClusterSettings::dead_after),
+                 field("heartbeat", &ClusterSettings::heartbeat),
+                 field("fence_after", &ClusterSettings::fence_after),
+                 field("lend_after", &ClusterSettings::lend_after),
+                 field("cluster_name", &ClusterSettings::cluster_name));
   }
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
@@ -38,28 +39,29 @@ struct ClusterSettings {
 struct Registered {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
-  std::string ticket;            // the agent's own, signed by the head: it may sign for its node
+  std::string ticket;  // the agent's own, signed by the head: it may sign for its node
   std::string head_signing_key;
   ClusterSettings settings;
   std::vector<AgentAddress> peers;
   std::vector<SlotId> unknown_slots;  // stated by the agent, refused by the head: end them
-  static constexpr auto fields() {
-    return field_list(field("head_epoch", &Registered::head_epoch),
-                      field("incarnation", &Registered::incarnation),
-                      field("ticket", &Registered::ticket),
-                      field("head_signing_key", &Registered::head_signing_key),
-                      field("settings", &Registered::settings), field("peers", &Registered::peers),
-                      field("unknown_slots", &Registered::unknown_slots));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &Registered::head_epoch),
+                 field("incarnation", &Registered::incarnation),
+                 field("ticket", &Registered::ticket),
+                 field("head_signing_key", &Registered::head_signing_key),
+                 field("settings", &Registered::settings), field("peers", &Registered::peers),
+                 field("unknown_slots", &Registered::unknown_slots));
   }
   friend bool operator==(const Registered&, const Registered&) = default;
 };
 
 enum class RefusalCode : std::uint8_t {
-  version = 0,      // protocol mismatch: final
-  permission = 1,   // final
-  fenced = 2,       // this incarnation was declared dead: end everything, come back as a new one
-  unknown = 3,      // the head does not know this conversation: register again
-  duplicate = 4,    // another live agent has this node id: final
+  version = 0,     // protocol mismatch: final
+  permission = 1,  // final
+  fenced = 2,      // this incarnation was declared dead: end everything, come back as a new one
+  unknown = 3,     // the head does not know this conversation: register again
+  duplicate = 4,   // another live agent has this node id: final
 };
 
 struct Refused {
@@ -67,10 +69,11 @@ struct Refused {
   ProcessId incarnation;
   RefusalCode code = RefusalCode::unknown;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("head_epoch", &Refused::head_epoch),
-                      field("incarnation", &Refused::incarnation), field("code", &Refused::code),
-                      field("why", &Refused::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &Refused::head_epoch),
+                 field("incarnation", &Refused::incarnation), field("code", &Refused::code),
+                 field("why", &Refused::why));
   }
   friend bool operator==(const Refused&, const Refused&) = default;
 };
@@ -80,22 +83,21 @@ struct StartSlot {
   SlotId slot;
   DemandClass demand_class;
   Allocation allocation;
-  ProcessId lessee;   // task slot
-  ActorSpec actor;    // actor slot: actor id set
+  ProcessId lessee;                    // task slot
+  ActorSpec actor;                     // actor slot: actor id set
   std::uint32_t first_generation = 0;  // actors: continues the count of incarnations
   ProgramRecord program;
   Environment job_env;
   std::string name_space;
   bool show_output = true;  // what it prints goes to the job's driver, too
-  static constexpr auto fields() {
-    return field_list(field("slot", &StartSlot::slot),
-                      field("demand_class", &StartSlot::demand_class),
-                      field("allocation", &StartSlot::allocation),
-                      field("lessee", &StartSlot::lessee), field("actor", &StartSlot::actor),
-                      field("first_generation", &StartSlot::first_generation),
-                      field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
-                      field("name_space", &StartSlot::name_space),
-                      field("show_output", &StartSlot::show_output));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("slot", &StartSlot::slot), field("demand_class", &StartSlot::demand_class),
+        field("allocation", &StartSlot::allocation), field("lessee", &StartSlot::lessee),
+        field("actor", &StartSlot::actor), field("first_generation", &StartSlot::first_generation),
+        field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
+        field("name_space", &StartSlot::name_space), field("show_output", &StartSlot::show_output));
   }
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
@@ -105,9 +107,10 @@ struct StopSlot {
   SlotId slot;
   bool graceful = false;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
-                      field("why", &StopSlot::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
+                 field("why", &StopSlot::why));
   }
   friend bool operator==(const StopSlot&, const StopSlot&) = default;
 };
@@ -115,33 +118,37 @@ struct StopSlot {
 struct ToProcess {
   ProcessId process;
   HeadToProcess message;
-  static constexpr auto fields() {
-    return field_list(field("process", &ToProcess::process), field("message", &ToProcess::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ToProcess::process), field("message", &ToProcess::message));
   }
   friend bool operator==(const ToProcess&, const ToProcess&) = default;
 };
 
-// The job has ended: end its processes, but for those in `kept_slots` (of detached actors, and of what
-// they have asked for), and free its objects, unless it `lingers`: then detached actors of it live.
+// The job has ended: end its processes, but for those in `kept_slots` (of detached actors, and of
+// what they have asked for), and free its objects, unless it `lingers`: then detached actors of it
+// live.
 struct JobEnded {
   JobId job;
   std::vector<SlotId> kept_slots;
   bool lingers = false;
-  static constexpr auto fields() {
-    return field_list(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots),
-                      field("lingers", &JobEnded::lingers));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots),
+                 field("lingers", &JobEnded::lingers));
   }
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
 
 struct PeersChanged {
-  std::vector<AgentAddress> present;    // new or changed
-  std::vector<ProcessId> dead_agents;   // incarnations that will never act again
+  std::vector<AgentAddress> present;   // new or changed
+  std::vector<ProcessId> dead_agents;  // incarnations that will never act again
   std::vector<ProcessId> dead_processes;
-  static constexpr auto fields() {
-    return field_list(field("present", &PeersChanged::present),
-                      field("dead_agents", &PeersChanged::dead_agents),
-                      field("dead_processes", &PeersChanged::dead_processes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("present", &PeersChanged::present),
+                 field("dead_agents", &PeersChanged::dead_agents),
+                 field("dead_processes", &PeersChanged::dead_processes));
   }
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };
@@ -149,15 +156,19 @@ struct PeersChanged {
 struct ObjectLocated {
   ObjectId object;
   std::vector<NodeId> nodes;
-  static constexpr auto fields() {
-    return field_list(field("object", &ObjectLocated::object), field("nodes", &ObjectLocated::nodes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectLocated::object), field("nodes", &ObjectLocated::nodes));
   }
   friend bool operator==(const ObjectLocated&, const ObjectLocated&) = default;
 };
 
 // The head misses or doubts something: state all of it (FullFacts).
 struct ReportFacts {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const ReportFacts&, const ReportFacts&) = default;
 };
 
@@ -165,8 +176,9 @@ struct ReportFacts {
 struct ListObjects {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
-  static constexpr auto fields() {
-    return field_list(field("request", &ListObjects::request), field("limit", &ListObjects::limit));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit));
   }
   friend bool operator==(const ListObjects&, const ListObjects&) = default;
 };
@@ -178,10 +190,10 @@ struct HeadFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;  // of the agent it is for
   Frame<HeadMessage> frame;
-  static constexpr auto fields() {
-    return field_list(field("head_epoch", &HeadFrame::head_epoch),
-                      field("incarnation", &HeadFrame::incarnation),
-                      field("frame", &HeadFrame::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &HeadFrame::head_epoch),
+                 field("incarnation", &HeadFrame::incarnation), field("frame", &HeadFrame::frame));
   }
   friend bool operator==(const HeadFrame&, const HeadFrame&) = default;
 };

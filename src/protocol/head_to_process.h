@@ -1,5 +1,5 @@
-// What the head says to a process (driver or executor), relayed by the process's agent. Plain structs;
-// the order of alternatives is the wire number.
+// What the head says to a process (driver or executor), relayed by the process's agent. Plain
+// structs; the order of alternatives is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace mobula::internal {
 struct JobStarted {
   JobId job;
   std::string name_space;
-  static constexpr auto fields() {
-    return field_list(field("job", &JobStarted::job), field("name_space", &JobStarted::name_space));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobStarted::job), field("name_space", &JobStarted::name_space));
   }
   friend bool operator==(const JobStarted&, const JobStarted&) = default;
 };
@@ -32,12 +33,11 @@ struct SlotReady {
   std::uint32_t generation = 0;
   Endpoint endpoint;
   EndCause previous;  // generation > 0: how the one before ended
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotReady::slot),
-                      field("demand_class", &SlotReady::demand_class),
-                      field("node", &SlotReady::node), field("generation", &SlotReady::generation),
-                      field("endpoint", &SlotReady::endpoint),
-                      field("previous", &SlotReady::previous));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotReady::slot), field("demand_class", &SlotReady::demand_class),
+                 field("node", &SlotReady::node), field("generation", &SlotReady::generation),
+                 field("endpoint", &SlotReady::endpoint), field("previous", &SlotReady::previous));
   }
   friend bool operator==(const SlotReady&, const SlotReady&) = default;
 };
@@ -49,11 +49,11 @@ struct GenerationEnded {
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("slot", &GenerationEnded::slot),
-                      field("generation", &GenerationEnded::generation),
-                      field("process", &GenerationEnded::process),
-                      field("cause", &GenerationEnded::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("slot", &GenerationEnded::slot), field("generation", &GenerationEnded::generation),
+        field("process", &GenerationEnded::process), field("cause", &GenerationEnded::cause));
   }
   friend bool operator==(const GenerationEnded&, const GenerationEnded&) = default;
 };
@@ -61,8 +61,9 @@ struct GenerationEnded {
 struct SlotLost {
   SlotId slot;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("slot", &SlotLost::slot), field("cause", &SlotLost::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotLost::slot), field("cause", &SlotLost::cause));
   }
   friend bool operator==(const SlotLost&, const SlotLost&) = default;
 };
@@ -71,8 +72,9 @@ struct SlotLost {
 struct RecallSlot {
   SlotId slot;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why));
   }
   friend bool operator==(const RecallSlot&, const RecallSlot&) = default;
 };
@@ -84,37 +86,44 @@ struct DemandInfeasible {
   std::vector<NodeReason> reasons;
   std::string summary;
   bool fatal = false;
-  static constexpr auto fields() {
-    return field_list(field("demand_class", &DemandInfeasible::demand_class),
-                      field("actor", &DemandInfeasible::actor),
-                      field("reasons", &DemandInfeasible::reasons),
-                      field("summary", &DemandInfeasible::summary),
-                      field("fatal", &DemandInfeasible::fatal));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("demand_class", &DemandInfeasible::demand_class),
+        field("actor", &DemandInfeasible::actor), field("reasons", &DemandInfeasible::reasons),
+        field("summary", &DemandInfeasible::summary), field("fatal", &DemandInfeasible::fatal));
   }
   friend bool operator==(const DemandInfeasible&, const DemandInfeasible&) = default;
 };
 
-enum class ActorState : std::uint8_t { placing = 0, starting = 1, alive = 2, restarting = 3, dead = 4 };
+enum class ActorState : std::uint8_t {
+  placing = 0,
+  starting = 1,
+  alive = 2,
+  restarting = 3,
+  dead = 4
+};
 std::string_view to_string(ActorState state);
 
 struct ActorChanged {
   ActorId actor;
   std::uint64_t version = 0;  // of this actor's news, rising within a head epoch
   ActorState state = ActorState::placing;
-  std::uint32_t incarnation = 0;  // generations started so far; 1 is the first
-  Endpoint endpoint;              // alive
-  EndCause cause;                 // restarting, dead
-  bool refused = false;           // dead because the request itself was refused (name taken, ...)
-  ValueRecord construction_error; // dead because the constructor threw
+  std::uint32_t incarnation = 0;   // generations started so far; 1 is the first
+  Endpoint endpoint;               // alive
+  EndCause cause;                  // restarting, dead
+  bool refused = false;            // dead because the request itself was refused (name taken, ...)
+  ValueRecord construction_error;  // dead because the constructor threw
   std::int32_t max_task_retries = 0;
-  static constexpr auto fields() {
-    return field_list(
-        field("actor", &ActorChanged::actor), field("version", &ActorChanged::version),
-        field("state", &ActorChanged::state), field("incarnation", &ActorChanged::incarnation),
-        field("endpoint", &ActorChanged::endpoint), field("cause", &ActorChanged::cause),
-        field("refused", &ActorChanged::refused),
-        field("construction_error", &ActorChanged::construction_error),
-        field("max_task_retries", &ActorChanged::max_task_retries));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &ActorChanged::actor), field("version", &ActorChanged::version),
+                 field("state", &ActorChanged::state),
+                 field("incarnation", &ActorChanged::incarnation),
+                 field("endpoint", &ActorChanged::endpoint), field("cause", &ActorChanged::cause),
+                 field("refused", &ActorChanged::refused),
+                 field("construction_error", &ActorChanged::construction_error),
+                 field("max_task_retries", &ActorChanged::max_task_retries));
   }
   friend bool operator==(const ActorChanged&, const ActorChanged&) = default;
 };
@@ -132,25 +141,27 @@ struct ActorFound {
   ProcessId owner;
   bool detached = false;
   std::int32_t max_task_retries = 0;
-  static constexpr auto fields() {
-    return field_list(field("request", &ActorFound::request), field("found", &ActorFound::found),
-                      field("wanted", &ActorFound::wanted), field("actor", &ActorFound::actor),
-                      field("class_name", &ActorFound::class_name),
-                      field("class_key", &ActorFound::class_key),
-                      field("owner_node", &ActorFound::owner_node),
-                      field("owner", &ActorFound::owner), field("detached", &ActorFound::detached),
-                      field("max_task_retries", &ActorFound::max_task_retries));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ActorFound::request), field("found", &ActorFound::found),
+                 field("wanted", &ActorFound::wanted), field("actor", &ActorFound::actor),
+                 field("class_name", &ActorFound::class_name),
+                 field("class_key", &ActorFound::class_key),
+                 field("owner_node", &ActorFound::owner_node), field("owner", &ActorFound::owner),
+                 field("detached", &ActorFound::detached),
+                 field("max_task_retries", &ActorFound::max_task_retries));
   }
   friend bool operator==(const ActorFound&, const ActorFound&) = default;
 };
 
 struct StateRead {
   std::uint64_t request = 0;
-  std::string json;  // one document, as `mobula list -o json` prints it
-  std::string error; // not empty: the read was refused
-  static constexpr auto fields() {
-    return field_list(field("request", &StateRead::request), field("json", &StateRead::json),
-                      field("error", &StateRead::error));
+  std::string json;   // one document, as `mobula list -o json` prints it
+  std::string error;  // not empty: the read was refused
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &StateRead::request), field("json", &StateRead::json),
+                 field("error", &StateRead::error));
   }
   friend bool operator==(const StateRead&, const StateRead&) = default;
 };
@@ -159,15 +170,19 @@ struct StateRead {
 // its driver, by way of its agent.
 struct JobOver {
   JobId job;
-  static constexpr auto fields() { return field_list(field("job", &JobOver::job)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobOver::job));
+  }
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
 struct RequestRefused {
   JobId job;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("job", &RequestRefused::job), field("why", &RequestRefused::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &RequestRefused::job), field("why", &RequestRefused::why));
   }
   friend bool operator==(const RequestRefused&, const RequestRefused&) = default;
 };

@@ -1,5 +1,5 @@
-// Between worker agents: who holds which object where. Sequenced per pair of incarnations; the bytes
-// themselves go over the bulk path. Plain structs; alternatives are wire numbers.
+// Between worker agents: who holds which object where. Sequenced per pair of incarnations; the
+// bytes themselves go over the bulk path. Plain structs; alternatives are wire numbers.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct ResultStored {
   std::int64_t size_bytes = 0;
   bool is_error = false;
   std::vector<RefRecord> contained;
-  static constexpr auto fields() {
-    return field_list(field("object", &ResultStored::object), field("job", &ResultStored::job),
-                      field("owner", &ResultStored::owner),
-                      field("size_bytes", &ResultStored::size_bytes),
-                      field("is_error", &ResultStored::is_error),
-                      field("contained", &ResultStored::contained));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("object", &ResultStored::object), field("job", &ResultStored::job),
+        field("owner", &ResultStored::owner), field("size_bytes", &ResultStored::size_bytes),
+        field("is_error", &ResultStored::is_error), field("contained", &ResultStored::contained));
   }
   friend bool operator==(const ResultStored&, const ResultStored&) = default;
 };
@@ -37,8 +37,9 @@ struct ResultStored {
 struct ResultTaken {
   ObjectId object;
   bool wanted = true;
-  static constexpr auto fields() {
-    return field_list(field("object", &ResultTaken::object), field("wanted", &ResultTaken::wanted));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ResultTaken::object), field("wanted", &ResultTaken::wanted));
   }
   friend bool operator==(const ResultTaken&, const ResultTaken&) = default;
 };
@@ -47,8 +48,9 @@ struct ResultTaken {
 struct NodeHold {
   ObjectId object;
   JobId job;
-  static constexpr auto fields() {
-    return field_list(field("object", &NodeHold::object), field("job", &NodeHold::job));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &NodeHold::object), field("job", &NodeHold::job));
   }
   friend bool operator==(const NodeHold&, const NodeHold&) = default;
 };
@@ -56,23 +58,30 @@ struct NodeHold {
 struct NodeHoldConfirmed {
   ObjectId object;
   bool known = true;  // false: the home does not know the object (any more)
-  static constexpr auto fields() {
-    return field_list(field("object", &NodeHoldConfirmed::object),
-                      field("known", &NodeHoldConfirmed::known));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &NodeHoldConfirmed::object),
+                 field("known", &NodeHoldConfirmed::known));
   }
   friend bool operator==(const NodeHoldConfirmed&, const NodeHoldConfirmed&) = default;
 };
 
 struct NodeRelease {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &NodeRelease::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &NodeRelease::object));
+  }
   friend bool operator==(const NodeRelease&, const NodeRelease&) = default;
 };
 
 // Where is it, and tell me when it exists. Answered by ObjectStatus once it is ready or lost.
 struct AskObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &AskObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &AskObject::object));
+  }
   friend bool operator==(const AskObject&, const AskObject&) = default;
 };
 
@@ -81,15 +90,14 @@ struct ObjectStatus {
   std::int64_t size_bytes = 0;
   bool is_error = false;
   std::vector<RefRecord> contained;
-  std::vector<NodeId> locations;   // nodes that have the bytes; empty with `failure`
+  std::vector<NodeId> locations;  // nodes that have the bytes; empty with `failure`
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("object", &ObjectStatus::object),
-                      field("size_bytes", &ObjectStatus::size_bytes),
-                      field("is_error", &ObjectStatus::is_error),
-                      field("contained", &ObjectStatus::contained),
-                      field("locations", &ObjectStatus::locations),
-                      field("failure", &ObjectStatus::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("object", &ObjectStatus::object), field("size_bytes", &ObjectStatus::size_bytes),
+        field("is_error", &ObjectStatus::is_error), field("contained", &ObjectStatus::contained),
+        field("locations", &ObjectStatus::locations), field("failure", &ObjectStatus::failure));
   }
   friend bool operator==(const ObjectStatus&, const ObjectStatus&) = default;
 };
@@ -99,9 +107,10 @@ struct PullRequest {
   std::uint64_t pull = 0;  // chosen by the asker
   ObjectId object;         // or, for a program file:
   Hash128 file;
-  static constexpr auto fields() {
-    return field_list(field("pull", &PullRequest::pull), field("object", &PullRequest::object),
-                      field("file", &PullRequest::file));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &PullRequest::pull), field("object", &PullRequest::object),
+                 field("file", &PullRequest::file));
   }
   friend bool operator==(const PullRequest&, const PullRequest&) = default;
 };
@@ -112,24 +121,26 @@ struct PullReady {
   std::string token;  // 32 bytes: first bytes on the bulk connection
   std::string key;    // 32 bytes, AES-256-GCM; empty: plain on a trusted fabric
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("pull", &PullReady::pull), field("size_bytes", &PullReady::size_bytes),
-                      field("token", &PullReady::token), field("key", &PullReady::key),
-                      field("failure", &PullReady::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &PullReady::pull), field("size_bytes", &PullReady::size_bytes),
+                 field("token", &PullReady::token), field("key", &PullReady::key),
+                 field("failure", &PullReady::failure));
   }
   friend bool operator==(const PullReady&, const PullReady&) = default;
 };
 
-using PeerMessage = std::variant<ResultStored, ResultTaken, NodeHold, NodeHoldConfirmed, NodeRelease,
-                                 AskObject, ObjectStatus, PullRequest, PullReady>;
+using PeerMessage = std::variant<ResultStored, ResultTaken, NodeHold, NodeHoldConfirmed,
+                                 NodeRelease, AskObject, ObjectStatus, PullRequest, PullReady>;
 
 struct PeerFrame {
   ProcessId from;  // agent incarnations; a frame for another one is refused
   ProcessId to;
   Frame<PeerMessage> frame;
-  static constexpr auto fields() {
-    return field_list(field("from", &PeerFrame::from), field("to", &PeerFrame::to),
-                      field("frame", &PeerFrame::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("from", &PeerFrame::from), field("to", &PeerFrame::to),
+                 field("frame", &PeerFrame::frame));
   }
   friend bool operator==(const PeerFrame&, const PeerFrame&) = default;
 };

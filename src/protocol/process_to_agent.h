@@ -1,5 +1,6 @@
-// What a process (driver or executor) says to the agent of its machine, over the inherited or the 0600
-// socket: reliable and ordered until one of them dies. Plain structs; alternatives are wire numbers.
+// What a process (driver or executor) says to the agent of its machine, over the inherited or the
+// 0600 socket: reliable and ordered until one of them dies. Plain structs; alternatives are wire
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +24,29 @@ struct PlaceRecord {
   std::uint64_t slab = 0;  // 0: nowhere; the low 64 bits of its SlabId
   std::int64_t offset = 0;
   std::int64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("slab", &PlaceRecord::slab), field("offset", &PlaceRecord::offset),
-                      field("size_bytes", &PlaceRecord::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &PlaceRecord::slab), field("offset", &PlaceRecord::offset),
+                 field("size_bytes", &PlaceRecord::size_bytes));
   }
   friend bool operator==(const PlaceRecord&, const PlaceRecord&) = default;
 };
 
-// ---- process to agent ----------------------------------------------------------------------------
+// ---- process to agent
+// ----------------------------------------------------------------------------
 
 // A driver's first message.
 struct AttachDriver {
   std::uint32_t version = protocol_version;
   ProcessId process;
   JobId job;
-  std::string curve_key;   // of the process's bus, goes into its ticket
+  std::string curve_key;  // of the process's bus, goes into its ticket
   std::int64_t pid = 0;
-  static constexpr auto fields() {
-    return field_list(field("version", &AttachDriver::version),
-                      field("process", &AttachDriver::process), field("job", &AttachDriver::job),
-                      field("curve_key", &AttachDriver::curve_key),
-                      field("pid", &AttachDriver::pid));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &AttachDriver::version), field("process", &AttachDriver::process),
+                 field("job", &AttachDriver::job), field("curve_key", &AttachDriver::curve_key),
+                 field("pid", &AttachDriver::pid));
   }
   friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
 };
@@ -52,16 +55,20 @@ struct AttachDriver {
 struct ExecutorReady {
   ProcessId process;
   Endpoint endpoint;
-  static constexpr auto fields() {
-    return field_list(field("process", &ExecutorReady::process),
-                      field("endpoint", &ExecutorReady::endpoint));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ExecutorReady::process),
+                 field("endpoint", &ExecutorReady::endpoint));
   }
   friend bool operator==(const ExecutorReady&, const ExecutorReady&) = default;
 };
 
 struct ForHead {
   ProcessToHead message;
-  static constexpr auto fields() { return field_list(field("message", &ForHead::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &ForHead::message));
+  }
   friend bool operator==(const ForHead&, const ForHead&) = default;
 };
 
@@ -70,9 +77,10 @@ struct ForHead {
 struct ReserveObject {
   ObjectId object;
   std::int64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("object", &ReserveObject::object),
-                      field("size_bytes", &ReserveObject::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReserveObject::object),
+                 field("size_bytes", &ReserveObject::size_bytes));
   }
   friend bool operator==(const ReserveObject&, const ReserveObject&) = default;
 };
@@ -85,10 +93,11 @@ struct SealObject {
   NodeId home;
   bool is_error = false;
   std::vector<RefRecord> contained;
-  static constexpr auto fields() {
-    return field_list(field("object", &SealObject::object), field("owner", &SealObject::owner),
-                      field("home", &SealObject::home), field("is_error", &SealObject::is_error),
-                      field("contained", &SealObject::contained));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &SealObject::object), field("owner", &SealObject::owner),
+                 field("home", &SealObject::home), field("is_error", &SealObject::is_error),
+                 field("contained", &SealObject::contained));
   }
   friend bool operator==(const SealObject&, const SealObject&) = default;
 };
@@ -96,7 +105,10 @@ struct SealObject {
 // The owner's ref escaped: others may ask this agent for the object before it exists.
 struct ExportObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &ExportObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ExportObject::object));
+  }
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
@@ -104,13 +116,19 @@ struct ExportObject {
 // once the home counts this node among the holders.
 struct HoldObject {
   RefRecord ref;
-  static constexpr auto fields() { return field_list(field("ref", &HoldObject::ref)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &HoldObject::ref));
+  }
   friend bool operator==(const HoldObject&, const HoldObject&) = default;
 };
 
 struct ReleaseObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &ReleaseObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReleaseObject::object));
+  }
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };
 
@@ -119,35 +137,48 @@ struct ReleaseObject {
 struct FetchObject {
   RefRecord ref;
   NodeId location;
-  static constexpr auto fields() {
-    return field_list(field("ref", &FetchObject::ref), field("location", &FetchObject::location));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location));
   }
   friend bool operator==(const FetchObject&, const FetchObject&) = default;
 };
 
 struct CancelFetch {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &CancelFetch::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &CancelFetch::object));
+  }
   friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
 };
 
 // All tasks of this executor wait (on) or one goes on (off); after `lend_after` of waiting.
 struct ExecutorBlocked {
   bool on = false;
-  static constexpr auto fields() { return field_list(field("on", &ExecutorBlocked::on)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("on", &ExecutorBlocked::on));
+  }
   friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
 };
 
 // The executor ends on purpose: max_calls reached, or exit_actor. It has drained its streams.
 struct ExecutorRetires {
   EndKind kind = EndKind::retired;
-  static constexpr auto fields() { return field_list(field("kind", &ExecutorRetires::kind)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &ExecutorRetires::kind));
+  }
   friend bool operator==(const ExecutorRetires&, const ExecutorRetires&) = default;
 };
 
 struct ConstructorFinished {
   ValueRecord error;  // is_error if it threw
-  static constexpr auto fields() { return field_list(field("error", &ConstructorFinished::error)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("error", &ConstructorFinished::error));
+  }
   friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
 };
 
@@ -155,8 +186,9 @@ struct ConstructorFinished {
 struct RunningNow {
   std::string name;
   TaskId task;
-  static constexpr auto fields() {
-    return field_list(field("name", &RunningNow::name), field("task", &RunningNow::task));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("name", &RunningNow::name), field("task", &RunningNow::task));
   }
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };
@@ -164,7 +196,10 @@ struct RunningNow {
 // Answer to RetireSlab: this process has no mapping of the slab any more.
 struct SlabUnmapped {
   std::uint64_t slab = 0;
-  static constexpr auto fields() { return field_list(field("slab", &SlabUnmapped::slab)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &SlabUnmapped::slab));
+  }
   friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
 };
 

@@ -1,6 +1,6 @@
-// What a process (driver or executor) says to the head, relayed by the process's agent, which stamps
-// the principal. Everything a process says is full state or safe to repeat: after a head restart it
-// says all of it again. Plain structs; the order of alternatives is the wire number.
+// What a process (driver or executor) says to the head, relayed by the process's agent, which
+// stamps the principal. Everything a process says is full state or safe to repeat: after a head
+// restart it says all of it again. Plain structs; the order of alternatives is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace mobula::internal {
 
-// ---- process to head -----------------------------------------------------------------------------
+// ---- process to head
+// -----------------------------------------------------------------------------
 
 struct StartJob {
   JobId job;
@@ -28,34 +29,39 @@ struct StartJob {
   std::int64_t started_ms = 0;  // wall clock
   bool local_cluster = false;   // started by init: what can never fit is an error at once
   bool show_output = true;      // the driver prints what executors print
-  static constexpr auto fields() {
-    return field_list(field("job", &StartJob::job), field("driver", &StartJob::driver),
-                      field("name", &StartJob::name), field("name_space", &StartJob::name_space),
-                      field("program", &StartJob::program), field("env", &StartJob::env),
-                      field("started_ms", &StartJob::started_ms),
-                      field("local_cluster", &StartJob::local_cluster),
-                      field("show_output", &StartJob::show_output));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &StartJob::job), field("driver", &StartJob::driver),
+                 field("name", &StartJob::name), field("name_space", &StartJob::name_space),
+                 field("program", &StartJob::program), field("env", &StartJob::env),
+                 field("started_ms", &StartJob::started_ms),
+                 field("local_cluster", &StartJob::local_cluster),
+                 field("show_output", &StartJob::show_output));
   }
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };
 
 struct EndJob {
   JobId job;
-  static constexpr auto fields() { return field_list(field("job", &EndJob::job)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &EndJob::job));
+  }
   friend bool operator==(const EndJob&, const EndJob&) = default;
 };
 
 struct NodeCount {
   NodeId node;
   std::int64_t tasks = 0;  // that prefer this node for their arguments
-  static constexpr auto fields() {
-    return field_list(field("node", &NodeCount::node), field("tasks", &NodeCount::tasks));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &NodeCount::node), field("tasks", &NodeCount::tasks));
   }
   friend bool operator==(const NodeCount&, const NodeCount&) = default;
 };
 
-// Full state of what one lessee wants in one class. wanted_slots counts slots beyond those it holds;
-// 0 ends the demand.
+// Full state of what one lessee wants in one class. wanted_slots counts slots beyond those it
+// holds; 0 ends the demand.
 struct Demand {
   DemandClass demand_class;
   std::uint64_t version = 0;  // of this class, rising; a lower one is old
@@ -63,17 +69,16 @@ struct Demand {
   std::int64_t waiting_tasks = 0;
   Duration oldest_wait{};
   std::vector<NodeCount> locality;
-  std::string example_name;        // of a waiting task, for people
+  std::string example_name;  // of a waiting task, for people
   bool fail_if_infeasible = false;
-  static constexpr auto fields() {
-    return field_list(field("demand_class", &Demand::demand_class),
-                      field("version", &Demand::version),
-                      field("wanted_slots", &Demand::wanted_slots),
-                      field("waiting_tasks", &Demand::waiting_tasks),
-                      field("oldest_wait", &Demand::oldest_wait),
-                      field("locality", &Demand::locality),
-                      field("example_name", &Demand::example_name),
-                      field("fail_if_infeasible", &Demand::fail_if_infeasible));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("demand_class", &Demand::demand_class), field("version", &Demand::version),
+                 field("wanted_slots", &Demand::wanted_slots),
+                 field("waiting_tasks", &Demand::waiting_tasks),
+                 field("oldest_wait", &Demand::oldest_wait), field("locality", &Demand::locality),
+                 field("example_name", &Demand::example_name),
+                 field("fail_if_infeasible", &Demand::fail_if_infeasible));
   }
   friend bool operator==(const Demand&, const Demand&) = default;
 };
@@ -81,7 +86,10 @@ struct Demand {
 // The lessee has no more use for the slot (or was recalled and its last task has ended).
 struct ReturnSlot {
   SlotId slot;
-  static constexpr auto fields() { return field_list(field("slot", &ReturnSlot::slot)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &ReturnSlot::slot));
+  }
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
 
@@ -89,8 +97,9 @@ struct ReturnSlot {
 struct HoldSlot {
   SlotId slot;
   ClassId demand_class;
-  static constexpr auto fields() {
-    return field_list(field("slot", &HoldSlot::slot), field("demand_class", &HoldSlot::demand_class));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &HoldSlot::slot), field("demand_class", &HoldSlot::demand_class));
   }
   friend bool operator==(const HoldSlot&, const HoldSlot&) = default;
 };
@@ -99,9 +108,10 @@ struct HoldSlot {
 struct CreateActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  static constexpr auto fields() {
-    return field_list(field("spec", &CreateActor::spec),
-                      field("fail_if_infeasible", &CreateActor::fail_if_infeasible));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &CreateActor::spec),
+                 field("fail_if_infeasible", &CreateActor::fail_if_infeasible));
   }
   friend bool operator==(const CreateActor&, const CreateActor&) = default;
 };
@@ -109,12 +119,13 @@ struct CreateActor {
 // The last handle is gone (restart false, kill false: the running calls finish first), or kill().
 struct EndActor {
   ActorId actor;
-  bool kill = false;        // at once
+  bool kill = false;  // at once
   bool no_restart = true;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("actor", &EndActor::actor), field("kill", &EndActor::kill),
-                      field("no_restart", &EndActor::no_restart), field("why", &EndActor::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &EndActor::actor), field("kill", &EndActor::kill),
+                 field("no_restart", &EndActor::no_restart), field("why", &EndActor::why));
   }
   friend bool operator==(const EndActor&, const EndActor&) = default;
 };
@@ -123,8 +134,9 @@ struct EndActor {
 struct WatchActor {
   ActorId actor;
   bool on = true;
-  static constexpr auto fields() {
-    return field_list(field("actor", &WatchActor::actor), field("on", &WatchActor::on));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &WatchActor::actor), field("on", &WatchActor::on));
   }
   friend bool operator==(const WatchActor&, const WatchActor&) = default;
 };
@@ -133,9 +145,10 @@ struct FindActor {
   std::uint64_t request = 0;
   std::string name;
   std::string name_space;
-  static constexpr auto fields() {
-    return field_list(field("request", &FindActor::request), field("name", &FindActor::name),
-                      field("name_space", &FindActor::name_space));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &FindActor::request), field("name", &FindActor::name),
+                 field("name_space", &FindActor::name_space));
   }
   friend bool operator==(const FindActor&, const FindActor&) = default;
 };
@@ -145,9 +158,10 @@ struct ReadState {
   std::uint64_t request = 0;
   std::string kind;
   std::string argument;
-  static constexpr auto fields() {
-    return field_list(field("request", &ReadState::request), field("kind", &ReadState::kind),
-                      field("argument", &ReadState::argument));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ReadState::request), field("kind", &ReadState::kind),
+                 field("argument", &ReadState::argument));
   }
   friend bool operator==(const ReadState&, const ReadState&) = default;
 };

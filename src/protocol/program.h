@@ -1,5 +1,5 @@
-// A program as nodes exchange it: the driver's executable and the non-system libraries it has mapped,
-// each by hash. Plain structs.
+// A program as nodes exchange it: the driver's executable and the non-system libraries it has
+// mapped, each by hash. Plain structs.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,29 @@
 namespace mobula::internal {
 
 struct ProgramFile {
-  std::string name;      // file name without folders
-  Hash128 hash;          // first 128 bits of SHA-256 of the bytes
+  std::string name;  // file name without folders
+  Hash128 hash;      // first 128 bits of SHA-256 of the bytes
   std::int64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("name", &ProgramFile::name), field("hash", &ProgramFile::hash),
-                      field("size_bytes", &ProgramFile::size_bytes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("name", &ProgramFile::name), field("hash", &ProgramFile::hash),
+                 field("size_bytes", &ProgramFile::size_bytes));
   }
   friend bool operator==(const ProgramFile&, const ProgramFile&) = default;
 };
 
 struct ProgramRecord {
-  ProgramId id;                     // hash over the files
-  std::vector<ProgramFile> files;   // the executable first
+  ProgramId id;                        // hash over the files
+  std::vector<ProgramFile> files;      // the executable first
   std::vector<std::string> arguments;  // the driver's argv
   std::string working_folder;
-  NodeId source;                    // a node that has the bytes
-  static constexpr auto fields() {
-    return field_list(field("id", &ProgramRecord::id), field("files", &ProgramRecord::files),
-                      field("arguments", &ProgramRecord::arguments),
-                      field("working_folder", &ProgramRecord::working_folder),
-                      field("source", &ProgramRecord::source));
+  NodeId source;  // a node that has the bytes
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("id", &ProgramRecord::id), field("files", &ProgramRecord::files),
+                 field("arguments", &ProgramRecord::arguments),
+                 field("working_folder", &ProgramRecord::working_folder),
+                 field("source", &ProgramRecord::source));
   }
   friend bool operator==(const ProgramRecord&, const ProgramRecord&) = default;
 };

@@ -1,6 +1,6 @@
-// Signed statements of who a process is (runtime rules: identity). The head signs for agents; an agent
-// signs, with a key the head delegated to it, only for processes of its own node. Ed25519 (RFC 8032)
-// through libsodium. Values; any thread.
+// Signed statements of who a process is (runtime rules: identity). The head signs for agents; an
+// agent signs, with a key the head delegated to it, only for processes of its own node. Ed25519
+// (RFC 8032) through libsodium. Values; any thread.
 #pragma once
 
 #include <array>
@@ -25,14 +25,16 @@ struct Ticket {
   Principal principal;
   ProcessId process;
   NodeId node;
-  std::string curve_key;       // of the process's bus, Z85
-  std::string delegated_key;   // agents: the key whose tickets for this node are honoured; else empty
-  std::int64_t expires_ms = 0; // wall clock, UTC
-  static constexpr auto fields() {
-    return field_list(field("principal", &Ticket::principal), field("process", &Ticket::process),
-                      field("node", &Ticket::node), field("curve_key", &Ticket::curve_key),
-                      field("delegated_key", &Ticket::delegated_key),
-                      field("expires_ms", &Ticket::expires_ms));
+  std::string curve_key;  // of the process's bus, Z85
+  std::string
+      delegated_key;  // agents: the key whose tickets for this node are honoured; else empty
+  std::int64_t expires_ms = 0;  // wall clock, UTC
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("principal", &Ticket::principal), field("process", &Ticket::process),
+                 field("node", &Ticket::node), field("curve_key", &Ticket::curve_key),
+                 field("delegated_key", &Ticket::delegated_key),
+                 field("expires_ms", &Ticket::expires_ms));
   }
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
@@ -42,20 +44,22 @@ struct SignedTicket {
   std::string ticket;     // encoded Ticket
   std::string signature;  // 64 bytes
   std::string signer;     // encoded SignedTicket of the agent; empty: the head signed
-  static constexpr auto fields() {
-    return field_list(field("ticket", &SignedTicket::ticket),
-                      field("signature", &SignedTicket::signature),
-                      field("signer", &SignedTicket::signer));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ticket", &SignedTicket::ticket),
+                 field("signature", &SignedTicket::signature),
+                 field("signer", &SignedTicket::signer));
   }
   friend bool operator==(const SignedTicket&, const SignedTicket&) = default;
 };
 
 // The encoded SignedTicket for `ticket`. `signer` is the signing agent's own ticket, or empty.
-std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys, const std::string& signer = {});
+std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys,
+                        const std::string& signer = {});
 
 // Checks signature, chain, expiry (5 minutes of skew allowed) and, for tickets signed by an agent,
-// that they are for the agent's own node and for a driver or executor. `permission_denied` says what
-// is wrong and, for expiry, shows both clocks.
+// that they are for the agent's own node and for a driver or executor. `permission_denied` says
+// what is wrong and, for expiry, shows both clocks.
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
                             std::int64_t now_ms);
 

@@ -16,10 +16,11 @@ struct ToolRequest {
   std::string verb;      // status, list, get, explain, drain, stop, job_stop, ping
   std::string kind;      // nodes, jobs, actors, leases, executors, tasks, objects
   std::string argument;  // id, JSON request, filter
-  static constexpr auto fields() {
-    return field_list(field("version", &ToolRequest::version),
-                      field("request", &ToolRequest::request), field("verb", &ToolRequest::verb),
-                      field("kind", &ToolRequest::kind), field("argument", &ToolRequest::argument));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &ToolRequest::version), field("request", &ToolRequest::request),
+                 field("verb", &ToolRequest::verb), field("kind", &ToolRequest::kind),
+                 field("argument", &ToolRequest::argument));
   }
   friend bool operator==(const ToolRequest&, const ToolRequest&) = default;
 };
@@ -27,13 +28,14 @@ struct ToolRequest {
 struct ToolReply {
   std::uint64_t request = 0;
   bool ok = true;
-  std::string json;      // the answer: one JSON document
+  std::string json;                              // the answer: one JSON document
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
-  static constexpr auto fields() {
-    return field_list(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
-                      field("json", &ToolReply::json), field("code", &ToolReply::code),
-                      field("text", &ToolReply::text));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
+                 field("json", &ToolReply::json), field("code", &ToolReply::code),
+                 field("text", &ToolReply::text));
   }
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };

@@ -1,5 +1,5 @@
-// What stands at the front of every connection: protocol version, who speaks, and the frame in which
-// sequenced messages travel. Plain structs with field lists (append only).
+// What stands at the front of every connection: protocol version, who speaks, and the frame in
+// which sequenced messages travel. Plain structs with field lists (append only).
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,24 @@ struct Frame {
   std::uint64_t sequence = 0;      // of `message`, from 1
   std::uint64_t acknowledged = 0;  // all of the peer's messages up to this one were taken
   std::optional<Message> message;
-  static constexpr auto fields() {
-    return field_list(field("sequence", &Frame::sequence),
-                      field("acknowledged", &Frame::acknowledged),
-                      field("message", &Frame::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("sequence", &Frame::sequence), field("acknowledged", &Frame::acknowledged),
+                 field("message", &Frame::message));
   }
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// First message on a connection between peers that are not head and agent: at most 1 KiB, within 1 s.
+// First message on a connection between peers that are not head and agent: at most 1 KiB, within 1
+// s.
 struct PeerHello {
   std::uint32_t version = protocol_version;
-  ProcessId process;     // who speaks
-  std::string ticket;    // encoded SignedTicket
-  static constexpr auto fields() {
-    return field_list(field("version", &PeerHello::version), field("process", &PeerHello::process),
-                      field("ticket", &PeerHello::ticket));
+  ProcessId process;   // who speaks
+  std::string ticket;  // encoded SignedTicket
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &PeerHello::version), field("process", &PeerHello::process),
+                 field("ticket", &PeerHello::ticket));
   }
   friend bool operator==(const PeerHello&, const PeerHello&) = default;
 };

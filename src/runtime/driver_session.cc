@@ -23,6 +23,7 @@ constexpr Duration job_patience = 30s;
 constexpr Duration reattach_patience = 30s;
 // An executor that does not end by itself is killed after half a second.
 constexpr Duration job_over_within = 2s;
+constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
 
 // libzmq and many executors need more descriptors than the default soft limit.
 void raise_descriptor_limit() {
@@ -145,6 +146,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.core.name_space = options_.name_space;
   options.keys = keys_;
   options.ticket = greeting.attached.ticket;
+  options.record = options_.record;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   hooks.agent_said = [this](const AgentToProcess& message) {
@@ -155,6 +157,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks),
                                              std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
+  const std::scoped_lock held(loss_mutex_);
   engine_ = std::move(*engine);
   return {};
 }
@@ -189,49 +192,109 @@ Result<void> DriverSession::wait_for_job() {
 
 // ---- the agent dies ------------------------------------------------------------------------------
 
+// On the engine's loop thread.
 void DriverSession::agent_lost() {
+  const std::scoped_lock held(loss_mutex_);
   agent_gone_ = true;
-  if (engine_) engine_->notify();
+  if (engine_) {
+    const auto held_engine = engine_->lock();
+    engine_->notify();
+  }
   if (ending_.load()) return;
-  if (reattacher_.joinable()) reattacher_.join();
-  reattacher_ = std::thread([this] { reattach_until(monotonic_now() + reattach_patience); });
+  ++losses_;
+  if (!reattacher_.joinable()) reattacher_ = std::thread([this] { watch_agents(); });
+  loss_changed_.notify_all();
+}
+
+void DriverSession::watch_agents() {
+  std::uint64_t seen = 0;
+  while (true) {
+    {
+      std::unique_lock held(loss_mutex_);
+      loss_changed_.wait(held, [&] { return ending_.load() || losses_ != seen; });
+      if (ending_.load()) return;
+      seen = losses_;
+    }
+    if (!reattach_until(monotonic_now() + reattach_patience)) continue;
+    const std::scoped_lock held(loss_mutex_);
+    if (losses_ == seen) agent_gone_ = false;
+  }
+}
+
+bool DriverSession::pause(Duration span) {
+  std::unique_lock held(loss_mutex_);
+  loss_changed_.wait_for(held, span, [&] { return ending_.load(); });
+  return !ending_.load();
 }
 
 // The node's next agent has another socket; it appears in the same place as the one before.
-void DriverSession::reattach_until(Time deadline) {
-  std::fprintf(stderr, "mobula: the agent of this machine has died; waiting for the next one\n");
-  while (!ending_.load() && monotonic_now() < deadline) {
-    for (const auto& agent : agents_of_machine(default_state_folder())) {
-      if (agent.head_address != address_ || agent.socket == socket_) continue;
-      auto greeting = greet(agent.socket, 2s);
-      if (!greeting) continue;
-      const auto event = attached_of(greeting->attached);
-      Result<void> done;
-      auto* fd = &greeting->socket;
-      const auto posted = engine_->loop().post([&, fd] {
-        done = engine_->reattach(std::move(*fd), event, greeting->attached.ticket);
-        const auto held = engine_->lock();
-        engine_->notify();
-      });
-      if (!posted.ok()) continue;
-      auto lock = engine_->lock();
-      engine_->wait(lock, deadline, [&] { return !greeting->socket; });
-      socket_ = agent.socket;
-      agent_gone_ = false;
-      std::fprintf(stderr, "mobula: attached to the new agent of this machine\n");
-      return;
-    }
-    auto lock = engine_->lock();
-    engine_->wait(lock, monotonic_now() + 100ms, [&] { return ending_.load(); });
+std::string DriverSession::next_agent(Time start_own_at) {
+  for (const auto& agent : agents_of_machine(default_state_folder())) {
+    const bool others = agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
+    if (!others && connect_local(agent.socket).ok()) return agent.socket;
   }
-  if (ending_.load()) return;
+  if (is_own() || monotonic_now() < start_own_at) return {};
+  own_.reset();
+  auto started = OwnedStart::run({"start", "--address", address_, "--driver-agent"});
+  if (!started) {
+    std::fprintf(stderr, "mobula: %s\n", started.error().text.c_str());
+    return {};
+  }
+  own_.emplace(std::move(*started));
+  return own_->ready().socket;
+}
+
+bool DriverSession::attach_to(const std::string& socket) {
+  auto greeting = greet(socket, 2s);
+  if (!greeting) return false;
+  // Shared with the loop, which may come to it after the wait here has ended.
+  struct Handing {
+    Greeting greeting;
+    client::Attached event;
+    std::optional<Result<void>> done;  // guarded by the engine's lock
+  };
+  const auto handing = std::make_shared<Handing>();
+  handing->event = attached_of(greeting->attached);
+  handing->greeting = std::move(*greeting);
+  auto* engine = engine_.get();
+  const auto posted = engine->loop().post([engine, handing] {
+    auto done = engine->reattach(std::move(handing->greeting.socket), std::move(handing->event),
+                                 handing->greeting.attached.ticket);
+    const auto held = engine->lock();
+    handing->done = std::move(done);
+    engine->notify();
+  });
+  if (!posted.ok()) return false;
+  auto lock = engine->lock();
+  engine->wait(lock, std::nullopt, [&] { return handing->done.has_value(); });
+  return handing->done && handing->done->ok();
+}
+
+bool DriverSession::reattach_until(Time deadline) {
+  std::fprintf(stderr, "mobula: the agent of this machine has died; waiting for the next one\n");
+  // An agent of this driver's own has nobody else who starts it again.
+  const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
+  while (monotonic_now() < deadline) {
+    const auto socket = next_agent(start_own_at);
+    if (!socket.empty() && attach_to(socket)) {
+      socket_ = socket;
+      std::fprintf(stderr, "mobula: attached to the new agent of this machine\n");
+      return true;
+    }
+    if (!pause(100ms)) return false;
+  }
   std::fprintf(stderr, "mobula: no new agent within 30 s: the cluster at %s is lost to this driver\n",
                address_.c_str());
   engine_->stop();
+  return false;
 }
 
 void DriverSession::shutdown() {
-  if (ending_.exchange(true)) return;
+  {
+    const std::scoped_lock held(loss_mutex_);
+    if (ending_.exchange(true)) return;
+    loss_changed_.notify_all();
+  }
   if (engine_) {
     {
       auto lock = engine_->lock();
@@ -244,9 +307,10 @@ void DriverSession::shutdown() {
                       [this] { return job_over_ || engine_->stopping() || agent_gone_; });
       }
     }
-    if (reattacher_.joinable()) reattacher_.join();
     detail::install_runtime(nullptr);
     engine_->stop();
+    if (reattacher_.joinable()) reattacher_.join();
+    engine_->close();  // refs that the program still holds keep the engine, and must not keep its hooks
     engine_.reset();
   }
   own_.reset();

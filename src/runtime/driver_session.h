@@ -2,13 +2,17 @@
 // ended on the user's thread; survives the loss of its agent by attaching to the next one.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "client/process_runtime.h"
 #include "mobula/cluster.h"
+#include "protocol/recorder.h"
 #include "runtime/local_cluster.h"
 
 namespace mobula::internal::runtime {
@@ -22,6 +26,7 @@ struct DriverOptions {
   bool show_output = true;  // of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   std::vector<std::string> arguments;  // argv of the program
+  RecordOptions record;                // of what its core is told
 };
 
 class DriverSession final : public detail::ClusterSession {
@@ -32,7 +37,7 @@ class DriverSession final : public detail::ClusterSession {
 
   std::string address() const override { return address_; }
   std::string job_id() const override { return job_.hex(); }
-  bool is_own() const override { return own_.has_value() && options_.address.empty(); }
+  bool is_own() const override { return options_.address.empty(); }
   void shutdown() override;
 
  private:
@@ -47,7 +52,12 @@ class DriverSession final : public detail::ClusterSession {
   Result<void> open_engine(Greeting greeting);
   Result<void> wait_for_job();
   void agent_lost();
-  void reattach_until(Time deadline);
+  void watch_agents();
+  bool reattach_until(Time deadline);
+  // The socket of an agent that may take the place of the lost one; starts one where none comes.
+  std::string next_agent(Time start_own_at);
+  bool attach_to(const std::string& socket);
+  bool pause(Duration span);  // false: the session ends
   client::Attached attached_of(const DriverAttached& attached) const;
 
   const DriverOptions options_;
@@ -59,10 +69,13 @@ class DriverSession final : public detail::ClusterSession {
   std::string socket_;
   std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
+  std::mutex loss_mutex_;  // guards what follows; ending_ is also read without it
+  std::condition_variable loss_changed_;
   std::atomic<bool> ending_{false};
-  std::atomic<bool> agent_gone_{false};
+  std::atomic<bool> agent_gone_{false};  // likewise read without it
   std::atomic<bool> job_over_{false};  // nothing of the job runs any more
-  std::thread reattacher_;  // while the agent is lost
+  std::uint64_t losses_ = 0;
+  std::thread reattacher_;  // from the first loss of an agent on; own_ and socket_ are its own then
 };
 
 }  // namespace mobula::internal::runtime

@@ -9,6 +9,7 @@
 #include "executor/nursery.h"
 #include "mobula/cluster.h"
 #include "mobula/errors.h"
+#include "protocol/recorder.h"
 #include "runtime/driver_session.h"
 #include "runtime/init_flags.h"
 
@@ -68,6 +69,9 @@ Cluster start(InitOptions options) {
   driver.show_output = options.log_level != "off";
   driver.max_pending_bytes = options.max_pending_bytes;
   driver.arguments = own_arguments();
+  auto record = internal::record_options_from_environment();
+  if (!record) refuse(record.error());
+  driver.record = std::move(*record);
   auto session = internal::runtime::DriverSession::start(std::move(driver));
   if (!session) refuse(session.error());
   return Cluster(std::move(*session));

@@ -5,17 +5,11 @@
 #include <tuple>
 
 namespace mobula::internal::scheduler {
-namespace {
-
-constexpr Quantity one = Quantity::whole(1);
-
-std::int64_t devices_wanted(const Need::Amount& want) {
-  if (want.amount < one) return 1;
+std::int64_t InstanceLedger::devices_wanted(const Need::Amount& want) {
+  if (want.amount < one_device) return 1;
   return want.amount.is_whole() ? want.amount.units() / Quantity::units_per_one
                                 : std::numeric_limits<std::int64_t>::max();
 }
-
-}  // namespace
 
 InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots)
     : tasks_{shape.task_executors, 0, 0, max_task_slots},
@@ -46,9 +40,9 @@ InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slo
 std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Entry& entry,
                                                             const Need::Amount& want, bool bytes) {
   if (bytes && want.bytes > entry.memory) return std::nullopt;
-  if (want.amount >= one) {
-    if (entry.total != one) return std::nullopt;
-    return Take{one, entry.memory};
+  if (want.amount >= one_device) {
+    if (entry.total != one_device) return std::nullopt;
+    return Take{one_device, entry.memory};
   }
   const auto total = entry.total.units();
   if (total <= 0) return std::nullopt;
@@ -104,7 +98,7 @@ void InstanceLedger::take_devices(Resource& from, const Need& need, const Need::
         return std::tuple(of.free - taken.amount, of.memory_free - taken.bytes, of.index);
       };
       // Whole devices leave nothing, so for them this is the lowest index.
-      const bool whole = want.amount >= one;
+      const bool whole = want.amount >= one_device;
       if (best == nullptr || (!whole && rest(entry, take) < rest(*best, best_take))) {
         best = &entry;
         best_take = take;
@@ -212,7 +206,7 @@ Quantity InstanceLedger::largest_share(std::string_view name) const {
   std::int64_t whole = 0;
   for (const auto& entry : of->entries) {
     most = std::max(most, entry.free);
-    if (entry.free == one) ++whole;
+    if (entry.free == one_device) ++whole;
   }
   return whole > 0 ? Quantity::whole(whole) : most;
 }

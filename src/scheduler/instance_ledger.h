@@ -95,6 +95,9 @@ class InstanceLedger {
     bool types = true, bytes = true, busy = true;
   };
 
+  static constexpr Quantity one_device = Quantity::whole(1);
+  // So many that no node has them for a fraction above one, which no device can serve.
+  static std::int64_t devices_wanted(const Need::Amount& want);
   static std::optional<Take> take_of(const Entry& entry, const Need::Amount& want, bool bytes);
   static bool serves(const Entry& entry, const Need& need, const Need::Amount& want, Rules rules);
   static std::int64_t count(const Resource& of, const Need& need, const Need::Amount& want,

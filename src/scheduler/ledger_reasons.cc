@@ -7,13 +7,6 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-constexpr Quantity one = Quantity::whole(1);
-
-// Of a request that names whole devices or less than one.
-std::int64_t devices_wanted(const Need::Amount& want) {
-  return want.amount < one ? 1 : want.amount.units() / one.units();
-}
-
 Reason reason(ReasonCode code, std::string what, Quantity needed, Quantity available) {
   return {code, std::move(what), needed, std::max(available, Quantity()), {}};
 }
@@ -42,7 +35,7 @@ std::optional<Reason> InstanceLedger::never(const Need& need) const {
     if (total(name) < amount) return absent_or_too_small(name, amount, total(name));
   }
   if (places(need.tenant).bound <= 0) {
-    return reason(ReasonCode::resource_absent, "executors", one, Quantity());
+    return reason(ReasonCode::resource_absent, "executors", one_device, Quantity());
   }
   for (const auto& want : need.amounts) {
     const auto* of = find(want.name);
@@ -69,14 +62,14 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
                                                    const Need::Amount& want) const {
   const auto& of = *find(want.name);
   const auto wanted = devices_wanted(want);
-  if (want.amount > one && !want.amount.is_whole()) {
-    return reason(ReasonCode::instance_too_small, want.name, want.amount, one);
+  if (want.amount > one_device && !want.amount.is_whole()) {
+    return reason(ReasonCode::instance_too_small, want.name, want.amount, one_device);
   }
   if (count(of, need, want, {.busy = false}) >= wanted) return std::nullopt;
 
   if (count(of, need, want, {.types = false, .bytes = false, .busy = false}) < wanted) {
-    if (want.amount >= one) {
-      const auto whole = std::ranges::count(of.entries, one, &Entry::total);
+    if (want.amount >= one_device) {
+      const auto whole = std::ranges::count(of.entries, one_device, &Entry::total);
       return reason(ReasonCode::resource_too_small, want.name, want.amount, Quantity::whole(whole));
     }
     const auto largest = std::ranges::max(of.entries, {}, &Entry::total).total;
@@ -117,7 +110,7 @@ std::optional<Reason> InstanceLedger::busy(const Need& need) const {
   const auto& place = places(need.tenant);
   if (!place.open()) {
     const bool all_blocked = place.running < place.bound;
-    auto full = reason(ReasonCode::executors_full, "executors", one,
+    auto full = reason(ReasonCode::executors_full, "executors", one_device,
                        Quantity::whole(all_blocked ? place.max_holders : place.bound));
     if (all_blocked) full.detail = "blocked executors included";
     return full;
@@ -155,7 +148,7 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
     return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(asked),
                   Quantity::whole(most_bytes));
   }
-  if (want.amount >= one) {
+  if (want.amount >= one_device) {
     return reason(ReasonCode::resource_busy, want.name, want.amount,
                   Quantity::whole(count(of, need, want, {})));
   }

@@ -26,8 +26,6 @@ ResourceSet sum(ResourceSet a, const ResourceSet& b) {
   return a;
 }
 
-Occupancy occupancy_of(const Slot& slot) { return {Tenant::task, slot.lent}; }
-
 }  // namespace
 
 std::string_view to_string(RecallCause cause) {

@@ -9,8 +9,6 @@ namespace {
 
 Tenant tenant_of(const Slot& slot) { return slot.actor.empty() ? Tenant::task : Tenant::actor; }
 
-Occupancy occupancy_of(const Slot& slot) { return {tenant_of(slot), slot.lent}; }
-
 // What a slot counts for in its job's share.
 ResourceSet counted(const Slot& slot) {
   auto amounts = amounts_of(slot.allocation);

@@ -31,6 +31,11 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
+// What a slot counts for among the executor places of its node.
+inline Occupancy occupancy_of(const Slot& slot) {
+  return {slot.actor.empty() ? Tenant::task : Tenant::actor, slot.lent};
+}
+
 // Who asks for slots, or holds them.
 struct HolderKey {
   ProcessId lessee;

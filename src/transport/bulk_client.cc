@@ -13,8 +13,6 @@
 namespace mobula::internal {
 namespace {
 
-constexpr int max_frames_at_once = 16;
-constexpr Duration look_interval = 250ms;
 constexpr std::size_t response_bytes = 16;  // of the numbers before a header
 
 }  // namespace

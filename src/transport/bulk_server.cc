@@ -15,8 +15,6 @@ namespace mobula::internal {
 namespace {
 
 // What one call does for one connection before the loop serves the others.
-constexpr int max_frames_at_once = 16;
-constexpr Duration look_interval = 250ms;
 constexpr Duration pause_without_descriptors = 100ms;
 constexpr std::size_t exchange_bytes = 8;
 constexpr std::size_t max_refusal_text = 4'096;

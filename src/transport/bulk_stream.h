@@ -11,10 +11,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "transport/bulk_wire.h"
 #include "transport/seal.h"
 
 namespace mobula::internal {
+
+// How many frames one connection may move before others get their turn.
+constexpr int max_frames_at_once = 16;
+// How often connections that may have gone silent are looked at.
+constexpr Duration look_interval = 250ms;
 
 // Reads into `into` from its `filled` bytes on. True when it is full, false when nothing is there
 // now; unavailable at the end of the stream.

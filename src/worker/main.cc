@@ -82,7 +82,7 @@ NodeRequest with_visible_lists(NodeRequest request) {
 }
 
 // The agent's own environment, without what would make a program take it for something else.
-std::vector<std::string> environment_for_executors() {
+std::vector<std::string> environment_for_executors(const RecordOptions& record) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
@@ -91,10 +91,14 @@ std::vector<std::string> environment_for_executors() {
              variable.substr(std::string_view(name).size()).starts_with('=');
     };
     if (is(nursery_fd_variable) || is(executor_fd_variable) || is(slot_variable) ||
-        is(process_variable)) {
+        is(process_variable) || is(record_variable) || is(record_limit_variable)) {
       continue;
     }
     kept.emplace_back(variable);
+  }
+  if (!record.folder.empty()) {
+    kept.push_back(std::string(record_variable) + "=" + record.folder);
+    kept.push_back(std::string(record_limit_variable) + "=" + std::to_string(record.limit_bytes));
   }
   return kept;
 }
@@ -155,7 +159,8 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
     service.bind_host = bracketed(options.bind_host);
   }
   if (auto described = describe_node(options, service); !described) return described.error();
-  service.pool.environment = environment_for_executors();
+  service.pool.environment = environment_for_executors(options.record);
+  service.record = options.record;
   return stage;
 }
 

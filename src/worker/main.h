@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "device/probe.h"
 #include "protocol/cluster_files.h"
+#include "protocol/recorder.h"
 
 namespace mobula::internal::worker {
 
@@ -33,6 +34,7 @@ struct WorkerMainOptions {
   LogLevel log_level = LogLevel::info;
   std::string log_file{};       // empty: stderr
   Duration drain_within = 30s;  // for running calls after SIGTERM
+  RecordOptions record{};       // of what its core, and those of its executors, are told
 
   // Called once, on this thread, when the head has registered the node and drivers may attach.
   std::function<void(const AgentFile&)> on_ready{};

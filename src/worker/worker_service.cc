@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "worker/core/records.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -68,6 +69,7 @@ Result<void> WorkerService::open() {
   slots_ = std::move(*processes);
 
   if (auto opened = open_sockets(); !opened) return opened;
+  if (auto opened = open_recording(); !opened) return opened;
   loop_.set_turn_observer([this](const Turn& turn) {
     if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
     arm();
@@ -123,6 +125,18 @@ Result<void> WorkerService::open_sockets() {
   return links_.listen(socket_path_);
 }
 
+Result<void> WorkerService::open_recording() {
+  RecordingHeader header;
+  header.core = "agent";
+  header.role = options_.role == Role::driver_agent ? "driver_agent" : "agent";
+  header.incarnation = incarnation_.bits();
+  header.options = encode_options(options_.core);
+  auto recorder = Recorder::start(options_.record, std::move(header));
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  return {};
+}
+
 // What others are told instead of the address that was bound.
 std::string WorkerService::advertised(const std::string& bound) const {
   if (options_.advertise_host.empty() || bound.empty()) return bound;
@@ -166,7 +180,7 @@ void WorkerService::step(Event event) {
     Event next = std::move(events_.front());
     events_.pop_front();
     commands.clear();
-    core_.step(monotonic_now(), std::move(next), commands);
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(next), commands);
     for (Command& command : commands) {
       std::visit([this](auto& each) { carry_out(each); }, command);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/cluster_files.h"
+#include "protocol/recorder.h"
 #include "transport/event_loop.h"
 #include "worker/bulk_transfers.h"
 #include "worker/core/worker_core.h"
@@ -38,6 +39,7 @@ struct ServiceOptions {
   std::string advertise_host;  // what others are told instead; may be empty
   WorkerOptions core;
   PoolOptions pool;  // the environment of executors, and limits
+  RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
 };
@@ -75,6 +77,7 @@ class WorkerService {
   WorkerService(EventLoop& loop, ServiceOptions options);
   Result<void> open();
   Result<void> open_sockets();
+  Result<void> open_recording();
   AgentFile agent_file() const;
 
   void step(Event event);
@@ -114,6 +117,7 @@ class WorkerService {
   const ServiceOptions options_;
   const ProcessId incarnation_;
   WorkerCore core_;
+  std::unique_ptr<Recorder> recorder_;
   Signer signer_;
   AgentAddress address_;
   std::string sockets_folder_;

@@ -35,6 +35,27 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.accelerator_type, "H100");
 }
 
+TEST(CommandLine, TheFlagForRecordingsGoesBeforeTheVariable) {
+  ::setenv("MOBULA_RECORD", "/from/environment", 1);
+  ::setenv("MOBULA_RECORD_LIMIT", "5000", 1);
+  const auto given = parse({"start", "--head", "--record", "relative"});
+  const auto fallen_back = parse({"start", "--head"});
+  ::setenv("MOBULA_RECORD_LIMIT", "much", 1);
+  const auto wrong = parse({"start", "--head"});
+  ::unsetenv("MOBULA_RECORD");
+  ::unsetenv("MOBULA_RECORD_LIMIT");
+  ASSERT_TRUE(given.line.has_value()) << given.text;
+  EXPECT_THAT(given.line->start.record.folder, ::testing::MatchesRegex("/.*/relative"));
+  EXPECT_EQ(given.line->start.record.limit_bytes, 5000u);
+  ASSERT_TRUE(fallen_back.line.has_value()) << fallen_back.text;
+  EXPECT_EQ(fallen_back.line->start.record.folder, "/from/environment");
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("MOBULA_RECORD_LIMIT"));
+  const auto without = parse({"start", "--head"});
+  ASSERT_TRUE(without.line.has_value()) << without.text;
+  EXPECT_EQ(without.line->start.record.folder, "");
+}
+
 TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{}, "ubcommand"},

@@ -126,6 +126,43 @@ TEST(BadRequests, LabelsAndPlaces) {
   EXPECT_TRUE(prepare(TaskOptions{.placement = mobula::Placement{}}).ok());
 }
 
+template <class Options>
+void expect_unsupported(const Options& options, const std::string& field) {
+  expect_refused(options, field);
+  const auto prepared = prepare(options);
+  ASSERT_FALSE(prepared.ok());
+  EXPECT_NE(prepared.error().message.find("is not supported yet"), std::string::npos);
+}
+
+TEST(OptionsOfLaterVersions, AreRefusedRatherThanIgnored) {
+  const mobula::PlacementGroupId group({1, 2});
+  expect_unsupported(TaskOptions{.placement = mobula::Placement{group}}, "placement");
+  expect_unsupported(ActorOptions{.placement = mobula::Placement{group, 0}}, "placement");
+  for (const auto transport :
+       {mobula::Transport::automatic, mobula::Transport::shm, mobula::Transport::tcp,
+        mobula::Transport::gloo, mobula::Transport::ucx, mobula::Transport::cuda_ipc,
+        mobula::Transport::nccl}) {
+    expect_unsupported(TaskOptions{.tensor_transport = transport}, "tensor_transport");
+    expect_unsupported(TaskOptions{.tensor_transport = transport, .allow_fallback = true},
+                       "tensor_transport");
+    expect_unsupported(CallOptions{.tensor_transport = transport}, "tensor_transport");
+    EXPECT_THROW(mobula::detail::put_request({.tensor_transport = transport}),
+                 mobula::InvalidRequestError);
+    const mobula::GetOptions get{.tensor_transport = transport};
+    if (transport == mobula::Transport::automatic) {
+      EXPECT_NO_THROW(mobula::detail::get_request(get));
+    } else {
+      EXPECT_THROW(mobula::detail::get_request(get), mobula::InvalidRequestError);
+    }
+  }
+  EXPECT_NO_THROW(mobula::detail::put_request({}));
+  EXPECT_NO_THROW(
+      mobula::detail::get_request({.tensor_transport = mobula::Transport::object_store}));
+  EXPECT_NO_THROW(mobula::detail::get_request({.device = mobula::Device{}}));
+  EXPECT_THROW(mobula::detail::get_request({.device = mobula::Device{mobula::Device::cuda, 0}}),
+               mobula::InvalidRequestError);
+}
+
 TEST(BadRequests, Init) {
   expect_refused(InitOptions{.num_cpus = 1}, true, "num_cpus");
   expect_refused(InitOptions{.resources = {{"x", 1}}}, true, "resources");

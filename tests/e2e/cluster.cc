@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +15,10 @@ namespace mobula::e2e {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Of all recordings of one test, smallest first; and of one of them.
+constexpr std::uintmax_t replayed_bytes = 192u << 20;
+constexpr std::uintmax_t recorded_bytes = 16u << 20;
 
 Json json_file(const std::string& path) { return Json::parse(read_text(path), nullptr, false); }
 
@@ -62,6 +67,7 @@ void ClusterTest::TearDown() {
   }
   if (!nodes_.empty()) stop("a");
   expect_nothing_left();
+  if (!HasFailure()) expect_same_in_replay();
 }
 
 ClusterTest::~ClusterTest() {
@@ -79,7 +85,10 @@ std::string ClusterTest::next_log(const std::string& of) {
 }
 
 std::map<std::string, std::string> ClusterTest::environment_of(const std::string& name) const {
-  return {{"MOBULA_STATE_DIR", state_of(name)}, {"XDG_RUNTIME_DIR", folder_ + "/run"}};
+  return {{"MOBULA_STATE_DIR", state_of(name)},
+          {"XDG_RUNTIME_DIR", folder_ + "/run"},
+          {"MOBULA_RECORD", folder_ + "/record"},
+          {"MOBULA_RECORD_LIMIT", std::to_string(recorded_bytes)}};
 }
 
 void ClusterTest::start_head(Words flags) {
@@ -192,6 +201,33 @@ void ClusterTest::expect_nothing_left() {
   }
   // What is open nowhere but in processes (memory files, abstract sockets) ended with them.
   EXPECT_EQ(read_text("/proc/net/unix").find(folder_), std::string::npos);
+}
+
+void ClusterTest::expect_same_in_replay() {
+  std::vector<std::pair<std::uintmax_t, std::string>> files;
+  std::error_code code;
+  for (fs::directory_iterator at(folder_ + "/record", code), end; !code && at != end;
+       at.increment(code)) {
+    files.emplace_back(at->file_size(), at->path().string());
+  }
+  std::sort(files.begin(), files.end());
+  Words command{programs + "/mobula-sim", "--replay"};
+  std::uintmax_t bytes = 0;
+  std::size_t skipped = 0;
+  for (const auto& [size, path] : files) {
+    if (bytes + size > replayed_bytes) {
+      ++skipped;
+      continue;
+    }
+    bytes += size;
+    command.push_back(path);
+  }
+  if (command.size() == 2) return;  // no process was started
+  const Ended ended = Process(command, {}, next_log("replay")).wait(Milliseconds(150'000));
+  EXPECT_EQ(ended.code, 0) << "recordings that do not replay:\n" << ended.out << ended.err;
+  std::cout << "replayed " << command.size() - 2 << " recordings of " << (bytes >> 10) << " KiB";
+  if (skipped > 0) std::cout << ", left out " << skipped << " for their size";
+  std::cout << "\n";
 }
 
 }  // namespace mobula::e2e

@@ -1,6 +1,7 @@
 // A cluster of real processes on this machine, each node with a state folder of its own; everything
-// lies under one temporary folder, by which its processes are known too. What has failed keeps the
-// folder and says where it is. Test thread.
+// lies under one temporary folder, by which its processes are known too. All of them record what their
+// cores are told, and a test has passed only when the recordings replay to the same commands. What has
+// failed keeps the folder and says where it is. Test thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using Words = std::vector<std::string>;
 class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest();
-  // Stops what runs, and expects that nothing of it is left.
+  // Stops what runs, expects that nothing of it is left, and replays what was recorded.
   void TearDown() override;
   ~ClusterTest() override;
 
@@ -55,6 +56,8 @@ class ClusterTest : public ::testing::Test {
   // Processes started under this test's folder that still run.
   std::set<pid_t> processes() const;
   void expect_nothing_left();
+  // Recordings beyond a bound that keeps the suite quick are left out, and counted in the output.
+  void expect_same_in_replay();
 
  private:
   std::string next_log(const std::string& of);

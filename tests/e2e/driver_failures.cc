@@ -106,6 +106,28 @@ int moves(const Words& arguments) {
   return report.exit_code();
 }
 
+int first_of(mobula::View<std::vector<double>> block) { return static_cast<int>(block[0]); }
+
+// Large values outlive the agent in whose store they lay.
+int keeps_values(const Words&) {
+  Report report;
+  std::vector<mobula::ObjectRef<std::vector<double>>> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(mobula::put(std::vector<double>(1 << 17, i)));
+  report.equal("before", mobula::get(blocks[0], seconds(30))[0], 0.0);
+  const mobula::TaskOptions for_ever{.max_retries = -1};
+  report.equal("read by a task", mobula::get(mobula::task<first_of>.options(for_ever).remote(blocks[1]),
+                                             seconds(60)), 1);
+  tell("ready");
+  hear();
+  for (int i = 0; i < 4; ++i) {
+    const auto& block = blocks[static_cast<std::size_t>(i)];
+    report.equal("after", mobula::get(block, seconds(60)).back(), static_cast<double>(i));
+    const auto read = mobula::task<first_of>.options(for_ever).remote(block);
+    report.equal("read by a task after", mobula::get(read, seconds(60)), i);
+  }
+  return report.exit_code();
+}
+
 // Holds tasks, an actor and objects until it is killed.
 int holds(const Words&) {
   auto actor = mobula::actor<Counter>.remote();
@@ -121,7 +143,8 @@ int holds(const Words&) {
 }  // namespace
 
 std::map<std::string, Scenario> failure_scenarios() {
-  return {{"crashes", &crashes}, {"steady", &steady}, {"moves", &moves}, {"holds", &holds}};
+  return {{"crashes", &crashes}, {"steady", &steady}, {"moves", &moves}, {"holds", &holds},
+          {"keeps_values", &keeps_values}};
 }
 
 }  // namespace mobula::e2e

@@ -21,11 +21,11 @@ std::string own_words() {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-int one() { return 1; }
+int childs_answer() { return 1; }
 
 class Parent {
  public:
-  int ask_child() { return mobula::get(mobula::task<one>.remote(), seconds(30)); }
+  int ask_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
 };
 
 // While another driver does the same: tasks of each see its own words.

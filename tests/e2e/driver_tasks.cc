@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "e2e/driver.h"
 
@@ -38,6 +39,33 @@ std::vector<std::string> nodes_alive() {
     if (node.alive) ids.push_back(node.node_id);
   }
   return ids;
+}
+
+// One large result with the ref of a task that its executor, which ends after this call, has not
+// finished; and with one on a value that this executor has put.
+struct Promise {
+  std::vector<double> block;
+  mobula::ObjectRef<int> later;
+  mobula::ObjectRef<int> now;
+};
+int slow_sum(int a, int b) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than its parent lives
+  return a + b;
+}
+Promise promises() {
+  return {std::vector<double>(1 << 17, 3.0), mobula::task<slow_sum>.remote(20, 1), mobula::put(21)};
+}
+
+int promised(const Words&) {
+  Report report;
+  for (int i = 0; i < 5; ++i) {
+    const auto promise = mobula::get(mobula::task<promises>.options({.max_calls = 1}).remote(),
+                                     seconds(30));
+    report.equal("block", promise.block.back(), 3.0);
+    report.equal("later", mobula::get(promise.later, seconds(30)), 21);
+    report.equal("now", mobula::get(promise.now, seconds(30)), 21);
+  }
+  return report.exit_code();
 }
 
 int hello(const Words&) {
@@ -119,6 +147,7 @@ int gpu_processes(const Words&) {
 
 std::map<std::string, Scenario> task_scenarios() {
   return {{"hello", &hello},
+          {"promised", &promised},
           {"across_nodes", &across_nodes},
           {"nested", &nested},
           {"many_tasks", &many_tasks},

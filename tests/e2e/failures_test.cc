@@ -51,6 +51,18 @@ TEST_F(Failures, WorkOfAKilledNodeIsDoneElsewhere) {
   EXPECT_EQ(alive_nodes(), 1u);
 }
 
+TEST_F(Failures, ADriverKeepsItsValuesOverTheDeathOfItsAgent) {
+  start_head({"--no-worker"});
+  start_node("a");
+  Process driver = start_driver({"keeps_values"});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  ASSERT_EQ(::kill(agent_pid("a"), SIGKILL), 0);
+  start_node("a");
+  driver.say("go");
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
 TEST_F(Failures, AnAgentThatIsStartedAgainIsTheSameNode) {
   start_head();
   start_node("b");

@@ -20,6 +20,10 @@ TEST_F(Local, NestedTasksGoDeeperThanThereAreCpus) {
   drive({"nested", "5", "--mobula-num-cpus=1"});
 }
 
+TEST_F(Local, AnExecutorThatEndsHandsOverWhatItsResultsReferTo) {
+  drive({"promised", "--mobula-num-cpus=2"});
+}
+
 TEST_F(Local, ACrashIsRetriedOrTold) { drive({"crashes", "--mobula-num-cpus=2"}); }
 
 TEST_F(Local, AGpuTaskHasAProcessOfItsOwn) {

@@ -34,7 +34,7 @@ TEST(Codec, FilledMessagesHoldNoDefault) {
       EXPECT_FALSE(value.*(each.member) == standard.*(each.member))
           << type_name<T>() << "." << each.name;
     };
-    std::apply([&](const auto&... each) { (check(each), ...); }, T::fields());
+    T::fields([&](const auto&... each) { (check(each), ...); });
   });
 }
 
@@ -57,7 +57,7 @@ TEST(Codec, MissingFieldsAreDefaulted) {
         EXPECT_TRUE((*back).*(each.member) == expected.*(each.member))
             << type_name<T>() << "." << each.name << " of " << given;
       };
-      std::apply([&](const auto&... each) { (check(each), ...); }, T::fields());
+      T::fields([&](const auto&... each) { (check(each), ...); });
     }
   });
 }

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "session/session.h"
 
-namespace mobula::internal::test {
+namespace mobula::internal::test::property {
 namespace {
 
 using Side = Session<std::uint64_t, std::uint64_t>;
@@ -108,4 +108,4 @@ TEST(SessionProperty, EveryMessageIsTakenOnceAndInOrder) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::test
+}  // namespace mobula::internal::test::property

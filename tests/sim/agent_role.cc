@@ -230,10 +230,11 @@ void Agent::take(worker::Event event) {
 }
 
 void Agent::step(worker::Event event) {
-  for (auto& each : world().hooks().agent.taken(std::move(event))) {
+  auto events = world().hooks().agent.taken(std::move(event));
+  for (std::size_t i = 0; i < events.size(); ++i) {
     std::vector<worker::Command> commands;
-    core_.step(world().now(), std::move(each), commands);
-    world().hooks().agent.leave(commands);
+    core_.step(world().now(), std::move(events[i]), commands);
+    for (auto& echo : world().hooks().agent.leave(commands)) events.push_back(std::move(echo));
     for (auto& command : commands) {
       if (alive()) carry_out(command);
     }

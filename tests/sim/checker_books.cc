@@ -107,6 +107,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
 void Checkers::grant(const StartSlot& start, Agent* to) {
   if (to == nullptr || granted_.contains(start.slot)) return;  // said again
   if (!ever_granted_.insert(start.slot).second) return;
+  if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           !start.actor.actor.empty(), false, false};
   count(to->node().id, false);

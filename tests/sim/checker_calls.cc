@@ -1,4 +1,6 @@
 // What user code sees: results against the oracle, order of calls, attempts.
+#include <algorithm>
+
 #include "protocol/messages.h"
 #include "sim/process_role.h"
 
@@ -35,6 +37,10 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   if (run.call.kind == CallKind::construct_actor) return;
   TaskMark& mark = tasks_[run.call.task];
   mark.ran_on.insert(process.id());
+  if (mark.answered_to == run.caller && !streams_lose_) {
+    world_.violation("results", "task " + run.call.name + " runs again in " + process.name() +
+                                    ", and its caller has been given its value");
+  }
   if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_) {
     world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.name +
                                    " runs twice, now in " + process.name());
@@ -52,12 +58,16 @@ void Checkers::call_ended(Process& process, const executor::RunCall&) {
   if (running.now > 0) --running.now;
 }
 
-void Checkers::executor_replied(Process&, ProcessId, const ExecutorFrame& frame) {
+void Checkers::executor_replied(Process&, ProcessId caller, const ExecutorFrame& frame) {
   if (!frame.message) return;
   const auto* reply = std::get_if<CallReply>(&*frame.message);
   if (reply == nullptr || reply->outcome != CallOutcome::value) return;
   const auto at = tasks_.find(reply->task);
-  if (at != tasks_.end()) at->second.answered = true;
+  if (at == tasks_.end()) return;
+  at->second.answered = true;
+  // What lies in a store can be lost, and is then made again.
+  const bool stored = std::ranges::any_of(reply->results, &ValueRecord::in_store);
+  if (!stored) at->second.answered_to = caller;
 }
 
 void Checkers::value_read(Process& process, ObjectId object, const Reading& reading) {
@@ -91,6 +101,10 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
     if (mark.answered && !streams_lose_ && !expected.must_fail) {
       return world_.violation("results", "a task that was answered is reported as crashed: " + error.text);
     }
+  }
+  const bool actor_lost = error.kind == ErrorKind::actor_died || error.kind == ErrorKind::actor_unavailable;
+  if (actor_lost && task != tasks_.end() && task->second.answered && !streams_lose_ && !expected.must_fail) {
+    return world_.violation("results", "a call that was answered is reported as failed: " + error.text);
   }
   if (!expected.must_fail && !expected.may_fail && !lossy_) {
     world_.violation("results", process.name() + " reads an error without a cause (kind " +

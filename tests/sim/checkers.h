@@ -86,6 +86,7 @@ class Checkers {
     std::int32_t max_retries = 0;
     ObjectId result;
     bool answered = false;             // a reply left on a connection that has lost nothing
+    ProcessId answered_to;             // who got the value itself in such a reply
     std::set<ProcessId> ran_on;
   };
 

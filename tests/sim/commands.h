@@ -16,6 +16,7 @@ struct CommandOptions {
   bool sweep = false;
   std::uint64_t first = 1, last = 0;
   int span_s = 0;
+  std::uint64_t start = 20'260'101;  // what the histories of a sweep by time are drawn from
   bool hashes = false;
   bool mutations = false;
   std::string mutation{};

@@ -16,8 +16,9 @@ struct Report {
   std::string text;
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
-  static constexpr auto fields() {
-    return field_list(field("ok", &Report::ok), field("checker", &Report::checker),
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ok", &Report::ok), field("checker", &Report::checker),
                       field("text", &Report::text), field("hash", &Report::hash),
                       field("steps", &Report::steps));
   }

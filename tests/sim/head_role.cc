@@ -81,10 +81,11 @@ void Head::break_link(std::uint64_t which) {
 }
 
 void Head::step(head::Event event) {
-  for (auto& each : world().hooks().head.taken(std::move(event))) {
+  auto events = world().hooks().head.taken(std::move(event));
+  for (std::size_t i = 0; i < events.size(); ++i) {
     std::vector<head::Command> commands;
-    core_.step(world().now(), std::move(each), commands);
-    world().hooks().head.leave(commands);
+    core_.step(world().now(), std::move(events[i]), commands);
+    for (auto& echo : world().hooks().head.leave(commands)) events.push_back(std::move(echo));
     for (auto& command : commands) carry_out(command);
     world().checkers().head_stepped(*this, ++steps_);
     if (world().over() || !alive()) return;

@@ -16,6 +16,8 @@ template <class Event, class Command>
 struct Decorator {
   std::function<void(std::vector<Event>&)> in{};
   std::function<void(std::vector<Command>&)> out{};
+  // Events that the core is given at once, as if these commands had led to them.
+  std::function<std::vector<Event>(const std::vector<Command>&)> echo{};
 
   std::vector<Event> taken(Event event) const {
     std::vector<Event> events;
@@ -23,8 +25,12 @@ struct Decorator {
     if (in) in(events);
     return events;
   }
-  void leave(std::vector<Command>& commands) const {
+  // What these commands bring back; call it before they are carried out.
+  std::vector<Event> leave(std::vector<Command>& commands) const {
+    std::vector<Event> events;
+    if (echo) events = echo(commands);
     if (out) out(commands);
+    return events;
   }
 };
 

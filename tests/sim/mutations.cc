@@ -14,6 +14,11 @@ T* to_agent(client::Command& command) {
   auto* agent = std::get_if<client::TellAgent>(&command);
   return agent ? std::get_if<T>(&agent->message) : nullptr;
 }
+template <class T>
+const T* to_agent(const client::Command& command) {
+  const auto* agent = std::get_if<client::TellAgent>(&command);
+  return agent ? std::get_if<T>(&agent->message) : nullptr;
+}
 
 // The message of type T on its way to the head, or null.
 template <class T>
@@ -53,6 +58,18 @@ Hooks agent_does_not() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     std::erase_if(commands, [](auto& each) { return std::holds_alternative<T>(each); });
+  };
+  return hooks;
+}
+
+template <class T>
+Hooks client_does_not_hear() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    std::erase_if(events, [](const auto& each) {
+      const auto* agent = std::get_if<client::AgentSaid>(&each);
+      return agent != nullptr && std::holds_alternative<T>(agent->message);
+    });
   };
   return hooks;
 }
@@ -126,20 +143,55 @@ Hooks head_does_not_wait_for_its_disk() {
 }
 
 Hooks hold_is_not_asked_for() {
-  Hooks hooks;
-  auto asked = std::make_shared<std::vector<ObjectId>>();
-  hooks.client.out = [asked](std::vector<client::Command>& commands) {
-    std::erase_if(commands, [&](auto& each) {
+  Hooks hooks = client_does_not_tell<HoldObject>();
+  hooks.client.echo = [](const std::vector<client::Command>& commands) {
+    std::vector<client::Event> events;
+    for (const auto& each : commands) {
       const auto* hold = to_agent<HoldObject>(each);
-      if (hold == nullptr) return false;
-      asked->push_back(hold->ref.object);
-      return true;
-    });
-  };
-  hooks.client.in = [asked](std::vector<client::Event>& events) {
-    for (const ObjectId object : std::exchange(*asked, {})) {
-      events.push_back(client::AgentSaid{HoldConfirmed{object}});
+      if (hold != nullptr) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
     }
+    return events;
+  };
+  return hooks;
+}
+
+// An exported object is let go of although others hold it, and with it the task that could make it again.
+Hooks exports_are_believed_unheld() {
+  Hooks hooks;
+  hooks.client.echo = [](const std::vector<client::Command>& commands) {
+    std::vector<client::Event> events;
+    for (const auto& each : commands) {
+      const auto* released = to_agent<ReleaseObject>(each);
+      if (released != nullptr) events.push_back(client::AgentSaid{ExportUnheld{released->object}});
+    }
+    return events;
+  };
+  return hooks;
+}
+
+// The stream of an executor that is told to have ended counts as empty at once.
+Hooks deaths_overtake_data() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    const auto* said = std::get_if<client::AgentSaid>(&events.front());
+    const auto* relayed = said ? std::get_if<FromHead>(&said->message) : nullptr;
+    const auto* ended = relayed ? std::get_if<GenerationEnded>(&relayed->message) : nullptr;
+    if (ended != nullptr) events.insert(events.begin(), client::StreamEnded{ended->process});
+  };
+  return hooks;
+}
+
+Hooks kills_are_believed_at_once() {
+  Hooks hooks;
+  hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
+    std::vector<worker::Event> events;
+    for (const auto& each : commands) {
+      const auto* kill = std::get_if<worker::KillExecutor>(&each);
+      if (kill == nullptr) continue;
+      EndCause cause{EndKind::signalled, 0, 9, 0, kill->why, {}};
+      events.push_back(worker::ExecutorExited{kill->slot, kill->generation, std::move(cause)});
+    }
+    return events;
   };
   return hooks;
 }
@@ -153,6 +205,20 @@ Hooks node_releases_what_it_was_to_hold() {
       if (const auto* hold = to_peer<NodeHold>(each)) {
         std::get<worker::SendPeer>(each).frame.frame.message = NodeRelease{hold->object};
       }
+    }
+  };
+  return hooks;
+}
+
+// In place of the news goes a message that changes nothing: a gap would be noticed.
+Hooks ends_of_processes_are_hidden() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      auto* send = std::get_if<worker::SendHead>(&each);
+      auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
+      if (frame == nullptr || !frame->frame.message) continue;
+      if (std::holds_alternative<ProcessEnded>(*frame->frame.message)) frame->frame.message = ObjectCopies{};
     }
   };
   return hooks;
@@ -246,12 +312,17 @@ const std::vector<Mutation>& mutations() {
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
+      {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
+      {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
+      {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},
       {"client reorders calls of an actor", {"actors", "quiet"}, calls_change_places},
       {"executor runs a call twice", {"one_task", "tasks"}, executor_runs_twice},
       {"executor hides that it waits", {"nested"}, executor_hides_that_it_waits},
       {"executor answers with another's result", {"tasks"}, results_belong_to_others},
       {"agent forks a generation twice", {"one_task", "tasks"}, agent_forks_twice},
+      {"agent believes its kills at once", {"endings"}, kills_are_believed_at_once},
+      {"agent hides that processes have ended", {"drivers"}, ends_of_processes_are_hidden},
       {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
       {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
       {"agent hides that slots are gone", {"tasks", "one_task"}, agent_hides<SlotGone>},

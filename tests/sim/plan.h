@@ -66,6 +66,8 @@ struct Plan {
   std::int32_t max_retries = -1;
   std::uint32_t crashes = 0;    // attempts that end their executor
   std::uint32_t throws = 0;     // attempts that throw
+  bool parts = false;           // its executor dies a moment after it has answered
+  bool hangs = false;           // its executor ends by being killed only
   bool retry_exceptions = false;
   bool may_fail = false;        // an error is no fault of the runtime
   // Classes.

@@ -128,7 +128,7 @@ void Process::step_client(client::Event event) {
     for (auto& each : events) {
       std::vector<client::Command> commands;
       client_.step(world().now(), std::move(each), commands);
-      world().hooks().client.leave(commands);
+      for (auto& echo : world().hooks().client.leave(commands)) client_events_.push_back(std::move(echo));
       for (auto& command : commands) {
         if (alive()) carry_out(command);
       }
@@ -153,6 +153,18 @@ void Process::carry_out(client::Command& command) {
     wires_.erase(at);
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   } else if (auto* room = std::get_if<client::RoomMade>(&command)) {
+    if (room->copy_of.slab != 0 && !room->failure) {
+      // Of an agent that has died; its processes have its memory still.
+      const auto& source = node_.memory[{room->copy_of.slab, room->copy_of.offset}];
+      if (source.object != room->object) {
+        client_events_.emplace_back(client::ValueUnreadable{room->object});
+        return;
+      }
+      write(room->place, room->object, Payload(source.bytes));
+      client_events_.emplace_back(
+          client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+      return;
+    }
     if (room->payload.empty() || room->failure) {
       rooms_.insert_or_assign(room->object, std::move(*room));
       return;
@@ -265,7 +277,7 @@ void Process::step_executor(executor::Event event) {
     for (auto& each : events) {
       std::vector<executor::Command> commands;
       executor_->step(world().now(), std::move(each), commands);
-      world().hooks().executor.leave(commands);
+      for (auto& echo : world().hooks().executor.leave(commands)) executor_events_.push_back(std::move(echo));
       for (auto& command : commands) {
         if (alive()) carry_out(command);
       }
@@ -301,6 +313,7 @@ void Process::carry_out(executor::Command& command) {
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs)});
   } else if (std::holds_alternative<Leave>(command)) {
+    if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
     world().kernel().after(Duration(10us), [this] {
       EndCause cause;
       cause.pid = pid();
@@ -351,6 +364,7 @@ void Process::start_call(const executor::RunCall& run) {
   world().checkers().call_started(*this, run);
   const auto& plan = world().plan().plans.at(run.call.function.offset);
   tell_agent(RunningNow{run.call.name, run.call.task});
+  hangs_ |= plan.hangs;
   threads_.insert_or_assign(run.token, std::make_unique<Thread>(*this, run, plan));
   resume_later(run.token, Duration(5us));
 }
@@ -359,6 +373,11 @@ void Process::call_finished(const executor::RunCall& run, executor::CallFinished
   world().checkers().call_ended(*this, run);
   drop_fetched(run.token);
   step_executor(std::move(finished));
+  if (!world().plan().plans.at(run.call.function.offset).parts) return;
+  world().kernel().after(world().user_chance().between(Duration(0), Duration(60us)), [this] {
+    EndCause cause{EndKind::signalled, 0, 11, pid(), "it crashed after its answer", {}};
+    die(cause);
+  });
 }
 
 void Process::resume_later(std::uint64_t thread, Duration after) {
@@ -374,7 +393,10 @@ void Process::resume(std::uint64_t key) {
   Thread& thread = *at->second;
   thread.wake();
   if (!alive()) return;
-  if (thread.done()) threads_.erase(key);
+  if (thread.done()) {
+    threads_.erase(key);
+    idle_since_ = world().now();
+  }
   poll_threads();
   if (is_driver()) end_when_done();
   if (alive()) arm();

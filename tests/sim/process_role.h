@@ -123,6 +123,7 @@ class Process final : public Role {
   bool items_started_ = false;
   bool ending_ = false;
   bool ended_ = false;
+  bool hangs_ = false;       // user code keeps it from ending by itself
   Time idle_since_;
 
   std::map<ProcessId, CallWirePointer> wires_;    // by executor

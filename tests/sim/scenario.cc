@@ -43,6 +43,8 @@ std::vector<Scenario> make_scenarios() {
       {"facts", 3, 2, true, 8, {task, crash, gpu, nested, actor, restart, keep}, 4,
        {news_lost, news_lost, news_lost, executor_crash, head_link_break}},
       {"everything", 5, 3, true, 12, all_works, 6, all_faults},
+      {"losses", 5, 1, false, 8, {late, late, keep_late, keep_late, keep_late}, 6, {agent_crash}},
+      {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
   };
 }
 

@@ -164,10 +164,9 @@ bool Thread::take(const Step& step) {
     case Act::find_actor: return find_actor(step);
     case Act::call_actor: call_actor(step); return true;
     case Act::kill_actor: {
-      // A head that goes down may never hear of it: said until it is so.
       const auto* row = process_.client().actor(var().actor);
       if (row == nullptr || row->state == ActorState::dead || ++tries_ > 100) return true;
-      process_.step_client(client::KillActor{var().actor, true});
+      if (!std::exchange(began_, true)) process_.step_client(client::KillActor{var().actor, true});
       sleep(Duration(500ms));
       return false;
     }

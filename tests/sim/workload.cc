@@ -99,6 +99,11 @@ class Author {
   int passed_handle();
   int named_actor();
   int impossible_task();
+  int late_reads();
+  int late_reads_of_kept();
+  int parting_tasks();
+  int parting_actor();
+  int hanging_tasks();
 
  private:
   Plan item(std::string name) {
@@ -410,6 +415,120 @@ int Author::impossible_task() {
   return add(std::move(main));
 }
 
+// Results that lie where they were made until much later.
+int Author::late_reads() {
+  Plan maker = leaf();
+  maker.shape = pick({"cpu", "spread"});
+  maker.large = true;
+  const int f = add(std::move(maker));
+  const int g = add(leaf());
+  Plan main = item("late");
+  const int count = static_cast<int>(random_.between(1, 4));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(500ms), Duration(8s))));
+  if (random_.chance(500)) {
+    main.steps.push_back(submit(g, {ref(0)}));
+    main.steps.push_back(on(Act::get, count));
+  }
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+// The same, in the hands of an actor alone.
+int Author::late_reads_of_kept() {
+  Plan maker = leaf();
+  maker.shape = "spread";
+  maker.large = true;
+  const int f = add(std::move(maker));
+  const int type = add(actor_class());
+  const int keep = method(Act::keep_refs);
+  const int read = method(Act::read_kept);
+  Plan main = item("keep");
+  main.steps.push_back(make(type));
+  const int count = static_cast<int>(random_.between(2, 5));
+  std::vector<int> results;
+  for (int i = 1; i <= count; ++i) {
+    main.steps.push_back(submit(f, {value()}));
+    results.push_back(i);
+  }
+  main.steps.push_back(call(0, keep, {value(results)}));
+  main.steps.push_back(on(Act::get, count + 1));
+  for (const int result : results) main.steps.push_back(on(Act::release, result));
+  main.steps.push_back(sleep(random_.between(Duration(2s), Duration(8s))));
+  main.steps.push_back(call(0, read));
+  main.steps.push_back(on(Act::get, count + 2));
+  return add(std::move(main));
+}
+
+int Author::parting_tasks() {
+  Plan parting = leaf();
+  parting.name = "parting";
+  parting.parts = true;
+  const int f = add(std::move(parting));
+  Plan main = item("parting");
+  const int count = static_cast<int>(random_.between(1, 8));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+// What an actor has answered is never reported as failed; a call sent to it while it dies may be.
+int Author::parting_actor() {
+  Plan made = actor_class();
+  made.max_restarts = -1;
+  made.max_task_retries = random_.chance(500) ? -1 : 0;
+  const int type = add(std::move(made));
+  Plan parting;
+  parting.name = "parting";
+  parting.parts = true;
+  parting.may_fail = true;
+  const int m = add(std::move(parting));
+  Plan main = item("parting");
+  main.steps.push_back(make(type));
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 1; i <= count; ++i) {
+    main.steps.push_back(call(0, m, {value()}));
+    Step get = on(Act::get, i);
+    get.tolerant = true;
+    main.steps.push_back(get);
+    if (random_.chance(500)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  }
+  return add(std::move(main));
+}
+
+// Executors that have to be killed, while others wait for what they hold.
+int Author::hanging_tasks() {
+  Plan hanging = leaf();
+  hanging.name = "hanging";
+  hanging.hangs = true;
+  hanging.shape = pick({"gpu", "half_gpu", "two_cpu"});
+  hanging.max_calls = 1;
+  const int f = add(std::move(hanging));
+  Plan slow = leaf();
+  slow.name = "hanging";
+  slow.hangs = true;
+  slow.shape = pick({"gpu", "two_cpu"});
+  slow.max_calls = 1;
+  slow.run_time = random_.between(Duration(1ms), Duration(300ms));
+  slow.may_fail = true;
+  const int g = add(std::move(slow));
+  Plan main = item("hanging");
+  const int count = static_cast<int>(random_.between(2, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(i % 2 == 0 ? f : g, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  for (int i = 0; i < count; ++i) {
+    Step get = on(Act::get, i);
+    if (i % 2 == 1) {
+      Step cancel = on(Act::cancel, i);
+      cancel.force = true;
+      main.steps.push_back(cancel);
+      get.tolerant = true;
+    }
+    main.steps.push_back(get);
+  }
+  return add(std::move(main));
+}
+
 }  // namespace
 
 int draw_item(Work work, Random& random, Plans& plans) {
@@ -433,6 +552,11 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::handle: return author.passed_handle();
     case Work::named: return author.named_actor();
     case Work::infeasible: return author.impossible_task();
+    case Work::late: return author.late_reads();
+    case Work::keep_late: return author.late_reads_of_kept();
+    case Work::part: return author.parting_tasks();
+    case Work::part_actor: return author.parting_actor();
+    case Work::hang: return author.hanging_tasks();
   }
   return author.several_tasks();
 }

@@ -131,6 +131,7 @@ MOBULA_API void check_name(const char* field, const std::string& name);
 // Empty for no time-out. Refuses a negative or undefined one.
 MOBULA_API Deadline deadline_after(const std::optional<Duration>& timeout);
 MOBULA_API GetRequest get_request(const GetOptions& options);
+MOBULA_API PutRequest put_request(const PutOptions& options);
 MOBULA_API void check_wait(const WaitOptions& options, std::size_t given);
 
 }  // namespace mobula::detail

@@ -50,8 +50,7 @@ std::vector<bool> wait_for(std::span<const std::shared_ptr<const Anchor>> anchor
 
 std::shared_ptr<const Anchor> put_value(const Outgoing& value, const PutOptions& options) {
   const auto target = runtime();
-  auto answer = target->put(value, {.tensor_transport = options.tensor_transport,
-                                    .allow_fallback = options.allow_fallback});
+  auto answer = target->put(value, put_request(options));
   if (!answer.ok()) value.rethrow_failure();
   return Anchor::adopt(target, {RefKind::object, std::move(answer).take()});
 }

@@ -79,6 +79,7 @@ TaskRequest task_request(const TaskOptions& options) {
   rules::check_at_least("num_returns", options.num_returns, 1);
   rules::check_at_least("max_calls", options.max_calls, -1);
   rules::check_at_least("max_retries", options.max_retries, -1);
+  rules::check_transport(options.tensor_transport);
   TaskRequest request;
   request.name = options.name;
   request.resources = resources_of(options);
@@ -138,6 +139,7 @@ ActorRequest actor_request(const ActorOptions& options) {
 CallRequest call_request(const CallOptions& options) {
   rules::check_text("name", options.name);
   rules::check_at_least("num_returns", options.num_returns, 1);
+  rules::check_transport(options.tensor_transport);
   if (options.max_task_retries) {
     rules::check_at_least("max_task_retries", *options.max_task_retries, -1);
   }
@@ -269,11 +271,16 @@ Deadline deadline_after(const std::optional<Duration>& timeout) {
 }
 
 GetRequest get_request(const GetOptions& options) {
-  if (options.device) rules::check_not_negative("device.index", options.device->index);
+  rules::check_reading(options.tensor_transport, options.device);
   return {.deadline = deadline_after(options.timeout),
           .tensor_transport = options.tensor_transport,
           .device = options.device,
           .allow_fallback = options.allow_fallback};
+}
+
+PutRequest put_request(const PutOptions& options) {
+  rules::check_transport(options.tensor_transport);
+  return {.tensor_transport = options.tensor_transport, .allow_fallback = options.allow_fallback};
 }
 
 void check_wait(const WaitOptions& options, std::size_t given) {

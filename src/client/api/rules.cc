@@ -81,6 +81,20 @@ void check_resource_name(const std::string& name) {
   }
 }
 
+std::string transport_name(Transport transport) {
+  switch (transport) {
+    case Transport::automatic: return "automatic";
+    case Transport::shm: return "shm";
+    case Transport::tcp: return "tcp";
+    case Transport::gloo: return "gloo";
+    case Transport::ucx: return "ucx";
+    case Transport::cuda_ipc: return "cuda_ipc";
+    case Transport::nccl: return "nccl";
+    case Transport::object_store: return "object_store";
+  }
+  return "one that does not exist";
+}
+
 }  // namespace
 
 void refuse(const std::string& field, const std::string& rule, const std::string& given) {
@@ -146,6 +160,25 @@ void check_placement(const std::optional<Placement>& placement) {
   if (placement->group.empty() &&
       (placement->bundle_index != -1 || placement->capture_child_tasks)) {
     refuse("placement", "a bundle and capturing need a group", "a placement without a group");
+  }
+  // Without a group it opts out of the group of the task that submits, of which there is none.
+  if (!placement->group.empty()) {
+    refuse("placement", "placing in a group is not supported yet", "a group");
+  }
+}
+
+void check_transport(Transport transport) {
+  if (transport == Transport::object_store) return;
+  refuse("tensor_transport", "another transport than object_store is not supported yet",
+         transport_name(transport));
+}
+
+void check_reading(Transport transport, const std::optional<Device>& device) {
+  if (transport != Transport::automatic) check_transport(transport);
+  if (!device) return;
+  check_not_negative("device.index", device->index);
+  if (device->kind != Device::cpu) {
+    refuse("device", "reading into the memory of a device is not supported yet", "a CUDA device");
   }
 }
 

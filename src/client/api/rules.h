@@ -26,6 +26,10 @@ void check_not_negative(const std::string& field, std::int64_t value);
 void check_environment(const Environment& env);
 void check_scheduling(const Scheduling& scheduling);
 void check_placement(const std::optional<Placement>& placement);
+// How results travel, and values that are put: by way of the store.
+void check_transport(Transport transport);
+// How and where a value is read.
+void check_reading(Transport transport, const std::optional<Device>& device);
 
 // In units of 1/10000; the amount is finite, not negative, no finer.
 std::int64_t units_of(const std::string& field, double amount);

@@ -86,6 +86,7 @@ void ClientCore::head_says(const ActorFound& message) {
 }
 
 void ClientCore::head_says(const ActorChanged& message) {
+  if (message.state == ActorState::dead) endings_.erase(message.actor);
   auto* row = actors_.find(message.actor);
   if (row == nullptr || message.version <= row->version || row->state == ActorState::dead) return;
   row->version = message.version;
@@ -237,9 +238,17 @@ void ClientCore::call_over(ActorId actor) {
 }
 
 void ClientCore::on(const KillActor& event) {
-  if (actors_.contains(event.actor)) {
-    tell_head(EndActor{event.actor, true, event.no_restart, "killed by kill()"});
-  }
+  if (!actors_.contains(event.actor)) return;
+  EndActor end{event.actor, true, event.no_restart, "killed by kill()"};
+  if (event.no_restart) return end_actor(std::move(end));
+  tell_head(std::move(end));
+}
+
+// A head that goes down may not have heard of it: said again to the next one, until the actor is dead.
+void ClientCore::end_actor(EndActor end) {
+  endings_[end.actor] = end;
+  if (endings_.size() > remembered) endings_.erase(endings_.begin());
+  tell_head(std::move(end));
 }
 
 // No handle is left here (nor, for the owner, anywhere).
@@ -248,7 +257,7 @@ void ClientCore::forget_actor(ActorId actor) {
   if (row == nullptr) return;
   if (row->owned && !row->detached && row->state != ActorState::dead) {
     mark_handle_gone.hit();
-    tell_head(EndActor{actor, false, true, "its last handle is gone"});
+    end_actor(EndActor{actor, false, true, "its last handle is gone"});
   }
   if (row->watched) tell_head(WatchActor{actor, false});
   const ProcessId executor = row->executor;

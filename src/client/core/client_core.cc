@@ -118,6 +118,7 @@ void ClientCore::restate() {
       tell_head(WatchActor{id, true});
     }
   }
+  for (const auto& [actor, end] : endings_) tell_head(end);
   for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
     row.told = -1;

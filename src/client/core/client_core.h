@@ -1,7 +1,7 @@
 // What a process that submits work has to decide: which task waits for what, which slot takes it,
-// what happens when an executor ends, who may still read an object. It is the owner of the tasks and
-// objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers and
-// executors it belongs to the lock of the process's runtime (docs/concurrency.md).
+// what happens when an executor ends, who may still read an object. It is the owner of the tasks
+// and objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers
+// and executors it belongs to the lock of the process's runtime (docs/concurrency.md).
 //
 // It does not run tasks (executor core), place anything (head) or touch bytes (shell).
 #pragma once
@@ -24,21 +24,22 @@ struct ClientOptions {
   ProcessId process;
   JobId job;
   std::string name_space;
-  Duration idle_return = 100ms;      // an idle slot goes back after this
-  Duration tell_interval = 20ms;     // between changes of one class's demand that are no edges
-  Duration steal_after = 20ms;       // an idle slot takes back calls that waited so long behind another
-  Duration drain_bound = 500ms;      // a dead executor's stream is believed empty after this at latest
-  Duration pipeline_work = 1ms;      // queued work that may wait at one executor
+  Duration idle_return = 100ms;   // an idle slot goes back after this
+  Duration tell_interval = 20ms;  // between changes of one class's demand that are no edges
+  Duration steal_after = 20ms;   // an idle slot takes back calls that waited so long behind another
+  Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
+  Duration pipeline_work = 1ms;  // queued work that may wait at one executor
   std::size_t max_pipeline = 64;
-  static constexpr auto fields() {
-    return field_list(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
-                      field("name_space", &ClientOptions::name_space),
-                      field("idle_return", &ClientOptions::idle_return),
-                      field("tell_interval", &ClientOptions::tell_interval),
-                      field("steal_after", &ClientOptions::steal_after),
-                      field("drain_bound", &ClientOptions::drain_bound),
-                      field("pipeline_work", &ClientOptions::pipeline_work),
-                      field("max_pipeline", &ClientOptions::max_pipeline));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
+                 field("name_space", &ClientOptions::name_space),
+                 field("idle_return", &ClientOptions::idle_return),
+                 field("tell_interval", &ClientOptions::tell_interval),
+                 field("steal_after", &ClientOptions::steal_after),
+                 field("drain_bound", &ClientOptions::drain_bound),
+                 field("pipeline_work", &ClientOptions::pipeline_work),
+                 field("max_pipeline", &ClientOptions::max_pipeline));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };
@@ -64,6 +65,8 @@ class ClientCore {
   std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
+  // True while a value is on its way into the store.
+  bool writing() const { return !writes_.empty(); }
   // Nothing is left: no object, task, slot, stream or actor.
   bool empty() const;
   struct Sizes {
@@ -83,6 +86,7 @@ class ClientCore {
   void on(const PutInline& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
+  void on(const ValueUnreadable& event);
   void on(const RetainRef& event);
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
@@ -139,6 +143,7 @@ class ClientCore {
   void escape(ObjectId object);
   void escape_contained(const ValueRecord& value);
   void store_inline(ObjectRow& row);
+  void store_again(ObjectRow& row);
   void complete(ObjectId object, ValueRecord value);
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);
@@ -180,6 +185,7 @@ class ClientCore {
   void push(TaskId task, StreamRow& stream, ProcessId executor);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
+  void remember_returned(SlotId slot);
   void slot_idle(SlotId slot);
   void steal(ClassRow& row);
   StreamRow& open_stream(const Endpoint& endpoint);
@@ -205,6 +211,7 @@ class ClientCore {
   void fail_actor_calls(ActorId actor);
   ErrorRecord actor_error(const ActorRow& row, ActorId actor) const;
   void call_over(ActorId actor);
+  void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
   void restate();
@@ -238,13 +245,15 @@ class ClientCore {
   };
   std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
-  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way, and
-  // streams to actors closed here; a later one to the same process continues its numbers.
+  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way;
+  // streams to actors closed here, since a later one to the same process continues their numbers; and
+  // what was said to end actors of which nobody has told yet that they are dead.
   static constexpr std::size_t remembered = 1024;
   Table<SlotId, bool> returned_;
   Table<ProcessId, StreamRow> closed_;
+  Table<ActorId, EndActor> endings_;
 
-  Time now_;                           // of the running step
+  Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step
 };
 

@@ -14,7 +14,8 @@
 
 namespace mobula::internal::client {
 
-// ---- asked by user code --------------------------------------------------------------------------
+// ---- asked by user code
+// --------------------------------------------------------------------------
 
 // One new task; the caller gets one ref on each of its results, result_id(task, 0..num_returns).
 struct SubmitTask {
@@ -24,13 +25,13 @@ struct SubmitTask {
   std::int32_t max_retries = 3;  // -1 infinite
   bool retry_exceptions = false;
   bool fail_if_infeasible = false;
-  static constexpr auto fields() {
-    return field_list(field("call", &SubmitTask::call),
-                      field("demand_class", &SubmitTask::demand_class),
-                      field("parent", &SubmitTask::parent),
-                      field("max_retries", &SubmitTask::max_retries),
-                      field("retry_exceptions", &SubmitTask::retry_exceptions),
-                      field("fail_if_infeasible", &SubmitTask::fail_if_infeasible));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &SubmitTask::call), field("demand_class", &SubmitTask::demand_class),
+                 field("parent", &SubmitTask::parent),
+                 field("max_retries", &SubmitTask::max_retries),
+                 field("retry_exceptions", &SubmitTask::retry_exceptions),
+                 field("fail_if_infeasible", &SubmitTask::fail_if_infeasible));
   }
   friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
 };
@@ -39,9 +40,10 @@ struct SubmitTask {
 struct SubmitActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  static constexpr auto fields() {
-    return field_list(field("spec", &SubmitActor::spec),
-                      field("fail_if_infeasible", &SubmitActor::fail_if_infeasible));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &SubmitActor::spec),
+                 field("fail_if_infeasible", &SubmitActor::fail_if_infeasible));
   }
   friend bool operator==(const SubmitActor&, const SubmitActor&) = default;
 };
@@ -50,10 +52,10 @@ struct SubmitActorCall {
   CallRecord call;
   TaskId parent;
   std::optional<std::int32_t> max_task_retries;  // none: the actor's default
-  static constexpr auto fields() {
-    return field_list(field("call", &SubmitActorCall::call),
-                      field("parent", &SubmitActorCall::parent),
-                      field("max_task_retries", &SubmitActorCall::max_task_retries));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &SubmitActorCall::call), field("parent", &SubmitActorCall::parent),
+                 field("max_task_retries", &SubmitActorCall::max_task_retries));
   }
   friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
 };
@@ -62,23 +64,25 @@ struct SubmitActorCall {
 struct PutInline {
   ObjectId object;
   ValueRecord value;
-  static constexpr auto fields() {
-    return field_list(field("object", &PutInline::object), field("value", &PutInline::value));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &PutInline::object), field("value", &PutInline::value));
   }
   friend bool operator==(const PutInline&, const PutInline&) = default;
 };
 
-// Room in the node's store for a value that a thread of this process will write: a put (owner is this
-// process: the caller gets one ref) or a result of a running call (owner is its caller).
+// Room in the node's store for a value that a thread of this process will write: a put (owner is
+// this process: the caller gets one ref) or a result of a running call (owner is its caller).
 struct ReserveRoom {
   ObjectId object;
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  static constexpr auto fields() {
-    return field_list(field("object", &ReserveRoom::object),
-                      field("size_bytes", &ReserveRoom::size_bytes),
-                      field("owner", &ReserveRoom::owner), field("home", &ReserveRoom::home));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReserveRoom::object),
+                 field("size_bytes", &ReserveRoom::size_bytes), field("owner", &ReserveRoom::owner),
+                 field("home", &ReserveRoom::home));
   }
   friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
 };
@@ -87,37 +91,59 @@ struct ValueWritten {
   ObjectId object;
   bool is_error = false;
   std::vector<RefRecord> contained;
-  static constexpr auto fields() {
-    return field_list(field("object", &ValueWritten::object),
-                      field("is_error", &ValueWritten::is_error),
-                      field("contained", &ValueWritten::contained));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueWritten::object), field("is_error", &ValueWritten::is_error),
+                 field("contained", &ValueWritten::contained));
   }
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
+};
+
+// The value that RoomMade wanted copied cannot be read in this process (any more).
+struct ValueUnreadable {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueUnreadable::object));
+  }
+  friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
 };
 
 // One more or one fewer ref in this process's hands.
 struct RetainRef {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &RetainRef::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RetainRef::object));
+  }
   friend bool operator==(const RetainRef&, const RetainRef&) = default;
 };
 struct ReleaseRef {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &ReleaseRef::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReleaseRef::object));
+  }
   friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
 };
 
 // A ref came out of a value: one more in this process's hands, of an object it may not know yet.
 struct AdoptRef {
   RefRecord ref;
-  static constexpr auto fields() { return field_list(field("ref", &AdoptRef::ref)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &AdoptRef::ref));
+  }
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 
 // Somebody waits for the object: see to it that its value comes here.
 struct WantObject {
   ObjectId object;
-  static constexpr auto fields() { return field_list(field("object", &WantObject::object)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &WantObject::object));
+  }
   friend bool operator==(const WantObject&, const WantObject&) = default;
 };
 
@@ -125,9 +151,10 @@ struct CancelObject {
   ObjectId object;
   bool force = false;
   bool recursive = true;
-  static constexpr auto fields() {
-    return field_list(field("object", &CancelObject::object), field("force", &CancelObject::force),
-                      field("recursive", &CancelObject::recursive));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &CancelObject::object), field("force", &CancelObject::force),
+                 field("recursive", &CancelObject::recursive));
   }
   friend bool operator==(const CancelObject&, const CancelObject&) = default;
 };
@@ -135,15 +162,19 @@ struct CancelObject {
 // All unfinished tasks submitted by `parent`, and theirs.
 struct CancelChildren {
   TaskId parent;
-  static constexpr auto fields() { return field_list(field("parent", &CancelChildren::parent)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("parent", &CancelChildren::parent));
+  }
   friend bool operator==(const CancelChildren&, const CancelChildren&) = default;
 };
 
 struct KillActor {
   ActorId actor;
   bool no_restart = true;
-  static constexpr auto fields() {
-    return field_list(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
   }
   friend bool operator==(const KillActor&, const KillActor&) = default;
 };
@@ -151,19 +182,28 @@ struct KillActor {
 // A question for the head (FindActor, ReadState); answered by HeadAnswered.
 struct AskHead {
   ProcessToHead question;
-  static constexpr auto fields() { return field_list(field("question", &AskHead::question)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("question", &AskHead::question));
+  }
   friend bool operator==(const AskHead&, const AskHead&) = default;
 };
 
 // Results of a finished call leave with refs in them: they stay held until the caller holds them.
 struct PinRefs {
   std::vector<RefRecord> refs;
-  static constexpr auto fields() { return field_list(field("refs", &PinRefs::refs)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &PinRefs::refs));
+  }
   friend bool operator==(const PinRefs&, const PinRefs&) = default;
 };
 struct UnpinRefs {
   std::vector<RefRecord> refs;
-  static constexpr auto fields() { return field_list(field("refs", &UnpinRefs::refs)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &UnpinRefs::refs));
+  }
   friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
 };
 
@@ -173,59 +213,75 @@ struct HandOver {
   std::vector<RefRecord> refs;
   ProcessId owner;
   NodeId home;
-  static constexpr auto fields() {
-    return field_list(field("refs", &HandOver::refs), field("owner", &HandOver::owner),
-                      field("home", &HandOver::home));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &HandOver::refs), field("owner", &HandOver::owner),
+                 field("home", &HandOver::home));
   }
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 
-// ---- said by others ------------------------------------------------------------------------------
+// ---- said by others
+// ------------------------------------------------------------------------------
 
 // The process is known to its agent: at the start, and again when a lost agent has come back.
 struct Attached {
   NodeId node;
   ProcessId agent;
   StartJob job;  // drivers; job id empty in executors
-  static constexpr auto fields() {
-    return field_list(field("node", &Attached::node), field("agent", &Attached::agent),
-                      field("job", &Attached::job));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &Attached::node), field("agent", &Attached::agent),
+                 field("job", &Attached::job));
   }
   friend bool operator==(const Attached&, const Attached&) = default;
 };
 struct AgentLost {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const AgentLost&, const AgentLost&) = default;
 };
 struct AgentSaid {
   AgentToProcess message;
-  static constexpr auto fields() { return field_list(field("message", &AgentSaid::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &AgentSaid::message));
+  }
   friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
 };
 struct ExecutorSaid {
   ProcessId executor;
   ExecutorFrame frame;
-  static constexpr auto fields() {
-    return field_list(field("executor", &ExecutorSaid::executor),
-                      field("frame", &ExecutorSaid::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &ExecutorSaid::executor), field("frame", &ExecutorSaid::frame));
   }
   friend bool operator==(const ExecutorSaid&, const ExecutorSaid&) = default;
 };
 // The connection to the executor has ended and everything that was in it has been delivered.
 struct StreamEnded {
   ProcessId executor;
-  static constexpr auto fields() { return field_list(field("executor", &StreamEnded::executor)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &StreamEnded::executor));
+  }
   friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
 };
 // Only time has passed.
 struct Tick {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
 using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
-                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver>;
+                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
+                           ValueUnreadable>;
 
 }  // namespace mobula::internal::client

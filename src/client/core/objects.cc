@@ -11,6 +11,7 @@ const Mark mark_discarded("client.result_nobody_wants");
 const Mark mark_reconstructed("client.object_reconstructed");
 const Mark mark_lost("client.object_lost");
 const Mark mark_escaped_pending("client.pending_object_escaped");
+const Mark mark_stored_again("client.value_stored_again_for_a_new_agent");
 const Mark mark_store_retry("client.escaped_value_found_store_full");
 
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
@@ -70,6 +71,20 @@ void ClientCore::store_inline(ObjectRow& row) {
   writes_[row.ref.object] = WriteRow{.size_bytes = row.value.size_bytes, .owner = options_.process,
                                      .home = node_, .escaping = true, .retry_at = {}};
   tell_agent(ReserveObject{row.ref.object, row.value.size_bytes});
+}
+
+// The store that held the value is lost; this process has the bytes mapped still. What the value
+// contains was held by the store alone, perhaps.
+void ClientCore::store_again(ObjectRow& row) {
+  if (row.storing) return;
+  mark_stored_again.hit();
+  row.storing = true;
+  const ObjectId object = row.ref.object;
+  writes_[object] = WriteRow{.size_bytes = row.value.size_bytes, .owner = options_.process,
+                             .home = node_, .escaping = true, .copy_of = row.place, .retry_at = {}};
+  tell_agent(ReserveObject{object, row.value.size_bytes});
+  const auto contained = row.value.contained;
+  for (const auto& ref : contained) pin(ref);
 }
 
 void ClientCore::complete(ObjectId object, ValueRecord value) {
@@ -156,6 +171,7 @@ void ClientCore::erase_object(ObjectId object) {
 }
 
 void ClientCore::fetch(ObjectRow& row) {
+  if (row.storing && !is_inline(row.value)) return;  // on its way to a new store: fetched once there
   if (row.readable || row.fetching) return;
   row.fetching = true;
   row.fetch_failure.reset();
@@ -181,8 +197,9 @@ void ClientCore::heard(const ObjectReserved& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   const bool sealed = message.failure && message.failure->code == ErrorCode::already_exists;
+  write->place = message.failure ? PlaceRecord{} : message.place;
   if (!write->escaping) {
-    emit(RoomMade{message.object, message.place, {}, {}, false, message.failure});
+    emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
     if (sealed) {
       writes_.erase(message.object);
       emit(ValueSealed{message.object});
@@ -199,37 +216,63 @@ void ClientCore::heard(const ObjectReserved& message) {
   }
   const ObjectRow& row = objects_.at(message.object);
   emit(RoomMade{message.object, message.place, row.value.bytes, row.value.contained,
-                row.value.is_error, std::nullopt});
+                row.value.is_error, std::nullopt, write->copy_of});
 }
 
 void ClientCore::on(const ValueWritten& event) {
-  const auto* write = writes_.find(event.object);
-  if (write == nullptr) return;
+  const auto* found = writes_.find(event.object);
+  if (found == nullptr) return;
+  const WriteRow write = *found;
   for (const auto& ref : event.contained) escape(ref.object);
-  tell_agent(SealObject{event.object, write->owner, write->home, event.is_error, event.contained});
-  if (write->owner == options_.process && !write->escaping) {
-    ValueRecord value;
-    value.in_store = true;
-    value.is_error = event.is_error;
-    value.size_bytes = write->size_bytes;
-    value.location = node_;
-    own_object(event.object, TaskId());
-    complete(event.object, std::move(value));
+  if (!write.lost) {
+    tell_agent(SealObject{event.object, write.owner, write.home, event.is_error, event.contained});
+  } else {
+    writes_.erase(event.object);
   }
+  if (write.owner != options_.process || write.escaping) return;
+  ValueRecord value;
+  value.in_store = true;
+  value.is_error = event.is_error;
+  value.size_bytes = write.size_bytes;
+  value.location = node_;
+  value.contained = event.contained;
+  ObjectRow& row = own_object(event.object, TaskId());
+  row.written = true;
+  row.place = write.place;
+  complete(event.object, std::move(value));
+  if (write.lost) store_again(objects_.at(event.object));
+}
+
+void ClientCore::on(const ValueUnreadable& event) {
+  auto* row = objects_.find(event.object);
+  const auto* write = writes_.find(event.object);
+  if (row == nullptr || write == nullptr || !write->escaping) return;
+  writes_.erase(event.object);
+  row->storing = row->readable = row->written = false;
+  const auto contained = row->value.contained;
+  tell_agent(ReleaseObject{event.object});
+  reconstruct(event.object, "the agent of its node died, and its memory cannot be read any more");
+  for (const auto& ref : contained) unpin(ref.object);
 }
 
 void ClientCore::heard(const ObjectSealed& message) {
   const auto* write = writes_.find(message.object);
   if (write == nullptr) return;
-  const bool escaping = write->escaping;
+  const WriteRow done = *write;
   writes_.erase(message.object);
-  if (!escaping) return emit(ValueSealed{message.object});
-  if (auto* row = objects_.find(message.object)) {
-    row->storing = false;
-    row->value.in_store = true;
-    row->value.location = node_;
-    drop_if_unused(message.object);
-  }
+  if (!done.escaping) return emit(ValueSealed{message.object});
+  auto* row = objects_.find(message.object);
+  if (row == nullptr) return;
+  row->storing = false;
+  row->value.in_store = true;
+  row->value.location = node_;
+  changed(message.object);  // a call may wait to leave until it is stored
+  const bool copied = done.copy_of.slab != 0;
+  if (copied && !row->readable) row->place = done.place;
+  const auto contained = copied ? row->value.contained : std::vector<RefRecord>{};
+  if (copied && row->wanted && !row->readable) fetch(*row);
+  drop_if_unused(message.object);
+  for (const auto& ref : contained) unpin(ref.object);
 }
 
 void ClientCore::on(const RetainRef& event) {
@@ -363,6 +406,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   auto* row = objects_.find(object);
   if (row == nullptr || (row->owned && !row->ready)) return;
   if (row->readable) return;  // still mapped here
+  if (row->storing && !is_inline(row->value)) return;  // and on its way to a new store
   if (row->owned && !row->value.bytes.empty()) {
     row->value.in_store = false;
     if (row->exported) store_inline(*row);
@@ -389,9 +433,10 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   fail_object(object, std::move(error));
 }
 
-// The node's agent is a new one: its store is empty and counts nobody. Mapped values stay readable.
+// The node's agent is a new one: its store is empty and counts nobody. Mapped values stay readable, and
+// those that are ours are stored again.
 void ClientCore::lose_store() {
-  std::vector<ObjectId> lost;
+  std::vector<ObjectId> lost, unused;
   for (auto& [object, row] : objects_) {
     row.fetching = false;
     if (!row.owned) {
@@ -403,15 +448,30 @@ void ClientCore::lose_store() {
       continue;
     }
     row.released = false;
+    if (!row.ref.home.empty()) row.ref.home = node_;
     if (row.exported) tell_agent(ExportObject{object});
-    if (row.ready && row.value.in_store) lost.push_back(object);
+    if (row.ready && row.value.in_store && !row.storing) lost.push_back(object);
   }
-  for (const ObjectId object : lost) reconstruct(object, "the agent of its node died");
-  for (auto& [object, write] : writes_) tell_agent(ReserveObject{object, write.size_bytes});
+  // What a thread is writing goes on into the old memory; what the shell was writing begins again.
+  for (auto& [object, write] : writes_) {
+    if (write.owner == options_.process) write.home = node_;
+    write.lost = !write.escaping && write.place.slab != 0;
+    if (!write.lost) tell_agent(ReserveObject{object, write.size_bytes});
+  }
+  for (const ObjectId object : lost) {
+    auto* row = objects_.find(object);
+    if (row == nullptr) continue;  // dropped with one before
+    const bool mapped = row->value.bytes.empty() && (row->readable || row->written);
+    if (mapped) {
+      store_again(*row);
+    } else {
+      reconstruct(object, "the agent of its node died");
+    }
+  }
   for (const auto& [object, row] : objects_) {
-    if (row.refs == 0 && row.pins == 0) lost.push_back(object);
+    if (row.refs == 0 && row.pins == 0) unused.push_back(object);
   }
-  for (const ObjectId object : lost) drop_if_unused(object);
+  for (const ObjectId object : unused) drop_if_unused(object);
 }
 
 }  // namespace mobula::internal::client

@@ -36,6 +36,7 @@ struct ObjectRow {
   bool wanted = false;
   bool fetching = false;
   bool readable = false;     // `place` can be read
+  bool written = false;      // owned: this process wrote it to `place`, and has that mapped
   PlaceRecord place;
   std::optional<Failure> fetch_failure;  // of the last fetch; a new want tries again
 };
@@ -127,12 +128,16 @@ struct ActorRow {
   std::string refusal;
 };
 
-// A value that goes into the node's store.
+// A value that goes into the node's store: written by a thread, or (`escaping`) by the shell, from
+// the bytes of the object or from where they lie mapped.
 struct WriteRow {
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  bool escaping = false;  // the inline value of an own object, not a thread's
+  bool escaping = false;  // the value of an own object, not a thread's
+  PlaceRecord place = {};    // as given by the agent
+  PlaceRecord copy_of = {};  // escaping: of the value in the store of an agent that has died
+  bool lost = false;         // the agent that gave `place` to a thread has died since
   std::optional<Time> retry_at;  // escaping: the store was full
 };
 

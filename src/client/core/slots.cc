@@ -26,7 +26,7 @@ void ClientCore::want(ClassId demand_class) {
 
 void ClientCore::tell_demand(ClassRow& row) {
   const auto wanted = static_cast<std::int64_t>(row.queue.size());
-  row.dirty = wanted != row.told;
+  row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
   if (!edge && now_ < row.tell_after) return;
@@ -89,12 +89,22 @@ void ClientCore::head_says(const SlotReady& message) {
   auto* demand = classes_.find(message.demand_class);
   if (demand == nullptr || returned_.contains(message.slot)) {
     mark_unwanted_slot.hit();
+    if (demand != nullptr) {
+      // The head has taken it for one that is wanted and came: what is queued is told anew.
+      demand->dirty = true;
+      stale_.push_back(message.demand_class);
+    }
     return tell_head(ReturnSlot{message.slot});
   }
   auto [slot, fresh] = slots_.insert(message.slot, SlotRow{});
   if (!fresh && slot->executor == message.endpoint.process) return;
   if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
-  if (fresh) demand->slots.push_back(message.slot);
+  if (fresh) {
+    demand->slots.push_back(message.slot);
+    // For the head this slot meets one of those that were wanted: what is queued still is told anew,
+    // even if it is as many as before.
+    demand->dirty = true;
+  }
   if (!slot->executor.empty()) end_stream(slot->executor, message.previous);
   slot = &slots_.at(message.slot);
   slot->demand_class = message.demand_class;
@@ -128,7 +138,10 @@ void ClientCore::head_says(const SlotLost& message) {
 
 void ClientCore::head_says(const RecallSlot& message) {
   auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) return tell_head(ReturnSlot{message.slot});
+  if (slot == nullptr) {
+    remember_returned(message.slot);  // it may be on its way here
+    return tell_head(ReturnSlot{message.slot});
+  }
   slot->recalled = true;
   auto* stream = streams_.find(slot->executor);
   if (stream && !stream->in_flight.empty()) {
@@ -141,13 +154,17 @@ void ClientCore::head_says(const RecallSlot& message) {
 void ClientCore::return_slot(SlotId slot) {
   const ProcessId executor = slots_.at(slot).executor;
   tell_head(ReturnSlot{slot});
-  returned_.insert(slot, true);
-  if (returned_.size() > remembered) returned_.erase(returned_.begin());
+  remember_returned(slot);
   forget_slot(slot);
   if (!executor.empty() && streams_.contains(executor)) {
     streams_.erase(executor);
     emit(CloseStream{executor});
   }
+}
+
+void ClientCore::remember_returned(SlotId slot) {
+  returned_.insert(slot, true);
+  if (returned_.size() > remembered) returned_.erase(returned_.begin());
 }
 
 void ClientCore::forget_slot(SlotId slot) {

@@ -155,9 +155,11 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
   const CallRecord call = tasks_.at(task).call;
   bool stored = false;
   for (std::uint32_t i = 0; i < call.num_returns; ++i) {
-    ValueRecord value = i < results.size() ? std::move(results[i])
-                        : results.empty()  ? ValueRecord{}
-                                           : results.front();
+    // One error stands in the place of all results.
+    const bool shared = results.size() < call.num_returns;
+    ValueRecord value = results.empty() ? ValueRecord{}
+                        : shared        ? results.front()
+                                        : std::move(results[i]);
     stored |= value.in_store;
     complete(result_id(call.task, i), std::move(value));
   }

@@ -1,7 +1,7 @@
 // What a process that runs calls has to decide: which call runs next, in which order callers are
 // served, what is handed back, when to lend the CPU and when to leave. One slot generation or one
-// actor incarnation. Pure: events in, commands out; no clock, I/O or thread. It belongs to the lock of
-// the process's runtime, like the client core beside it, which owns what the calls submit.
+// actor incarnation. Pure: events in, commands out; no clock, I/O or thread. It belongs to the lock
+// of the process's runtime, like the client core beside it, which owns what the calls submit.
 //
 // It does not run user code (shell), nor see values: results come to it stored and described.
 #pragma once
@@ -23,34 +23,43 @@
 
 namespace mobula::internal::executor {
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- events
+// --------------------------------------------------------------------------------------
 
 struct Assigned {
   AssignExecutor assignment;
-  static constexpr auto fields() { return field_list(field("assignment", &Assigned::assignment)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("assignment", &Assigned::assignment));
+  }
   friend bool operator==(const Assigned&, const Assigned&) = default;
 };
 // From a caller that has proved who it is.
 struct CallerSaid {
   ProcessId caller;
   CallerFrame frame;
-  static constexpr auto fields() {
-    return field_list(field("caller", &CallerSaid::caller), field("frame", &CallerSaid::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &CallerSaid::caller), field("frame", &CallerSaid::frame));
   }
   friend bool operator==(const CallerSaid&, const CallerSaid&) = default;
 };
 struct CallerGone {
   ProcessId caller;
-  static constexpr auto fields() { return field_list(field("caller", &CallerGone::caller)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &CallerGone::caller));
+  }
   friend bool operator==(const CallerGone&, const CallerGone&) = default;
 };
 // The refs of FetchArguments can be read, or one of them never will be.
 struct ArgumentsFetched {
   std::uint64_t token = 0;
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("token", &ArgumentsFetched::token),
-                      field("failure", &ArgumentsFetched::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &ArgumentsFetched::token),
+                 field("failure", &ArgumentsFetched::failure));
   }
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };
@@ -64,14 +73,14 @@ struct CallFinished {
   std::vector<RefRecord> pinned;  // inside the results, until the caller holds them
   Duration run_time{};
   std::int64_t pid = 0;
-  bool leave = false;             // exit_actor was called
-  static constexpr auto fields() {
-    return field_list(field("token", &CallFinished::token), field("outcome", &CallFinished::outcome),
-                      field("results", &CallFinished::results), field("kept", &CallFinished::kept),
-                      field("handovers", &CallFinished::handovers),
-                      field("pinned", &CallFinished::pinned),
-                      field("run_time", &CallFinished::run_time), field("pid", &CallFinished::pid),
-                      field("leave", &CallFinished::leave));
+  bool leave = false;  // exit_actor was called
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CallFinished::token), field("outcome", &CallFinished::outcome),
+                 field("results", &CallFinished::results), field("kept", &CallFinished::kept),
+                 field("handovers", &CallFinished::handovers),
+                 field("pinned", &CallFinished::pinned), field("run_time", &CallFinished::run_time),
+                 field("pid", &CallFinished::pid), field("leave", &CallFinished::leave));
   }
   friend bool operator==(const CallFinished&, const CallFinished&) = default;
 };
@@ -79,43 +88,56 @@ struct CallFinished {
 struct CallBlocked {
   std::uint64_t token = 0;
   bool on = false;
-  static constexpr auto fields() {
-    return field_list(field("token", &CallBlocked::token), field("on", &CallBlocked::on));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CallBlocked::token), field("on", &CallBlocked::on));
   }
   friend bool operator==(const CallBlocked&, const CallBlocked&) = default;
 };
 struct EndAsked {
   bool graceful = true;
-  static constexpr auto fields() { return field_list(field("graceful", &EndAsked::graceful)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("graceful", &EndAsked::graceful));
+  }
   friend bool operator==(const EndAsked&, const EndAsked&) = default;
 };
 struct Tick {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
                            CallBlocked, EndAsked, Tick>;
 
-// ---- commands ------------------------------------------------------------------------------------
+// ---- commands
+// ------------------------------------------------------------------------------------
 
 struct TellCaller {
   ProcessId caller;
   ExecutorFrame frame;
-  static constexpr auto fields() {
-    return field_list(field("caller", &TellCaller::caller), field("frame", &TellCaller::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &TellCaller::caller), field("frame", &TellCaller::frame));
   }
   friend bool operator==(const TellCaller&, const TellCaller&) = default;
 };
 struct TellAgent {
   ProcessToAgent message;
-  static constexpr auto fields() { return field_list(field("message", &TellAgent::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &TellAgent::message));
+  }
   friend bool operator==(const TellAgent&, const TellAgent&) = default;
 };
 struct FetchArguments {
   std::uint64_t token = 0;
   std::vector<Argument> refs;  // those with is_ref
-  static constexpr auto fields() {
-    return field_list(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs));
   }
   friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
 };
@@ -123,48 +145,60 @@ struct RunCall {
   std::uint64_t token = 0;
   ProcessId caller;
   CallRecord call;
-  static constexpr auto fields() {
-    return field_list(field("token", &RunCall::token), field("caller", &RunCall::caller),
-                      field("call", &RunCall::call));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &RunCall::token), field("caller", &RunCall::caller),
+                 field("call", &RunCall::call));
   }
   friend bool operator==(const RunCall&, const RunCall&) = default;
 };
 // Never to be run here: its fetched arguments may go.
 struct DropCall {
   std::uint64_t token = 0;
-  static constexpr auto fields() { return field_list(field("token", &DropCall::token)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &DropCall::token));
+  }
   friend bool operator==(const DropCall&, const DropCall&) = default;
 };
 // current().cancelled() becomes true; with `recursive`, its children are cancelled.
 struct CancelRunning {
   std::uint64_t token = 0;
   bool recursive = true;
-  static constexpr auto fields() {
-    return field_list(field("token", &CancelRunning::token),
-                      field("recursive", &CancelRunning::recursive));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CancelRunning::token),
+                 field("recursive", &CancelRunning::recursive));
   }
   friend bool operator==(const CancelRunning&, const CancelRunning&) = default;
 };
 struct ReleasePins {
   std::vector<RefRecord> refs;
-  static constexpr auto fields() { return field_list(field("refs", &ReleasePins::refs)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &ReleasePins::refs));
+  }
   friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
 };
 // Everything is answered: the process ends now.
 struct Leave {
   EndKind kind = EndKind::retired;
-  static constexpr auto fields() { return field_list(field("kind", &Leave::kind)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &Leave::kind));
+  }
   friend bool operator==(const Leave&, const Leave&) = default;
 };
-using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, DropCall, CancelRunning,
-                             ReleasePins, Leave>;
+using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, DropCall,
+                             CancelRunning, ReleasePins, Leave>;
 
 struct ExecutorOptions {
-  Duration leave_bound = 1s;          // callers have this long to acknowledge before a planned exit
-  std::size_t max_queue = 100'000;    // calls waiting here; more are handed back
-  static constexpr auto fields() {
-    return field_list(field("leave_bound", &ExecutorOptions::leave_bound),
-                      field("max_queue", &ExecutorOptions::max_queue));
+  Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
+  std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("leave_bound", &ExecutorOptions::leave_bound),
+                 field("max_queue", &ExecutorOptions::max_queue));
   }
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
@@ -183,15 +217,15 @@ class ExecutorCore {
  private:
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
-    std::uint64_t last_number = 0;                            // highest call number seen
-    std::map<std::uint64_t, std::vector<RefRecord>> pinned;   // replies not yet held
+    std::uint64_t last_number = 0;                           // highest call number seen
+    std::map<std::uint64_t, std::vector<RefRecord>> pinned;  // replies not yet held
   };
   struct CallRow {
     std::uint64_t token = 0;
     ProcessId caller;  // empty: the constructor
     std::uint64_t number = 0;
     CallRecord call;
-    bool ready = false;      // arguments are here
+    bool ready = false;  // arguments are here
     bool blocked = false;
     bool cancelled = false;
   };
@@ -225,16 +259,16 @@ class ExecutorCore {
 
   ExecutorOptions options_;
   AssignExecutor assignment_;
-  bool constructed_ = false;         // tasks: from the start; actors: the constructor has returned
+  bool constructed_ = false;  // tasks: from the start; actors: the constructor has returned
   std::uint64_t next_token_ = 1;
   std::int64_t finished_ = 0;
   Table<ProcessId, CallerRow> callers_;
-  std::deque<CallRow> queue_;        // in order of arrival
+  std::deque<CallRow> queue_;  // in order of arrival
   std::map<std::uint64_t, CallRow> running_;
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;
-  std::optional<EndKind> leaving_;   // nothing new starts
-  bool farewell_said_ = false;       // StreamRetires sent
+  std::optional<EndKind> leaving_;  // nothing new starts
+  bool farewell_said_ = false;      // StreamRetires sent
   Time leave_by_;
   bool left_ = false;
 

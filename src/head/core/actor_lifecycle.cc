@@ -221,7 +221,8 @@ bool ActorTable::may_go_on(const SlotFact& fact) const {
     return actor->state != ActorState::dead && actor->slot.empty() && !actor->waits &&
            !actor->not_before;
   }
-  return !fact.actor.detached && parts_.jobs.works(fact.actor.job);
+  return !fact.actor.detached && parts_.jobs.works(fact.actor.job) &&
+         !ended_early_.contains({fact.actor.job, fact.actor.actor});
 }
 
 void ActorTable::adopt(const SlotFact& fact, NodeId node) {
@@ -244,6 +245,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
 // Owners that died while the head was away take their actors along; the rest is placed. What was
 // lost meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
+  for (const auto& [of, process] : std::exchange(ended_early_, {})) tell_unknown(of.second, process);
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;
     const bool detached = actor.spec().detached;

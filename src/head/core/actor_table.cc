@@ -10,17 +10,11 @@
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_restated("head.actor_restated");
+const Mark mark_actor_restated("head.actor_restated");
 const Mark mark_name_taken("head.actor_name_taken");
 const Mark mark_early_watch("head.actor_watched_before_created");
 const Mark mark_not_durable("head.actor_not_durable");
-
-EndCause killed(std::string why) {
-  EndCause cause;
-  cause.kind = EndKind::killed;
-  cause.text = std::move(why);
-  return cause;
-}
+const Mark mark_early_end("head.end_of_an_actor_not_known_yet");
 
 ActorFound found_answer(const Actor& actor) {
   ActorFound answer;
@@ -118,7 +112,7 @@ void ActorTable::unlink(ProcessId process, ActorId id) {
 void ActorTable::create(const CreateActor& message) {
   const ActorSpec& spec = message.spec;
   if (Actor* actor = rows_.find(spec.actor)) {
-    mark_restated.hit();
+    mark_actor_restated.hit();
     if (actor->spec().owner != spec.owner) return;
     actor->fail_if_infeasible = message.fail_if_infeasible;
     actor->owner_node = parts_.processes.node_of(spec.owner);
@@ -272,9 +266,16 @@ void ActorTable::end_all(const std::string& why) {
   forget_oldest();
 }
 
-void ActorTable::end(const EndActor& message, JobId asking) {
+// While the head recovers, the node of an actor that it does not know may still be on its way.
+void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   Actor* actor = rows_.find(message.actor);
-  if (actor == nullptr || actor->state == ActorState::dead) return;
+  if (actor == nullptr) {
+    if (!parts_.nodes.recovering()) return tell_unknown(message.actor, process);
+    mark_early_end.hit();
+    if (ended_early_.size() < parts_.options.max_actors) ended_early_[{asking, message.actor}] = process;
+    return;
+  }
+  if (actor->state == ActorState::dead) return tell(*actor, process);
   const ActorSpec& spec = actor->spec();
   if (spec.job != asking && spec.name.empty() && !spec.detached) return;
   const std::string why = message.why.empty() ? "ended on request" : message.why;
@@ -283,8 +284,13 @@ void ActorTable::end(const EndActor& message, JobId asking) {
     if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
     return;
   }
-  if (message.kill || actor->slot.empty()) return die(*actor, killed(why));
-  actor->ending = true;
+  if (message.kill || actor->slot.empty()) {
+    const bool hears = spec.owner == process || actor->watchers.contains(process);
+    die(*actor, killed(why));
+    if (!hears) tell(*actor, process);
+    return;
+  }
+  if (std::exchange(actor->ending, true)) return;
   parts_.slots.stop(actor->slot, true, why);
 }
 

@@ -64,7 +64,8 @@ class ActorTable {
   void create(const CreateActor& message);
   void durable(ActorId id);
   void not_durable(ActorId id, const std::string& why);
-  void end(const EndActor& message, JobId asking);
+  // `process`, of job `asking`, hears when the actor is dead.
+  void end(ProcessId process, JobId asking, const EndActor& message);
   void watch(ProcessId process, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
@@ -127,6 +128,8 @@ class ActorTable {
   std::deque<ActorId> dead_;  // oldest first; the oldest are forgotten
   std::map<ActorId, Orphans> orphans_;  // watched before they were created
   std::set<ActorId> delayed_;           // those with not_before
+  // To be ended, asked by a process of the job, and not stated by any node yet.
+  std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
   std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched ones
 };
 

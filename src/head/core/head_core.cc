@@ -54,7 +54,7 @@ struct Dispatch {
     if (parts.epoch_due && *parts.epoch_due <= parts.now) write_epoch();
     parts.nodes.tick();
     parts.actors.tick();
-    parts.processes.publish();
+    parts.processes.tick();
     parts.objects.tick();
   }
 

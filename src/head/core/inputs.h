@@ -25,9 +25,10 @@ struct JournalRow {
   std::string table;
   std::string key;
   Bytes value;
-  static constexpr auto fields() {
-    return field_list(field("table", &JournalRow::table), field("key", &JournalRow::key),
-                      field("value", &JournalRow::value));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("table", &JournalRow::table), field("key", &JournalRow::key),
+                 field("value", &JournalRow::value));
   }
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
@@ -36,8 +37,9 @@ struct JournalRow {
 struct Started {
   std::vector<JournalRow> rows;
   Hash128 epoch_id;
-  static constexpr auto fields() {
-    return field_list(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id));
   }
   friend bool operator==(const Started&, const Started&) = default;
 };
@@ -46,16 +48,20 @@ struct AgentSaid {
   LinkId link = 0;
   Principal principal;  // as the connection's key says
   AgentToHead message;
-  static constexpr auto fields() {
-    return field_list(field("link", &AgentSaid::link), field("principal", &AgentSaid::principal),
-                      field("message", &AgentSaid::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &AgentSaid::link), field("principal", &AgentSaid::principal),
+                 field("message", &AgentSaid::message));
   }
   friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
 };
 
 struct AgentLinkLost {
   LinkId link = 0;
-  static constexpr auto fields() { return field_list(field("link", &AgentLinkLost::link)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &AgentLinkLost::link));
+  }
   friend bool operator==(const AgentLinkLost&, const AgentLinkLost&) = default;
 };
 
@@ -64,9 +70,10 @@ struct AgentLinkLost {
 struct NodeProbed {
   ProcessId incarnation;
   bool refused = false;
-  static constexpr auto fields() {
-    return field_list(field("incarnation", &NodeProbed::incarnation),
-                      field("refused", &NodeProbed::refused));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("incarnation", &NodeProbed::incarnation),
+                 field("refused", &NodeProbed::refused));
   }
   friend bool operator==(const NodeProbed&, const NodeProbed&) = default;
 };
@@ -75,9 +82,10 @@ struct ToolSaid {
   LinkId link = 0;
   Principal principal;
   ToolRequest request;
-  static constexpr auto fields() {
-    return field_list(field("link", &ToolSaid::link), field("principal", &ToolSaid::principal),
-                      field("request", &ToolSaid::request));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &ToolSaid::link), field("principal", &ToolSaid::principal),
+                 field("request", &ToolSaid::request));
   }
   friend bool operator==(const ToolSaid&, const ToolSaid&) = default;
 };
@@ -85,7 +93,10 @@ struct ToolSaid {
 // All batches up to and including `upto` are durable.
 struct Persisted {
   std::uint64_t upto = 0;
-  static constexpr auto fields() { return field_list(field("upto", &Persisted::upto)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("upto", &Persisted::upto));
+  }
   friend bool operator==(const Persisted&, const Persisted&) = default;
 };
 
@@ -94,8 +105,9 @@ struct Persisted {
 struct PersistFailed {
   std::uint64_t upto = 0;
   std::string text;
-  static constexpr auto fields() {
-    return field_list(field("upto", &PersistFailed::upto), field("text", &PersistFailed::text));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("upto", &PersistFailed::upto), field("text", &PersistFailed::text));
   }
   friend bool operator==(const PersistFailed&, const PersistFailed&) = default;
 };
@@ -103,14 +115,20 @@ struct PersistFailed {
 // The process stood still (or the machine slept) for `gap`: peers are not to blame for it.
 struct Paused {
   Duration gap{};
-  static constexpr auto fields() { return field_list(field("gap", &Paused::gap)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("gap", &Paused::gap));
+  }
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
 // All input there was has been given, and a deadline may have passed. Silence is judged here alone,
 // so that a peer is never blamed for what waits unread.
 struct Tick {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 

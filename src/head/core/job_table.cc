@@ -10,7 +10,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_restated("head.job_restated");
+const Mark mark_job_restated("head.job_restated");
 const Mark mark_late_end("head.node_has_things_of_an_ended_job");
 const Mark mark_lingers("head.job_lingers_for_detached_actors");
 const Mark mark_driver_missing("head.driver_did_not_come_back");
@@ -58,10 +58,11 @@ void JobTable::start(NodeId node, const StartJob& message) {
     if (job->end != JobEnd::runs) {
       return refuse(message, fmt::format("job {} has ended: {}", message.job.hex(), job->why));
     }
-    mark_restated.hit();
+    mark_job_restated.hit();
     job->node = node;
     if (job->durable)
       parts_.processes.tell(message.driver, JobStarted{message.job, job->name_space});
+    parts_.slots.announce_to(message.driver);
     return;
   }
   if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {

@@ -15,6 +15,7 @@ struct HeadOptions {
   Duration exclusive_margin = Duration(2s);  // on top of fence_after, before such an actor restarts
   Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
+  Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
   Duration list_within = Duration(2s);       // for agents to say what objects they have
   // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
@@ -31,12 +32,14 @@ struct HeadOptions {
   std::string version;
   std::string http_url;
   std::string http_token_file;
-  static constexpr auto fields() {
-    return field_list(
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
         field("settings", &HeadOptions::settings), field("recovery", &HeadOptions::recovery),
         field("exclusive_margin", &HeadOptions::exclusive_margin),
         field("publish_after", &HeadOptions::publish_after),
         field("persist_again", &HeadOptions::persist_again),
+        field("driver_absence", &HeadOptions::driver_absence),
         field("orphan_watch", &HeadOptions::orphan_watch),
         field("list_within", &HeadOptions::list_within),
         field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),

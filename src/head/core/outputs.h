@@ -14,8 +14,9 @@ namespace mobula::internal::head {
 struct SendAgent {
   LinkId link = 0;
   HeadToAgent message;  // never Registered: that is Admit
-  static constexpr auto fields() {
-    return field_list(field("link", &SendAgent::link), field("message", &SendAgent::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &SendAgent::link), field("message", &SendAgent::message));
   }
   friend bool operator==(const SendAgent&, const SendAgent&) = default;
 };
@@ -28,10 +29,11 @@ struct Admit {
   Principal principal;
   AgentAddress address;
   std::string delegated_key;
-  static constexpr auto fields() {
-    return field_list(field("link", &Admit::link), field("registered", &Admit::registered),
-                      field("principal", &Admit::principal), field("address", &Admit::address),
-                      field("delegated_key", &Admit::delegated_key));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &Admit::link), field("registered", &Admit::registered),
+                 field("principal", &Admit::principal), field("address", &Admit::address),
+                 field("delegated_key", &Admit::delegated_key));
   }
   friend bool operator==(const Admit&, const Admit&) = default;
 };
@@ -39,8 +41,9 @@ struct Admit {
 struct ReplyTool {
   LinkId link = 0;
   ToolReply reply;
-  static constexpr auto fields() {
-    return field_list(field("link", &ReplyTool::link), field("reply", &ReplyTool::reply));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &ReplyTool::link), field("reply", &ReplyTool::reply));
   }
   friend bool operator==(const ReplyTool&, const ReplyTool&) = default;
 };
@@ -50,9 +53,10 @@ struct JournalChange {
   std::string key;
   Bytes value;
   bool erase = false;
-  static constexpr auto fields() {
-    return field_list(field("table", &JournalChange::table), field("key", &JournalChange::key),
-                      field("value", &JournalChange::value), field("erase", &JournalChange::erase));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("table", &JournalChange::table), field("key", &JournalChange::key),
+                 field("value", &JournalChange::value), field("erase", &JournalChange::erase));
   }
   friend bool operator==(const JournalChange&, const JournalChange&) = default;
 };
@@ -62,8 +66,9 @@ struct JournalChange {
 struct Persist {
   std::uint64_t n = 0;
   std::vector<JournalChange> changes;
-  static constexpr auto fields() {
-    return field_list(field("n", &Persist::n), field("changes", &Persist::changes));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("n", &Persist::n), field("changes", &Persist::changes));
   }
   friend bool operator==(const Persist&, const Persist&) = default;
 };
@@ -73,9 +78,10 @@ struct Persist {
 struct ProbeNode {
   ProcessId incarnation;
   std::string address;
-  static constexpr auto fields() {
-    return field_list(field("incarnation", &ProbeNode::incarnation),
-                      field("address", &ProbeNode::address));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("incarnation", &ProbeNode::incarnation),
+                 field("address", &ProbeNode::address));
   }
   friend bool operator==(const ProbeNode&, const ProbeNode&) = default;
 };
@@ -83,11 +89,13 @@ struct ProbeNode {
 // Everything for this link has been said; the shell may close it after sending.
 struct CloseLink {
   LinkId link = 0;
-  static constexpr auto fields() { return field_list(field("link", &CloseLink::link)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &CloseLink::link));
+  }
   friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
-using Command =
-    std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink>;
+using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink>;
 
 }  // namespace mobula::internal::head

@@ -1,11 +1,19 @@
 #include "head/core/process_table.h"
 
+#include "base/mark.h"
 #include "head/core/parts.h"
 
 namespace mobula::internal::head {
+namespace {
+
+const Mark mark_back("head.driver_came_back_without_its_agent");
+const Mark mark_stayed_away("head.driver_ended_with_its_node");
+
+}  // namespace
 
 void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
+  if (lost_.erase(fact.process) > 0) mark_back.hit();
   rows_[fact.process] = Process{node, fact.principal, fact.pid};
 }
 
@@ -30,7 +38,8 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
   }
   std::vector<ProcessId> gone;
   for (const auto& [process, row] : rows_) {
-    if (row.node == node && !there.contains(process)) gone.push_back(process);
+    const bool missing = row.node == node && !there.contains(process);
+    if (missing && !lost(process)) gone.push_back(process);
   }
   EndCause cause;
   cause.text = "its agent does not know the process";
@@ -40,7 +49,12 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
 std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause) {
   std::vector<ProcessId> gone;
   for (const auto& [process, row] : rows_) {
-    if (row.node == node) gone.push_back(process);
+    if (row.node != node) continue;
+    if (row.principal.role == Role::driver) {
+      lost_.try_emplace(process, Lost{parts_.now + parts_.options.driver_absence, cause});
+    } else {
+      gone.push_back(process);
+    }
   }
   for (const auto process : gone) bury(process, cause);
   return gone;
@@ -51,6 +65,7 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
 void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   const bool driver = rows_.at(process).principal.role == Role::driver;
   rows_.erase(process);
+  lost_.erase(process);
   if (driver) parts_.jobs.driver_ended(process, cause);
   parts_.slots.lessee_ended(process, cause);
   parts_.actors.process_ended(process, cause);
@@ -65,6 +80,26 @@ void ProcessTable::tell(ProcessId process, HeadToProcess message) {
 NodeId ProcessTable::node_of(ProcessId process) const {
   const Process* row = rows_.find(process);
   return row ? row->node : NodeId{};
+}
+
+void ProcessTable::tick() {
+  std::vector<std::pair<ProcessId, EndCause>> gone;
+  for (const auto& [process, lost] : lost_) {
+    if (lost.until <= parts_.now) gone.emplace_back(process, lost.cause);
+  }
+  for (const auto& [process, cause] : gone) {
+    mark_stayed_away.hit();
+    ended(process, cause);
+  }
+  publish();
+}
+
+std::optional<Time> ProcessTable::next_deadline() const {
+  auto due = publish_at_;
+  for (const auto& [process, lost] : lost_) {
+    if (!due || lost.until < *due) due = lost.until;
+  }
+  return due;
 }
 
 void ProcessTable::publish() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -30,10 +31,14 @@ class ProcessTable {
   void ended(ProcessId process, const EndCause& cause);
   // The executor of a slot's generation, known from its endpoint; and its end.
   void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);
-  // The node's agent states who is there: who is not has ended.
+  // The node's agent states who is there: who is not has ended. A driver may still come back.
   void reconcile(NodeId node, const Facts& facts);
-  // All processes of a node at once; returns them for the news of its death.
+  // All processes of a node at once; returns those that have ended, for the news of its death.
+  // Drivers may live on without their agent: they end if they attach nowhere in time.
   std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);
+
+  // Its node has died, and it has not attached to another agent yet.
+  bool lost(ProcessId process) const { return lost_.contains(process); }
 
   // Through the process's agent; dropped if the process is not known.
   void tell(ProcessId process, HeadToProcess message);
@@ -41,15 +46,22 @@ class ProcessTable {
   NodeId node_of(ProcessId process) const;
   const Table<ProcessId, Process>& rows() const { return rows_; }
 
-  // Tells all agents what died, once it is time.
-  void publish();
-  std::optional<Time> next_deadline() const { return publish_at_; }
+  // Ends drivers that did not come back; tells all agents what died, once it is time.
+  void tick();
+  std::optional<Time> next_deadline() const;
 
  private:
+  struct Lost {
+    Time until;
+    EndCause cause;
+  };
+
   void bury(ProcessId process, const EndCause& cause);
+  void publish();
 
   Parts& parts_;
   Table<ProcessId, Process> rows_;
+  std::map<ProcessId, Lost> lost_;  // drivers
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
 };

@@ -61,7 +61,7 @@ struct ProcessVoice {
     if (own_live_job(message.spec.job)) parts.actors.create(message);
   }
   void operator()(const EndActor& message) const {
-    parts.actors.end(message, principal.job);
+    parts.actors.end(process, principal.job, message);
   }
   void operator()(const WatchActor& message) const { parts.actors.watch(process, message); }
   void operator()(const FindActor& message) const {
@@ -73,13 +73,18 @@ struct ProcessVoice {
   }
 };
 
+// A driver whose agent has died speaks through another one.
+bool came_back(const Parts& parts, ProcessId process, const Principal& principal) {
+  return parts.processes.lost(process) && parts.processes.find(process)->principal.job == principal.job;
+}
+
 void take_process_message(Parts& parts, NodeId node, const FromProcess& message) {
   const bool driver = message.principal.role == Role::driver;
   if (!driver && message.principal.role != Role::executor) return;
   const Node* from = parts.nodes.find(node);
   if (!driver && !from->slots_allowed()) return;  // there are no executors on a driver's own node
   const Process* known = parts.processes.find(message.process);
-  if (known == nullptr) {
+  if (known == nullptr || came_back(parts, message.process, message.principal)) {
     parts.processes.attached(node, ProcessFact{message.process, message.principal, 0});
   } else if (known->node != node) {
     return mark_strange_process.hit();
@@ -101,7 +106,10 @@ struct AgentVoice {
   void operator()(const FromProcess& message) const { take_process_message(parts, node, message); }
   void operator()(const ProcessAttached& message) const {
     const Process* known = parts.processes.find(message.process.process);
-    if (known == nullptr || known->node == node) parts.processes.attached(node, message.process);
+    const auto& fact = message.process;
+    if (known == nullptr || known->node == node || came_back(parts, fact.process, fact.principal)) {
+      parts.processes.attached(node, fact);
+    }
   }
   void operator()(const ProcessEnded& message) const {
     if (parts.processes.node_of(message.process) == node) {

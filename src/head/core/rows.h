@@ -13,7 +13,10 @@ namespace mobula::internal::head {
 // table "meta", key "epoch".
 struct EpochRow {
   std::uint64_t epoch = 0;
-  static constexpr auto fields() { return field_list(field("epoch", &EpochRow::epoch)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("epoch", &EpochRow::epoch));
+  }
 };
 
 // table "nodes". A dead node stays as long as its incarnations have to be kept out.
@@ -23,21 +26,23 @@ struct NodeRow {
   Role role = Role::agent;
   bool dead = false;
   std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
-  static constexpr auto fields() {
-    return field_list(field("address", &NodeRow::address), field("host", &NodeRow::host),
-                      field("role", &NodeRow::role), field("dead", &NodeRow::dead),
-                      field("fenced", &NodeRow::fenced));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
+                 field("role", &NodeRow::role), field("dead", &NodeRow::dead),
+                 field("fenced", &NodeRow::fenced));
   }
 };
 
 // table "jobs".
 struct JobRow {
   StartJob start;
-  NodeId node;  // of the driver
+  NodeId node;         // of the driver
   bool ended = false;  // only its detached actors go on
-  static constexpr auto fields() {
-    return field_list(field("start", &JobRow::start), field("node", &JobRow::node),
-                      field("ended", &JobRow::ended));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("start", &JobRow::start), field("node", &JobRow::node),
+                 field("ended", &JobRow::ended));
   }
 };
 
@@ -49,11 +54,12 @@ struct ActorRow {
   Environment job_env;
   std::int64_t restarts_used = 0;
   std::uint32_t incarnation = 0;
-  static constexpr auto fields() {
-    return field_list(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
-                      field("job_env", &ActorRow::job_env),
-                      field("restarts_used", &ActorRow::restarts_used),
-                      field("incarnation", &ActorRow::incarnation));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
+                 field("job_env", &ActorRow::job_env),
+                 field("restarts_used", &ActorRow::restarts_used),
+                 field("incarnation", &ActorRow::incarnation));
   }
 };
 

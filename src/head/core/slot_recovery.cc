@@ -97,8 +97,24 @@ void SlotTable::announce() {
       continue;
     }
     slot.announced = true;
-    tell_ready(slot, {});
+    // To lessees on the slot's node as well: what they gave back meanwhile nobody has heard.
+    SlotReady ready;
+    ready.slot = slot.id;
+    ready.demand_class = slot.demand_class.id;
+    ready.node = slot.node;
+    ready.generation = slot.generation;
+    ready.endpoint = slot.endpoint;
+    parts_.processes.tell(slot.lessee, std::move(ready));
     at = unannounced_.erase(at);
+  }
+}
+
+void SlotTable::announce_to(ProcessId lessee) {
+  const auto at = by_lessee_.find(lessee);
+  if (at == by_lessee_.end()) return;
+  for (const auto id : at->second) {
+    const Slot& slot = rows_.at(id);
+    if (slot.ready && !slot.stopping && slot.known) tell_ready(slot, {});
   }
 }
 

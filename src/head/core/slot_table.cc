@@ -17,13 +17,6 @@ const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
-EndCause killed(std::string why) {
-  EndCause cause;
-  cause.kind = EndKind::killed;
-  cause.text = std::move(why);
-  return cause;
-}
-
 }  // namespace
 
 // ---- rows ---------------------------------------------------------------------------------------
@@ -66,7 +59,7 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
 }
 
 // A lessee counts a slot it knows among what it has; with the slot gone its total is one less,
-// until it states its demand again.
+// until it states its demand again. What it gave back before it knew it, it wants still.
 void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = rows_.at(id);
   rows_.erase(id);
@@ -82,7 +75,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   of_lessee.erase(id);
   if (of_lessee.empty()) by_lessee_.erase(slot.lessee);
   const auto at = demands_.find({slot.lessee, slot.demand_class.id});
-  if (at != demands_.end() && (slot.known || slot.stopping)) {
+  if (at != demands_.end() && (slot.known || slot.counted)) {
     at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
     set_demand(slot.lessee, at->second);
   }
@@ -99,13 +92,16 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
 
 // ---- lessees ------------------------------------------------------------------------------------
 
-std::int64_t SlotTable::known_to(ProcessId lessee, ClassId demand_class) const {
+// Those of its slots that a demand stated now does not mean.
+std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
   const auto at = by_lessee_.find(lessee);
   if (at == by_lessee_.end()) return 0;
   std::int64_t count = 0;
   for (const auto id : at->second) {
-    const Slot& slot = rows_.at(id);
-    count += slot.demand_class.id == demand_class && (slot.known || slot.stopping) ? 1 : 0;
+    Slot& slot = rows_.at(id);
+    if (slot.demand_class.id != demand_class) continue;
+    slot.counted = !slot.known && slot.stopping;
+    if (slot.known || slot.counted) ++count;
   }
   return count;
 }
@@ -113,7 +109,8 @@ std::int64_t SlotTable::known_to(ProcessId lessee, ClassId demand_class) const {
 // A slot of an earlier epoch that its lessee did not count when it stated its demand, but has.
 void SlotTable::learn(Slot& slot) {
   unannounced_.erase(slot.id);
-  if (std::exchange(slot.known, true)) return;
+  const bool counted = std::exchange(slot.counted, false);
+  if (std::exchange(slot.known, true) || counted) return;
   const auto at = demands_.find({slot.lessee, slot.demand_class.id});
   if (at == demands_.end()) return;
   ++at->second.total;
@@ -168,7 +165,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   // What it does not know of yet was granted for this very demand and is not in its count.
   learn_announced(lessee, id);
   row.total = std::max<std::int64_t>(0, message.wanted_slots);
-  if (row.total > 0) row.total += known_to(lessee, id);
+  if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
   if (row.total > 0) {
     demands_.insert_or_assign({lessee, id}, std::move(row));

@@ -32,6 +32,7 @@ struct Slot {
   std::uint32_t generation = 0;
   bool ready = false;      // the generation answers calls
   bool known = false;      // the lessee counts it among what it holds
+  bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
   bool announced = false;  // the lessee was told of it by this head, not by the one that granted it
   bool lent = false;
   bool stopping = false;
@@ -71,6 +72,8 @@ class SlotTable {
   void stop_all(NodeId node, const std::string& why);
   // Tells lessees of slots that they may not know of, since a head before this one granted them.
   void announce();
+  // The same for all slots of a lessee, to which news may have been lost with its agent.
+  void announce_to(ProcessId lessee);
 
   // Lessees.
   void demand(ProcessId lessee, const Demand& message);
@@ -117,7 +120,7 @@ class SlotTable {
   void learn(Slot& slot);
   void learn_announced(ProcessId lessee, ClassId demand_class);
   void set_demand(ProcessId lessee, const DemandRow& row);
-  std::int64_t known_to(ProcessId lessee, ClassId demand_class) const;
+  std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(const scheduler::Slot& grant);
   void recall(Slot& slot, const std::string& why);
   void report(const scheduler::Infeasible& infeasible);

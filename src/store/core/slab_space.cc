@@ -151,6 +151,12 @@ void SlabSpace::drop_writer(ProcessId writer, SlabChanges& out) {
   }
 }
 
+std::set<JobId> SlabSpace::jobs() const {
+  std::set<JobId> jobs;
+  for (const auto& [id, slab] : slabs_) jobs.insert(slab.job);
+  return jobs;
+}
+
 void SlabSpace::drop_job(JobId job, SlabChanges& out) {
   for (auto& [id, slab] : slabs_) {
     if (slab.job != job) continue;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,8 @@ class SlabSpace {
   std::uint64_t committed_bytes() const { return committed_bytes_; }
   std::uint64_t used_bytes() const { return used_bytes_; }
   std::size_t slab_count() const { return slabs_.size(); }
+  // Those that have a slab, if an empty one.
+  std::set<JobId> jobs() const;
 
  private:
   struct Slab {

@@ -35,6 +35,7 @@ void HeadSession::link(bool connected) {
 
 void HeadSession::begin_registering() {
   session_.reset();
+  told_meanwhile_.clear();
   facts_due_ = false;
   heartbeat_at_.reset();
   register_wait_ = options_.register_after;
@@ -55,10 +56,13 @@ void HeadSession::send_register() {
 }
 
 void HeadSession::tell(AgentMessage message) {
-  if (!session_ || session_->backlog() >= 2 * options_.max_head_backlog) {
+  if (!started_) return;
+  const std::size_t backlog = session_ ? session_->backlog() : told_meanwhile_.size();
+  if (backlog >= 2 * options_.max_head_backlog) {
     facts_due_ = true;
     return;
   }
+  if (!session_) return told_meanwhile_.push_back(std::move(message));
   std::vector<Frame<AgentMessage>> frames;
   ++told_;
   session_->send(outbox_.now(), std::move(message), frames);
@@ -109,7 +113,8 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   link_up_ = true;
   register_at_.reset();
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
-  return {.admitted = std::move(registered), .facts_due = std::exchange(facts_due_, false)};
+  for (AgentMessage& message : std::exchange(told_meanwhile_, {})) tell(std::move(message));
+  return {.admitted = std::move(registered)};
 }
 
 HeadSession::Heard HeadSession::heard(Refused refused) {

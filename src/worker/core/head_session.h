@@ -1,15 +1,19 @@
 // The agent's conversation with the head: registers, again and again with growing pauses, until the
 // head answers; then one sequenced session per head epoch, with heartbeats. Part of WorkerCore.
 //
-// Bounds. While there is no conversation nothing is kept: the next registration states full facts,
-// and processes restate on the new epoch. In a conversation whose head is away, messages wait in
-// the session; of processes at most `max_head_backlog` (then they are refused, and the caller makes
-// the process restate), and beyond twice that facts are dropped. Facts that were dropped, there or
-// between a registration and its answer, are stated in full as soon as that is possible.
+// Between registering and the answer the node goes on: the head takes the facts of one registration,
+// and which of them that was nobody can tell, so all that was told since the first is told again.
+// Each message may therefore say what the facts have said already.
+//
+// Bounds. Of processes nothing is kept while there is no conversation: they restate when there is
+// one. In a conversation whose head is away, messages wait in the session; of processes at most
+// `max_head_backlog` (then they are refused, and the caller makes the process restate). Beyond twice
+// that, in a conversation or before it, facts are dropped and stated in full afterwards.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "session/session.h"
 #include "worker/core/outbox.h"
@@ -45,7 +49,7 @@ class HeadSession {
   Heard heard(HeadToAgent message);
   // The message last heard has been carried out.
   void carried_out() { applied_ = session_ ? session_->received() : 0; }
-  // A fact for the head. Dropped without a conversation: facts will say it.
+  // A fact for the head.
   void tell(AgentMessage message);
   // Of a process; false: it could not be kept, the process is to say it again.
   bool relay(FromProcess message);
@@ -95,6 +99,7 @@ class HeadSession {
   std::optional<HeadConversation> session_;
   std::uint64_t applied_ = 0;
   std::uint64_t told_ = 0;  // messages given to the session
+  std::vector<AgentMessage> told_meanwhile_;  // since the first registration without an answer
   ClusterSettings settings_;
   std::string head_signing_key_;
   std::optional<Time> heard_at_;

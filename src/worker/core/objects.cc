@@ -276,8 +276,10 @@ void Objects::finish_step() {
 }
 
 std::set<JobId> Objects::jobs() const {
-  std::set<JobId> out;
+  // Slabs of the agent stay, empty or not, until their job has ended.
+  std::set<JobId> out = table_.space().jobs();
   for (const auto& [job, use] : table_.jobs()) out.insert(job);
+  out.erase(JobId{});
   return out;
 }
 

@@ -10,21 +10,26 @@
 #include "protocol/agent_control.h"
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
+#include "worker/core/bulk_command.h"
 #include "worker/core/worker_event.h"
 
 namespace mobula::internal::worker {
 
 struct SendHead {
   AgentToHead message;
-  static constexpr auto fields() { return field_list(field("message", &SendHead::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &SendHead::message));
+  }
   friend bool operator==(const SendHead&, const SendHead&) = default;
 };
 
 struct SendPeer {
   AgentAddress to;
   PeerFrame frame;
-  static constexpr auto fields() {
-    return field_list(field("to", &SendPeer::to), field("frame", &SendPeer::frame));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("to", &SendPeer::to), field("frame", &SendPeer::frame));
   }
   friend bool operator==(const SendPeer&, const SendPeer&) = default;
 };
@@ -36,9 +41,10 @@ struct SendProcess {
   LinkId link = 0;
   AgentToProcess message;
   SlabId slab;
-  static constexpr auto fields() {
-    return field_list(field("link", &SendProcess::link), field("message", &SendProcess::message),
-                      field("slab", &SendProcess::slab));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &SendProcess::link), field("message", &SendProcess::message),
+                 field("slab", &SendProcess::slab));
   }
   friend bool operator==(const SendProcess&, const SendProcess&) = default;
 };
@@ -51,18 +57,22 @@ struct WelcomeDriver {
   ProcessId process;
   std::string curve_key;
   DriverAttached reply;
-  static constexpr auto fields() {
-    return field_list(
-        field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
-        field("process", &WelcomeDriver::process), field("curve_key", &WelcomeDriver::curve_key),
-        field("reply", &WelcomeDriver::reply));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
+                 field("process", &WelcomeDriver::process),
+                 field("curve_key", &WelcomeDriver::curve_key),
+                 field("reply", &WelcomeDriver::reply));
   }
   friend bool operator==(const WelcomeDriver&, const WelcomeDriver&) = default;
 };
 
 struct CloseProcess {
   LinkId link = 0;
-  static constexpr auto fields() { return field_list(field("link", &CloseProcess::link)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &CloseProcess::link));
+  }
   friend bool operator==(const CloseProcess&, const CloseProcess&) = default;
 };
 
@@ -70,9 +80,10 @@ struct CloseProcess {
 struct UseIdentity {
   std::string ticket;
   std::string head_signing_key;
-  static constexpr auto fields() {
-    return field_list(field("ticket", &UseIdentity::ticket),
-                      field("head_signing_key", &UseIdentity::head_signing_key));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ticket", &UseIdentity::ticket),
+                 field("head_signing_key", &UseIdentity::head_signing_key));
   }
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };
@@ -81,8 +92,9 @@ struct UseIdentity {
 struct AddProgram {
   std::int64_t pid = 0;  // of the driver
   ProgramRecord program;
-  static constexpr auto fields() {
-    return field_list(field("pid", &AddProgram::pid), field("program", &AddProgram::program));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pid", &AddProgram::pid), field("program", &AddProgram::program));
   }
   friend bool operator==(const AddProgram&, const AddProgram&) = default;
 };
@@ -90,29 +102,38 @@ struct AddProgram {
 // Have the program's nursery, or what is needed to exec it, ready. Answered by ProgramPrepared.
 struct PrepareProgram {
   ProgramRecord program;
-  static constexpr auto fields() { return field_list(field("program", &PrepareProgram::program)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &PrepareProgram::program));
+  }
   friend bool operator==(const PrepareProgram&, const PrepareProgram&) = default;
 };
 
 // No slot and no driver here uses the program any more.
 struct ForgetProgram {
   ProgramId program;
-  static constexpr auto fields() { return field_list(field("program", &ForgetProgram::program)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &ForgetProgram::program));
+  }
   friend bool operator==(const ForgetProgram&, const ForgetProgram&) = default;
 };
 
 // Nothing of the job starts here any more, unless it is said again: its nurseries may end.
 struct ForgetJob {
   JobId job;
-  static constexpr auto fields() { return field_list(field("job", &ForgetJob::job)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &ForgetJob::job));
+  }
   friend bool operator==(const ForgetJob&, const ForgetJob&) = default;
 };
 
 // Start a process of the program with the masks of `assign.allocation`, in the environment of the
 // agent plus `job_env` plus `assign.demand_class.env`, with the arguments and the working folder of
-// the job's driver; its first message is `assign`, with ticket,
-// bus keys, local endpoint, resource ids, accelerator environment and seed filled in. Answered by
-// ExecutorStarted or ExecutorStartFailed.
+// the job's driver; its first message is `assign`, with ticket, bus keys, local endpoint, resource
+// ids, accelerator environment and seed filled in. Answered by ExecutorStarted or
+// ExecutorStartFailed.
 struct StartExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -121,13 +142,13 @@ struct StartExecutor {
   std::string working_folder;
   Environment job_env;
   AssignExecutor assign;
-  static constexpr auto fields() {
-    return field_list(
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
         field("slot", &StartExecutor::slot), field("generation", &StartExecutor::generation),
         field("program", &StartExecutor::program), field("arguments", &StartExecutor::arguments),
         field("working_folder", &StartExecutor::working_folder),
-        field("job_env", &StartExecutor::job_env),
-        field("assign", &StartExecutor::assign));
+        field("job_env", &StartExecutor::job_env), field("assign", &StartExecutor::assign));
   }
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
@@ -137,115 +158,22 @@ struct KillExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("slot", &KillExecutor::slot),
-                      field("generation", &KillExecutor::generation),
-                      field("why", &KillExecutor::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &KillExecutor::slot), field("generation", &KillExecutor::generation),
+                 field("why", &KillExecutor::why));
   }
   friend bool operator==(const KillExecutor&, const KillExecutor&) = default;
-};
-
-// `writer`: the process that will write it, or this agent itself for what it pulls.
-struct CreateSlab {
-  SlabId slab;
-  std::uint64_t size_bytes = 0;
-  ProcessId writer;
-  static constexpr auto fields() {
-    return field_list(field("slab", &CreateSlab::slab),
-                      field("size_bytes", &CreateSlab::size_bytes),
-                      field("writer", &CreateSlab::writer));
-  }
-  friend bool operator==(const CreateSlab&, const CreateSlab&) = default;
-};
-
-// Close it, and unmap it where the agent has it mapped.
-struct DropSlab {
-  SlabId slab;
-  static constexpr auto fields() { return field_list(field("slab", &DropSlab::slab)); }
-  friend bool operator==(const DropSlab&, const DropSlab&) = default;
-};
-
-// Read an object's bytes from a peer's bulk server into a slab. Answered by PullFinished.
-struct StartPull {
-  std::uint64_t pull = 0;
-  AgentAddress from;
-  std::string token;
-  std::string key;
-  SlabId slab;
-  std::uint64_t offset = 0;
-  std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("pull", &StartPull::pull), field("from", &StartPull::from),
-                      field("token", &StartPull::token), field("key", &StartPull::key),
-                      field("slab", &StartPull::slab), field("offset", &StartPull::offset),
-                      field("size_bytes", &StartPull::size_bytes));
-  }
-  friend bool operator==(const StartPull&, const StartPull&) = default;
-};
-
-// Read a program file into the program store, under its hash. Answered by PullFinished.
-struct StartFilePull {
-  std::uint64_t pull = 0;
-  AgentAddress from;
-  std::string token;
-  std::string key;
-  Hash128 file;
-  std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("pull", &StartFilePull::pull), field("from", &StartFilePull::from),
-                      field("token", &StartFilePull::token), field("key", &StartFilePull::key),
-                      field("file", &StartFilePull::file),
-                      field("size_bytes", &StartFilePull::size_bytes));
-  }
-  friend bool operator==(const StartFilePull&, const StartFilePull&) = default;
-};
-
-// Still answered by PullFinished.
-struct CancelPull {
-  std::uint64_t pull = 0;
-  static constexpr auto fields() { return field_list(field("pull", &CancelPull::pull)); }
-  friend bool operator==(const CancelPull&, const CancelPull&) = default;
-};
-
-// Let one peer read these bytes once, under a fresh token and key. Answered by BulkOffered and, if
-// that had no failure, by BulkServed.
-struct OfferObject {
-  std::uint64_t offer = 0;
-  ProcessId reader;  // the peer agent
-  SlabId slab;
-  std::uint64_t offset = 0;
-  std::uint64_t size_bytes = 0;
-  static constexpr auto fields() {
-    return field_list(field("offer", &OfferObject::offer), field("reader", &OfferObject::reader),
-                      field("slab", &OfferObject::slab), field("offset", &OfferObject::offset),
-                      field("size_bytes", &OfferObject::size_bytes));
-  }
-  friend bool operator==(const OfferObject&, const OfferObject&) = default;
-};
-
-struct OfferFile {
-  std::uint64_t offer = 0;
-  ProcessId reader;
-  Hash128 file;
-  static constexpr auto fields() {
-    return field_list(field("offer", &OfferFile::offer), field("reader", &OfferFile::reader),
-                      field("file", &OfferFile::file));
-  }
-  friend bool operator==(const OfferFile&, const OfferFile&) = default;
-};
-
-// The token is worth nothing from now on; a transfer that runs is cut. Answered by BulkServed.
-struct WithdrawBulk {
-  std::uint64_t offer = 0;
-  static constexpr auto fields() { return field_list(field("offer", &WithdrawBulk::offer)); }
-  friend bool operator==(const WithdrawBulk&, const WithdrawBulk&) = default;
 };
 
 // The head has declared this incarnation dead: end every process of it, then come back with a new
 // incarnation and a new core.
 struct Fence {
   std::string why;
-  static constexpr auto fields() { return field_list(field("why", &Fence::why)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("why", &Fence::why));
+  }
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
@@ -253,15 +181,17 @@ struct Fence {
 struct Exit {
   int code = 0;
   std::string why;
-  static constexpr auto fields() {
-    return field_list(field("code", &Exit::code), field("why", &Exit::why));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("code", &Exit::code), field("why", &Exit::why));
   }
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
-using Command = std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess,
-                             UseIdentity, AddProgram, PrepareProgram, ForgetProgram, StartExecutor,
-                             KillExecutor, CreateSlab, DropSlab, StartPull, StartFilePull,
-                             CancelPull, OfferObject, OfferFile, WithdrawBulk, Fence, Exit, ForgetJob>;
+using Command =
+    std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess, UseIdentity,
+                 AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
+                 DropSlab, StartPull, StartFilePull, CancelPull, OfferObject, OfferFile,
+                 WithdrawBulk, Fence, Exit, ForgetJob>;
 
 }  // namespace mobula::internal::worker

@@ -28,11 +28,12 @@ struct Started {
   NodeShape shape;
   std::string delegated_key;  // public half; signs tickets of this node's processes
   std::string bind_host;      // where processes bind for peers of other nodes; empty: nowhere
-  static constexpr auto fields() {
-    return field_list(field("address", &Started::address), field("host", &Started::host),
-                      field("role", &Started::role), field("shape", &Started::shape),
-                      field("delegated_key", &Started::delegated_key),
-                      field("bind_host", &Started::bind_host));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("address", &Started::address), field("host", &Started::host),
+                 field("role", &Started::role), field("shape", &Started::shape),
+                 field("delegated_key", &Started::delegated_key),
+                 field("bind_host", &Started::bind_host));
   }
   friend bool operator==(const Started&, const Started&) = default;
 };
@@ -40,13 +41,19 @@ struct Started {
 // The way to the head is up or down, as far as the bus can tell.
 struct HeadLink {
   bool connected = false;
-  static constexpr auto fields() { return field_list(field("connected", &HeadLink::connected)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("connected", &HeadLink::connected));
+  }
   friend bool operator==(const HeadLink&, const HeadLink&) = default;
 };
 
 struct HeadSaid {
   HeadToAgent message;
-  static constexpr auto fields() { return field_list(field("message", &HeadSaid::message)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &HeadSaid::message));
+  }
   friend bool operator==(const HeadSaid&, const HeadSaid&) = default;
 };
 
@@ -55,9 +62,10 @@ struct ProcessConnected {
   LinkId link = 0;
   std::string user;
   std::int64_t pid = 0;
-  static constexpr auto fields() {
-    return field_list(field("link", &ProcessConnected::link),
-                      field("user", &ProcessConnected::user), field("pid", &ProcessConnected::pid));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &ProcessConnected::link), field("user", &ProcessConnected::user),
+                 field("pid", &ProcessConnected::pid));
   }
   friend bool operator==(const ProcessConnected&, const ProcessConnected&) = default;
 };
@@ -65,8 +73,9 @@ struct ProcessConnected {
 struct ProcessSaid {
   LinkId link = 0;
   ProcessToAgent message;
-  static constexpr auto fields() {
-    return field_list(field("link", &ProcessSaid::link), field("message", &ProcessSaid::message));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &ProcessSaid::link), field("message", &ProcessSaid::message));
   }
   friend bool operator==(const ProcessSaid&, const ProcessSaid&) = default;
 };
@@ -74,13 +83,19 @@ struct ProcessSaid {
 // Told after everything the link still held. For a driver this is its death.
 struct ProcessLinkLost {
   LinkId link = 0;
-  static constexpr auto fields() { return field_list(field("link", &ProcessLinkLost::link)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &ProcessLinkLost::link));
+  }
   friend bool operator==(const ProcessLinkLost&, const ProcessLinkLost&) = default;
 };
 
 struct PeerSaid {
   PeerFrame frame;
-  static constexpr auto fields() { return field_list(field("frame", &PeerSaid::frame)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("frame", &PeerSaid::frame));
+  }
   friend bool operator==(const PeerSaid&, const PeerSaid&) = default;
 };
 
@@ -88,9 +103,10 @@ struct PeerSaid {
 struct PeerLink {
   ProcessId incarnation;
   bool connected = false;
-  static constexpr auto fields() {
-    return field_list(field("incarnation", &PeerLink::incarnation),
-                      field("connected", &PeerLink::connected));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("incarnation", &PeerLink::incarnation),
+                 field("connected", &PeerLink::connected));
   }
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
@@ -101,10 +117,11 @@ struct ExecutorStarted {
   std::uint32_t generation = 0;
   std::int64_t pid = 0;
   LinkId link = 0;
-  static constexpr auto fields() {
-    return field_list(field("slot", &ExecutorStarted::slot),
-                      field("generation", &ExecutorStarted::generation),
-                      field("pid", &ExecutorStarted::pid), field("link", &ExecutorStarted::link));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &ExecutorStarted::slot),
+                 field("generation", &ExecutorStarted::generation),
+                 field("pid", &ExecutorStarted::pid), field("link", &ExecutorStarted::link));
   }
   friend bool operator==(const ExecutorStarted&, const ExecutorStarted&) = default;
 };
@@ -115,11 +132,12 @@ struct ExecutorStartFailed {
   std::uint32_t generation = 0;
   std::string text;
   bool program_fault = false;
-  static constexpr auto fields() {
-    return field_list(field("slot", &ExecutorStartFailed::slot),
-                      field("generation", &ExecutorStartFailed::generation),
-                      field("text", &ExecutorStartFailed::text),
-                      field("program_fault", &ExecutorStartFailed::program_fault));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &ExecutorStartFailed::slot),
+                 field("generation", &ExecutorStartFailed::generation),
+                 field("text", &ExecutorStartFailed::text),
+                 field("program_fault", &ExecutorStartFailed::program_fault));
   }
   friend bool operator==(const ExecutorStartFailed&, const ExecutorStartFailed&) = default;
 };
@@ -129,10 +147,11 @@ struct ExecutorExited {
   SlotId slot;
   std::uint32_t generation = 0;
   EndCause cause;
-  static constexpr auto fields() {
-    return field_list(field("slot", &ExecutorExited::slot),
-                      field("generation", &ExecutorExited::generation),
-                      field("cause", &ExecutorExited::cause));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &ExecutorExited::slot),
+                 field("generation", &ExecutorExited::generation),
+                 field("cause", &ExecutorExited::cause));
   }
   friend bool operator==(const ExecutorExited&, const ExecutorExited&) = default;
 };
@@ -141,10 +160,11 @@ struct ExecutorPrinted {
   SlotId slot;
   std::uint32_t generation = 0;
   std::vector<std::string> lines;
-  static constexpr auto fields() {
-    return field_list(field("slot", &ExecutorPrinted::slot),
-                      field("generation", &ExecutorPrinted::generation),
-                      field("lines", &ExecutorPrinted::lines));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &ExecutorPrinted::slot),
+                 field("generation", &ExecutorPrinted::generation),
+                 field("lines", &ExecutorPrinted::lines));
   }
   friend bool operator==(const ExecutorPrinted&, const ExecutorPrinted&) = default;
 };
@@ -155,10 +175,11 @@ struct ProgramPrepared {
   ProgramId program;
   std::vector<ProgramFile> missing;
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("program", &ProgramPrepared::program),
-                      field("missing", &ProgramPrepared::missing),
-                      field("failure", &ProgramPrepared::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &ProgramPrepared::program),
+                 field("missing", &ProgramPrepared::missing),
+                 field("failure", &ProgramPrepared::failure));
   }
   friend bool operator==(const ProgramPrepared&, const ProgramPrepared&) = default;
 };
@@ -167,8 +188,9 @@ struct ProgramPrepared {
 struct SlabFailed {
   SlabId slab;
   Failure failure;
-  static constexpr auto fields() {
-    return field_list(field("slab", &SlabFailed::slab), field("failure", &SlabFailed::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &SlabFailed::slab), field("failure", &SlabFailed::failure));
   }
   friend bool operator==(const SlabFailed&, const SlabFailed&) = default;
 };
@@ -177,8 +199,9 @@ struct SlabFailed {
 struct PullFinished {
   std::uint64_t pull = 0;
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("pull", &PullFinished::pull), field("failure", &PullFinished::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &PullFinished::pull), field("failure", &PullFinished::failure));
   }
   friend bool operator==(const PullFinished&, const PullFinished&) = default;
 };
@@ -190,11 +213,11 @@ struct BulkOffered {
   std::string token;
   std::string key;  // empty: plain on a trusted fabric
   std::optional<Failure> failure;
-  static constexpr auto fields() {
-    return field_list(field("offer", &BulkOffered::offer),
-                      field("size_bytes", &BulkOffered::size_bytes),
-                      field("token", &BulkOffered::token), field("key", &BulkOffered::key),
-                      field("failure", &BulkOffered::failure));
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("offer", &BulkOffered::offer), field("size_bytes", &BulkOffered::size_bytes),
+                 field("token", &BulkOffered::token), field("key", &BulkOffered::key),
+                 field("failure", &BulkOffered::failure));
   }
   friend bool operator==(const BulkOffered&, const BulkOffered&) = default;
 };
@@ -202,27 +225,39 @@ struct BulkOffered {
 // The peer has read it all, or gave up, or the shell did: the offer is over.
 struct BulkServed {
   std::uint64_t offer = 0;
-  static constexpr auto fields() { return field_list(field("offer", &BulkServed::offer)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("offer", &BulkServed::offer));
+  }
   friend bool operator==(const BulkServed&, const BulkServed&) = default;
 };
 
 // This process did not run for so long: silence of others meanwhile is nobody's fault.
 struct Paused {
   Duration gap{};
-  static constexpr auto fields() { return field_list(field("gap", &Paused::gap)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("gap", &Paused::gap));
+  }
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
 // SIGTERM. With `drain` running calls finish, within WorkerOptions::drain_within.
 struct Stop {
   bool drain = true;
-  static constexpr auto fields() { return field_list(field("drain", &Stop::drain)); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("drain", &Stop::drain));
+  }
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
 // A deadline has come.
 struct Tick {
-  static constexpr auto fields() { return field_list(); }
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 

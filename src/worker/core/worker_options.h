@@ -1,8 +1,10 @@
-// Settings of the agent's core, with defaults. Plain values.
+// Settings of the agent's core, with defaults. Plain values; a recording keeps them beside its
+// inputs.
 #pragma once
 
 #include <cstdint>
 
+#include "base/fields.h"
 #include "base/time.h"
 
 namespace mobula::internal::worker {
@@ -37,6 +39,36 @@ struct WorkerOptions {
   Duration peer_unknown_after = 30s;  // a node the head never mentions counts as dead
   Duration room_within = 2s;          // for a process to give back an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
+
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("store_bytes", &WorkerOptions::store_bytes),
+                 field("first_slab_bytes", &WorkerOptions::first_slab_bytes),
+                 field("max_slab_bytes", &WorkerOptions::max_slab_bytes),
+                 field("register_after", &WorkerOptions::register_after),
+                 field("register_cap", &WorkerOptions::register_cap),
+                 field("head_silent_after", &WorkerOptions::head_silent_after),
+                 field("start_within", &WorkerOptions::start_within),
+                 field("start_attempts", &WorkerOptions::start_attempts),
+                 field("restart_after", &WorkerOptions::restart_after),
+                 field("restart_cap", &WorkerOptions::restart_cap),
+                 field("end_within", &WorkerOptions::end_within),
+                 field("drain_within", &WorkerOptions::drain_within),
+                 field("farewell_within", &WorkerOptions::farewell_within),
+                 field("max_processes", &WorkerOptions::max_processes),
+                 field("max_head_backlog", &WorkerOptions::max_head_backlog),
+                 field("max_peer_backlog", &WorkerOptions::max_peer_backlog),
+                 field("max_holds_per_process", &WorkerOptions::max_holds_per_process),
+                 field("max_offers", &WorkerOptions::max_offers),
+                 field("attach_within", &WorkerOptions::attach_within),
+                 field("unclaimed_after", &WorkerOptions::unclaimed_after),
+                 field("orphan_after", &WorkerOptions::orphan_after),
+                 field("locate_within", &WorkerOptions::locate_within),
+                 field("peer_unknown_after", &WorkerOptions::peer_unknown_after),
+                 field("room_within", &WorkerOptions::room_within),
+                 field("copies_after", &WorkerOptions::copies_after));
+  }
+  friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };
 
 }  // namespace mobula::internal::worker

@@ -45,6 +45,17 @@ class Streams : public testing::Test {
     });
   }
 
+  static std::vector<std::int64_t> wanted_in(const std::vector<Command>& commands) {
+    std::vector<std::int64_t> wanted;
+    for (const auto& each : commands) {
+      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      const auto* demand = relay ? std::get_if<Demand>(&relay->message) : nullptr;
+      if (demand != nullptr) wanted.push_back(demand->wanted_slots);
+    }
+    return wanted;
+  }
+
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
   std::uint64_t tasks_ = 100;
@@ -60,6 +71,28 @@ TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
   step(StreamEnded{ProcessId::of(20)});
   now_ = now_ + 100ms;
   EXPECT_TRUE(talks_to_executor(step(Tick{})));
+}
+
+TEST_F(Streams, WhatIsQueuedWhenASlotComesIsWantedAnew) {
+  submit();  // told at once
+  submit();  // told later: demand has just been stated
+  EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
+  now_ = now_ + 20ms;
+  EXPECT_EQ(core_.next_deadline(), now_);
+  EXPECT_EQ(wanted_in(step(Tick{})), std::vector<std::int64_t>{1});
+}
+
+TEST_F(Streams, SlotThatIsRecalledBeforeItCameGoesBackAndIsWantedStill) {
+  submit();
+  RecallSlot recall;
+  recall.slot = SlotId::of(3);
+  const auto commands = step(AgentSaid{FromHead{recall}});
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(std::get<ForHead>(std::get<TellAgent>(commands[0]).message).message,
+            ProcessToHead(ReturnSlot{SlotId::of(3)}));
+  EXPECT_FALSE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
+  now_ = now_ + 20ms;
+  EXPECT_EQ(wanted_in(step(Tick{})), std::vector<std::int64_t>{1});
 }
 
 TEST_F(Streams, NewsOfASlotThatWasReturnedOpensNothing) {

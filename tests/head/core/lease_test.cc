@@ -63,6 +63,22 @@ TEST_F(Lease, ReturnedSlotIsOfferedAgainOnlyWhenItIsGone) {
   EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
 }
 
+TEST_F(Lease, ASlotThatIsReturnedBeforeItsLesseeKnowsItIsWantedStill) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  cluster.driver_says(agent, 1, ReturnSlot{first.slot});  // recalled before it was ready
+  cluster.slot_gone(agent, first.slot);
+  const auto second = cluster.expect_start_slot(agent);
+
+  cluster.driver_says(agent, 1, ReturnSlot{second.slot});
+  cluster.wants(agent, cpu, 1);  // besides the one that ends
+  cluster.slot_gone(agent, second.slot);
+  cluster.take<StartSlot>(agent);
+  cluster.expect_no_start_slot(agent);
+  ASSERT_EQ(cluster.view().slots.size(), 1u);
+}
+
 TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
@@ -145,6 +161,47 @@ TEST_F(Lease, ADeadNodeCostsLesseesTheirSlots) {
   EXPECT_EQ(news[0].dead_agents, std::vector{agent.incarnation});
   EXPECT_EQ(news[0].dead_processes, std::vector{endpoint.process});
   EXPECT_TRUE(cluster.view().slots.empty());
+}
+
+// A driver may outlive the agent through which it spoke.
+TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.step(AgentLinkLost{home.link});
+  cluster.step(NodeProbed{home.incarnation, true});
+  cluster.executor_ready(agent, start);  // nobody can be told
+  cluster.pass(2s);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  for (const auto& news : cluster.take<PeersChanged>(agent)) {
+    EXPECT_TRUE(news.dead_processes.empty());
+  }
+  auto& next = cluster.node_joins(3, {}, Role::driver_agent);
+  cluster.driver_starts_job(next, 1);
+  EXPECT_EQ(cluster.heard<JobStarted>(next, driver).size(), 1u);
+  const auto ready = cluster.heard<SlotReady>(next, driver);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].slot, start.slot);
+  cluster.pass(60s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+}
+
+TEST_F(Lease, ADriverThatDoesNotComeBackEndsWithItsNode) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  cluster.executor_ready(agent, cluster.expect_start_slot(agent));
+  cluster.step(AgentLinkLost{home.link});
+  cluster.step(NodeProbed{home.incarnation, true});
+  cluster.pass(HeadOptions{}.driver_absence + 1s);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  bool published = false;
+  for (const auto& news : cluster.take<PeersChanged>(agent)) {
+    published = published || news.dead_processes == std::vector{driver};
+  }
+  EXPECT_TRUE(published);
 }
 
 TEST_F(Lease, ALesseesDeathRevokesItsSlots) {

@@ -62,6 +62,22 @@ TEST_F(Recovery, SlotsGoOnAndStayBooked) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // of two CPUs one is held
 }
 
+TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
+  cluster.driver_starts_job(agent, 2);
+  cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  const auto lessee = SmallCluster::driver(2);
+  agent.facts.processes = {{lessee, Principal{Role::driver, "user", JobId::of(2)}, 4712}};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);  // it may have given it back
+  cluster.driver_says(agent, 2, ReturnSlot{start.slot});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
 TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
   cluster.wants(home, cpu, 1);
   const auto before = cluster.expect_start_slot(agent);
@@ -156,6 +172,37 @@ TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
   const auto again = cluster.actor_comes_alive(agent);
   EXPECT_EQ(again.first_generation, 1u);
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
+TEST_F(Recovery, AnActorThatWasEndedBeforeItsNodeIsBackDoesNotGoOn) {
+  auto spec = cluster.actor(1, 2);
+  cluster.creates(home, spec);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_TRUE(cluster.heard<ActorChanged>(home, driver).empty());
+  cluster.register_agent(agent);
+  EXPECT_EQ(agent.registered->unknown_slots, std::vector<SlotId>{start.slot});
+  EXPECT_TRUE(cluster.view().slots.empty());
+  const auto news = cluster.heard<ActorChanged>(home, driver);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].actor, spec.actor);
+  EXPECT_EQ(news[0].state, ActorState::dead);
+}
+
+TEST_F(Recovery, WhoEndsAnActorThatIsDeadOrUnknownHearsSo) {
+  auto spec = cluster.actor(1, 2);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  cluster.heard<ActorChanged>(home, driver);
+  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
 }
 
 TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "store/core/object_table.h"
 
-namespace mobula::internal {
+namespace mobula::internal::model_test {
 namespace {
 
 constexpr std::uint64_t kib = 1024;
@@ -337,4 +337,4 @@ TEST(ObjectTableModel, RandomLivesAgreeWithASetModel) {
 }
 
 }  // namespace
-}  // namespace mobula::internal
+}  // namespace mobula::internal::model_test

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/codec.h"
+#include "protocol/scrub.h"
 #include "session/session.h"
 #include "worker/core/worker_core.h"
 
@@ -64,7 +65,8 @@ class Agent {
   bool alive = true;
   bool head_answers = true;
   std::optional<AgentFrame> heartbeat;  // the last frame without a message that the head heard
-  std::vector<std::pair<Time, Bytes>> recorded;  // events, encoded
+  std::vector<std::pair<Time, Bytes>> recorded;  // events, as recordings hold them
+  const Scrubber scrubber{Hash128{1, 2}};
   std::vector<Command> all;                      // commands, in order
 
  private:

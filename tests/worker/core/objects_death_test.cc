@@ -2,7 +2,7 @@
 
 #include "worker/core/agents.h"
 
-namespace mobula::internal::worker {
+namespace mobula::internal::worker::deaths {
 namespace {
 
 const JobId job = JobId::of(5);
@@ -274,4 +274,4 @@ TEST_F(ObjectDeathsTest, CopiesAndOpenQuestionsAreStatedToANewHead) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::worker
+}  // namespace mobula::internal::worker::deaths

@@ -2,7 +2,7 @@
 
 #include "worker/core/agents.h"
 
-namespace mobula::internal::worker {
+namespace mobula::internal::worker::lives {
 namespace {
 
 const JobId job = JobId::of(5);
@@ -354,5 +354,20 @@ TEST_F(ObjectsTest, EndOfTheJobFreesEverythingOfIt) {
   EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).failure) << "its processes are refused";
 }
 
+// The head that said so may have gone down first: the next one knows from the facts of what to tell.
+TEST_F(ObjectsTest, JobOfAnEmptySlabIsStatedUntilItHasEnded) {
+  put();
+  expect_readable(fetch(other_, ref()));
+  other_.step(ProcessLinkLost{1});
+  settle();
+  EXPECT_EQ(other_.core().census().objects, 0u);
+  EXPECT_EQ(other_.core().census().slabs, 1u);
+  EXPECT_EQ(other_.core().facts().jobs, std::vector<JobId>{job});
+  other_.head_says(JobEnded{job, {}});
+  settle();
+  EXPECT_EQ(other_.core().census().slabs, 0u);
+  EXPECT_TRUE(other_.core().facts().jobs.empty());
+}
+
 }  // namespace
-}  // namespace mobula::internal::worker
+}  // namespace mobula::internal::worker::lives

@@ -2,7 +2,7 @@
 
 #include "worker/core/agents.h"
 
-namespace mobula::internal::worker {
+namespace mobula::internal::worker::slots {
 namespace {
 
 const JobId job = JobId::of(5);
@@ -267,4 +267,4 @@ TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::worker
+}  // namespace mobula::internal::worker::slots

@@ -1,0 +1,152 @@
+#include "bench/floors.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <system_error>
+
+namespace mobula::bench {
+namespace {
+
+[[noreturn]] void refused(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// A child that runs `body` and exits; waited for at the end.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
+    if (pid_ < 0) refused("fork");
+    if (pid_ == 0) {
+      body();
+      ::_exit(0);
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  pid_t pid_;
+};
+
+class SharedPage {
+ public:
+  SharedPage()
+      : at_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (at_ == MAP_FAILED) refused("mmap");
+  }
+  SharedPage(const SharedPage&) = delete;
+  SharedPage& operator=(const SharedPage&) = delete;
+  ~SharedPage() { ::munmap(at_, size); }
+  void* get() const { return at_; }
+
+ private:
+  static constexpr std::size_t size = 4096;
+  void* at_;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Microseconds of one `turn`, as the median of some rounds of `turns`.
+double microseconds_per_turn(int rounds, int turns, const std::function<void()>& turn) {
+  std::vector<double> each;
+  for (int round = 0; round < rounds; ++round) {
+    const double seconds = seconds_of([&] {
+      for (int i = 0; i < turns; ++i) turn();
+    });
+    each.push_back(seconds * 1e6 / turns);
+  }
+  return median(std::move(each));
+}
+
+}  // namespace
+
+Floor spinning_round_trip() {
+  struct Words {
+    alignas(64) std::atomic<std::uint32_t> ping{0};
+    alignas(64) std::atomic<std::uint32_t> pong{0};
+  };
+  constexpr std::uint32_t last = ~0u;
+  const SharedPage page;
+  auto* words = new (page.get()) Words;
+  const Child child([&] {
+    for (std::uint32_t seen = 0;;) {
+      const std::uint32_t ping = words->ping.load(std::memory_order_acquire);
+      if (ping == last) return;
+      if (ping != seen) words->pong.store(seen = ping, std::memory_order_release);
+    }
+  });
+  std::uint32_t number = 0;
+  const double microseconds = microseconds_per_turn(9, 20'000, [&] {
+    words->ping.store(++number, std::memory_order_release);
+    while (words->pong.load(std::memory_order_acquire) != number) {
+    }
+  });
+  words->ping.store(last, std::memory_order_release);
+  return {"round trip of two spinning processes", microseconds, "us"};
+}
+
+Floor socket_round_trip() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) refused("socketpair");
+  double microseconds = 0;
+  {
+    const Child child([&] {
+      ::close(ends[0]);
+      std::array<char, 64> bytes{};
+      while (::read(ends[1], bytes.data(), bytes.size()) > 0) {
+        if (::write(ends[1], bytes.data(), bytes.size()) < 0) return;
+      }
+    });
+    ::close(ends[1]);
+    std::array<char, 64> bytes{};
+    microseconds = microseconds_per_turn(9, 1'000, [&] {
+      if (::write(ends[0], bytes.data(), bytes.size()) < 0) refused("write");
+      if (::read(ends[0], bytes.data(), bytes.size()) < 0) refused("read");
+    });
+    ::close(ends[0]);
+  }
+  return {"round trip of two processes over sockets", microseconds, "us"};
+}
+
+Floor fork_and_exit() {
+  const double microseconds = microseconds_per_turn(9, 50, [] { const Child child([] {}); });
+  return {"fork, exit, wait", microseconds, "us"};
+}
+
+Floor warm_memcpy() {
+  constexpr std::size_t size = std::size_t{64} << 20;
+  const auto from = std::make_unique<char[]>(size);
+  const auto to = std::make_unique<char[]>(size);
+  std::memset(from.get(), 1, size);
+  std::memset(to.get(), 2, size);
+  // Read back through a volatile, so that the copy is not left out.
+  volatile char seen = 0;
+  const double microseconds = microseconds_per_turn(9, 4, [&] {
+    std::memcpy(to.get(), from.get(), size);
+    seen = to[size / 2];
+    from[size / 3] = static_cast<char>(seen + 1);
+  });
+  return {"memcpy, warm", static_cast<double>(size) / microseconds / 1e3, "GB/s"};
+}
+
+}  // namespace mobula::bench

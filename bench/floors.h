@@ -1,0 +1,19 @@
+// What this machine can do without Mobula: the physical bounds that figures are held against. Each
+// function measures for a fraction of a second and ends every process it starts. Throws
+// std::system_error where the system refuses.
+#pragma once
+
+#include "bench/measure.h"
+
+namespace mobula::bench {
+
+// Two processes that spin on one cache line: a round trip, in microseconds.
+Floor spinning_round_trip();
+// Two processes that sleep in read() on a pair of sockets: a round trip, in microseconds.
+Floor socket_round_trip();
+// fork, _exit and wait, in microseconds.
+Floor fork_and_exit();
+// memcpy between mapped, touched memory, in GB/s.
+Floor warm_memcpy();
+
+}  // namespace mobula::bench

@@ -1,0 +1,122 @@
+// mobula-bench, which `mobula bench` runs: microbenchmarks with the machine's floor beside them.
+#include <CLI/CLI.hpp>
+
+#include <mobula/mobula.h>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/suite.h"
+
+namespace mobula::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+Json json_of(const Figure& figure) {
+  Json item = {{"name", figure.name}, {"key", figure.key},   {"mean", figure.mean},
+               {"sd", figure.sd},     {"unit", figure.unit}, {"runs", figure.runs}};
+  if (figure.floor) {
+    item["floor"] = {
+        {"name", figure.floor->name}, {"value", figure.floor->value}, {"unit", figure.floor->unit}};
+  }
+  if (figure.ratio_to_floor) item["ratio_to_floor"] = *figure.ratio_to_floor;
+  return item;
+}
+
+void print_row(const Figure& figure) {
+  std::printf("%-50s %12.5g %-5s", figure.name.c_str(), figure.mean, figure.unit.c_str());
+  if (figure.sd > 0) std::printf(" sd %-9.3g", figure.sd);
+  if (figure.ratio_to_floor) {
+    std::printf(" %9.3g x floor: %s %.3g %s", *figure.ratio_to_floor, figure.floor->name.c_str(),
+                figure.floor->value, figure.floor->unit.c_str());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+std::vector<Benchmark> chosen(const std::vector<std::string>& names) {
+  std::vector<Benchmark> all = scale_benchmarks();
+  for (auto& one : microbenchmarks()) all.push_back(std::move(one));
+  if (names.empty()) return all;
+  std::vector<Benchmark> some;
+  for (auto& one : all) {
+    for (const auto& name : names) {
+      if (one.name.find(name) == std::string::npos) continue;
+      some.push_back(one);
+      break;
+    }
+  }
+  return some;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures this installation on this machine", "mobula bench");
+  std::vector<std::string> names;
+  std::string format = "table";
+  bool list = false;
+  bool quick = false;
+  bool smoke = false;
+  app.add_option("name", names, "only benchmarks whose name has one of these in it");
+  app.add_option("-o,--output,--format", format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}));
+  app.add_flag("--list", list, "the names");
+  app.add_flag("--quick", quick, "shorter runs: for a first look, not for publishing");
+  app.add_flag("--smoke", smoke,
+               "as short as can be, with small batches: does everything still run?");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& why) {
+    return app.exit(why) == 0 ? 0 : 2;
+  }
+  const auto benchmarks = chosen(names);
+  if (benchmarks.empty()) {
+    std::fprintf(stderr, "mobula: no benchmark has such a name; see 'mobula bench --list'\n");
+    return 7;
+  }
+  if (list) {
+    for (const auto& one : benchmarks)
+      std::printf("%-46s %s\n", one.name.c_str(), one.about.c_str());
+    return 0;
+  }
+  Pace pace;
+  if (quick) pace = {.settle = 500ms, .warm_up = 300ms, .run = 500ms};
+  if (smoke) pace = {.settle = 0ms, .warm_up = 5ms, .run = 5ms, .runs = 2, .divisor = 100};
+
+  Json items = Json::array();
+  Json warnings = Json::array();
+  if (quick || smoke) warnings.push_back("shortened runs: not to be compared with others");
+  int exit = 0;
+  for (const auto& one : benchmarks) {
+    try {
+      for (const auto& figure : one.run(pace)) {
+        if (format == "json") {
+          items.push_back(json_of(figure));
+        } else {
+          print_row(figure);
+        }
+      }
+    } catch (const std::exception& why) {
+      warnings.push_back(one.name + " failed: " + why.what());
+      std::fprintf(stderr, "mobula: %s failed: %s\n", one.name.c_str(), why.what());
+      exit = 1;
+    }
+  }
+  if (format == "json") {
+    const Json document = {{"apiVersion", "mobula/v1"},
+                           {"kind", "Benchmarks"},
+                           {"items", items},
+                           {"warnings", warnings}};
+    std::printf("%s\n", document.dump(2).c_str());
+  }
+  return exit;
+}
+
+}  // namespace
+}  // namespace mobula::bench
+
+int main(int argc, char** argv) {
+  // A benchmark starts its own cluster; an executor of one does not come back from here.
+  if (mobula::in_executor()) const auto cluster = mobula::init();
+  return mobula::bench::run(argc, argv);
+}

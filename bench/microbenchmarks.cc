@@ -1,0 +1,274 @@
+#include <mobula/mobula.h>
+#include <algorithm>
+#include <cstdint>
+#include <thread>
+#include <tuple>
+
+#include "bench/floors.h"
+#include "bench/suite.h"
+
+namespace mobula::bench {
+namespace {
+
+// ---- fixtures: ray_perf.py
+// -------------------------------------------------------------------------
+
+std::string small_value() { return "ok"; }
+
+int put_many(int count) {
+  for (int i = 0; i < count; ++i) std::ignore = put(0);
+  return count;
+}
+
+int put_arrays(int count, std::int64_t elements) {
+  for (int i = 0; i < count; ++i)
+    std::ignore = put(std::vector<std::int64_t>(static_cast<std::size_t>(elements)));
+  return count;
+}
+
+std::vector<ObjectRef<int>> many_refs(int count) {
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < count; ++i) refs.push_back(put(1));
+  return refs;
+}
+
+class Server {
+ public:
+  std::string value() { return "ok"; }
+  std::string value_of(int) { return "ok"; }
+  int batch_of_tasks(int count) {
+    std::vector<ObjectRef<std::string>> refs;
+    for (int i = 0; i < count; ++i) refs.push_back(task<small_value>.remote());
+    return static_cast<int>(get(refs).size());
+  }
+};
+
+class Client {
+ public:
+  explicit Client(std::vector<ActorHandle<Server>> servers) : servers_(std::move(servers)) {}
+  int batch(int count) {
+    std::vector<ObjectRef<std::string>> refs;
+    for (auto& server : servers_) {
+      for (int i = 0; i < count; ++i) refs.push_back(server.call<&Server::value>());
+    }
+    return static_cast<int>(get(refs).size());
+  }
+  int batch_with_argument(int count) {
+    const auto argument = put(0);
+    std::vector<ObjectRef<std::string>> refs;
+    for (auto& server : servers_) {
+      for (int i = 0; i < count; ++i) refs.push_back(server.call<&Server::value_of>(argument));
+    }
+    return static_cast<int>(get(refs).size());
+  }
+
+ private:
+  std::vector<ActorHandle<Server>> servers_;
+};
+
+int call_round_robin(int count, std::vector<ActorHandle<Server>> servers) {
+  std::vector<ObjectRef<std::string>> refs;
+  for (int i = 0; i < count; ++i) {
+    refs.push_back(servers[static_cast<std::size_t>(i) % servers.size()].call<&Server::value>());
+  }
+  return static_cast<int>(get(refs).size());
+}
+
+int half_of_the_cores() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+}
+
+std::vector<ActorHandle<Server>> servers(int count) {
+  std::vector<ActorHandle<Server>> all;
+  for (int i = 0; i < count; ++i) all.push_back(actor<Server>.options({.num_cpus = 0}).remote());
+  for (auto& one : all) std::ignore = get(one.call<&Server::value>());
+  return all;
+}
+
+// ---- one benchmark
+// ---------------------------------------------------------------------------------
+
+// `once` is made inside the cluster, and called at the pace of the timer.
+using Prepare = std::function<std::function<void()>(const Pace&)>;
+
+struct Definition {
+  std::string name;
+  std::string key;
+  double multiplier = 1;  // operations per call, before batches are divided
+  Prepare prepare{};
+  double num_cpus = 4;
+};
+
+enum class Against { round_trip, memcpy };
+
+Benchmark rate_benchmark(Definition definition, Against against) {
+  Benchmark benchmark;
+  benchmark.name = definition.key;
+  benchmark.about = definition.name;
+  benchmark.run = [definition, against](const Pace& pace) {
+    const Floor floor = against == Against::memcpy ? warm_memcpy() : spinning_round_trip();
+    Rate rate;
+    {
+      const auto cluster = init({.num_cpus = definition.num_cpus});
+      const auto once = definition.prepare(pace);
+      const double divided =
+          definition.multiplier > 1 ? definition.multiplier / pace.divisor : definition.multiplier;
+      rate = measure_rate(pace, divided, once);
+    }
+    Figure figure{.name = definition.name,
+                  .key = definition.key,
+                  .mean = rate.mean,
+                  .sd = rate.sd,
+                  .unit = against == Against::memcpy ? "GB/s" : "1/s",
+                  .runs = rate.runs};
+    const bool bytes = against == Against::memcpy;
+    put_beside(figure, floor, bytes ? rate.mean : 1e6 / rate.mean, !bytes);
+    return std::vector<Figure>{figure};
+  };
+  return benchmark;
+}
+
+std::function<void()> submit_and_get(int count) {
+  return [count] {
+    std::vector<ObjectRef<std::string>> refs;
+    for (int i = 0; i < count; ++i) refs.push_back(task<small_value>.remote());
+    std::ignore = get(refs);
+  };
+}
+
+// A batch of tasks, waited for one at a time.
+void wait_one_by_one(int count) {
+  std::vector<ObjectRef<std::string>> pending;
+  for (int i = 0; i < count; ++i) pending.push_back(task<small_value>.remote());
+  for (bool first = true; !pending.empty(); first = false) {
+    auto split = wait(std::move(pending), {.num_returns = 1, .fetch_local = first});
+    pending = std::move(split.pending);
+  }
+}
+
+std::vector<Definition> object_definitions() {
+  return {
+      {"single client get calls", "single_client_get_calls_Plasma_Store", 1,
+       [](const Pace&) { return [value = put(0)] { std::ignore = get(value); }; }},
+      {"single client put calls", "single_client_put_calls_Plasma_Store", 1,
+       [](const Pace&) { return [] { std::ignore = put(0); }; }},
+      {"multi client put calls", "multi_client_put_calls_Plasma_Store", 1000,
+       [](const Pace& pace) {
+         return [each = pace.batch(100)] {
+           std::vector<ObjectRef<int>> refs;
+           for (int i = 0; i < 10; ++i) refs.push_back(task<put_many>.remote(each));
+           std::ignore = get(refs);
+         };
+       }},
+      {"single client get object containing 10k refs",
+       "single_client_get_object_containing_10k_refs", 1,
+       [](const Pace& pace) {
+         return [refs = task<many_refs>.remote(pace.batch(10'000))] { std::ignore = get(refs); };
+       }},
+      {"single client wait 1k refs", "single_client_wait_1k_refs", 1,
+       [](const Pace& pace) { return [count = pace.batch(1000)] { wait_one_by_one(count); }; }},
+  };
+}
+
+std::vector<Definition> gigabyte_definitions() {
+  constexpr std::int64_t mebi = 1 << 20;
+  return {
+      {"single client put gigabytes", "single_client_put_gigabytes", 0.8,
+       [](const Pace& pace) {
+         return [zeros = std::vector<std::int64_t>(static_cast<std::size_t>(
+                     100 * mebi / pace.divisor))] { std::ignore = put(zeros); };
+       }},
+      {"multi client put gigabytes", "multi_client_put_gigabytes", 8,
+       [](const Pace& pace) {
+         return [elements = 10 * mebi / pace.divisor] {
+           std::vector<ObjectRef<int>> refs;
+           for (int i = 0; i < 10; ++i) refs.push_back(task<put_arrays>.remote(10, elements));
+           std::ignore = get(refs);
+         };
+       }},
+  };
+}
+
+std::vector<Definition> task_definitions() {
+  return {
+      {"single client tasks sync", "single_client_tasks_sync", 1,
+       [](const Pace&) { return [] { std::ignore = get(task<small_value>.remote()); }; }},
+      {"single client tasks async", "single_client_tasks_async", 1000,
+       [](const Pace& pace) { return submit_and_get(pace.batch(1000)); }},
+      {"single client tasks and get batch", "single_client_tasks_and_get_batch", 1,
+       [](const Pace& pace) { return submit_and_get(pace.batch(1000)); }},
+      {"multi client tasks async", "multi_client_tasks_async", 40'000,
+       [](const Pace& pace) {
+         return [clients = servers(4), each = pace.batch(10'000)]() mutable {
+           std::vector<ObjectRef<int>> refs;
+           for (auto& client : clients) refs.push_back(client.call<&Server::batch_of_tasks>(each));
+           std::ignore = get(refs);
+         };
+       }},
+  };
+}
+
+// One driver, one actor; `options` are those of the actor.
+Prepare calls_of_one_actor(ActorOptions options, int count) {
+  return [options, count](const Pace& pace) {
+    auto server = actor<Server>.options(options).remote();
+    return [server, batch = count == 1 ? 1 : pace.batch(count)]() mutable {
+      std::vector<ObjectRef<std::string>> refs;
+      for (int i = 0; i < batch; ++i) refs.push_back(server.call<&Server::value>());
+      std::ignore = get(refs);
+    };
+  };
+}
+
+std::vector<Definition> actor_definitions() {
+  const int cores = half_of_the_cores();
+  return {
+      {"1:1 actor calls sync", "1_1_actor_calls_sync", 1, calls_of_one_actor({.num_cpus = 0}, 1)},
+      {"1:1 actor calls async", "1_1_actor_calls_async", 1000,
+       calls_of_one_actor({.num_cpus = 0}, 1000)},
+      {"1:1 actor calls concurrent", "1_1_actor_calls_concurrent", 1000,
+       calls_of_one_actor({.num_cpus = 0, .max_concurrency = 16}, 1000)},
+      {"1:n actor calls async", "1_n_actor_calls_async", 5000.0 * cores,
+       [cores](const Pace& pace) {
+         auto client = actor<Client>.options({.num_cpus = 0}).remote(servers(cores));
+         return [client, each = pace.batch(5000)]() mutable {
+           std::ignore = get(client.call<&Client::batch>(each));
+         };
+       }},
+      {"n:n actor calls async", "n_n_actor_calls_async", 20'000,
+       [cores](const Pace& pace) {
+         return [all = servers(cores), each = pace.batch(5000)] {
+           std::vector<ObjectRef<int>> refs;
+           for (int i = 0; i < 4; ++i) refs.push_back(task<call_round_robin>.remote(each, all));
+           std::ignore = get(refs);
+         };
+       }},
+      {"n:n actor calls with arg async", "n_n_actor_calls_with_arg_async", 1000.0 * cores,
+       [cores](const Pace& pace) {
+         std::vector<ActorHandle<Client>> clients;
+         for (int i = 0; i < cores; ++i) {
+           clients.push_back(actor<Client>.options({.num_cpus = 0}).remote(servers(1)));
+         }
+         return [clients, each = pace.batch(1000)]() mutable {
+           std::vector<ObjectRef<int>> refs;
+           for (auto& client : clients) {
+             refs.push_back(client.call<&Client::batch_with_argument>(each));
+           }
+           std::ignore = get(refs);
+         };
+       }},
+  };
+}
+
+}  // namespace
+
+std::vector<Benchmark> microbenchmarks() {
+  std::vector<Benchmark> all;
+  for (auto& one : object_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
+  for (auto& one : gigabyte_definitions()) all.push_back(rate_benchmark(one, Against::memcpy));
+  for (auto& one : task_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
+  for (auto& one : actor_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
+  return all;
+}
+
+}  // namespace mobula::bench

@@ -1,0 +1,196 @@
+#include <mobula/mobula.h>
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+
+#include "bench/floors.h"
+#include "bench/processes.h"
+#include "bench/suite.h"
+
+namespace mobula::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double mebi = 1024.0 * 1024.0;
+
+int next(int x) { return x + 1; }
+
+class Counter {
+ public:
+  int add(int by) { return value_ += by; }
+
+ private:
+  int value_ = 0;
+};
+
+std::string visible_devices() {
+  const char* devices = std::getenv("CUDA_VISIBLE_DEVICES");
+  return devices == nullptr ? "" : devices;
+}
+
+Figure figure(std::string name, std::string key, double value, std::string unit) {
+  return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = std::move(unit)};
+}
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("wrong result: " + what);
+}
+
+// Submits everything, then gets everything, and looks at the sum.
+void tasks_at_once(int count) {
+  std::vector<ObjectRef<int>> refs;
+  refs.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) refs.push_back(task<next>.remote(i));
+  std::int64_t sum = 0;
+  for (const int value : get(refs)) sum += value;
+  expect(sum == std::int64_t{count} * (count + 1) / 2, "the sum over all tasks");
+}
+
+void calls_at_once(ActorHandle<Counter>& counter, int count) {
+  const int before = get(counter.call<&Counter::add>(0));
+  std::vector<ObjectRef<int>> refs;
+  refs.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) refs.push_back(counter.call<&Counter::add>(1));
+  expect(get(refs).back() == before + count, "the last of all calls");
+}
+
+struct Memory {
+  double driver = 0;
+  double head = 0;
+  double agent = 0;
+};
+
+Memory memory_now() {
+  Memory memory;
+  memory.driver = static_cast<double>(resident_bytes()) / mebi;
+  for (const auto& process : descendants()) {
+    if (process.role == "head") memory.head = static_cast<double>(process.resident_bytes) / mebi;
+    if (process.role == "agent") memory.agent = static_cast<double>(process.resident_bytes) / mebi;
+  }
+  return memory;
+}
+
+// The second time everything is as large as it gets: what grows then is not given back.
+std::vector<Figure> many_calls(const Pace& pace) {
+  const int count = pace.batch(100'000);
+  const auto cluster = init();
+  auto counter = actor<Counter>.remote();
+  const auto both = [&] {
+    tasks_at_once(count);
+    calls_at_once(counter, count);
+  };
+  both();
+  const Memory first = memory_now();
+  const double tasks = seconds_of([&] { tasks_at_once(count); });
+  const double calls = seconds_of([&] { calls_at_once(counter, count); });
+  const Memory second = memory_now();
+  const std::string many = std::to_string(count);
+  return {
+      figure(many + " tasks at once", "many_tasks_at_once", count / tasks, "1/s"),
+      figure(many + " actor calls at once", "many_calls_at_once", count / calls, "1/s"),
+      figure("growth of the driver by doing both again", "many_calls_growth_driver",
+             second.driver - first.driver, "MiB"),
+      figure("growth of the head", "many_calls_growth_head", second.head - first.head, "MiB"),
+      figure("growth of the agent", "many_calls_growth_agent", second.agent - first.agent, "MiB"),
+  };
+}
+
+std::vector<Figure> many_actors(const Pace& pace) {
+  const int count = pace.batch(200);
+  const Floor floor = fork_and_exit();
+  const auto cluster = init();
+  const double seconds = seconds_of([&] {
+    std::vector<ActorHandle<Counter>> actors;
+    std::vector<ObjectRef<int>> refs;
+    for (int i = 0; i < count; ++i)
+      actors.push_back(actor<Counter>.options({.num_cpus = 0}).remote());
+    for (auto& one : actors) refs.push_back(one.call<&Counter::add>(1));
+    for (const int value : get(refs)) expect(value == 1, "an actor's first call");
+  });
+  Figure started = figure(std::to_string(count) + " actors at once, one call each", "many_actors",
+                          count / seconds, "1/s");
+  put_beside(started, floor, seconds * 1e6 / count, true);
+  return {started};
+}
+
+// max_calls is 1 with accelerators, so every task gets a process of its own.
+std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
+  const int count = std::max(20, pace.batch(200));
+  const Floor floor = fork_and_exit();
+  const auto cluster = init({.num_gpus = 1});
+  const auto one = task<visible_devices>.options({.num_cpus = 0, .num_gpus = 1});
+  for (int i = 0; i < 10; ++i) expect(get(one.remote()) == "0", "CUDA_VISIBLE_DEVICES");
+  std::vector<double> milliseconds;
+  for (int i = 0; i < count; ++i) {
+    milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(one.remote()); }));
+  }
+  const Rate mean = mean_of(milliseconds);
+  std::sort(milliseconds.begin(), milliseconds.end());
+  Figure median = figure("GPU task in a fresh process, median round trip", "gpu_task_fresh_process",
+                         milliseconds[milliseconds.size() / 2], "ms");
+  median.sd = mean.sd;
+  median.runs = count;
+  put_beside(median, floor, median.mean * 1e3, true);
+  return {median, figure("the same, 99th percentile", "gpu_task_fresh_process_p99",
+                         milliseconds[milliseconds.size() * 99 / 100], "ms")};
+}
+
+std::vector<Figure> at_rest(const Pace& pace) {
+  const auto cluster = init();
+  std::ignore = get(task<next>.remote(1));
+  const auto observed = pace.divisor == 1 ? 20s : 1s;
+  std::this_thread::sleep_for(pace.divisor == 1 ? 5s : 0s);
+  const auto before = descendants();
+  std::this_thread::sleep_for(observed);
+  std::vector<Figure> figures;
+  for (const auto& process : descendants()) {
+    if (process.role != "head" && process.role != "agent") continue;
+    for (const auto& earlier : before) {
+      if (earlier.pid != process.pid) continue;
+      const double busy = process.cpu_seconds - earlier.cpu_seconds;
+      figures.push_back(figure(process.role + " at rest, memory", "at_rest_memory_" + process.role,
+                               static_cast<double>(process.resident_bytes) / mebi, "MiB"));
+      figures.push_back(figure(process.role + " at rest, CPU", "at_rest_cpu_" + process.role,
+                               100 * busy / static_cast<double>(observed.count()), "%"));
+    }
+  }
+  expect(figures.size() == 4, "a head and an agent among this program's processes");
+  return figures;
+}
+
+std::vector<Figure> start_and_first_result(const Pace& pace) {
+  std::vector<double> started;
+  std::vector<double> answered;
+  for (int i = 0; i < std::max(3, pace.runs); ++i) {
+    std::optional<Cluster> cluster;
+    started.push_back(1e3 * seconds_of([&] { cluster.emplace(init()); }));
+    answered.push_back(1e3 * seconds_of([&] { std::ignore = get(task<next>.remote(1)); }));
+  }
+  std::vector<Figure> figures;
+  for (const auto& [name, key, values] :
+       {std::tuple("init() of a local cluster", "init_local_cluster", started),
+        std::tuple("first task after it", "first_task", answered)}) {
+    const Rate mean = mean_of(values);
+    figures.push_back(figure(name, key, mean.mean, "ms"));
+    figures.back().sd = mean.sd;
+    figures.back().runs = mean.runs;
+  }
+  return figures;
+}
+
+}  // namespace
+
+std::vector<Benchmark> scale_benchmarks() {
+  return {
+      {"start", "a local cluster, and its first task", start_and_first_result},
+      {"fresh_gpu_tasks", "a GPU task in a process of its own, one after another", fresh_gpu_tasks},
+      {"many_actors", "200 actors at once", many_actors},
+      {"many_calls", "100,000 tasks and 100,000 actor calls at once, twice", many_calls},
+      {"at_rest", "memory and CPU of an idle head and agent", at_rest},
+  };
+}
+
+}  // namespace mobula::bench

@@ -1,0 +1,24 @@
+// The benchmarks by name. A benchmark starts the cluster it needs, through the public interface as
+// any program would, and takes it down.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/measure.h"
+
+namespace mobula::bench {
+
+struct Benchmark {
+  std::string name;   // what `mobula bench NAME` selects, by any part of it
+  std::string about;  // one line
+  std::function<std::vector<Figure>(const Pace&)> run;
+};
+
+// Calls, objects and waits: Ray's microbenchmarks where the definitions fit, with Ray's keys.
+std::vector<Benchmark> microbenchmarks();
+// Many calls, many actors, fresh processes for GPU tasks, a cluster at rest.
+std::vector<Benchmark> scale_benchmarks();
+
+}  // namespace mobula::bench

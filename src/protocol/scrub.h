@@ -1,0 +1,85 @@
+// Takes out of a value what must not leave the machine in a recording: secrets, and users' data
+// that no core looks at. What is left is enough for a core to decide the same, because a core only
+// asks whether these texts and payloads are empty, and whether two are equal:
+//
+//   payloads                       one byte, if there were any
+//   keys, tokens, tickets          a text that is equal where they are, and tells nothing of them
+//   values of environments         the same
+//   arguments and printed lines    the same
+//
+// The fields are known by name and type (`is_secret`, below). Scrubbing what is scrubbed changes
+// nothing. Value type; any thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/hash.h"
+#include "model/payload.h"
+
+namespace mobula::internal {
+
+class Scrubber {
+ public:
+  // `key` must be random and stay in the process: short texts could be guessed with it.
+  explicit Scrubber(Hash128 key) : key_(key) {}
+
+  void hide(std::string& text) const;
+  void scrub(Payload& value) const;
+
+  template <class T>
+  void scrub(T& value) const {
+    if constexpr (HasFields<T>) {
+      for_each_field(value, [&](std::string_view name, auto& member) { scrub(name, member); });
+    }
+  }
+  template <class T>
+  void scrub(std::vector<T>& values) const {
+    if constexpr (std::is_class_v<T>) {
+      for (T& each : values) scrub(each);
+    }
+  }
+  template <class T>
+  void scrub(std::optional<T>& value) const {
+    if (value) scrub(*value);
+  }
+  template <class K, class V>
+  void scrub(std::map<K, V>& values) const {
+    for (auto& [key, value] : values) scrub(value);
+  }
+  template <class... T>
+  void scrub(std::variant<T...>& value) const {
+    std::visit([&](auto& each) { scrub(each); }, value);
+  }
+
+ private:
+  static bool is_secret(std::string_view name);
+  static bool is_environment(std::string_view name);
+  static bool is_user_text(std::string_view name);
+
+  template <class T>
+  void scrub(std::string_view name, T& member) const {
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (is_secret(name)) hide(member);
+    } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+      if (!is_environment(name)) return;
+      for (auto& [variable, value] : member) hide(value);
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      if (!is_user_text(name)) return;
+      for (auto& each : member) hide(each);
+    } else {
+      scrub(member);
+    }
+  }
+
+  Hash128 key_;
+};
+
+}  // namespace mobula::internal

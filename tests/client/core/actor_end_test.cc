@@ -1,0 +1,78 @@
+// What a client core says about actors, and says again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class ActorsOfAClient : public testing::Test {
+ protected:
+  ActorsOfAClient() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    core_ = ClientCore(options);
+    StartJob job;
+    job.job = JobId::of(1);
+    step(Attached{NodeId::of(1), ProcessId::of(9), job});
+    step(AgentSaid{HeadStatus{true, 1}});
+    SubmitActor submit;
+    submit.spec.actor = actor_;
+    submit.spec.constructor.num_returns = 0;
+    step(submit);
+    changed(1, ActorState::alive);
+  }
+
+  std::vector<Command> step(Event event) {
+    std::vector<Command> commands;
+    core_.step(now_, std::move(event), commands);
+    return commands;
+  }
+  void changed(std::uint64_t version, ActorState state) {
+    ActorChanged news;
+    news.actor = actor_;
+    news.version = version;
+    news.state = state;
+    news.endpoint.process = ProcessId::of(20);
+    step(AgentSaid{FromHead{news}});
+  }
+  static std::vector<EndActor> ends(const std::vector<Command>& commands) {
+    std::vector<EndActor> found;
+    for (const auto& each : commands) {
+      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      const auto* end = relay ? std::get_if<EndActor>(&relay->message) : nullptr;
+      if (end != nullptr) found.push_back(*end);
+    }
+    return found;
+  }
+  std::vector<Command> new_head(std::uint64_t epoch) { return step(AgentSaid{HeadStatus{true, epoch}}); }
+
+  const ActorId actor_ = ActorId::of(7);
+  ClientCore core_{ClientOptions{}};
+  Time now_ = Time::from_ns(1);
+};
+
+TEST_F(ActorsOfAClient, LastHandleGoneIsSaidToTheNextHeadUntilTheActorIsDead) {
+  const auto first = ends(step(ReleaseRef{handle_id(actor_)}));
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_FALSE(first[0].kill);
+  EXPECT_EQ(ends(new_head(2)), first);
+  changed(2, ActorState::dead);
+  EXPECT_TRUE(ends(new_head(3)).empty());
+  EXPECT_TRUE(core_.empty());
+}
+
+TEST_F(ActorsOfAClient, KillIsSaidToTheNextHeadAndKillWithRestartOnlyOnce) {
+  EXPECT_EQ(ends(step(KillActor{actor_, false})).size(), 1u);
+  EXPECT_TRUE(ends(new_head(2)).empty());
+  const auto killed = ends(step(KillActor{actor_, true}));
+  ASSERT_EQ(killed.size(), 1u);
+  EXPECT_EQ(ends(new_head(3)), killed);
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

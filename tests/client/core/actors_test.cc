@@ -1,0 +1,113 @@
+// Calls of actors, as their caller sees them: order, restarts, ends.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using ActorCalls = SmallClient;
+
+TEST_F(ActorCalls, LeaveInTheOrderInWhichTheyWereMade) {
+  const ActorId actor = make_actor(1);
+  const TaskId slow = submit();
+  SubmitActorCall waits;
+  waits.call.kind = CallKind::actor_call;
+  waits.call.task = TaskId::of(1);
+  waits.call.actor = actor;
+  waits.call.arguments.push_back(by_ref(core_.object(result(slow))->ref));
+  step(waits);
+  const TaskId second = call(actor);
+  actor_alive(actor, 20, 1);
+  EXPECT_TRUE(calls_at(20).empty());
+  slot(3, 30);
+  reply_value(30, "ready");
+  ASSERT_EQ(calls_at(20).size(), 2u);
+  EXPECT_EQ(calls_at(20)[0].call.task, TaskId::of(1));
+  EXPECT_EQ(calls_at(20)[1].call.task, second);
+}
+
+TEST_F(ActorCalls, SentAndUnansweredOnesFailWithTheirExecutor) {
+  const ActorId actor = make_actor(1);
+  const TaskId sent = call(actor);
+  actor_alive(actor, 20, 1);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  ActorChanged news;
+  news.actor = actor;
+  news.state = ActorState::restarting;
+  news.version = 2;
+  head(news);
+  const TaskId later = call(actor);
+  step(StreamEnded{ProcessId::of(20)});
+  EXPECT_EQ(error(result(sent)).kind, ErrorKind::actor_unavailable);
+  EXPECT_EQ(state(result(later)), "pending");
+  actor_alive(actor, 21, 3);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.task, later);
+}
+
+TEST_F(ActorCalls, ThoseThatMayBeRetriedGoFirstAndInOrder) {
+  const ActorId actor = make_actor(1, 1);
+  const TaskId first = call(actor);
+  const TaskId second = call(actor);
+  actor_alive(actor, 20, 1);
+  ASSERT_EQ(calls_at(20).size(), 2u);
+  ActorChanged news;
+  news.actor = actor;
+  news.state = ActorState::restarting;
+  news.version = 2;
+  head(news);
+  const TaskId third = call(actor);
+  step(StreamEnded{ProcessId::of(20)});
+  actor_alive(actor, 21, 3);
+  const auto calls = calls_at(21);
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].call.task, first);
+  EXPECT_EQ(calls[0].call.attempt, 1u);
+  EXPECT_EQ(calls[1].call.task, second);
+  EXPECT_EQ(calls[2].call.task, third);
+  EXPECT_EQ(calls[2].call.attempt, 0u);
+}
+
+TEST_F(ActorCalls, OfADeadActorFailWithItsCause) {
+  const ActorId actor = make_actor(1);
+  const TaskId before = call(actor);
+  ActorChanged news;
+  news.actor = actor;
+  news.state = ActorState::dead;
+  news.version = 1;
+  news.cause.kind = EndKind::killed;
+  news.cause.text = "killed by kill()";
+  head(news);
+  EXPECT_EQ(error(result(before)).kind, ErrorKind::actor_died);
+  const TaskId after = call(actor);
+  EXPECT_EQ(error(result(after)).kind, ErrorKind::actor_died);
+  EXPECT_EQ(core_.pending_calls(actor), 0);
+}
+
+TEST_F(ActorCalls, TheLastHandleEndsTheActorOnceItsCallsAreOver) {
+  const ActorId actor = make_actor(1);
+  const TaskId last = call(actor);
+  actor_alive(actor, 20, 1);
+  release(handle_id(actor));
+  EXPECT_TRUE(to_head<EndActor>().empty());
+  release(result(last));
+  reply_value(20, "nobody wants it");
+  EXPECT_EQ(to_head<EndActor>().size(), 1u);
+  EXPECT_EQ(core_.sizes().actors, 0u);
+  EXPECT_EQ(core_.sizes().streams, 0u);
+}
+
+TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
+  const TaskId first = submit();
+  SubmitActor actor;
+  actor.spec.actor = ActorId::of(1);
+  actor.spec.constructor.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  step(actor);
+  EXPECT_TRUE(to_head<CreateActor>().empty());
+  slot(3, 20);
+  reply_value(20, "ready");
+  ASSERT_EQ(to_head<CreateActor>().size(), 1u);
+  EXPECT_FALSE(to_head<CreateActor>()[0].spec.constructor.arguments.at(0).is_ref);
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

@@ -1,0 +1,239 @@
+// References and values: holds, lineage, and what is told to the agent about them.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class Objects : public SmallClient {
+ protected:
+  static RefRecord foreign(std::uint64_t number) {
+    return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
+  }
+  // A result of 1 MB that lies on node `at`.
+  TaskId stored_result(NodeId at, std::int32_t max_retries = 3) {
+    SubmitTask given = task(7);
+    given.max_retries = max_retries;
+    const TaskId id = submit(given);
+    slot(3, 20);
+    CallReply answer;
+    answer.results.push_back(stored(at));
+    reply(20, answer);
+    return id;
+  }
+  static ValueRecord stored(NodeId at) {
+    ValueRecord record;
+    record.in_store = true;
+    record.size_bytes = 1 << 20;
+    record.location = at;
+    return record;
+  }
+  // A large value put by a thread, written and sealed.
+  ObjectId put_large(std::uint64_t number, std::uint64_t slab, std::vector<RefRecord> contained = {}) {
+    const ObjectId object = ObjectId::of(number);
+    step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
+    ObjectReserved room;
+    room.object = object;
+    room.place = {slab, 4096, 1 << 20};
+    step(AgentSaid{room});
+    step(ValueWritten{object, false, std::move(contained)});
+    step(AgentSaid{ObjectSealed{object}});
+    return object;
+  }
+  void new_agent() {
+    step(AgentLost{});
+    StartJob job;
+    job.job = JobId::of(1);
+    step(Attached{node(), ProcessId::of(10), job});
+  }
+};
+
+using Lineage = Objects;
+using Holds = Objects;
+using LostStores = Objects;
+
+TEST_F(Lineage, ALostResultIsMadeAgain) {
+  const TaskId id = stored_result(NodeId::of(2));
+  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  EXPECT_EQ(state(result(id)), "pending");
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, id);
+  EXPECT_EQ(calls_at(20)[0].call.attempt, 1u);
+}
+
+TEST_F(Lineage, WithoutRetriesItIsLostWithTheCause) {
+  const TaskId id = stored_result(NodeId::of(2), 0);
+  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
+  EXPECT_NE(error(result(id)).text.find("node 2 died"), std::string::npos);
+}
+
+TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
+  const TaskId first = stored_result(NodeId::of(2));
+  SubmitTask second = task(8);
+  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  const TaskId id = submit(second);
+  CallReply answer;
+  answer.results.push_back(stored(NodeId::of(2)));
+  reply(20, answer);
+  release(result(first));  // the lineage of the second keeps it
+  EXPECT_EQ(state(result(first)), "value");
+  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, first);
+  reply_value(20, "again");
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, id);
+}
+
+TEST_F(Lineage, GoesWithTheLastRef) {
+  const TaskId id = stored_result(NodeId::of(2));
+  EXPECT_EQ(core_.sizes().tasks, 1u);
+  release(result(id));
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+  EXPECT_EQ(core_.sizes().objects, 0u);
+}
+
+TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {
+  step(AdoptRef{foreign(1)});
+  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  step(RetainRef{ObjectId::of(1)});
+  EXPECT_TRUE(to_agent<HoldObject>().empty());
+  EXPECT_TRUE(core_.holds_unconfirmed({foreign(1)}));
+  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
+  EXPECT_FALSE(core_.holds_unconfirmed({foreign(1)}));
+  release(ObjectId::of(1));
+  EXPECT_TRUE(to_agent<ReleaseObject>().empty());
+  release(ObjectId::of(1));
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+}
+
+TEST_F(Holds, AReplyIsHeldWhenItsContentsAre) {
+  submit();
+  slot(3, 20);
+  ValueRecord value = SmallClient::value("with a ref");
+  value.contained.push_back(foreign(1));
+  CallReply answer;
+  answer.results.push_back(value);
+  reply(20, answer);
+  EXPECT_TRUE(to_executor<ReplyHeld>().empty());
+  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
+  EXPECT_EQ(to_executor<ReplyHeld>().size(), 1u);
+}
+
+TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
+  step(PutInline{ObjectId::of(1), value("small")});
+  ValueRecord outer = value("outer");
+  outer.contained.push_back(core_.object(ObjectId::of(1))->ref);
+  SubmitTask given = task(7);
+  Argument argument;
+  argument.value = outer;
+  given.call.arguments.push_back(argument);
+  step(given);
+  EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
+  EXPECT_EQ(to_agent<ReserveObject>().size(), 1u);
+  ObjectReserved room;
+  room.object = ObjectId::of(1);
+  room.place = {3, 0, 5};
+  step(AgentSaid{room});
+  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
+  EXPECT_EQ(commanded<RoomMade>()[0].payload.size(), 5u);
+  EXPECT_TRUE(core_.storing({core_.object(ObjectId::of(1))->ref}));
+  step(ValueWritten{ObjectId::of(1), false, {}});
+  step(AgentSaid{ObjectSealed{ObjectId::of(1)}});
+  EXPECT_FALSE(core_.storing({core_.object(ObjectId::of(1))->ref}));
+  EXPECT_FALSE(commanded<ObjectChanged>().empty()) << "who waits for that has to hear of it";
+  slot(3, 20);
+  reply_value(20, "done");
+  release(ObjectId::of(1));
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+  EXPECT_EQ(state(ObjectId::of(1)), "value");
+  step(AgentSaid{ExportUnheld{ObjectId::of(1)}});
+  EXPECT_EQ(state(ObjectId::of(1)), "unknown");
+}
+
+TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
+  const ObjectId object = put_large(1, 3);
+  new_agent();
+  ASSERT_EQ(to_agent<ReserveObject>().size(), 1u);
+  EXPECT_EQ(to_agent<ReserveObject>()[0].object, object);
+  // Who wants to read it waits until it is there.
+  step(WantObject{object});
+  EXPECT_TRUE(to_agent<FetchObject>().empty());
+  ObjectReserved room;
+  room.object = object;
+  room.place = {8, 0, 1 << 20};
+  step(AgentSaid{room});
+  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
+  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (PlaceRecord{3, 4096, 1 << 20}));
+  step(ValueWritten{object, false, {}});
+  ASSERT_EQ(to_agent<SealObject>().size(), 1u);
+  EXPECT_EQ(to_agent<SealObject>()[0].owner, ProcessId::of(1));
+  step(AgentSaid{ObjectSealed{object}});
+  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_FALSE(core_.writing());
+  // And again, from where it lies by now.
+  new_agent();
+  step(AgentSaid{ObjectReserved{object, {9, 0, 1 << 20}, false, 0, {}}});
+  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
+  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (PlaceRecord{8, 0, 1 << 20}));
+}
+
+TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
+  step(PutInline{ObjectId::of(1), value("small")});
+  const RefRecord inner = core_.object(ObjectId::of(1))->ref;
+  const ObjectId outer = put_large(2, 3, {inner});
+  step(AgentSaid{ObjectReserved{inner.object, {4, 0, 5}, false, 0, {}}});
+  step(ValueWritten{inner.object, false, {}});
+  step(AgentSaid{ObjectSealed{inner.object}});
+  release(inner.object);  // the store holds it alone
+  new_agent();
+  step(AgentSaid{ObjectReserved{inner.object, {8, 0, 5}, false, 0, {}}});
+  step(ValueWritten{inner.object, false, {}});
+  step(AgentSaid{ObjectSealed{inner.object}});
+  EXPECT_TRUE(to_agent<ReleaseObject>().empty());
+  step(AgentSaid{ObjectReserved{outer, {9, 0, 1 << 20}, false, 0, {}}});
+  step(ValueWritten{outer, false, {inner}});
+  EXPECT_EQ(to_agent<SealObject>().at(0).contained, std::vector<RefRecord>{inner});
+  step(AgentSaid{ObjectSealed{outer}});
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+}
+
+TEST_F(LostStores, AThreadThatWasWritingLosesNothing) {
+  const ObjectId object = ObjectId::of(1);
+  step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
+  step(AgentSaid{ObjectReserved{object, {3, 0, 1 << 20}, false, 0, {}}});
+  new_agent();
+  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  step(ValueWritten{object, false, {}});
+  EXPECT_TRUE(to_agent<SealObject>().empty());
+  EXPECT_EQ(to_agent<ReserveObject>().size(), 1u);
+  EXPECT_EQ(state(object), "value");
+  step(AgentSaid{ObjectReserved{object, {8, 0, 1 << 20}, false, 0, {}}});
+  EXPECT_EQ(commanded<RoomMade>().at(0).copy_of.slab, 3u);
+}
+
+TEST_F(LostStores, WhatCannotBeReadAnyMoreIsLost) {
+  const ObjectId object = put_large(1, 3);
+  new_agent();
+  step(AgentSaid{ObjectReserved{object, {8, 0, 1 << 20}, false, 0, {}}});
+  step(ValueUnreadable{object});
+  EXPECT_EQ(error(object).kind, ErrorKind::object_lost);
+}
+
+TEST_F(LostStores, ResultsThatAreNotMappedAreMadeAgain) {
+  const TaskId id = stored_result(node());
+  new_agent();
+  EXPECT_EQ(state(result(id)), "pending");
+}
+
+TEST_F(LostStores, RefsOfOthersAreHeldAgain) {
+  step(AdoptRef{foreign(1)});
+  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
+  new_agent();
+  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

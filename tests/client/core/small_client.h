@@ -1,0 +1,111 @@
+// A client core with the agent, head and executors around it that say what they are told to say: the
+// vocabulary of the client core's tests. One job, one demand class unless a test names another.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+
+class SmallClient : public testing::Test {
+ protected:
+  SmallClient();
+
+  // Everything the core commanded in this step; also kept in `out`.
+  const std::vector<Command>& step(Event event);
+  void pass(Duration time);
+
+  // ---- user code ----
+  static constexpr NodeId node() { return NodeId::of(1); }
+  static ObjectId result(TaskId task, std::uint32_t index = 0) { return result_id(task, index); }
+  SubmitTask task(std::uint64_t number);
+  TaskId submit(const SubmitTask& task);
+  TaskId submit() { return submit(task(++tasks_)); }
+  ActorId make_actor(std::uint64_t number, std::int32_t max_task_retries = 0);
+  TaskId call(ActorId actor);
+  static ValueRecord value(const std::string& text);
+  static Argument by_ref(const RefRecord& ref);
+  void release(ObjectId object) { step(ReleaseRef{object}); }
+  // "value", "error", or "pending".
+  std::string state(ObjectId object) const;
+  ErrorRecord error(ObjectId object) const;
+  std::string text(ObjectId object) const;
+
+  // ---- head and agent ----
+  void head(HeadToProcess message) { step(AgentSaid{FromHead{std::move(message)}}); }
+  void slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation = 0);
+  void slot_executor_ends(std::uint64_t slot, std::uint64_t executor, EndKind kind);
+  void actor_alive(ActorId actor, std::uint64_t executor, std::uint64_t version);
+
+  // ---- executors ----
+  // Calls this executor was sent and has not answered, oldest first.
+  std::vector<PushCall> calls_at(std::uint64_t executor) const;
+  void say(std::uint64_t executor, ExecutorMessage message);
+  void reply(std::uint64_t executor, CallReply reply);
+  void reply_value(std::uint64_t executor, const std::string& text);  // to the oldest
+  void reply_exception(std::uint64_t executor);
+  void hand_back_all(std::uint64_t executor);
+
+  // Messages of a kind in the last step.
+  template <class M>
+  std::vector<M> to_agent() const {
+    return pick<M>([](const Command& command) -> const ProcessToAgent* {
+      const auto* told = std::get_if<TellAgent>(&command);
+      return told == nullptr ? nullptr : &told->message;
+    });
+  }
+  template <class M>
+  std::vector<M> to_head() const {
+    return pick<M>([](const Command& command) -> const ProcessToHead* {
+      const auto* told = std::get_if<TellAgent>(&command);
+      const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+      return relayed == nullptr ? nullptr : &relayed->message;
+    });
+  }
+  template <class M>
+  std::vector<M> to_executor() const {
+    return pick<M>([](const Command& command) -> const CallerMessage* {
+      const auto* told = std::get_if<TellExecutor>(&command);
+      return told == nullptr || !told->frame.message ? nullptr : &*told->frame.message;
+    });
+  }
+  template <class C>
+  std::vector<C> commanded() const {
+    std::vector<C> found;
+    for (const auto& each : out) {
+      if (const auto* command = std::get_if<C>(&each)) found.push_back(*command);
+    }
+    return found;
+  }
+
+  ClientCore core_{ClientOptions{}};
+  Time now_ = Time::from_ns(1);
+  std::vector<Command> out;
+
+ private:
+  template <class M, class Look>
+  std::vector<M> pick(const Look& look) const {
+    std::vector<M> found;
+    for (const auto& each : out) {
+      const auto* message = look(each);
+      const auto* wanted = message == nullptr ? nullptr : std::get_if<M>(message);
+      if (wanted != nullptr) found.push_back(*wanted);
+    }
+    return found;
+  }
+
+  struct Executor {
+    std::uint64_t sent = 0;      // sequence of its own messages
+    std::uint64_t received = 0;  // of ours
+    std::vector<PushCall> calls;
+  };
+  std::map<ProcessId, Executor> executors_;
+  std::uint64_t tasks_ = 100;
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,237 @@
+// How tasks end: value, error, retries, cancelling.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using Retries = SmallClient;
+using Cancelling = SmallClient;
+using Results = SmallClient;
+
+TEST_F(Retries, ACrashCostsOneAndTheNextAttemptCounts) {
+  SubmitTask given = task(1);
+  given.max_retries = 1;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.attempt, 0u);
+  slot_executor_ends(3, 20, EndKind::exited);
+  slot(3, 21, 1);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.attempt, 1u);
+  slot_executor_ends(3, 21, EndKind::exited);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
+  EXPECT_NE(error(result(id)).text.find("attempt 2 was the last"), std::string::npos);
+}
+
+TEST_F(Retries, AReplyOfASupersededAttemptIsNotTaken) {
+  const TaskId id = submit();
+  slot(3, 20);
+  const PushCall first = calls_at(20).at(0);
+  slot_executor_ends(3, 20, EndKind::exited);
+  slot(3, 21, 1);
+  CallReply late;
+  late.number = first.number;
+  late.task = id;
+  late.results.push_back(value("old"));
+  say(20, late);
+  EXPECT_EQ(state(result(id)), "pending");
+  reply_value(21, "new");
+  EXPECT_EQ(text(result(id)), "new");
+}
+
+TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
+  const TaskId id = submit();
+  slot(3, 20);
+  GenerationEnded ended;
+  ended.slot = SlotId::of(3);
+  ended.process = ProcessId::of(20);
+  head(ended);  // the death overtakes the data
+  EXPECT_EQ(state(result(id)), "pending");
+  reply_value(20, "done");
+  EXPECT_EQ(text(result(id)), "done");
+}
+
+TEST_F(Retries, APlannedEndCostsNone) {
+  SubmitTask given = task(1);
+  given.max_retries = 0;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  say(20, StreamRetires{0});
+  slot_executor_ends(3, 20, EndKind::retired);
+  slot(3, 21, 1);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.attempt, 0u);
+  reply_value(21, "done");
+  EXPECT_EQ(text(result(id)), "done");
+}
+
+TEST_F(Retries, ExceptionsAreRetriedOnlyWhereAskedFor) {
+  const TaskId plain = submit();
+  slot(3, 20);
+  reply_exception(20);
+  EXPECT_EQ(state(result(plain)), "error");
+  SubmitTask given = task(1);
+  given.retry_exceptions = true;
+  given.max_retries = 1;
+  const TaskId again = submit(given);
+  reply_exception(20);
+  EXPECT_EQ(state(result(again)), "pending");
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.attempt, 1u);
+  reply_exception(20);
+  EXPECT_EQ(error(result(again)).text, "thrown");
+}
+
+TEST_F(Retries, ACallHandedBackGoesElsewhereAndCostsNone) {
+  SubmitTask given = task(1);
+  given.max_retries = 0;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  head(RecallSlot{SlotId::of(3), "another job waits"});
+  hand_back_all(20);
+  EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
+  EXPECT_TRUE(calls_at(20).empty());
+  slot(4, 30);
+  ASSERT_EQ(calls_at(30).size(), 1u);
+  EXPECT_EQ(calls_at(30)[0].call.attempt, 0u);
+  reply_value(30, "done");
+  EXPECT_EQ(text(result(id)), "done");
+}
+
+TEST_F(Cancelling, ATaskThatWaitsForArgumentsEndsAtOnce) {
+  const TaskId first = submit();
+  SubmitTask second = task(2);
+  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  const TaskId id = submit(second);
+  step(CancelObject{result(id)});
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  slot(3, 20);
+  reply_value(20, "first");
+  EXPECT_TRUE(calls_at(20).empty());
+}
+
+TEST_F(Cancelling, AQueuedTaskIsNeverSent) {
+  const TaskId id = submit();
+  step(CancelObject{result(id)});
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  slot(3, 20);
+  EXPECT_TRUE(calls_at(20).empty());
+}
+
+TEST_F(Cancelling, ASentTaskIsCancelledByItsExecutor) {
+  const TaskId id = submit();
+  slot(3, 20);
+  step(CancelObject{result(id), true, true});
+  ASSERT_EQ(to_executor<CancelCall>().size(), 1u);
+  EXPECT_TRUE(to_executor<CancelCall>()[0].force);
+  EXPECT_EQ(state(result(id)), "pending");
+  CallReply answer;
+  answer.outcome = CallOutcome::cancelled;
+  reply(20, answer);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+}
+
+TEST_F(Cancelling, ACrashWhileCancelledIsNoRetry) {
+  const TaskId id = submit();
+  slot(3, 20);
+  step(CancelObject{result(id)});
+  slot_executor_ends(3, 20, EndKind::exited);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  slot(3, 21, 1);
+  EXPECT_TRUE(calls_at(21).empty());
+}
+
+TEST_F(Cancelling, AFinishedTaskKeepsItsValue) {
+  const TaskId id = submit();
+  slot(3, 20);
+  reply_value(20, "done");
+  step(CancelObject{result(id)});
+  EXPECT_TRUE(to_executor<CancelCall>().empty());
+  EXPECT_EQ(text(result(id)), "done");
+}
+
+TEST_F(Cancelling, AnUnsentActorCallLetsTheNextGo) {
+  const ActorId actor = make_actor(1);
+  const TaskId first = call(actor);
+  const TaskId second = call(actor);
+  step(CancelObject{result(first)});
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::cancelled);
+  actor_alive(actor, 20, 1);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, second);
+}
+
+TEST_F(Cancelling, ChildrenOfATaskAreCancelledWithIt) {
+  SubmitTask given = task(1);
+  given.parent = TaskId::of(50);
+  const TaskId child = submit(given);
+  const TaskId other = submit();
+  step(CancelChildren{TaskId::of(50)});
+  EXPECT_EQ(state(result(child)), "error");
+  EXPECT_EQ(state(result(other)), "pending");
+}
+
+TEST_F(Results, ASplitCallGivesEachPartItsOwnObject) {
+  SubmitTask given = task(1);
+  given.call.num_returns = 3;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  CallReply answer;
+  for (const char* each : {"a", "b", "c"}) answer.results.push_back(value(each));
+  reply(20, answer);
+  EXPECT_EQ(text(result(id, 0)) + text(result(id, 1)) + text(result(id, 2)), "abc");
+  for (std::uint32_t i = 0; i < 3; ++i) release(result(id, i));
+  EXPECT_EQ(core_.sizes().objects, 0u);
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(Results, AnErrorStandsInAllPartsOfASplitCall) {
+  SubmitTask given = task(1);
+  given.call.num_returns = 2;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  reply_exception(20);
+  EXPECT_EQ(error(result(id, 0)).text, "thrown");
+  EXPECT_EQ(error(result(id, 1)).text, "thrown");
+}
+
+TEST_F(Results, AnErrorAmongTheArgumentsEndsATaskUnrun) {
+  const TaskId first = submit();
+  SubmitTask second = task(2);
+  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  const TaskId id = submit(second);
+  slot(3, 20);
+  reply_exception(20);
+  EXPECT_EQ(error(result(id)).text, "thrown");
+  EXPECT_TRUE(calls_at(20).empty());
+}
+
+TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
+  const TaskId first = submit();
+  SubmitTask second = task(2);
+  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  submit(second);
+  slot(3, 20);
+  reply_value(20, "small");
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  const Argument& sent = calls_at(20)[0].call.arguments.at(0);
+  EXPECT_FALSE(sent.is_ref);
+  EXPECT_EQ(sent.value.bytes.size(), 5u);
+}
+
+TEST_F(Results, PendingBytesAreThoseOfUnfinishedCalls) {
+  SubmitTask given = task(1);
+  Argument argument;
+  argument.value = value("12345");
+  given.call.arguments.push_back(argument);
+  submit(given);
+  EXPECT_EQ(core_.pending_bytes(), 5);
+  slot(3, 20);
+  EXPECT_EQ(core_.pending_bytes(), 5);
+  reply_value(20, "done");
+  EXPECT_EQ(core_.pending_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

@@ -1,0 +1,203 @@
+// A ProcessEngine between user threads and its agent: the one type that is locked.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include <mobula/mobula.h>
+
+#include "client/engine/fake_agent.h"
+#include "client/process_runtime.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+int same(int x) { return x; }
+
+class Engine : public testing::TestWithParam<int> {
+ protected:
+  ~Engine() override { detail::install_runtime(nullptr); }
+
+  void start(EngineHooks hooks = {}) {
+    EngineOptions options;
+    options.core.process = ProcessId::of(1);
+    options.core.job = JobId::of(1);
+    options.keys = CurveKeys::generate().value();
+    StartJob job;
+    job.job = JobId::of(1);
+    job.driver = ProcessId::of(1);
+    engine_ = ProcessEngine::start(std::move(options), std::move(hooks), agent_->take_link(),
+                                   Attached{NodeId::of(1), ProcessId::of(9), job})
+                  .value();
+    RuntimeOptions runtime;
+    runtime.job = JobId::of(1);
+    runtime.root = std::make_shared<TaskContext>();
+    runtime.root->task = TaskId::of(1);
+    runtime.root->record = std::make_shared<detail::ContextRecord>();
+    detail::install_runtime(std::make_shared<ProcessRuntime>(engine_, std::move(runtime)));
+  }
+
+  // Sleeps until what user threads let go of has gone from the core's tables, too.
+  bool nothing_is_left() {
+    auto lock = engine_->lock();
+    return engine_->wait(lock, monotonic_now() + 20s, [&] {
+      const auto sizes = engine_->core().sizes();
+      return sizes.objects == 0 && sizes.tasks == 0 && sizes.writes == 0;
+    });
+  }
+
+  std::unique_ptr<FakeAgent> agent_ = std::make_unique<FakeAgent>();
+  std::shared_ptr<ProcessEngine> engine_;
+};
+
+// What one thread of a program may do.
+void use(int thread, const mobula::ObjectRef<int>& shared, std::atomic<int>& wrong) {
+  for (int i = 0; i < 40; ++i) {
+    const int mine = thread * 1000 + i;
+    const auto small = mobula::put(mine);
+    const auto call = mobula::task<same>.remote(mine);
+    const auto large = mobula::put(std::vector<int>(30'000, mine));
+    std::vector<mobula::ObjectRef<int>> refs{small, call, shared};
+    const auto [ready, pending] = mobula::wait(refs, {.num_returns = 1});
+    if (ready.size() != 1 || pending.size() != 2) ++wrong;
+    const auto given_up = mobula::task<same>.remote(-1);
+    if (i % 4 == 0) mobula::cancel(given_up);
+    const auto chained = mobula::task<same>.remote(call);
+    const auto block = mobula::get(large);
+    if (block.size() != 30'000 || block.back() != mine) ++wrong;
+    if (mobula::get(small) != mine || mobula::get(shared) != 7) ++wrong;
+    if (mobula::get(call, 30s) != mine || mobula::get(chained, 30s) != mine) ++wrong;
+    (void)mobula::try_get(given_up, 0s);
+  }
+}
+
+TEST_P(Engine, ServesUserThreadsAtOnce) {
+  start();
+  std::atomic<int> wrong{0};
+  {
+    const auto shared = mobula::put(7);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < GetParam(); ++i) threads.emplace_back([&, i] { use(i, shared, wrong); });
+    for (auto& thread : threads) thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(agent_->calls(), static_cast<std::uint64_t>(GetParam()) * 80);
+  EXPECT_TRUE(nothing_is_left());
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Engine, testing::Values(1, 2, 4, 8),
+                         [](const auto& each) { return std::to_string(each.param); });
+
+using EngineEnds = Engine;
+
+// Input that the loop reads in the turn in which the engine is closed has its answer posted behind
+// the closing.
+TEST_F(EngineEnds, WhileInputArrives) {
+  for (int round = 0; round < 20; ++round) {
+    agent_ = std::make_unique<FakeAgent>();
+    start();
+    DemandClass demand;
+    demand.id = ClassId::of(3);
+    {
+      SubmitTask task;
+      task.call.task = TaskId::of(2);
+      task.demand_class = demand;
+      const auto held = engine_->lock();
+      engine_->step(std::move(task));
+    }
+    std::atomic<bool> blocked{false}, go_on{false};
+    ASSERT_TRUE(engine_->loop().post([&] {
+      blocked = true;
+      blocked.notify_all();
+      go_on.wait(false);
+    }).ok());
+    blocked.wait(false);
+    for (unsigned slot = 10; slot < 20; ++slot) {
+      SlotReady ready;
+      ready.slot = SlotId::of(slot);
+      ready.demand_class = demand.id;
+      ready.node = NodeId::of(1);
+      ready.endpoint = agent_->executor();
+      agent_->say(FromHead{ready});
+    }
+    std::thread closer([&] { engine_->close(); });
+    while (true) {
+      const auto held = engine_->lock();
+      if (engine_->stopping()) break;
+    }
+    std::this_thread::yield();
+    go_on = true;
+    go_on.notify_all();
+    closer.join();
+    detail::install_runtime(nullptr);
+    engine_.reset();
+  }
+}
+
+TEST_F(EngineEnds, BeforeTheLastRefs) {
+  std::atomic<int> losses{0};
+  EngineHooks hooks;
+  hooks.agent_lost = [&](const Failure&) { ++losses; };
+  start(std::move(hooks));
+  auto ref = std::make_unique<mobula::ObjectRef<int>>(mobula::put(7));
+  auto block = std::make_unique<mobula::ObjectRef<std::vector<int>>>(
+      mobula::put(std::vector<int>(30'000, 7)));
+  detail::install_runtime(nullptr);
+  engine_->close();
+  agent_->die();  // nobody hears of it any more
+  ref.reset();
+  engine_.reset();
+  block.reset();
+  EXPECT_EQ(losses, 0);
+}
+
+using EngineReattaches = Engine;
+
+// The values that the process wrote are in the new store, with the bytes they had.
+TEST_F(EngineReattaches, AndStoresItsValuesAgain) {
+  start();
+  const auto unread = mobula::put(std::vector<int>(30'000, 1));
+  const auto read = mobula::put(std::vector<int>(40'000, 2));
+  const auto lost_view = mobula::get_view(read);
+  {
+    auto lock = engine_->lock();
+    ASSERT_TRUE(engine_->wait(lock, monotonic_now() + 20s, [&] { return !engine_->core().writing(); }));
+  }
+  agent_->die();
+  FakeAgent next(2);
+  Result<void> done;
+  std::atomic<bool> over{false};
+  StartJob job;
+  job.job = JobId::of(1);
+  ASSERT_TRUE(engine_->loop().post([&] {
+    done = engine_->reattach(next.take_link(), Attached{NodeId::of(1), ProcessId::of(10), job}, "");
+    over = true;
+    over.notify_all();
+  }).ok());
+  over.wait(false);
+  ASSERT_TRUE(done.ok());
+  EXPECT_EQ(mobula::get(unread, 20s), std::vector<int>(30'000, 1));
+  EXPECT_EQ(mobula::get(read, 20s), std::vector<int>(40'000, 2));
+  EXPECT_EQ(lost_view[39'999], 2);
+  const auto fresh = mobula::put(std::vector<int>(50'000, 3));
+  EXPECT_EQ(mobula::get(fresh, 20s).back(), 3);
+  // Both lie in the new store: it can be lost as well.
+  next.die();
+  FakeAgent third(3);
+  over = false;
+  ASSERT_TRUE(engine_->loop().post([&] {
+    done = engine_->reattach(third.take_link(), Attached{NodeId::of(1), ProcessId::of(11), job}, "");
+    over = true;
+    over.notify_all();
+  }).ok());
+  over.wait(false);
+  ASSERT_TRUE(done.ok());
+  EXPECT_EQ(mobula::get(unread, 20s).front(), 1);
+  detail::install_runtime(nullptr);
+  engine_->close();
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

@@ -1,0 +1,339 @@
+// Order, concurrency, cancelling and leaving of one executor, between its callers and its agent.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "executor/core/executor_core.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+class Executor : public testing::Test {
+ protected:
+  static constexpr std::uint64_t owner = 1;  // the lessee of task slots
+
+  void be_task_executor(std::int32_t max_calls = 0) {
+    AssignExecutor assignment;
+    assignment.lessee = ProcessId::of(owner);
+    assignment.demand_class.max_calls = max_calls;
+    assignment.lend_after = 5ms;
+    step(Assigned{assignment});
+  }
+  void be_actor(std::int32_t max_concurrency = 1) {
+    AssignExecutor assignment;
+    assignment.actor.actor = ActorId::of(1);
+    assignment.actor.max_concurrency = max_concurrency;
+    assignment.lend_after = 5ms;
+    step(Assigned{assignment});
+    ASSERT_EQ(started().size(), 1u);
+    EXPECT_EQ(started()[0].call.kind, CallKind::construct_actor);
+    finish(started()[0].token);
+  }
+
+  void step(Event event) {
+    out_.clear();
+    core_.step(now_, std::move(event), out_);
+    for (const auto& each : out_) {
+      if (const auto* run = std::get_if<RunCall>(&each)) running_.push_back(*run);
+    }
+  }
+  void pass(Duration time) {
+    now_ = now_ + time;
+    step(Tick{});
+  }
+  void say(std::uint64_t caller, CallerMessage message) {
+    CallerSaid said;
+    said.caller = ProcessId::of(caller);
+    said.frame.sequence = ++sent_[caller];
+    said.frame.message = std::move(message);
+    step(said);
+  }
+  // The caller has taken everything it was sent.
+  void acknowledge(std::uint64_t caller, std::uint64_t through) {
+    CallerSaid said;
+    said.caller = ProcessId::of(caller);
+    said.frame.acknowledged = through;
+    step(said);
+  }
+  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false) {
+    PushCall push;
+    push.number = number;
+    push.call.task = TaskId::of(caller * 100 + number);
+    push.call.kind = CallKind::task;
+    if (with_ref) {
+      Argument argument;
+      argument.is_ref = true;
+      argument.ref.object = ObjectId::of(9);
+      push.call.arguments.push_back(argument);
+    }
+    say(caller, push);
+  }
+  void finish(std::uint64_t token, std::vector<RefRecord> pinned = {}) {
+    CallFinished finished;
+    finished.token = token;
+    finished.results.resize(1);
+    finished.pinned = std::move(pinned);
+    step(finished);
+  }
+
+  std::vector<RunCall> started() const { return commanded<RunCall>(); }
+  std::vector<TaskId> order() const {
+    std::vector<TaskId> tasks;
+    for (const auto& each : running_) tasks.push_back(each.call.task);
+    return tasks;
+  }
+  template <class C>
+  std::vector<C> commanded() const {
+    std::vector<C> found;
+    for (const auto& each : out_) {
+      if (const auto* command = std::get_if<C>(&each)) found.push_back(*command);
+    }
+    return found;
+  }
+  template <class M>
+  std::vector<M> told(std::uint64_t caller = owner) const {
+    std::vector<M> found;
+    for (const auto& each : out_) {
+      const auto* frame = std::get_if<TellCaller>(&each);
+      if (frame == nullptr || frame->caller != ProcessId::of(caller) || !frame->frame.message) continue;
+      if (const auto* message = std::get_if<M>(&*frame->frame.message)) found.push_back(*message);
+    }
+    return found;
+  }
+  template <class M>
+  std::vector<M> told_agent() const {
+    std::vector<M> found;
+    for (const auto& each : out_) {
+      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* message = agent == nullptr ? nullptr : std::get_if<M>(&agent->message);
+      if (message != nullptr) found.push_back(*message);
+    }
+    return found;
+  }
+
+  ExecutorCore core_{ExecutorOptions{}};
+  Time now_ = Time::from_ns(1);
+  std::vector<Command> out_;
+  std::vector<RunCall> running_;  // in the order in which they were started
+  std::map<std::uint64_t, std::uint64_t> sent_;
+};
+
+TEST_F(Executor, RunsTasksOneAfterAnotherInTheirOrder) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  EXPECT_EQ(core_.running(), 1u);
+  finish(running_.at(0).token);
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].number, 1u);
+  EXPECT_EQ(order(), (std::vector{TaskId::of(101), TaskId::of(102)}));
+}
+
+TEST_F(Executor, RefusesCallersThatAreNotItsLessee) {
+  be_task_executor();
+  push(2, 1);
+  EXPECT_EQ(core_.running() + core_.queued(), 0u);
+}
+
+TEST_F(Executor, RunsACallThatCameTwiceOnce) {
+  be_task_executor();
+  push(owner, 1);
+  --sent_[owner];
+  push(owner, 1);
+  EXPECT_EQ(running_.size(), 1u);
+  EXPECT_EQ(core_.queued(), 0u);
+}
+
+TEST_F(Executor, KeepsTheOrderOfEachCallerOfAnActor) {
+  be_actor();
+  running_.clear();
+  push(1, 1, true);  // waits for its argument
+  push(1, 2);
+  push(2, 1);        // somebody else's need not wait
+  EXPECT_EQ(order(), std::vector{TaskId::of(201)});
+  finish(running_[0].token);
+  EXPECT_EQ(core_.running(), 0u);
+  step(ArgumentsFetched{2, {}});
+  EXPECT_EQ(order().back(), TaskId::of(101));
+  finish(running_.back().token);
+  EXPECT_EQ(order().back(), TaskId::of(102));
+}
+
+TEST_F(Executor, RunsAsManyMethodsAtOnceAsItsActorAllows) {
+  be_actor(2);
+  for (std::uint64_t number = 1; number <= 3; ++number) push(1, number);
+  EXPECT_EQ(core_.running(), 2u);
+  EXPECT_EQ(core_.queued(), 1u);
+  finish(running_.back().token);
+  EXPECT_EQ(core_.running(), 2u);
+  EXPECT_EQ(core_.queued(), 0u);
+}
+
+TEST_F(Executor, RunsNoMethodBeforeTheConstructorHasReturned) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.max_concurrency = 4;
+  step(Assigned{assignment});
+  push(1, 1);
+  EXPECT_EQ(core_.running(), 1u);
+  finish(running_.at(0).token);
+  EXPECT_EQ(told_agent<ConstructorFinished>().size(), 1u);
+  EXPECT_EQ(core_.running(), 1u);
+  EXPECT_EQ(order().back(), TaskId::of(101));
+}
+
+TEST_F(Executor, AnswersForALostArgumentWithoutRunning) {
+  be_task_executor();
+  push(owner, 1, true);
+  const auto token = commanded<FetchArguments>().at(0).token;
+  step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "its node died")});
+  EXPECT_TRUE(running_.empty());
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::failed);
+  EXPECT_EQ(commanded<DropCall>().size(), 1u);
+}
+
+TEST_F(Executor, CancelsACallThatHasNotStarted) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  say(owner, CancelCall{2, true, false});
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
+  finish(running_.at(0).token);
+  EXPECT_EQ(running_.size(), 1u);
+}
+
+TEST_F(Executor, TellsARunningCallThatItIsCancelled) {
+  be_task_executor();
+  push(owner, 1);
+  say(owner, CancelCall{1, true, false});
+  ASSERT_EQ(commanded<CancelRunning>().size(), 1u);
+  EXPECT_TRUE(commanded<CancelRunning>()[0].recursive);
+  EXPECT_TRUE(told<CallReply>().empty());
+  finish(running_.at(0).token);
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
+}
+
+TEST_F(Executor, AForcedCancelEndsTheProcessAndHandsTheOthersBack) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  say(owner, CancelCall{1, true, true});
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
+  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  acknowledge(owner, 3);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::killed);
+}
+
+TEST_F(Executor, RetiresAfterItsCallsOnceTheyAreAcknowledged) {
+  be_task_executor(2);
+  push(owner, 1);
+  push(owner, 2);
+  push(owner, 3);
+  finish(running_.at(0).token);
+  finish(running_.at(1).token);
+  EXPECT_EQ(told<StreamRetires>().size(), 1u);
+  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallHandedBack>()[0].number, 3u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  push(owner, 4);
+  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  acknowledge(owner, 5);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
+}
+
+TEST_F(Executor, LeavesAtABoundWhereNobodyAcknowledges) {
+  be_task_executor(1);
+  push(owner, 1);
+  finish(running_.at(0).token);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  pass(ExecutorOptions{}.leave_bound);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, StaysUntilTheCallerHoldsWhatAReplyContains) {
+  be_task_executor(1);
+  push(owner, 1);
+  RefRecord inside;
+  inside.object = ObjectId::of(5);
+  finish(running_.at(0).token, {inside});
+  acknowledge(owner, 2);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  say(owner, ReplyHeld{1});
+  EXPECT_EQ(commanded<ReleasePins>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, HandsItsQueueBackWhereAskedAndGoesOn) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  say(owner, TakeBackCalls{});
+  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  push(owner, 3);
+  finish(running_.at(0).token);
+  EXPECT_EQ(order().back(), TaskId::of(103));
+}
+
+TEST_F(Executor, GivesItsQueueBackAndLendsItsCpuWhileItsCallWaits) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  const auto token = running_.at(0).token;
+  step(CallBlocked{token, true});
+  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_TRUE(told_agent<ExecutorBlocked>().empty());
+  pass(5ms);
+  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
+  push(owner, 3);
+  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  step(CallBlocked{token, false});
+  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_FALSE(told_agent<ExecutorBlocked>()[0].on);
+}
+
+TEST_F(Executor, DropsTheCallsOfACallerThatDied) {
+  be_actor();
+  running_.clear();
+  push(1, 1);
+  push(1, 2);
+  push(2, 1);
+  step(CallerGone{ProcessId::of(1)});
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
+  finish(running_.at(0).token);
+  EXPECT_TRUE(told<CallReply>(1).empty());
+  EXPECT_EQ(order().back(), TaskId::of(201));
+}
+
+TEST_F(Executor, EndsAfterTheRunningCallWhereAskedKindly) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  step(EndAsked{true});
+  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  finish(running_.at(0).token);
+  EXPECT_EQ(told<CallReply>().size(), 1u);
+  acknowledge(owner, 3);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, EndsAtOnceWhereNot) {
+  be_task_executor();
+  push(owner, 1);
+  step(EndAsked{false});
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::executor

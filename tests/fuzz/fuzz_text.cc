@@ -1,0 +1,37 @@
+// Text that people and their programs write: amounts, addresses, label selectors, requests as JSON.
+// The first byte chooses.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/quantity.h"
+#include "head/core/request_json.h"
+#include "model/label_selector.h"
+#include "transport/address.h"
+
+namespace mobula::internal {
+namespace {
+
+void try_text(std::uint8_t which, const std::string& text) {
+  switch (which % 4) {
+    case 0:
+      if (const auto amount = Quantity::parse(text); amount.ok()) {
+        const auto again = Quantity::parse(amount->to_string());
+        if (!again.ok() || *again != *amount) std::abort();
+      }
+      break;
+    case 1: static_cast<void>(Address::parse(text)); break;
+    case 2: static_cast<void>(LabelMatch::parse("zone", text)); break;
+    case 3: static_cast<void>(head::request_from_json(text)); break;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  mobula::internal::try_text(data[0],
+                             std::string(reinterpret_cast<const char*>(data + 1), size - 1));
+  return 0;
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Fuzzes every target for some seconds, from the inputs that are kept and what it finds on the way.
+# Usage: tests/fuzz/run.sh BUILD_FOLDER SECONDS
+# An input that breaks a target is left in BUILD_FOLDER/fuzz; once mended it belongs into inputs/.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "${1:?usage: run.sh BUILD_FOLDER SECONDS}" && pwd)
+seconds=${2:?usage: run.sh BUILD_FOLDER SECONDS}
+failed=0
+for inputs in "$here"/inputs/*/; do
+  target=$(basename "$inputs")
+  found="$build/fuzz/$target"
+  mkdir -p "$found"
+  echo "== $target, $seconds s"
+  "$build/bin/fuzz_$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="$build/fuzz/$target-" -print_final_stats=1 "$found" "$inputs" 2>&1 |
+    grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)' | tail -n 40 || failed=1
+done
+exit $failed

@@ -1,0 +1,204 @@
+#include "sim/replay.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "client/core/client_core.h"
+#include "client/core/records.h"
+#include "executor/core/executor_core.h"
+#include "executor/core/records.h"
+#include "head/core/head_core.h"
+#include "head/core/records.h"
+#include "protocol/recording.h"
+#include "worker/core/records.h"
+#include "worker/core/worker_core.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+// For the lines that an aborting core leaves behind.
+char current_step[4096];
+
+void print_step(int) {
+  const std::size_t size = std::char_traits<char>::length(current_step);
+  (void)!::write(STDERR_FILENO, current_step, size);
+}
+
+void name_step(const std::string& text) {
+  const auto end = fmt::format_to_n(current_step, sizeof current_step - 2, "{}", text);
+  *end.out = '\n';
+  *(end.out + 1) = '\0';
+}
+
+std::string time_text(Time at, Time first) {
+  return fmt::format("{:.6f} s", static_cast<double>((at - first).count()) * 1e-9);
+}
+
+// What is peculiar to one of the cores.
+template <class CoreType, class EventType, class CommandType>
+struct CoreKind {
+  using Core = CoreType;
+  using Event = EventType;
+  using Command = CommandType;
+  std::function<Result<Core>(std::span<const std::byte> options)> make;
+  Result<Event> (*decode_event)(std::span<const std::byte>);
+  Result<Command> (*decode_command)(std::span<const std::byte>);
+};
+
+template <class Kind>
+class Replay {
+ public:
+  Replay(const Kind& kind, RecordingReader& reader, const std::string& path, std::FILE* trace)
+      : kind_(kind), reader_(reader), path_(path), trace_(trace) {}
+
+  Result<Replayed> run() {
+    auto core = kind_.make(reader_.header().options);
+    if (!core) return refused("its options: " + core.error().text);
+    for (;;) {
+      auto step = reader_.next();
+      if (!step) return refused(step.error().text);
+      if (!*step) break;
+      if (auto fault = take(*core, **step); !fault) return fault.error();
+      if (!result_.same) return result_;
+    }
+    result_.text = reader_.ending();
+    return result_;
+  }
+
+ private:
+  Failure refused(const std::string& why) const {
+    return failure(ErrorCode::corrupt, fmt::format("step {}: {}", result_.steps + 1, why));
+  }
+
+  Result<void> take(typename Kind::Core& core, const RecordedStep& step) {
+    auto event = kind_.decode_event(step.event);
+    if (!event) return refused("its event: " + event.error().text);
+    if (result_.steps == 0) first_ = step.at;
+    ++result_.steps;
+    // Describing is dear: of the last step it is wanted should the core abort, as its process did.
+    const bool shown = trace_ != nullptr || !step.commands;
+    const std::string said = shown ? describe_event(*event) : std::string();
+    name_step(fmt::format("{}: aborts in step {} {}", path_, result_.steps, said));
+    if (trace_ != nullptr) {
+      fmt::print(trace_, "{:>6} {} <- {}\n", result_.steps, time_text(step.at, first_), said);
+    }
+    std::vector<typename Kind::Command> commands;
+    core.step(step.at, *event, commands);
+    for (const auto& command : commands) {
+      if (trace_ != nullptr) fmt::print(trace_, "{:>18} {}\n", "->", describe_command(command));
+    }
+    if (step.commands) compare(step, *event, commands);
+    return {};
+  }
+
+  void compare(const RecordedStep& step, const typename Kind::Event& event,
+               const std::vector<typename Kind::Command>& commands) {
+    const auto got = recorded_commands(commands, scrubber_);
+    const auto& expected = *step.commands;
+    if (got == expected) return;
+    std::size_t which = 0;
+    while (which < got.size() && which < expected.size() && got[which] == expected[which]) ++which;
+    result_.same = false;
+    result_.text = fmt::format(
+        "step {} at {}\n  event    {}\n  command  {} (recorded {}, now {})\n  recorded {}\n"
+        "  now      {}",
+        result_.steps, time_text(step.at, first_), describe_event(event), which + 1,
+        expected.size(), got.size(),
+        which < expected.size() ? text_of(expected[which]) : std::string("nothing more"),
+        which < got.size() ? text_of(got[which]) : std::string("nothing more"));
+  }
+
+  std::string text_of(std::span<const std::byte> command) const {
+    const auto decoded = kind_.decode_command(command);
+    return decoded ? describe_command(*decoded) : decoded.error().text;
+  }
+
+  const Kind& kind_;
+  RecordingReader& reader_;
+  const std::string& path_;
+  std::FILE* const trace_;
+  // What was recorded is scrubbed already; this one meets what cores make themselves.
+  const Scrubber scrubber_{Hash128{}};
+  Replayed result_;
+  Time first_;
+};
+
+template <class Core, class Options, class Event, class Command>
+Result<Replayed> replay_core(Result<Options> (*decode_options)(std::span<const std::byte>),
+                             Result<Event> (*decode_event)(std::span<const std::byte>),
+                             Result<Command> (*decode_command)(std::span<const std::byte>),
+                             RecordingReader& reader, const std::string& path, std::FILE* trace) {
+  const CoreKind<Core, Event, Command> kind{
+      [decode_options](std::span<const std::byte> bytes) -> Result<Core> {
+        auto options = decode_options(bytes);
+        if (!options) return options.error();
+        return Core(std::move(*options));
+      },
+      decode_event, decode_command};
+  return Replay(kind, reader, path, trace).run();
+}
+
+}  // namespace
+
+Result<Replayed> replay(const std::string& path, std::FILE* trace) {
+  auto reader = RecordingReader::open(path);
+  if (!reader) return reader.error();
+  const RecordingHeader& header = reader->header();
+  if (trace != nullptr) {
+    fmt::print(trace, "{}: {} core of {} process {}, incarnation {}\n", path, header.core,
+               header.role, header.pid, hex_of(header.incarnation));
+  }
+  if (header.core == "head") {
+    return replay_core<head::HeadCore>(head::decode_options, head::decode_event,
+                                       head::decode_command, *reader, path, trace);
+  }
+  if (header.core == "agent") {
+    return replay_core<worker::WorkerCore>(worker::decode_options, worker::decode_event,
+                                           worker::decode_command, *reader, path, trace);
+  }
+  if (header.core == "client") {
+    return replay_core<client::ClientCore>(client::decode_options, client::decode_event,
+                                           client::decode_command, *reader, path, trace);
+  }
+  if (header.core == "executor") {
+    return replay_core<executor::ExecutorCore>(executor::decode_options, executor::decode_event,
+                                               executor::decode_command, *reader, path, trace);
+  }
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format("{} records a core '{}', which this build does not have", path, header.core));
+}
+
+int replay_files(const std::vector<std::string>& paths, bool trace) {
+  std::signal(SIGABRT, print_step);
+  std::uint64_t steps = 0;
+  std::size_t failed = 0;
+  for (const auto& path : paths) {
+    const auto result = replay(path, trace ? stdout : nullptr);
+    if (!result) {
+      fmt::print("{}: cannot be replayed: {}\n", path, result.error().text);
+      ++failed;
+      continue;
+    }
+    steps += result->steps;
+    if (!result->same) {
+      fmt::print("{}: other commands than recorded in {}\n", path, result->text);
+      ++failed;
+      continue;
+    }
+    fmt::print("{}: {} steps, same commands{}{}\n", path, result->steps,
+               result->text.empty() ? "" : "; ", result->text);
+  }
+  if (paths.size() > 1) {
+    fmt::print("{} files, {} steps, {} not the same\n", paths.size(), steps, failed);
+  }
+  std::fflush(stdout);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace mobula::internal::sim
