@@ -121,12 +121,12 @@ bool Agent::news_is_lost(const AgentToHead& message) {
 }
 
 void Agent::send_head(const AgentToHead& message) {
+  world().checkers().agent_says(*this, message);  // it holds whether the head hears of it or not
   if (news_is_lost(message)) {
     AgentToHead other = message;
     std::get<AgentFrame>(other).frame.message = ObjectCopies{};
     return send_head(other);
   }
-  world().checkers().agent_says(*this, message);
   const auto connection = head_;
   if (!connection) return;
   world().log(*this, [&] { return "-> head " + describe(message); });
