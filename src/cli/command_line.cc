@@ -208,7 +208,7 @@ class Grammar {
     explain.add_option("subject", line_.subject, "a request as JSON, or an id")->required();
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
-    drain.add_option("--deadline", line_.seconds, "wait so many seconds until it is empty");
+    drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds");
   }
 
   void add_local_commands() {

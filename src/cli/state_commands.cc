@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Duration watch_interval = 2s;
+constexpr Duration drain_ends_within = 5s;
 constexpr Duration drain_interval = 200ms;
 
 // A client and what it was asked, as documents.
@@ -178,9 +179,16 @@ int drain(const CommandLine& line) {
   Asker asker(line);
   const auto node = node_id_of(asker, line.subject);
   if (!node) return complain(node.error());
-  const auto drained = asker.ask("drain", "", *node);
+  const auto within = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
+  const auto drained = asker.ask(
+      "drain",
+      line.seconds < 0
+          ? ""
+          : fmt::format("{}", std::chrono::duration_cast<std::chrono::milliseconds>(within).count()),
+      *node);
   if (!drained) return complain(drained.error());
-  const Time deadline = monotonic_now() + Duration(static_cast<std::int64_t>(line.seconds * 1e9));
+  // At the deadline the head ends what is left; that takes a moment.
+  const Time deadline = monotonic_now() + within + drain_ends_within;
   for (;;) {
     const auto leases = asker.ask("list", "leases");
     if (!leases) return complain(leases.error());
@@ -195,8 +203,8 @@ int drain(const CommandLine& line) {
     if (monotonic_now() >= deadline) {
       return complain(
           failure(ErrorCode::timed_out,
-                  fmt::format("node {} still has {} leases after {} s; it takes no more "
-                              "work, wait longer or stop their jobs",
+                  fmt::format("node {} still has {} leases, though those left after {} s were "
+                              "told to end; look at `mobula list leases` and the agent's log",
                               *node, left, line.seconds)));
     }
     pause(drain_interval);

@@ -10,6 +10,7 @@
 
 #include "model/node_shape.h"
 #include "model/task.h"
+#include "protocol/node_facts.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
 
@@ -17,77 +18,6 @@ namespace mobula::internal {
 
 // ---- agent to head
 // -------------------------------------------------------------------------------
-
-// One slot as its agent knows it, also for restatement after a head restart.
-struct SlotFact {
-  SlotId slot;
-  DemandClass demand_class;
-  Allocation allocation;
-  ProcessId lessee;  // empty for an actor's slot
-  ActorSpec actor;   // actor id empty for a task slot
-  std::uint32_t generation = 0;
-  bool ready = false;
-  bool lent = false;
-  bool stopping = false;
-  Endpoint endpoint;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
-                 field("allocation", &SlotFact::allocation), field("lessee", &SlotFact::lessee),
-                 field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
-                 field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
-                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint));
-  }
-  friend bool operator==(const SlotFact&, const SlotFact&) = default;
-};
-
-// The term of one slot in AgentFrame::slots_digest, which is the sum over all slots of the node
-// that are not stopping: equal sums, equal slots, whatever their order.
-inline std::uint64_t slot_digest(SlotId slot, std::uint32_t generation, bool ready) {
-  return derive_bits(slot.bits(), ready ? "ready" : "starting", generation).low;
-}
-
-struct ProcessFact {
-  ProcessId process;
-  Principal principal;
-  std::int64_t pid = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ProcessFact::process),
-                 field("principal", &ProcessFact::principal), field("pid", &ProcessFact::pid));
-  }
-  friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
-};
-
-// Full state of a node.
-struct Facts {
-  std::vector<SlotFact> slots;
-  std::vector<ProcessFact> processes;  // attached drivers and executors
-  std::vector<JobId> jobs;             // whose objects or processes are here
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
-                 field("jobs", &Facts::jobs));
-  }
-  friend bool operator==(const Facts&, const Facts&) = default;
-};
-
-// How other agents reach this one.
-struct AgentAddress {
-  NodeId node;
-  ProcessId incarnation;
-  std::string control;     // NAME:PORT of its bus
-  std::string bulk;        // NAME:PORT of its bulk server
-  std::string public_key;  // CURVE, Z85
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &AgentAddress::node),
-                 field("incarnation", &AgentAddress::incarnation),
-                 field("control", &AgentAddress::control), field("bulk", &AgentAddress::bulk),
-                 field("public_key", &AgentAddress::public_key));
-  }
-  friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
-};
 
 // Repeated until answered by Registered or Refused. Not sequenced.
 struct Register {
@@ -231,33 +161,81 @@ struct LocateObject {
   friend bool operator==(const LocateObject&, const LocateObject&) = default;
 };
 
+// All a node knows, after the head's command `applied_through` and before any later one. Asked for
+// by ReportFacts; sent unasked where news was dropped.
 struct FullFacts {
   Facts facts;
+  std::uint64_t applied_through = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("facts", &FullFacts::facts));
+    return visit(field("facts", &FullFacts::facts),
+                 field("applied_through", &FullFacts::applied_through));
   }
   friend bool operator==(const FullFacts&, const FullFacts&) = default;
 };
 
+// Lines that an executor of the job printed on a node without the job's driver: to the head, and on
+// to the agents of the driver's node.
+struct JobPrinted {
+  JobId job;
+  std::string source;  // as in LogLines
+  std::vector<std::string> lines;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobPrinted::job), field("source", &JobPrinted::source),
+                 field("lines", &JobPrinted::lines));
+  }
+  friend bool operator==(const JobPrinted&, const JobPrinted&) = default;
+};
+
+// The agent is to end, within so long: give it nothing more, and move away what can be moved.
+struct Leaving {
+  Duration within{};
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("within", &Leaving::within));
+  }
+  friend bool operator==(const Leaving&, const Leaving&) = default;
+};
+
+// Answer to ListObjects.
+struct ObjectsListed {
+  std::uint64_t request = 0;
+  std::vector<ObjectFact> objects;
+  std::uint64_t left_out = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ObjectsListed::request),
+                 field("objects", &ObjectsListed::objects),
+                 field("left_out", &ObjectsListed::left_out));
+  }
+  friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
+};
+
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
-                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts>;
+                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
+                 JobPrinted, Leaving, ObjectsListed>;
 
-// Everything sequenced, and the heartbeat: sent at least once a second.
+// Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
+// states a digest of the node's slots: after the head's command `applied_through`, and after all
+// that the agent had told up to its message `told_through`. So who has taken exactly that much can
+// compare, and what differs is lost, not late.
 struct AgentFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   std::uint64_t applied_through = 0;  // last head command that was carried out
-  std::uint64_t slots_digest = 0;     // sum of slot_digest() after that command
+  std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
+  std::uint64_t told_through = 0;  // last message of the agent's, sent or queued
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &AgentFrame::head_epoch),
                  field("incarnation", &AgentFrame::incarnation),
                  field("applied_through", &AgentFrame::applied_through),
                  field("slots_digest", &AgentFrame::slots_digest),
-                 field("frame", &AgentFrame::frame));
+                 field("frame", &AgentFrame::frame),
+                 field("told_through", &AgentFrame::told_through));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };

@@ -239,6 +239,6 @@ struct RetireSlab {
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
-                 EndExecutor, LogLines, AttachRefused, RetireSlab>;
+                 EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver>;
 
 }  // namespace mobula::internal

@@ -89,14 +89,15 @@ struct StartSlot {
   ProgramRecord program;
   Environment job_env;
   std::string name_space;
+  bool show_output = true;  // what it prints goes to the job's driver, too
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &StartSlot::slot), field("demand_class", &StartSlot::demand_class),
-                 field("allocation", &StartSlot::allocation), field("lessee", &StartSlot::lessee),
-                 field("actor", &StartSlot::actor),
-                 field("first_generation", &StartSlot::first_generation),
-                 field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
-                 field("name_space", &StartSlot::name_space));
+    return visit(
+        field("slot", &StartSlot::slot), field("demand_class", &StartSlot::demand_class),
+        field("allocation", &StartSlot::allocation), field("lessee", &StartSlot::lessee),
+        field("actor", &StartSlot::actor), field("first_generation", &StartSlot::first_generation),
+        field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
+        field("name_space", &StartSlot::name_space), field("show_output", &StartSlot::show_output));
   }
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
@@ -124,13 +125,17 @@ struct ToProcess {
   friend bool operator==(const ToProcess&, const ToProcess&) = default;
 };
 
-// The job has ended: end its processes (detached actors excepted, `kept_slots`), free its objects.
+// The job has ended: end its processes, but for those in `kept_slots` (of detached actors, and of
+// what they have asked for), and free its objects, unless it `lingers`: then detached actors of it
+// live.
 struct JobEnded {
   JobId job;
   std::vector<SlotId> kept_slots;
+  bool lingers = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots));
+    return visit(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots),
+                 field("lingers", &JobEnded::lingers));
   }
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
@@ -158,6 +163,7 @@ struct ObjectLocated {
   friend bool operator==(const ObjectLocated&, const ObjectLocated&) = default;
 };
 
+// The head misses or doubts something: state all of it (FullFacts).
 struct ReportFacts {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -166,8 +172,19 @@ struct ReportFacts {
   friend bool operator==(const ReportFacts&, const ReportFacts&) = default;
 };
 
+// What objects are in the node's store? Answered by ObjectsListed.
+struct ListObjects {
+  std::uint64_t request = 0;
+  std::uint64_t limit = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit));
+  }
+  friend bool operator==(const ListObjects&, const ListObjects&) = default;
+};
+
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
-                                 ObjectLocated, ReportFacts>;
+                                 ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects>;
 
 struct HeadFrame {
   std::uint64_t head_epoch = 0;

@@ -166,6 +166,17 @@ struct StateRead {
   friend bool operator==(const StateRead&, const StateRead&) = default;
 };
 
+// The job has ended, and nothing of it runs any more: what its executors printed has been told. To
+// its driver, by way of its agent.
+struct JobOver {
+  JobId job;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &JobOver::job));
+  }
+  friend bool operator==(const JobOver&, const JobOver&) = default;
+};
+
 struct RequestRefused {
   JobId job;
   std::string why;

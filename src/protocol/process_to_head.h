@@ -28,13 +28,15 @@ struct StartJob {
   Environment env;
   std::int64_t started_ms = 0;  // wall clock
   bool local_cluster = false;   // started by init: what can never fit is an error at once
+  bool show_output = true;      // the driver prints what executors print
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("job", &StartJob::job), field("driver", &StartJob::driver),
                  field("name", &StartJob::name), field("name_space", &StartJob::name_space),
                  field("program", &StartJob::program), field("env", &StartJob::env),
                  field("started_ms", &StartJob::started_ms),
-                 field("local_cluster", &StartJob::local_cluster));
+                 field("local_cluster", &StartJob::local_cluster),
+                 field("show_output", &StartJob::show_output));
   }
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };

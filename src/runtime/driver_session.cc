@@ -21,6 +21,8 @@ namespace {
 constexpr Duration greeting_patience = 10s;
 constexpr Duration job_patience = 30s;
 constexpr Duration reattach_patience = 30s;
+// An executor that does not end by itself is killed after half a second.
+constexpr Duration job_over_within = 2s;
 constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
 
 // libzmq and many executors need more descriptors than the default soft limit.
@@ -133,6 +135,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   job.env = options_.env;
   job.started_ms = wall_clock_ms();
   job.local_cluster = is_own();
+  job.show_output = options_.show_output;
   return event;
 }
 
@@ -146,9 +149,15 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.record = options_.record;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
+  hooks.agent_said = [this](const AgentToProcess& message) {
+    if (!std::holds_alternative<JobOver>(message)) return;
+    job_over_ = true;
+    engine_->notify();
+  };
   auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks),
                                              std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
+  const std::scoped_lock held(loss_mutex_);
   engine_ = std::move(*engine);
   return {};
 }
@@ -186,6 +195,11 @@ Result<void> DriverSession::wait_for_job() {
 // On the engine's loop thread.
 void DriverSession::agent_lost() {
   const std::scoped_lock held(loss_mutex_);
+  agent_gone_ = true;
+  if (engine_) {
+    const auto held_engine = engine_->lock();
+    engine_->notify();
+  }
   if (ending_.load()) return;
   ++losses_;
   if (!reattacher_.joinable()) reattacher_ = std::thread([this] { watch_agents(); });
@@ -201,7 +215,9 @@ void DriverSession::watch_agents() {
       if (ending_.load()) return;
       seen = losses_;
     }
-    reattach_until(monotonic_now() + reattach_patience);
+    if (!reattach_until(monotonic_now() + reattach_patience)) continue;
+    const std::scoped_lock held(loss_mutex_);
+    if (losses_ == seen) agent_gone_ = false;
   }
 }
 
@@ -254,7 +270,7 @@ bool DriverSession::attach_to(const std::string& socket) {
   return handing->done && handing->done->ok();
 }
 
-void DriverSession::reattach_until(Time deadline) {
+bool DriverSession::reattach_until(Time deadline) {
   std::fprintf(stderr, "mobula: the agent of this machine has died; waiting for the next one\n");
   // An agent of this driver's own has nobody else who starts it again.
   const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
@@ -263,13 +279,14 @@ void DriverSession::reattach_until(Time deadline) {
     if (!socket.empty() && attach_to(socket)) {
       socket_ = socket;
       std::fprintf(stderr, "mobula: attached to the new agent of this machine\n");
-      return;
+      return true;
     }
-    if (!pause(100ms)) return;
+    if (!pause(100ms)) return false;
   }
   std::fprintf(stderr, "mobula: no new agent within 30 s: the cluster at %s is lost to this driver\n",
                address_.c_str());
   engine_->stop();
+  return false;
 }
 
 void DriverSession::shutdown() {
@@ -281,8 +298,14 @@ void DriverSession::shutdown() {
   if (engine_) {
     {
       auto lock = engine_->lock();
-      if (!engine_->stopping()) engine_->step(client::AskHead{EndJob{job_}});
+      const bool lives = !engine_->stopping() && !agent_gone_;
+      if (lives) engine_->step(client::AskHead{EndJob{job_}});
       engine_->notify();
+      // What the job's executors have printed comes before the word that they are gone.
+      if (lives) {
+        engine_->wait(lock, monotonic_now() + job_over_within,
+                      [this] { return job_over_ || engine_->stopping() || agent_gone_; });
+      }
     }
     detail::install_runtime(nullptr);
     engine_->stop();

@@ -23,6 +23,7 @@ struct DriverOptions {
   std::string job_name;
   std::string name_space;
   Environment env;
+  bool show_output = true;  // of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   std::vector<std::string> arguments;  // argv of the program
   RecordOptions record;                // of what its core is told
@@ -52,7 +53,7 @@ class DriverSession final : public detail::ClusterSession {
   Result<void> wait_for_job();
   void agent_lost();
   void watch_agents();
-  void reattach_until(Time deadline);
+  bool reattach_until(Time deadline);
   // The socket of an agent that may take the place of the lost one; starts one where none comes.
   std::string next_agent(Time start_own_at);
   bool attach_to(const std::string& socket);
@@ -71,6 +72,8 @@ class DriverSession final : public detail::ClusterSession {
   std::mutex loss_mutex_;  // guards what follows; ending_ is also read without it
   std::condition_variable loss_changed_;
   std::atomic<bool> ending_{false};
+  std::atomic<bool> agent_gone_{false};  // likewise read without it
+  std::atomic<bool> job_over_{false};  // nothing of the job runs any more
   std::uint64_t losses_ = 0;
   std::thread reattacher_;  // from the first loss of an agent on; own_ and socket_ are its own then
 };

@@ -66,6 +66,7 @@ Cluster start(InitOptions options) {
   driver.job_name = options.job_name;
   driver.name_space = options.name_space;
   driver.env = options.env;
+  driver.show_output = options.log_level != "off";
   driver.max_pending_bytes = options.max_pending_bytes;
   driver.arguments = own_arguments();
   auto record = internal::record_options_from_environment();

@@ -62,6 +62,7 @@ class Session {
   void reconnected(Time now, std::vector<Frame<Out>>& frames) {
     sent_ = acknowledged_;
     resend_wait_ = options_.resend_after;
+    resend_due_.reset();
     fill(now, frames);
     if (frames.empty()) frames.push_back(make(0));
   }
@@ -71,6 +72,7 @@ class Session {
     if (resend_due_ && *resend_due_ <= now) {
       resend_wait_ = std::min(resend_wait_ * 2, options_.resend_cap);
       sent_ = acknowledged_;
+      resend_due_.reset();
       fill(now, frames);
     }
     if (acknowledge_due_ && *acknowledge_due_ <= now) {
@@ -115,7 +117,7 @@ class Session {
     }
     if (unacknowledged_.empty()) {
       resend_due_.reset();
-    } else if (!resend_due_ || *resend_due_ <= now) {
+    } else if (!resend_due_) {  // one that is due stays so until `tick` has done it
       resend_due_ = now + resend_wait_;
     }
   }

@@ -128,8 +128,6 @@ ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   Row& row = rows_[program.id];
   if (row.program.id.empty()) row.program = program;
   RunnableProgram runnable;
-  runnable.argv = program.arguments;
-  runnable.working_directory = program.working_folder;
   runnable.scratch_directory = folder_ + "/scratch";
   if (runs_in_place(row)) {
     runnable.path = row.originals.at(program.files.front().hash).path;

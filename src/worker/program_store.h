@@ -22,9 +22,7 @@ namespace mobula::internal::worker {
 // How to start a prepared program.
 struct RunnableProgram {
   std::string path;
-  std::vector<std::string> argv;
   std::vector<EnvironmentVariable> environment;  // where the loader finds its libraries
-  std::string working_directory;
   std::string scratch_directory;
 };
 

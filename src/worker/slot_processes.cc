@@ -116,6 +116,16 @@ void SlotProcesses::retire(ProgramId program) {
   nurseries_.erase(at);
 }
 
+void SlotProcesses::retire(JobId job) {
+  for (auto& [program, keys] : nurseries_) {
+    std::erase_if(keys, [&](const NurseryKey& key) {
+      if (key.job != job) return false;
+      pool_->retire(key);
+      return true;
+    });
+  }
+}
+
 // ---- what the pool says
 // --------------------------------------------------------------------------
 

@@ -52,8 +52,9 @@ class SlotProcesses {
   void link_lost(LinkId link);
   // What the executor behind this link runs now; stands on its log lines.
   void running(LinkId link, const std::string& name);
-  // No executor of the program starts any more: its nurseries end.
+  // No executor of the program, or of the job, starts any more: its nurseries end.
   void retire(ProgramId program);
+  void retire(JobId job);
 
   std::size_t size() const { return executors_.size(); }
   std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }

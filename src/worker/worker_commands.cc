@@ -21,6 +21,19 @@ void WorkerService::carry_out(SendHead& command) { head_->send(command.message);
 
 void WorkerService::carry_out(SendPeer& command) { peers_->send(command.to, command.frame); }
 
+// Whether the message speaks of a place in a slab whose memory could not be had. The core has not
+// heard of that yet, and will take back what it promised.
+bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
+  const auto missing = [this](const PlaceRecord& place) {
+    return place.slab != 0 && slabs_.by_number(place.slab).empty();
+  };
+  if (const auto* reserved = std::get_if<ObjectReserved>(&message)) {
+    return !reserved->failure && missing(reserved->place);
+  }
+  const auto* readable = std::get_if<ObjectReadable>(&message);
+  return readable != nullptr && !readable->failure && missing(readable->place);
+}
+
 // The descriptor that goes with a message. A writer of a slab gets it again when it is to read
 // there, because it has mapped it for writing alone.
 std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
@@ -47,6 +60,7 @@ std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
 
 void WorkerService::carry_out(SendProcess& command) {
   if (!links_.is_open(command.link)) return;
+  if (speaks_of_no_slab(command.message)) return;
   bool failed = false;
   auto slab = slab_for(command, failed);
   if (failed) return;
@@ -78,6 +92,8 @@ void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid,
 void WorkerService::carry_out(PrepareProgram& command) {
   step(programs_->prepare(command.program));
 }
+
+void WorkerService::carry_out(ForgetJob& command) { slots_->retire(command.job); }
 
 void WorkerService::carry_out(ForgetProgram& command) {
   slots_->retire(command.program);
@@ -113,10 +129,11 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
     environment[name] = value;
   }
   NurseryKey key;
+  key.job = command.assign.demand_class.job;
   key.program = program.path;
-  key.argv = program.argv;
+  key.argv = command.arguments;
   key.environment = variables_of(environment);
-  key.working_directory = program.working_directory;
+  key.working_directory = command.working_folder;
   key.scratch_directory = program.scratch_directory;
   return key;
 }

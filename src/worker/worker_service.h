@@ -94,6 +94,7 @@ class WorkerService {
   void carry_out(AddProgram& command);
   void carry_out(PrepareProgram& command);
   void carry_out(ForgetProgram& command);
+  void carry_out(ForgetJob& command);
   void carry_out(StartExecutor& command);
   void carry_out(KillExecutor& command);
   void carry_out(CreateSlab& command);
@@ -109,6 +110,7 @@ class WorkerService {
 
   Result<void> complete(AssignExecutor& assign);
   NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
+  bool speaks_of_no_slab(const AgentToProcess& message) const;
   std::optional<Fd> slab_for(SendProcess& command, bool& failed);
 
   EventLoop& loop_;

@@ -22,6 +22,7 @@ std::map<std::string, Scenario> task_scenarios();
 std::map<std::string, Scenario> actor_scenarios();
 std::map<std::string, Scenario> failure_scenarios();
 std::map<std::string, Scenario> request_scenarios();
+std::map<std::string, Scenario> node_scenarios();
 
 // Counts what was not as expected.
 class Report {

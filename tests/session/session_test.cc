@@ -52,6 +52,17 @@ TEST(Session, MessagesArriveInOrderAndAreAcknowledgedTogether) {
   EXPECT_EQ(a.next_deadline(), std::nullopt);
 }
 
+// Heartbeats keep coming from a peer that has lost something: they must not put the resend off.
+TEST(Session, WhatIsDueToBeSentAgainIsSentThoughThePeerSpeaksJustBefore) {
+  Side a, b;
+  send(a, start, {7});  // lost
+  Frames back;
+  for (int i = 1; i <= 10; ++i) a.receive(start + i * 500ms, b.acknowledgement(), back);
+  const Frames again = tick(a, start + 5s);
+  ASSERT_EQ(numbers(again), (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(receive(b, start + 5s, again, back), (std::vector<int>{7}));
+}
+
 TEST(Session, AMessageBackCarriesTheAcknowledgement) {
   Side a, b;
   Frames back;

@@ -60,6 +60,7 @@ class Agent final : public Role {
   void woke(Duration gap) override { step(worker::Paused{gap}); }
 
   void step(worker::Event event);
+  bool news_is_lost(const AgentToHead& message);
   void carry_out(worker::Command& command);
   void send_head(const AgentToHead& message);
   bool in_failed_slab(const worker::SendProcess& command) const;

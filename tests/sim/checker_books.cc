@@ -44,6 +44,7 @@ void Checkers::fault(FaultKind kind) {
   using enum FaultKind;
   const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break;
   lossy_ |= !harmless;
+  news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
   peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash;
@@ -85,6 +86,9 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   }
   const auto* frame = std::get_if<HeadFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
+  if (std::holds_alternative<ReportFacts>(*frame->frame.message) && !news_lost_) {
+    world_.violation("facts", "the head doubts what an agent has stated, though nothing was lost");
+  }
   if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
     if (start->actor.detached && row("actors", start->actor.actor.hex()) == nullptr) {
       world_.violation("durable", "detached actor " + start->actor.actor.brief() +

@@ -9,6 +9,7 @@
 //   objects   a read sees the object's own bytes; what is referenced is readable or reported lost
 //   leftovers nothing is left when everything has ended (World::leftovers)
 //   waiting   everything comes to its end within a bound after the last fault (World::run)
+//   facts     the head doubts an agent's facts only where news was lost
 //   durable   what was said to be durable is on the disk
 #pragma once
 
@@ -96,6 +97,7 @@ class Checkers {
 
   World& world_;
   bool lossy_ = false;
+  bool news_lost_ = false;
   bool streams_lose_ = false;
   bool peers_overlap_ = false;  // a node may be thought dead while it lives
   std::map<SlotId, Granted> granted_;

@@ -85,6 +85,21 @@ Hooks executor_hides_that_it_waits() {
   return hooks;
 }
 
+// The message of type T on its way to the head becomes one that says nothing.
+template <class T>
+Hooks agent_hides() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      auto* send = std::get_if<worker::SendHead>(&each);
+      auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
+      if (frame == nullptr || !frame->frame.message) continue;
+      if (std::holds_alternative<T>(*frame->frame.message)) frame->frame.message = ObjectCopies{};
+    }
+  };
+  return hooks;
+}
+
 // ---- repeated ------------------------------------------------------------------------------------
 
 Hooks agent_forks_twice() {
@@ -310,6 +325,8 @@ const std::vector<Mutation>& mutations() {
       {"agent hides that processes have ended", {"drivers"}, ends_of_processes_are_hidden},
       {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
       {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
+      {"agent hides that slots are gone", {"tasks", "one_task"}, agent_hides<SlotGone>},
+      {"agent hides that slots are ready", {"tasks", "quiet"}, agent_hides<SlotStarted>},
       {"agent ignores its fence", {"partitions", "everything"}, agent_does_not<worker::Fence>},
       {"agent releases what it was to hold", {"quiet", "objects"}, node_releases_what_it_was_to_hold},
       {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},

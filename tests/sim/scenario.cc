@@ -40,6 +40,8 @@ std::vector<Scenario> make_scenarios() {
       {"drivers", 3, 4, false, 10, {task, nested, gpu, actor, put_ref, wait, cancel}, 2, {driver_pause, driver_crash, executor_crash}},
       {"quiet", 3, 2, true, 10, {task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref,
                                  wait, cancel, actor, restart, keep, handle, named, infeasible}, 0, {}},
+      {"facts", 3, 2, true, 8, {task, crash, gpu, nested, actor, restart, keep}, 4,
+       {news_lost, news_lost, news_lost, executor_crash, head_link_break}},
       {"everything", 5, 3, true, 12, all_works, 6, all_faults},
       {"losses", 5, 1, false, 8, {late, late, keep_late, keep_late, keep_late}, 6, {agent_crash}},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
@@ -82,11 +84,11 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 19> names{
+  static constexpr std::array<std::string_view, 20> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
-      "disk fails", "forks fail", "slabs fail", "bulk fails"};
+      "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -55,7 +55,7 @@ struct Offer {
 
 // What is going wrong right now, as counts of the faults that make it so.
 struct Weather {
-  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0;
+  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0;
 };
 
 struct HistoryOptions {

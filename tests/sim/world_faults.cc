@@ -67,7 +67,8 @@ void World::finish(const Fault& fault) {
     case disk_fails:
     case fork_fails:
     case slab_fails:
-    case bulk_fails: apply_weather(fault.kind, -1); break;
+    case bulk_fails:
+    case news_lost: apply_weather(fault.kind, -1); break;
     default: break;
   }
 }
@@ -82,6 +83,7 @@ void World::apply_weather(FaultKind kind, int change) {
     case fork_fails: weather_.fork_fails += change; break;
     case slab_fails: weather_.slab_fails += change; break;
     case bulk_fails: weather_.bulk_fails += change; break;
+    case news_lost: weather_.news_lost += change; break;
     default: break;
   }
 }

@@ -9,6 +9,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_restart("head.actor_restarts");
+const Mark mark_moved("head.actor_moves_off_a_drained_node");
 const Mark mark_used_up("head.actor_restarts_used_up");
 const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
 const Mark mark_adopted("head.actor_adopted_from_facts");
@@ -56,6 +57,8 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
   start.program = actor->row.program;
   start.job_env = actor->row.job_env;
   start.name_space = actor->name_space;
+  const Job* job = parts_.jobs.find(actor->spec().job);
+  start.show_output = job != nullptr && job->runs() && job->start.show_output;
   // Watchers wait either way: that it is being started is no news to them.
   if (actor->state == ActorState::placing) actor->state = ActorState::starting;
   return true;
@@ -125,8 +128,9 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
   const bool lived = actor.state == ActorState::alive;
   const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
+  const bool moved = std::exchange(actor.moving, false);
   actor.cause = cause;
-  if (lived || !innocent) {
+  if (!moved && (lived || !innocent)) {
     const std::int64_t allowed = actor.spec().max_restarts;
     if (allowed >= 0 && actor.row.restarts_used >= allowed) {
       mark_used_up.hit();
@@ -152,6 +156,34 @@ void ActorTable::node_died(NodeId node, bool silently) {
   }
 }
 
+// ---- drained nodes ------------------------------------------------------------------------------
+
+// An actor that has no restarts left may move, too: nothing of it is lost by a fault.
+void ActorTable::leave_node(NodeId node, const std::string& why) {
+  for (auto& [id, actor] : rows_) {
+    if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
+    if (actor.spec().max_restarts == 0 || actor.ending || actor.moving) continue;
+    mark_moved.hit();
+    actor.moving = true;
+    parts_.slots.stop(actor.slot, true, why);
+  }
+}
+
+void ActorTable::end_on_node(NodeId node, const std::string& why) {
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = why;
+  for (auto& [id, actor] : rows_) {
+    if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
+    if (actor.moving) {
+      parts_.slots.stop(actor.slot, false, why);
+    } else {
+      die(actor, cause);
+    }
+  }
+  forget_oldest();
+}
+
 void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
   const ActorId id = actor.spec().actor;
   if (std::exchange(actor.waits, false)) {
@@ -175,6 +207,7 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
   }
   actor.watchers.clear();
   dead_.push_back(id);
+  if (actor.spec().detached) parts_.jobs.actor_ended(actor.spec().job);
 }
 
 // ---- after a head restart -----------------------------------------------------------------------
@@ -188,7 +221,7 @@ bool ActorTable::may_go_on(const SlotFact& fact) const {
     return actor->state != ActorState::dead && actor->slot.empty() && !actor->waits &&
            !actor->not_before;
   }
-  return !fact.actor.detached && parts_.jobs.runs(fact.actor.job) &&
+  return !fact.actor.detached && parts_.jobs.works(fact.actor.job) &&
          !ended_early_.contains({fact.actor.job, fact.actor.actor});
 }
 
@@ -216,7 +249,7 @@ void ActorTable::recovery_ended() {
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;
     const bool detached = actor.spec().detached;
-    if (!detached && !parts_.jobs.runs(actor.spec().job)) {
+    if (!detached && !parts_.jobs.works(actor.spec().job)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its job has ended";

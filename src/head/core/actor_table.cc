@@ -243,21 +243,20 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
   forget_oldest();
 }
 
-void ActorTable::job_ended(JobId job) {
+void ActorTable::job_ended(JobId job, const Survivors& kept) {
   for (auto& [id, actor] : rows_) {
-    const bool ends = actor.spec().job == job && !actor.spec().detached;
+    const bool ends = actor.spec().job == job && !actor.spec().detached &&
+                      !kept.processes.contains(actor.spec().owner);
     if (ends && actor.state != ActorState::dead) die(actor, killed("its job has ended"));
   }
   forget_oldest();
 }
 
-std::vector<SlotId> ActorTable::kept_slots(JobId job) const {
-  std::vector<SlotId> kept;
-  for (const auto& [id, actor] : rows_) {
-    const bool stays = actor.spec().job == job && actor.spec().detached;
-    if (stays && !actor.slot.empty()) kept.push_back(actor.slot);
-  }
-  return kept;
+bool ActorTable::has_detached(JobId job) const {
+  return std::ranges::any_of(rows_, [job](const auto& each) {
+    const Actor& actor = each.second;
+    return actor.spec().job == job && actor.spec().detached && actor.state != ActorState::dead;
+  });
 }
 
 void ActorTable::end_all(const std::string& why) {

@@ -26,6 +26,7 @@ namespace mobula::internal::head {
 
 struct Parts;
 struct Slot;
+struct Survivors;
 
 struct Actor {
   ActorRow row;            // with the spec
@@ -42,6 +43,7 @@ struct Actor {
   bool refused = false;
   ValueRecord construction_error;
   bool ending = false;     // not to be restarted
+  bool moving = false;     // off a node that is drained: the loss of this executor is no restart
   bool waits = false;      // the scheduler knows that it wants a slot
   Time waiting_since;
   std::optional<Time> not_before;  // exclusive, and its node fell silent: it may still run there
@@ -67,9 +69,14 @@ class ActorTable {
   void watch(ProcessId process, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
-  void job_ended(JobId job);
-  // Slots of the job's detached actors, which outlive it.
-  std::vector<SlotId> kept_slots(JobId job) const;
+  // Ends those of the job that are not detached and that none of `kept` owns.
+  void job_ended(JobId job, const Survivors& kept);
+  // Whether a detached actor of the job lives.
+  bool has_detached(JobId job) const;
+  // Moves those that may be restarted off the node, at no cost in restarts.
+  void leave_node(NodeId node, const std::string& why);
+  // Ends those that are still on the node; those that may be restarted are, elsewhere.
+  void end_on_node(NodeId node, const std::string& why);
   // Ends every actor, detached ones too.
   void end_all(const std::string& why);
 

@@ -55,6 +55,7 @@ struct Dispatch {
     parts.nodes.tick();
     parts.actors.tick();
     parts.processes.tick();
+    parts.objects.tick();
   }
 
   void write_epoch() const {
@@ -108,6 +109,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   Parts& parts = *parts_;
   parts.now = std::max(parts.now, now);
   std::visit(Dispatch{parts}, event);
+  parts.jobs.settle();
   parts.slots.plan();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
   out.insert(out.end(), std::make_move_iterator(parts.commands.begin()),
@@ -121,6 +123,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.nodes.next_deadline());
   due = earlier(due, parts.actors.next_deadline());
   due = earlier(due, parts.processes.next_deadline());
+  due = earlier(due, parts.objects.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

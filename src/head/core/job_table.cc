@@ -12,6 +12,7 @@ namespace {
 
 const Mark mark_job_restated("head.job_restated");
 const Mark mark_late_end("head.node_has_things_of_an_ended_job");
+const Mark mark_lingers("head.job_lingers_for_detached_actors");
 const Mark mark_driver_missing("head.driver_did_not_come_back");
 
 Job job_of(NodeId node, const StartJob& start) {
@@ -27,12 +28,22 @@ Job job_of(NodeId node, const StartJob& start) {
 void JobTable::restore(const JobRow& row) {
   Job job = job_of(row.node, row.start);
   job.durable = true;
+  if (row.ended) {
+    job.end = JobEnd::succeeded;
+    job.why = "its driver ended before the head was started";
+    job.lingers = true;
+  }
   rows_.insert(row.start.job, std::move(job));
 }
 
 bool JobTable::runs(JobId id) const {
   const Job* job = rows_.find(id);
   return job != nullptr && job->runs();
+}
+
+bool JobTable::works(JobId id) const {
+  const Job* job = rows_.find(id);
+  return job != nullptr && job->works();
 }
 
 void JobTable::refuse(const StartJob& message, const std::string& why) {
@@ -83,17 +94,52 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   if (job == nullptr || job->end != JobEnd::runs) return false;
   job->end = how;
   job->why = why;
+  job->lingers = job->durable && parts_.actors.has_detached(id);
+  job->driver_waits = true;
+  if (!job->lingers) {
+    end_the_rest(id);
+    return true;
+  }
+  mark_lingers.hit();
+  parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, true}));
+  const Survivors kept = parts_.slots.survivors(id);
+  parts_.actors.job_ended(id, kept);
+  parts_.slots.job_ended(id, kept);
+  parts_.nodes.broadcast(JobEnded{id, {kept.slots.begin(), kept.slots.end()}, true});
+  slot_gone(id);
+  return true;
+}
+
+// All of it, detached actors included, which have died then.
+void JobTable::end_the_rest(JobId id) {
+  Job& job = rows_.at(id);
+  job.lingers = false;
   parts_.journal.erase("jobs", id.hex());
-  parts_.actors.job_ended(id);
-  parts_.slots.job_ended(id);
-  parts_.nodes.broadcast(JobEnded{id, parts_.actors.kept_slots(id)});
+  parts_.actors.job_ended(id, {});
+  parts_.slots.job_ended(id, {});
+  parts_.nodes.broadcast(JobEnded{id, {}, false});
+  slot_gone(id);
 
   ended_.push_back(id);
   if (ended_.size() > parts_.options.max_ended_kept) {
     rows_.erase(ended_.front());
     ended_.pop_front();
   }
-  return true;
+}
+
+void JobTable::settle() {
+  for (const auto id : std::exchange(bereaved_, {})) {
+    const Job* job = rows_.find(id);
+    if (job != nullptr && job->lingers && !parts_.actors.has_detached(id)) end_the_rest(id);
+  }
+}
+
+void JobTable::slot_gone(JobId id) {
+  Job* job = rows_.find(id);
+  if (job == nullptr || !job->driver_waits || parts_.slots.ends_in(id)) return;
+  job->driver_waits = false;
+  // The node, and not the process, which may have gone already: its agent knows.
+  parts_.nodes.send(job->node, JobOver{id});
 }
 
 void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
@@ -108,7 +154,7 @@ void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
 void JobTable::node_joined(NodeId node, const Facts& facts) {
   for (const auto id : facts.jobs) {
     const Job* job = rows_.find(id);
-    if (job != nullptr && job->end == JobEnd::runs) continue;
+    if (job != nullptr && (job->end == JobEnd::runs || job->lingers)) continue;
     const auto drives = [id](const Principal& principal) {
       return principal.role == Role::driver && principal.job == id;
     };
@@ -118,15 +164,18 @@ void JobTable::node_joined(NodeId node, const Facts& facts) {
         });
     if (starting) continue;
     mark_late_end.hit();
-    parts_.nodes.send(node, JobEnded{id, parts_.actors.kept_slots(id)});
+    parts_.nodes.send(node, JobEnded{id, {}, false});
   }
 }
 
 void JobTable::recovery_ended() {
   std::vector<JobId> orphans;
+  std::vector<JobId> lingering;
   for (const auto& [id, job] : rows_) {
+    if (job.lingers) lingering.push_back(id);
     if (job.runs() && parts_.processes.find(job.start.driver) == nullptr) orphans.push_back(id);
   }
+  for (const auto id : lingering) actor_ended(id);
   for (const auto id : orphans) {
     mark_driver_missing.hit();
     end(id, JobEnd::failed, "its driver did not come back after the head was restarted");

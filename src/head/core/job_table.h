@@ -1,10 +1,12 @@
 // The jobs: one per driver, from StartJob (answered when it is durable) to the driver's end. A
-// job's end takes along everything of it but detached actors. Owned by one HeadCore; not
+// job's end takes along everything of it but detached actors and what those have asked for; its
+// record stays, and is durable, until the last of them has ended. Owned by one HeadCore; not
 // thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 
 #include "base/table.h"
@@ -24,7 +26,11 @@ struct Job {
   bool durable = false;
   JobEnd end = JobEnd::runs;
   std::string why;  // it ended
+  bool lingers = false;      // it has ended, and detached actors of it live
+  bool driver_waits = false; // its driver wants to hear when nothing of it runs any more
   bool runs() const { return durable && end == JobEnd::runs; }
+  // Somebody may still ask for things in its name.
+  bool works() const { return runs() || lingers; }
 };
 
 class JobTable {
@@ -39,21 +45,30 @@ class JobTable {
   // False if it does not run.
   bool end(JobId id, JobEnd how, const std::string& why);
   void driver_ended(ProcessId process, const EndCause& cause);
+  // A detached actor of the job has died: with the last one the rest of the job ends, once the tables
+  // have settled for this step.
+  void actor_ended(JobId job) { bereaved_.insert(job); }
+  void settle();
+  // Something of the job is gone: if that was the last, its driver may go.
+  void slot_gone(JobId job);
   // Jobs of which the node still has something, though they have ended: it is told so.
   void node_joined(NodeId node, const Facts& facts);
   // Drivers that have not come back are gone, and their jobs with them.
   void recovery_ended();
 
   bool runs(JobId id) const;
+  bool works(JobId id) const;
   const Job* find(JobId id) const { return rows_.find(id); }
   const Table<JobId, Job>& rows() const { return rows_; }
 
  private:
   void refuse(const StartJob& message, const std::string& why);
+  void end_the_rest(JobId id);
 
   Parts& parts_;
   Table<JobId, Job> rows_;
   std::deque<JobId> ended_;  // oldest first; the oldest are forgotten
+  std::set<JobId> bereaved_;
 };
 
 }  // namespace mobula::internal::head

@@ -53,8 +53,8 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   };
   if (message.version != protocol_version) {
     return refused(RefusalCode::version,
-                   fmt::format("the agent speaks protocol version {}, the head version {}; install "
-                               "the same release on both",
+                   fmt::format("ProtocolMismatchError: the agent speaks protocol version {}, the "
+                               "head version {}; install the same release on both",
                                message.version, protocol_version));
   }
   if (!is_agent(principal.role) || !is_agent(message.role) ||
@@ -118,6 +118,8 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.id = message.address.node;
   node.state = NodeState::alive;
   node.draining = false;
+  node.drained_by.reset();
+  node.output_dropped = 0;
   node.refused = false;
   node.death.clear();
   node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
@@ -130,7 +132,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.session.emplace();
   node.queued = 0;
   node.applied = 0;
-  node.differs_since.reset();
+  node.facts_asked.reset();
   incarnations_.insert(message.address.incarnation, node.id);
   write_row(node);
 

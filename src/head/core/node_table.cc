@@ -14,9 +14,12 @@ namespace {
 const Mark mark_suspect_back("head.suspect_node_speaks_again");
 const Mark mark_fenced_speaks("head.fenced_incarnation_speaks");
 const Mark mark_digest("head.slots_digest_differs");
+const Mark mark_output_dropped("head.output_dropped");
 const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
+// Output waits for nobody: a node that has so many messages to take gets no more of it for now.
+constexpr std::size_t max_backlog_for_output = 256;
 
 }  // namespace
 
@@ -76,19 +79,28 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentF
   }
 }
 
-// Heartbeats carry a digest of the agent's slots. While news is on its way either side is ahead of
-// the other, so only a difference that stays is one: then the agent is asked for all it knows.
+// Frames without a message carry a digest of the agent's slots. It is compared only where the head
+// has taken all that the agent had told, and only up to the command the agent had carried out: so a
+// difference is never mere delay, and the agent is asked for all it knows. Once at a time, and not
+// again so soon: should an answer not mend it, another will not either.
 void NodeTable::compare_slots(Node& node, const AgentFrame& frame) {
-  const bool settled = !frame.frame.message && node.registered() && node.applied == node.queued;
-  if (!settled || frame.slots_digest == parts_.slots.digest(node.id)) {
-    node.differs_since.reset();
-  } else if (!node.differs_since) {
-    node.differs_since = parts_.now;
-  } else if (parts_.now - *node.differs_since >= parts_.options.settings.suspect_after) {
-    mark_digest.hit();
-    node.differs_since.reset();
-    send(node.id, ReportFacts{});
+  if (frame.frame.message || !node.registered()) return;
+  if (frame.told_through != node.session->received()) return;
+  const auto expected = parts_.slots.digest(node.id, frame.applied_through);
+  if (!expected || frame.slots_digest == *expected) return;
+  if (node.facts_asked && (node.applied < node.facts_asked_by ||
+                           parts_.now - *node.facts_asked < parts_.options.settings.suspect_after)) {
+    return;
   }
+  mark_digest.hit();
+  node.facts_asked = parts_.now;
+  node.facts_asked_by = send(node.id, ReportFacts{});
+}
+
+void NodeTable::stated(NodeId id, const FullFacts& message) {
+  parts_.processes.reconcile(id, message.facts);
+  parts_.slots.reconcile(id, message.facts, message.applied_through);
+  parts_.jobs.node_joined(id, message.facts);
 }
 
 void NodeTable::farewell(LinkId link, const Principal& principal, const Farewell& message) {
@@ -190,6 +202,7 @@ void NodeTable::tick() {
   for (auto& [id, node] : nodes_) {
     judge(node);
     if (!node.registered()) continue;
+    if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
     std::vector<Frame<HeadMessage>> frames;
     node.session->tick(parts_.now, frames);
     send_frames(node, std::move(frames));
@@ -204,6 +217,7 @@ std::optional<Time> NodeTable::next_deadline() const {
   for (const auto& [id, node] : nodes_) {
     if (!node.registered()) continue;
     due = earlier(due, node.session->next_deadline());
+    due = earlier(due, node.drained_by);
     if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
     if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
   }
@@ -225,6 +239,23 @@ void NodeTable::broadcast(const HeadMessage& message, NodeId except) {
   for (const auto& [id, node] : nodes_) {
     if (id != except) send(id, message);
   }
+}
+
+void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
+  Node* node = nodes_.find(id);
+  if (node == nullptr || !node->registered()) return;
+  if (node->session->backlog() >= max_backlog_for_output) {
+    mark_output_dropped.hit();
+    node->output_dropped += output.lines.size();
+    return;
+  }
+  JobPrinted passed = output;
+  if (node->output_dropped > 0) {
+    passed.lines.insert(passed.lines.begin(),
+                        fmt::format("... {} lines of executors on other nodes were left out here",
+                                    std::exchange(node->output_dropped, 0)));
+  }
+  send(id, std::move(passed));
 }
 
 void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) {
@@ -259,6 +290,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   node.session.reset();
   node.state = NodeState::dead;
   node.draining = false;
+  node.drained_by.reset();
   node.death = why;
   fence(node, incarnation);
   dead_.push_back(node.id);
@@ -268,6 +300,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   cause.kind = EndKind::node_died;
   cause.text = fmt::format("node {}: {}", node.id.brief(), why);
   parts_.copies.node_died(node.id);
+  parts_.objects.node_died(node.id);
   parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
   PeersChanged news;
   news.dead_agents = {incarnation};
@@ -294,16 +327,27 @@ void NodeTable::write_row(const Node& node) {
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
 
-Result<void> NodeTable::drain(NodeId id) {
+Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why) {
   Node* node = nodes_.find(id);
   if (node == nullptr || !node->registered() || !node->slots_allowed()) {
     return failure(ErrorCode::not_found,
                    fmt::format("drain {}: no such node is in the cluster", id.hex()));
   }
   node->draining = true;
+  node->drain_why = why;
+  if (within > Duration(0)) node->drained_by = parts_.now + within;
   parts_.slots.node_changed(*node);
   parts_.slots.recall_all(id, "the node is draining");
+  parts_.actors.leave_node(id, "its node is drained: " + why);
   return {};
+}
+
+void NodeTable::end_drain(Node& node) {
+  node.drained_by.reset();
+  const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
+                                      node.id.brief(), node.drain_why);
+  parts_.actors.end_on_node(node.id, why);
+  parts_.slots.stop_all(node.id, why);
 }
 
 }  // namespace mobula::internal::head

@@ -45,6 +45,8 @@ struct Node {
   NodeId id;
   NodeState state = NodeState::expected;
   bool draining = false;
+  std::optional<Time> drained_by;  // what is left there then is ended
+  std::string drain_why;
   Role role = Role::agent;
   AgentAddress address;  // with the incarnation
   Principal principal;
@@ -61,7 +63,9 @@ struct Node {
   std::uint64_t queued = 0;   // number of the last message for it
   std::uint64_t applied = 0;  // number of the last it has carried out
   bool refused = false;       // its port refused while no deaths were declared
-  std::optional<Time> differs_since;  // its slots from what the head believes
+  std::optional<Time> facts_asked;    // when; its slots differed from what the head believes
+  std::uint64_t facts_asked_by = 0;   // number of that question
+  std::uint64_t output_dropped = 0;   // lines of executors elsewhere
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // of its registration, in case the answer is lost
 
@@ -81,6 +85,8 @@ class NodeTable {
   void link_lost(LinkId link);
   void probed(const NodeProbed& event);
   void shift(Duration gap);
+  // The agent states all it knows; what it and the head do not agree on is mended.
+  void stated(NodeId node, const FullFacts& message);
   // Judges silence and repeats what is due.
   void tick();
   std::optional<Time> next_deadline() const;
@@ -88,8 +94,11 @@ class NodeTable {
   // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
   std::uint64_t send(NodeId node, HeadMessage message);
   void broadcast(const HeadMessage& message, NodeId except = {});
-  // Why not, if there is no such node.
-  Result<void> drain(NodeId node);
+  // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
+  void pass_output(NodeId node, const JobPrinted& output);
+  // Gives the node nothing more, recalls its tasks and moves its actors; `within` so long, if that is
+  // positive, what is left is ended. Why not, if there is no such node.
+  Result<void> drain(NodeId node, Duration within, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }
@@ -112,6 +121,7 @@ class NodeTable {
   void declare_dead(Node& node, DeathKind kind, const std::string& why);
   void fence(Node& node, ProcessId incarnation);
   void judge(Node& node);
+  void end_drain(Node& node);
   void end_recovery_if_due();
   void write_row(const Node& node);
   void forget_oldest_dead();

@@ -17,6 +17,7 @@ struct HeadOptions {
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
   Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
+  Duration list_within = Duration(2s);       // for agents to say what objects they have
   // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -40,6 +41,7 @@ struct HeadOptions {
         field("persist_again", &HeadOptions::persist_again),
         field("driver_absence", &HeadOptions::driver_absence),
         field("orphan_watch", &HeadOptions::orphan_watch),
+        field("list_within", &HeadOptions::list_within),
         field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
         field("max_actors", &HeadOptions::max_actors),
         field("max_classes_per_lessee", &HeadOptions::max_classes_per_lessee),

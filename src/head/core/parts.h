@@ -11,6 +11,7 @@
 #include "head/core/journal.h"
 #include "head/core/node_table.h"
 #include "head/core/object_copies.h"
+#include "head/core/object_lists.h"
 #include "head/core/options.h"
 #include "head/core/process_table.h"
 #include "head/core/slot_table.h"
@@ -42,6 +43,7 @@ struct Parts {
   SlotTable slots{*this};
   ActorTable actors{*this};
   CopyTable copies{*this};
+  ObjectLists objects{*this};
   StateReader reader{*this};
 };
 

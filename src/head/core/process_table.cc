@@ -29,6 +29,23 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
   bury(process, cause);
 }
 
+void ProcessTable::reconcile(NodeId node, const Facts& facts) {
+  std::set<ProcessId> there;
+  for (const auto& fact : facts.processes) {
+    there.insert(fact.process);
+    const Process* known = find(fact.process);
+    if (known == nullptr || known->node == node) attached(node, fact);
+  }
+  std::vector<ProcessId> gone;
+  for (const auto& [process, row] : rows_) {
+    const bool missing = row.node == node && !there.contains(process);
+    if (missing && !lost(process)) gone.push_back(process);
+  }
+  EndCause cause;
+  cause.text = "its agent does not know the process";
+  for (const auto process : gone) ended(process, cause);
+}
+
 std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause) {
   std::vector<ProcessId> gone;
   for (const auto& [process, row] : rows_) {

@@ -31,6 +31,8 @@ class ProcessTable {
   void ended(ProcessId process, const EndCause& cause);
   // The executor of a slot's generation, known from its endpoint; and its end.
   void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);
+  // The node's agent states who is there: who is not has ended. A driver may still come back.
+  void reconcile(NodeId node, const Facts& facts);
   // All processes of a node at once; returns those that have ended, for the news of its death.
   // Drivers may live on without their agent: they end if they attach nowhere in time.
   std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);

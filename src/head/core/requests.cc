@@ -18,7 +18,7 @@ struct ProcessVoice {
   ProcessId process;
   const Principal& principal;
 
-  // False, with an answer, if `job` is not the speaker's or does not run.
+  // False, with an answer, if `job` is not the speaker's or nothing may be asked for in its name.
   bool own_live_job(JobId job) const {
     if (principal.job != job) {
       mark_other_job.hit();
@@ -26,7 +26,7 @@ struct ProcessVoice {
                               process.brief(), principal.job.brief(), job.brief()));
       return false;
     }
-    if (parts.jobs.runs(job)) return true;
+    if (parts.jobs.works(job)) return true;
     refuse(job, fmt::format("job {} does not run", job.brief()));
     return false;
   }
@@ -68,7 +68,8 @@ struct ProcessVoice {
     parts.actors.find_by_name(process, principal.job, message);
   }
   void operator()(const ReadState& message) const {
-    parts.processes.tell(process, parts.reader.read(message, principal.job));
+    auto answer = parts.reader.read(message, principal.job, process);
+    if (answer) parts.processes.tell(process, std::move(*answer));
   }
 };
 
@@ -117,7 +118,16 @@ struct AgentVoice {
   }
   void operator()(const ObjectCopies& message) const { parts.copies.changed(node, message); }
   void operator()(const LocateObject& message) const { parts.copies.locate(node, message.object); }
-  void operator()(const FullFacts& message) const { parts.slots.reconcile(node, message.facts); }
+  // Output is not worth a queue: what a slow node of the driver's does not take is dropped there.
+  void operator()(const JobPrinted& message) const {
+    const Job* job = parts.jobs.find(message.job);
+    if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
+  }
+  void operator()(const Leaving& message) const {
+    (void)parts.nodes.drain(node, message.within, "its agent is being stopped");
+  }
+  void operator()(const ObjectsListed& message) const { parts.objects.listed(node, message); }
+  void operator()(const FullFacts& message) const { parts.nodes.stated(node, message); }
 };
 
 }  // namespace

@@ -37,10 +37,12 @@ struct NodeRow {
 // table "jobs".
 struct JobRow {
   StartJob start;
-  NodeId node;  // of the driver
+  NodeId node;         // of the driver
+  bool ended = false;  // only its detached actors go on
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("start", &JobRow::start), field("node", &JobRow::node));
+    return visit(field("start", &JobRow::start), field("node", &JobRow::node),
+                 field("ended", &JobRow::ended));
   }
 };
 

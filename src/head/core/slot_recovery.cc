@@ -13,6 +13,7 @@ namespace {
 
 const Mark mark_unknown_slot("head.stated_slot_may_not_go_on");
 const Mark mark_facts_lack("head.facts_lack_a_slot");
+const Mark mark_missed_news("head.facts_make_up_for_missed_news");
 const Mark mark_held_back("head.infeasible_held_back_while_recovering");
 
 scheduler::NodeState scheduler_state(const Node& node) {
@@ -33,11 +34,13 @@ EndCause lost(const std::string& why) {
 
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
+  strangers_.erase(node.id);
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
   for (const auto& fact : facts.slots) {
     if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) continue;
     mark_unknown_slot.hit();
     unknown.push_back(fact.slot);
+    strangers_[node.id][fact.slot] = 0;
   }
   return unknown;
 }
@@ -46,7 +49,7 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
 bool SlotTable::may_go_on(const SlotFact& fact) const {
   if (fact.slot.empty() || rows_.contains(fact.slot)) return false;
   if (!fact.actor.actor.empty()) return parts_.actors.may_go_on(fact);
-  if (fact.lessee.empty() || !parts_.jobs.runs(fact.demand_class.job)) return false;
+  if (fact.lessee.empty() || !parts_.jobs.works(fact.demand_class.job)) return false;
   return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
 }
 
@@ -73,6 +76,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.ready = fact.ready;
   slot.lent = fact.lent;
   slot.stopping = fact.stopping;
+  slot.ends_there = fact.stopping;
   slot.endpoint = fact.endpoint;
   parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job);
   add(slot);
@@ -122,6 +126,7 @@ void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
   parts_.actors.node_died(node, silently);
   // Off the scheduler first, so that nothing is placed there again.
   parts_.scheduler.remove_node(node);
+  strangers_.erase(node);
   for (const auto id : slots_on(node)) remove(id, cause, true);
 }
 
@@ -143,30 +148,57 @@ void SlotTable::recovery_ended() {
   report_held_back();
 }
 
-// The agent's word against the head's: what only one of them knows ends. A slot whose StartSlot the
-// agent had not carried out yet is not missed.
-void SlotTable::reconcile(NodeId node, const Facts& facts) {
-  const Node* from = parts_.nodes.find(node);
+// A slot whose StartSlot the agent had not carried out yet is not missed.
+void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through) {
   std::set<SlotId> stated;
+  const auto strange = std::exchange(strangers_[node], {});
   for (const auto& fact : facts.slots) {
     stated.insert(fact.slot);
-    Slot* slot = on_node(node, fact.slot);
-    if (slot == nullptr) {
-      mark_unknown_slot.hit();
-      parts_.nodes.send(node, StopSlot{fact.slot, false, "the head does not know this slot"});
+    const auto known_stranger = strange.find(fact.slot);
+    if (on_node(node, fact.slot) != nullptr) {
+      catch_up(node, fact, applied_through);
+    } else if (known_stranger != strange.end() && known_stranger->second > applied_through) {
+      strangers_[node].insert(*known_stranger);
     } else {
-      slot->generation = std::max(slot->generation, fact.generation);
-      lent(node, SlotLent{fact.slot, fact.lent});
+      mark_unknown_slot.hit();
+      strangers_[node][fact.slot] =
+          fact.stopping ? 0
+                        : parts_.nodes.send(node, StopSlot{fact.slot, false,
+                                                           "the head does not know this slot"});
     }
   }
   std::vector<SlotId> missing;
   for (const auto id : slots_on(node)) {
-    const bool due = rows_.at(id).started_by <= from->applied;
+    const bool due = rows_.at(id).started_by <= applied_through;
     if (due && !stated.contains(id)) missing.push_back(id);
   }
   for (const auto id : missing) {
     mark_facts_lack.hit();
-    remove(id, lost("its agent does not know the slot"), true);
+    // Nobody hears of a slot twice: an actor's lost it with its generation, and to whom returned it
+    // there is nothing to say.
+    remove(id, lost("its agent does not know the slot"), !rows_.at(id).stopping);
+  }
+}
+
+// News of the slot that did not arrive is made up for, as if it had.
+void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through) {
+  Slot* slot = &rows_.at(fact.slot);
+  lent(node, SlotLent{fact.slot, fact.lent});
+  if (slot->ready && fact.generation > slot->generation) {
+    mark_missed_news.hit();
+    generation_ended(node, {fact.slot, slot->generation, slot->endpoint.process,
+                            lost("its end was not reported")});
+  }
+  slot->generation = std::max(slot->generation, fact.generation);
+  if (fact.ready && !slot->ready && !slot->ends_there) {
+    mark_missed_news.hit();
+    started(node, {fact.slot, fact.generation, fact.endpoint, EndCause{}});
+  }
+  if (fact.stopping) {
+    slot->ends_there = true;
+  } else if (slot->stopping && !slot->ends_there && slot->stopped_by <= applied_through) {
+    mark_missed_news.hit();
+    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end"});
   }
 }
 

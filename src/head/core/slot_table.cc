@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "protocol/slot_digest.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -32,13 +33,22 @@ std::set<SlotId> SlotTable::slots_on(NodeId node) const {
   return at == by_node_.end() ? std::set<SlotId>() : at->second;
 }
 
-std::uint64_t SlotTable::digest(NodeId node) const {
+std::optional<std::uint64_t> SlotTable::digest(NodeId node, std::uint64_t applied_through) const {
   std::uint64_t sum = 0;
+  if (const auto strange = strangers_.find(node); strange != strangers_.end()) {
+    for (const auto& [id, stopped_by] : strange->second) {
+      if (stopped_by > applied_through) return std::nullopt;
+      sum += ending_slot_digest(id);
+    }
+  }
   const auto at = by_node_.find(node);
   if (at == by_node_.end()) return sum;
   for (const auto id : at->second) {
     const Slot& slot = rows_.at(id);
-    if (!slot.stopping) sum += slot_digest(id, slot.generation, slot.ready);
+    const bool begun = slot.started_by <= applied_through;
+    const bool ends = slot.ends_there || (slot.stopping && slot.stopped_by <= applied_through);
+    if (!begun) continue;
+    sum += ends ? ending_slot_digest(id) : slot_digest(id, slot.generation, slot.ready);
   }
   return sum;
 }
@@ -58,6 +68,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   on_its_node.erase(id);
   if (on_its_node.empty()) by_node_.erase(slot.node);
   parts_.scheduler.release(id);
+  parts_.jobs.slot_gone(slot.demand_class.job);
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
 
   auto& of_lessee = by_lessee_[slot.lessee];
@@ -75,7 +86,8 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
-  parts_.nodes.send(slot->node, StopSlot{id, graceful, why});
+  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why});
+  if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
 // ---- lessees ------------------------------------------------------------------------------------
@@ -197,16 +209,45 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   }
 }
 
-void SlotTable::job_ended(JobId job) {
-  std::erase_if(demands_,
-                [&](const auto& each) { return each.second.demand.demand_class.job == job; });
+Survivors SlotTable::survivors(JobId job) const {
+  Survivors kept;
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [id, slot] : rows_) {
+      if (slot.demand_class.job != job || kept.slots.contains(id)) continue;
+      const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
+      const bool detached = actor != nullptr && actor->spec().detached;
+      const ProcessId asked = actor != nullptr ? actor->spec().owner : slot.lessee;
+      if (!detached && !kept.processes.contains(asked)) continue;
+      more = true;
+      kept.slots.insert(id);
+      if (!slot.endpoint.process.empty()) kept.processes.insert(slot.endpoint.process);
+    }
+  }
+  return kept;
+}
+
+void SlotTable::job_ended(JobId job, const Survivors& kept) {
+  std::erase_if(demands_, [&](const auto& each) {
+    return each.second.demand.demand_class.job == job && !kept.processes.contains(each.first.first);
+  });
   parts_.scheduler.drop_job(job);
   parts_.actors.demand_again(job);
+  for (const auto& [key, row] : demands_) {
+    if (row.demand.demand_class.job == job) set_demand(key.first, row);
+  }
   std::vector<SlotId> slots;
   for (const auto& [id, slot] : rows_) {
-    if (slot.demand_class.job == job && !slot.lessee.empty() && !slot.stopping) slots.push_back(id);
+    const bool ends = slot.demand_class.job == job && !slot.lessee.empty() && !slot.stopping;
+    if (ends && !kept.slots.contains(id)) slots.push_back(id);
   }
   for (const auto id : slots) stop(id, false, "its job has ended");
+}
+
+bool SlotTable::ends_in(JobId job) const {
+  return std::ranges::any_of(rows_, [job](const auto& each) {
+    return each.second.demand_class.job == job && each.second.stopping;
+  });
 }
 
 // ---- what agents say ----------------------------------------------------------------------------
@@ -256,12 +297,16 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   }
   // Books of the slot stay until SlotGone; what becomes of the actor need not wait for that.
   slot->stopping = true;
+  slot->ends_there = true;
   parts_.actors.slot_gone(slot->actor, message.slot, message.cause);
 }
 
 void SlotTable::gone(NodeId node, const SlotGone& message) {
   const Slot* slot = on_node(node, message.slot);
-  if (slot == nullptr) return;
+  if (slot == nullptr) {
+    if (const auto at = strangers_.find(node); at != strangers_.end()) at->second.erase(message.slot);
+    return;
+  }
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     parts_.scheduler.set_program_state(node, slot->demand_class.program, why);
@@ -318,18 +363,27 @@ void SlotTable::carry_out(const scheduler::Slot& grant) {
     wanted = parts_.actors.granted(grant, start);
   } else if (const Job* job = parts_.jobs.find(grant.job)) {
     const auto demand = demands_.find({grant.lessee, grant.class_id});
-    if (demand != demands_.end() && job->runs()) {
+    if (demand != demands_.end() && job->works()) {
       wanted = true;
       start.demand_class = demand->second.demand.demand_class;
       start.program = job->start.program;
       start.job_env = job->start.env;
       start.name_space = job->name_space;
+      start.show_output = job->start.show_output && job->runs();
     }
   }
   if (!wanted) {
     mark_grant_unwanted.hit();
     parts_.scheduler.release(grant.id);
     return;
+  }
+  if (!parts_.jobs.runs(start.demand_class.job)) {
+    // Its driver's node may have forgotten the program: it is had from where it runs.
+    for (const auto& [id, other] : rows_) {
+      if (!other.ready || other.demand_class.program != start.program.id) continue;
+      start.program.source = other.node;
+      if (other.node == grant.node) break;
+    }
   }
   slot.demand_class = start.demand_class;
   slot.generation = start.first_generation;
@@ -345,6 +399,15 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
 
 void SlotTable::recall_all(NodeId node, const std::string& why) {
   for (const auto id : slots_on(node)) recall(rows_.at(id), why);
+}
+
+void SlotTable::stop_all(NodeId node, const std::string& why) {
+  for (const auto id : slots_on(node)) {
+    const Slot& slot = rows_.at(id);
+    if (slot.lessee.empty()) continue;
+    if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
+    stop(id, false, why);
+  }
 }
 
 }  // namespace mobula::internal::head

@@ -36,9 +36,18 @@ struct Slot {
   bool announced = false;  // the lessee was told of it by this head, not by the one that granted it
   bool lent = false;
   bool stopping = false;
+  bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
   Endpoint endpoint;
   std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
+  std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
+};
+
+// What of a job lives on when it ends: the slots of its detached actors, and of what those, and what
+// they have started, have asked for.
+struct Survivors {
+  std::set<SlotId> slots;
+  std::set<ProcessId> processes;
 };
 
 struct DemandRow {
@@ -59,6 +68,8 @@ class SlotTable {
   void node_died(NodeId node, bool silently, const EndCause& cause);
   void recovery_ended();
   void recall_all(NodeId node, const std::string& why);
+  // What is left on the node, whatever it does.
+  void stop_all(NodeId node, const std::string& why);
   // Tells lessees of slots that they may not know of, since a head before this one granted them.
   void announce();
   // The same for all slots of a lessee, to which news may have been lost with its agent.
@@ -69,22 +80,29 @@ class SlotTable {
   void returned(ProcessId lessee, SlotId slot);
   void held(ProcessId lessee, const HoldSlot& message);
   void lessee_ended(ProcessId lessee, const EndCause& cause);
-  void job_ended(JobId job);
+  Survivors survivors(JobId job) const;
+  void job_ended(JobId job, const Survivors& kept);
+  // Whether a slot of the job still ends: its agent has not said that it is gone.
+  bool ends_in(JobId job) const;
 
   // Agents.
   void started(NodeId node, const SlotStarted& message);
   void generation_ended(NodeId node, const SlotGenerationEnded& message);
   void gone(NodeId node, const SlotGone& message);
   void lent(NodeId node, const SlotLent& message);
-  void reconcile(NodeId node, const Facts& facts);
+  // The agent's word, after the command `applied_through`, against the head's: what only one of
+  // them knows ends, and what the head has missed is made up for.
+  void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
   // Ends what runs in the slot; its books stay until its agent says it is gone.
   void stop(SlotId slot, bool graceful, const std::string& why);
   // Grants what can be granted, once the tables have settled for this step.
   void plan();
 
-  // What an agent that agrees with the head states of its slots (AgentFrame::slots_digest).
-  std::uint64_t digest(NodeId node) const;
+  // What an agent that agrees with the head states of its slots (AgentFrame::slots_digest) when it
+  // has carried out the commands up to `applied_through`. Nothing where that cannot be told: it has
+  // slots that the head never knew, and has not been told yet to end them.
+  std::optional<std::uint64_t> digest(NodeId node, std::uint64_t applied_through) const;
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
   const Table<SlotId, Slot>& rows() const { return rows_; }
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
@@ -93,6 +111,7 @@ class SlotTable {
   Slot* on_node(NodeId node, SlotId slot);
   std::set<SlotId> slots_on(NodeId node) const;
   bool restore(NodeId node, const SlotFact& fact);
+  void catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through);
   bool may_go_on(const SlotFact& fact) const;
   void add(Slot slot);
   void remove(SlotId slot, const EndCause& cause, bool tell_lessee);
@@ -115,6 +134,8 @@ class SlotTable {
   std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
   std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there
   std::set<SlotId> unannounced_;
+  // Slots that the head does not know and that end, with the number of the command that says so.
+  std::map<NodeId, std::map<SlotId, std::uint64_t>> strangers_;
   std::uint64_t counter_ = 0;
 };
 

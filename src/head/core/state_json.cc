@@ -196,9 +196,6 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(row));
     list.warnings.push_back("the head knows waiting tasks by class; running and finished ones are "
                             "known to their drivers");
-  } else if (kind == "objects") {
-    list.kind = "ObjectList";
-    list.warnings.push_back("objects are known to the agents of their nodes, not to the head");
   } else {
     return failure(ErrorCode::not_found,
                    fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
@@ -296,6 +293,33 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
   json.update(*found);
   json["warnings"] = list->warnings;
   return text_of(json);
+}
+
+Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLists::Item>& items,
+                                 const std::string& id, std::vector<std::string> warnings) {
+  Listing list;
+  list.kind = "ObjectList";
+  list.warnings = std::move(warnings);
+  for (const auto& [node, object] : items) {
+    list.items.emplace_back(object.object.hex(),
+                            Json{{"object_id", object.object.hex()},
+                                 {"state", object.sealed ? "SEALED" : "RESERVED"},
+                                 {"node_id", node.hex()},
+                                 {"size_bytes", object.size_bytes},
+                                 {"job_id", id_json(object.job)},
+                                 {"home", id_json(object.home)},
+                                 {"processes", object.processes},
+                                 {"nodes", object.nodes}});
+  }
+  if (!id.empty()) {
+    // One object may have copies on several nodes: all of them are it.
+    std::erase_if(list.items, [&](const auto& each) { return !each.first.starts_with(id); });
+    if (list.items.empty()) {
+      return failure(ErrorCode::not_found,
+                     fmt::format("get object {}: no node has such an object in its store", id));
+    }
+  }
+  return list_text(parts, std::move(list));
 }
 
 std::string status_json(const Parts& parts) {

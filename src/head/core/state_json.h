@@ -8,6 +8,7 @@
 
 #include "base/id.h"
 #include "base/result.h"
+#include "head/core/object_lists.h"
 #include "model/request.h"
 #include "scheduler/need.h"
 
@@ -15,10 +16,13 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// "nodes", "jobs", "actors", "leases", "executors", "tasks", "objects". Not_found for other kinds.
+// "nodes", "jobs", "actors", "leases", "executors", "tasks". Not_found for other kinds.
 Result<std::string> list_json(const Parts& parts, const std::string& kind);
 // One item by its id, or an unambiguous beginning of it of at least four digits.
 Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);
+// What agents have answered; only objects whose id begins with `id`, not_found if there are none.
+Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLists::Item>& items,
+                                 const std::string& id, std::vector<std::string> warnings);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
 // Why a request, or the class or actor with an id, gets no slot: per node the first rule that

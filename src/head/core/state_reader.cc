@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "head/core/parts.h"
 #include "head/core/state_json.h"
 
@@ -19,7 +22,13 @@ bool may(Role role, const std::string& verb) {
 
 }  // namespace
 
-StateRead StateReader::read(const ReadState& message, JobId job) const {
+std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
+                                           ProcessId process) {
+  if (message.kind == "objects" || message.kind == "object") {
+    const auto asked = parts_.objects.ask(process, message.request, message.argument);
+    if (asked) return std::nullopt;
+    return StateRead{message.request, "", asked.error().text};
+  }
   const bool verb = message.kind == "status" || message.kind == "explain" ||
                     message.kind == "named_actors";
   std::string argument = message.argument;
@@ -59,9 +68,9 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
   if (request.version != protocol_version) {
-    return reply(event, failure(ErrorCode::invalid_argument,
-                                fmt::format("this program speaks protocol version {}, the head "
-                                            "version {}; use the same release",
+    return reply(event, failure(ErrorCode::corrupt,
+                                fmt::format("ProtocolMismatchError: this program speaks protocol "
+                                            "version {}, the head version {}; use the same release",
                                             request.version, protocol_version)));
   }
   if (!may(event.principal.role, request.verb)) {
@@ -69,6 +78,13 @@ void StateReader::said(const ToolSaid& event) {
         event, failure(ErrorCode::permission_denied,
                        fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
                                    event.principal.name, to_string(event.principal.role))));
+  }
+  const bool objects = request.kind == "objects" || request.kind == "object";
+  if (objects && (request.verb == "list" || request.verb == "get")) {
+    const auto asked = parts_.objects.ask(event.link, request.request,
+                                          request.verb == "get" ? request.argument : "");
+    if (!asked) reply(event, asked.error());
+    return;
   }
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
@@ -115,17 +131,37 @@ Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) 
     parts_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
   }
+  return drain(request);
+}
+
+// `kind` is the deadline in milliseconds; empty: none.
+Result<std::string> StateReader::drain(const ToolRequest& request) {
   const auto bits = bits_from_hex(request.argument);
   if (!bits) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("drain {}: not the id of a node", request.argument));
   }
-  if (auto drained = parts_.nodes.drain(NodeId(*bits)); !drained) return drained.error();
+  std::int64_t within_ms = 0;
+  const char* end = request.kind.data() + request.kind.size();
+  const auto read = std::from_chars(request.kind.data(), end, within_ms);
+  const bool whole = read.ec == std::errc() && read.ptr == end && within_ms >= 0;
+  if (!request.kind.empty() && !whole) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("drain {}: the deadline '{}' is no number of milliseconds",
+                               request.argument, request.kind));
+  }
+  const NodeId node(*bits);
+  // A deadline of 0 has passed at the next turn.
+  const Duration within = request.kind.empty() ? Duration(0)
+                                               : std::max<Duration>(within_ms * 1ms, Duration(1));
+  auto drained = parts_.nodes.drain(node, within, "asked for by a tool");
+  if (!drained) return drained.error();
   std::vector<std::string> warnings;
   for (const auto& [id, actor] : parts_.actors.rows()) {
-    if (actor.node != NodeId(*bits)) continue;
-    warnings.push_back(fmt::format("actor {} ({}) stays on the node until it is ended", id.hex(),
-                                   actor.spec().class_name));
+    if (actor.node != node || actor.moving) continue;
+    warnings.push_back(fmt::format(
+        "actor {} ({}) may not be restarted and stays on the node until it is ended{}", id.hex(),
+        actor.spec().class_name, within > Duration(0) ? ", at the deadline by force" : ""));
   }
   return done_json("Draining", warnings);
 }

@@ -20,12 +20,14 @@ class StateReader {
 
   void said(const ToolSaid& event);
   // For a process of `job`: "named_actors" without argument are those of the job's name space.
-  StateRead read(const ReadState& message, JobId job) const;
+  // Nothing where agents have to be asked first: then the answer goes to `process` later.
+  std::optional<StateRead> read(const ReadState& message, JobId job, ProcessId process);
 
  private:
   Result<std::string> answer(const std::string& verb, const std::string& kind,
                              const std::string& argument) const;
   Result<std::string> order(const ToolRequest& request, bool& waits);
+  Result<std::string> drain(const ToolRequest& request);
   Result<std::string> stop_job(const std::string& argument);
   void reply(const ToolSaid& event, Result<std::string> answer);
 

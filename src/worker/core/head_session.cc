@@ -64,6 +64,7 @@ void HeadSession::tell(AgentMessage message) {
   }
   if (!session_) return told_meanwhile_.push_back(std::move(message));
   std::vector<Frame<AgentMessage>> frames;
+  ++told_;
   session_->send(outbox_.now(), std::move(message), frames);
   send(std::move(frames));
 }
@@ -76,12 +77,14 @@ bool HeadSession::relay(FromProcess message) {
 
 void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation}}); }
 
+// A frame without a message is only made where nothing has happened yet in the step, so that its
+// digest, what was applied and what was told belong together.
 void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
-  const std::uint64_t digest = state_.slots_digest();
   for (auto& frame : frames) {
-    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, session_->received(),
-                                     digest, std::move(frame)}});
+    const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
+    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
+                                     std::move(frame), told_}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
@@ -102,6 +105,8 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   if (session_ && registered.head_epoch == epoch_) return {};
   epoch_ = registered.head_epoch;
   session_.emplace();
+  applied_ = 0;
+  told_ = 0;
   settings_ = registered.settings;
   head_signing_key_ = registered.head_signing_key;
   heard_at_ = outbox_.now();
@@ -109,7 +114,7 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   register_at_.reset();
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
   for (AgentMessage& message : std::exchange(told_meanwhile_, {})) tell(std::move(message));
-  return {.admitted = std::move(registered), .refused = {}, .message = {}};
+  return {.admitted = std::move(registered)};
 }
 
 HeadSession::Heard HeadSession::heard(Refused refused) {
@@ -120,7 +125,7 @@ HeadSession::Heard HeadSession::heard(Refused refused) {
     if (!ended_ && session_) begin_registering();
     return {};
   }
-  return {.admitted = {}, .refused = std::move(refused), .message = {}};
+  return {.refused = std::move(refused)};
 }
 
 HeadSession::Heard HeadSession::heard(HeadFrame frame) {
@@ -132,11 +137,8 @@ HeadSession::Heard HeadSession::heard(HeadFrame frame) {
   std::vector<Frame<AgentMessage>> frames;
   auto message = session_->receive(outbox_.now(), std::move(frame.frame), frames);
   send(std::move(frames));
-  if (facts_due_ && session_->backlog() < options_.max_head_backlog / 2) {
-    facts_due_ = false;
-    tell(FullFacts{state_.facts()});
-  }
-  return {.admitted = {}, .refused = {}, .message = std::move(message)};
+  const bool room = session_->backlog() < options_.max_head_backlog / 2;
+  return {.message = std::move(message), .facts_due = room && std::exchange(facts_due_, false)};
 }
 
 bool HeadSession::reachable() const {

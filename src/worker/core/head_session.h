@@ -33,9 +33,10 @@ class HeadSession {
 
   // What the head's word means to the rest of the core.
   struct Heard {
-    std::optional<Registered> admitted;  // a conversation begins
-    std::optional<Refused> refused;      // fenced, or finally
-    std::optional<HeadMessage> message;
+    std::optional<Registered> admitted{};  // a conversation begins
+    std::optional<Refused> refused{};      // fenced, or finally
+    std::optional<HeadMessage> message{};
+    bool facts_due = false;  // some were dropped: state all, before the message is carried out
   };
 
   HeadSession(Outbox& outbox, const WorkerOptions& options, NodeState state);
@@ -46,6 +47,8 @@ class HeadSession {
 
   void link(bool connected);
   Heard heard(HeadToAgent message);
+  // The message last heard has been carried out.
+  void carried_out() { applied_ = session_ ? session_->received() : 0; }
   // A fact for the head.
   void tell(AgentMessage message);
   // Of a process; false: it could not be kept, the process is to say it again.
@@ -63,8 +66,12 @@ class HeadSession {
   bool takes_relays() const {
     return session_ && session_->backlog() < options_.max_head_backlog / 2;
   }
+  // Output of executors is not kept for a head that is slow.
+  bool takes_output() const { return session_ && session_->backlog() < max_backlog_for_output; }
   bool drained() const { return !session_ || session_->drained(); }
   std::uint64_t epoch() const { return epoch_; }
+  // The head's last command that was carried out in this conversation.
+  std::uint64_t applied() const { return applied_; }
   // When the head was heard last; nothing before the first registration.
   std::optional<Time> heard_at() const { return heard_at_; }
   const ClusterSettings& settings() const { return settings_; }
@@ -80,6 +87,8 @@ class HeadSession {
   Heard heard(Refused refused);
   Heard heard(HeadFrame frame);
 
+  static constexpr std::size_t max_backlog_for_output = 256;
+
   Outbox& outbox_;
   const WorkerOptions& options_;
   NodeState state_;
@@ -88,6 +97,8 @@ class HeadSession {
   bool link_up_ = false;
   std::uint64_t epoch_ = 0;
   std::optional<HeadConversation> session_;
+  std::uint64_t applied_ = 0;
+  std::uint64_t told_ = 0;  // messages given to the session
   std::vector<AgentMessage> told_meanwhile_;  // since the first registration without an answer
   ClusterSettings settings_;
   std::string head_signing_key_;
@@ -95,7 +106,7 @@ class HeadSession {
   std::optional<Time> register_at_;
   Duration register_wait_{};
   std::optional<Time> heartbeat_at_;
-  bool facts_due_ = false;  // some were dropped
+  bool facts_due_ = false;  // some were dropped since they were stated last
 };
 
 }  // namespace mobula::internal::worker

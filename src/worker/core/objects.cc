@@ -224,7 +224,22 @@ void Objects::process_gone(ProcessId process) {
   for (auto& [job, kept] : ended_jobs_) kept.erase(process);
 }
 
-void Objects::job_ended(JobId job, const std::set<ProcessId>& kept) {
+ObjectsListed Objects::list(std::uint64_t limit) const {
+  ObjectsListed listed;
+  for (const auto& [object, row] : table_.objects()) {
+    if (!row.has_place()) continue;  // only wanted here
+    if (listed.objects.size() >= limit) {
+      ++listed.left_out;
+      continue;
+    }
+    listed.objects.push_back({object, row.job, static_cast<std::int64_t>(row.place.size_bytes),
+                              row.state == ObjectState::sealed, row.home, row.processes.size(),
+                              row.nodes.size()});
+  }
+  return listed;
+}
+
+void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers) {
   std::vector<ProcessId> ending;
   for (const auto& [link, row] : processes_.rows()) {
     if (row.process.empty() || row.principal.job != job) continue;
@@ -232,7 +247,7 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept) {
   }
   for (const ProcessId process : ending) process_gone(process);
   ended_jobs_[job] = kept;
-  if (!kept.empty()) return;
+  if (lingers) return;
   // What nodes keep of it ends with the same news there.
   std::vector<ObjectId> left;
   for (const auto& [object, row] : table_.objects()) {

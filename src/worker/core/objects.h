@@ -62,8 +62,10 @@ class Objects {
   void located(const ObjectLocated& message);
   // A conversation with the head has begun: copies and questions are stated again.
   void restate();
-  // `kept`: processes of the job that live on.
-  void job_ended(JobId job, const std::set<ProcessId>& kept);
+  // `kept`: processes of the job here that live on. `lingers`: there are more, elsewhere or later.
+  void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
+  // At most `limit` of them, in the order of their ids.
+  ObjectsListed list(std::uint64_t limit) const;
   void slab_failed(const SlabFailed& failed);
   void pulled(const transfer::PullDone& done);
   void unpin(ObjectId object);

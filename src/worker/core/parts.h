@@ -50,6 +50,9 @@ struct WorkerCore::Parts {
 
   // ---- what the head says ----
   void admitted(Registered& registered);
+  // All that the head may have missed, in this conversation.
+  void state_facts();
+  void restate();
   void refused(const Refused& refused);
   void said(StartSlot& message) { slots.start(std::move(message)); }
   void said(StopSlot& message) { slots.stop(message); }
@@ -57,8 +60,13 @@ struct WorkerCore::Parts {
   void said(JobEnded& message);
   void said(PeersChanged& message);
   void said(ObjectLocated& message) { objects->located(message); }
-  void said(ReportFacts&) { head.tell(FullFacts{facts()}); }
+  void said(JobPrinted& message);
+  void said(JobOver& message);
+  void said(ListObjects& message);
+  void said(ReportFacts&) { state_facts(); }
   void node_died(NodeId node);
+  // Those of this node that drive the job.
+  void tell_drivers(JobId job, const AgentToProcess& message);
 
   // ---- what a process says ----
   void attach(ProcessRow& row, AttachDriver& message);
@@ -83,6 +91,7 @@ struct WorkerCore::Parts {
   void process_gone(ProcessId process, const EndCause& cause);
   void finish_step();
   void end_if_stopped();
+  void end_drain_if_due();
   void tell_head_status();
   void greet(ProcessId process);
   Facts facts() const;
@@ -103,6 +112,8 @@ struct WorkerCore::Parts {
   bool told_connected = false;
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;
+  std::optional<Time> drain_until;   // stopping: the head moves the work away, until then
+  std::uint64_t output_dropped = 0;  // lines of executors, since the head was told last
 };
 
 }  // namespace mobula::internal::worker

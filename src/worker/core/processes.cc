@@ -44,6 +44,14 @@ ProcessRow* Processes::find(ProcessId process) {
   return link == nullptr ? nullptr : links_.find(*link);
 }
 
+bool Processes::has_driver(JobId job) const {
+  for (const auto& [link, row] : links_) {
+    const bool driver = row.principal.role == Role::driver && !row.process.empty();
+    if (driver && row.principal.job == job) return true;
+  }
+  return false;
+}
+
 void Processes::send(ProcessId process, AgentToProcess message) {
   if (const ProcessRow* row = find(process)) {
     outbox_.emit(SendProcess{row->link, std::move(message), SlabId{}});

@@ -40,6 +40,7 @@ class Processes {
   ProcessRow* by_link(LinkId link) { return links_.find(link); }
   ProcessRow* find(ProcessId process);
   bool attached(ProcessId process) const { return attached_.contains(process); }
+  bool has_driver(JobId job) const;
   bool full() const { return links_.size() >= options_.max_processes; }
 
   // Dropped if the process is not attached (any more).

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/slot_digest.h"
+
 namespace mobula::internal::worker {
 
 Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
@@ -21,7 +23,7 @@ void Slots::start(StartSlot start) {
   if (rows_.contains(slot)) return;
   if (closed_) {
     EndCause cause;
-    cause.kind = EndKind::killed;
+    cause.kind = EndKind::start_failed;  // it costs an actor nothing
     cause.text = closed_why_;
     head_.tell(SlotGone{slot, std::move(cause), false});
     return;
@@ -109,7 +111,8 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   assign.bind_host = head_.node().bind_host;
   assign.lend_after = head_.settings().lend_after;
   outbox_.emit(
-      StartExecutor{slot, row.generation, start.program.id, start.job_env, std::move(assign)});
+      StartExecutor{slot, row.generation, start.program.id, start.program.arguments,
+                    start.program.working_folder, start.job_env, std::move(assign)});
 }
 
 SlotRow* Slots::current(SlotId slot, std::uint32_t generation) {
@@ -205,8 +208,8 @@ std::vector<SlotFact> Slots::facts() const {
 std::uint64_t Slots::digest() const {
   std::uint64_t sum = 0;
   for (const auto& [slot, row] : rows_) {
-    if (row.stopping) continue;
-    sum += slot_digest(slot, row.generation, row.phase == SlotPhase::ready);
+    sum += row.stopping ? ending_slot_digest(slot)
+                        : slot_digest(slot, row.generation, row.phase == SlotPhase::ready);
   }
   return sum;
 }

@@ -81,7 +81,9 @@ class Slots {
   void said_running(SlotId slot, std::string name);
 
   // ---- the agent itself ----
-  // Nothing starts any more; everything ends, at `kill_at` by force.
+  // Nothing starts any more.
+  void close(const std::string& why);
+  // Likewise; and everything ends, at `kill_at` by force.
   void end_all(bool graceful, const std::string& why, Time kill_at);
   // At once, all of them, without waiting for an end.
   void kill_all(const std::string& why);

@@ -138,9 +138,13 @@ void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
 // ---- the agent itself
 // ----------------------------------------------------------------------------
 
-void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
+void Slots::close(const std::string& why) {
   closed_ = true;
   closed_why_ = why;
+}
+
+void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
+  close(why);
   std::vector<SlotId> all;
   for (const auto& [slot, row] : rows_) all.push_back(slot);
   for (const SlotId slot : all) {
@@ -151,8 +155,7 @@ void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
 }
 
 void Slots::kill_all(const std::string& why) {
-  closed_ = true;
-  closed_why_ = why;
+  close(why);
   for (auto& [slot, row] : rows_) {
     row.stopping = true;
     if (row.has_process()) kill(slot, row, why);

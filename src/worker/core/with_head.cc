@@ -1,15 +1,34 @@
 // What the head says, and what its coming and going mean to this node.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "worker/core/parts.h"
 
 namespace mobula::internal::worker {
 
 void WorkerCore::Parts::on(HeadSaid& event) {
   HeadSession::Heard heard = head.heard(std::move(event.message));
-  if (heard.admitted) admitted(*heard.admitted);
-  if (heard.refused) refused(*heard.refused);
+  if (heard.facts_due) head.tell(FullFacts{facts(), head.applied()});
+  if (heard.admitted) {
+    admitted(*heard.admitted);
+  } else if (heard.facts_due) {
+    restate();
+  }
+  if (heard.refused) return refused(*heard.refused);
   if (heard.message) std::visit([this](auto& each) { said(each); }, *heard.message);
+  head.carried_out();
+}
+
+void WorkerCore::Parts::state_facts() {
+  head.tell(FullFacts{facts(), head.applied()});
+  restate();
+}
+
+// What facts do not state.
+void WorkerCore::Parts::restate() {
+  slots.restate();
+  objects->restate();
 }
 
 void WorkerCore::Parts::admitted(Registered& registered) {
@@ -18,8 +37,8 @@ void WorkerCore::Parts::admitted(Registered& registered) {
   news.present = std::move(registered.peers);
   said(news);
   slots.end_unknown(registered.unknown_slots);
-  slots.restate();
-  objects->restate();
+  restate();
+  if (drain_until) head.tell(Leaving{std::max(*drain_until - outbox.now(), Duration(1))});
   if (told_epoch == registered.head_epoch) {
     // The same head has forgotten the conversation, and with it what processes said.
     for (auto& [link, row] : processes.rows()) row.restates = true;
@@ -53,7 +72,47 @@ void WorkerCore::Parts::said(JobEnded& message) {
     if (row != nullptr && !row->process.empty()) kept.insert(row->process);
   }
   slots.job_ended(message.job, message.kept_slots);
-  objects->job_ended(message.job, kept);
+  objects->job_ended(message.job, kept, message.lingers);
+  if (!message.lingers) outbox.emit(ForgetJob{message.job});
+}
+
+// ---- what executors printed ----------------------------------------------------------------------
+
+void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
+  for (const auto& [link, row] : processes.rows()) {
+    const bool driver = row.principal.role == Role::driver && !row.process.empty();
+    if (driver && row.principal.job == job) outbox.emit(SendProcess{link, message, SlabId{}});
+  }
+}
+
+void WorkerCore::Parts::said(JobPrinted& message) {
+  tell_drivers(message.job, LogLines{std::move(message.source), std::move(message.lines)});
+}
+
+void WorkerCore::Parts::said(JobOver& message) { tell_drivers(message.job, message); }
+
+// Output waits for nobody: what a slow head does not take is dropped and counted.
+void WorkerCore::Parts::on(ExecutorPrinted& event) {
+  const SlotRow* slot = slots.find(event.slot);
+  if (slot == nullptr || !slot->start.show_output) return;
+  const JobId job = slot->start.demand_class.job;
+  const std::string& actor = slot->start.actor.class_name;
+  const std::string& running = slot->running.empty() ? actor : slot->running;
+  std::string source = fmt::format("{} pid={}", running.empty() ? "executor" : running, slot->pid);
+  if (processes.has_driver(job)) {
+    return tell_drivers(job, LogLines{std::move(source), std::move(event.lines)});
+  }
+  if (!head.takes_output()) {
+    output_dropped += event.lines.size();
+    return;
+  }
+  source += fmt::format(" node={}", head.node().address.node.brief());
+  if (output_dropped > 0) {
+    event.lines.insert(event.lines.begin(),
+                       fmt::format("... {} lines of executors of this node were left out here",
+                                   std::exchange(output_dropped, 0)));
+  }
+  head.tell(JobPrinted{job, std::move(source), std::move(event.lines)});
 }
 
 void WorkerCore::Parts::said(PeersChanged& message) {
@@ -76,6 +135,12 @@ void WorkerCore::Parts::said(PeersChanged& message) {
 void WorkerCore::Parts::node_died(NodeId node) {
   transfers.node_dead(node);
   objects->node_dead(node, fmt::format("node {}, died", node.brief()));
+}
+
+void WorkerCore::Parts::said(ListObjects& message) {
+  ObjectsListed listed = objects->list(message.limit);
+  listed.request = message.request;
+  head.tell(std::move(listed));
 }
 
 // ---- telling processes -------------------------------------------------------------------------

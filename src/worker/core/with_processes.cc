@@ -50,22 +50,6 @@ void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
   head.tell(ProcessEnded{process, cause});
 }
 
-void WorkerCore::Parts::on(ExecutorPrinted& event) {
-  const SlotRow* slot = slots.find(event.slot);
-  if (slot == nullptr) return;
-  const std::string& actor = slot->start.actor.class_name;
-  const std::string& name = slot->running.empty() ? actor : slot->running;
-  LogLines lines;
-  lines.source = fmt::format("{} pid={} node={}", name.empty() ? "executor" : name, slot->pid,
-                             head.node().address.node.brief());
-  lines.lines = std::move(event.lines);
-  for (const auto& [link, row] : processes.rows()) {
-    const bool driver = row.principal.role == Role::driver;
-    if (!driver || row.principal.job != slot->start.demand_class.job) continue;
-    outbox.emit(SendProcess{link, lines, SlabId{}});
-  }
-}
-
 // ---- drivers -----------------------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, AttachDriver& message) {
@@ -82,7 +66,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
     processes.close(row.link);
   };
   if (message.version != protocol_version) {
-    return refuse(ErrorCode::invalid_argument,
+    return refuse(ErrorCode::corrupt,  // ProtocolMismatchError at the user
                   fmt::format("the driver speaks protocol version {}, the agent {}; build it with "
                               "the release that is installed here",
                               message.version, protocol_version));

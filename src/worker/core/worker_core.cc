@@ -41,6 +41,12 @@ std::optional<Time> WorkerCore::next_deadline() const {
              : std::nullopt;
 }
 
+namespace {
+
+constexpr const char* why_stopping = "the agent of its node is being stopped";
+
+}  // namespace
+
 // ---- views -------------------------------------------------------------------------------------
 
 bool WorkerCore::registered() const { return parts_->head.registered(); }
@@ -84,12 +90,32 @@ void WorkerCore::Parts::on(Stop& event) {
   if (phase != Phase::running) return;
   phase = Phase::stopping;
   const Duration within = event.drain ? options.drain_within : options.end_within;
-  slots.end_all(event.drain, "the agent of its node is being stopped", outbox.now() + within);
+  if (event.drain && within > Duration(0) && head.reachable()) {
+    // Tasks finish and actors move at the head's word, which knows where there is room.
+    slots.close(why_stopping);
+    drain_until = outbox.now() + within;
+    head.tell(Leaving{within});
+    return;
+  }
+  slots.end_all(event.drain, why_stopping, outbox.now() + within);
+}
+
+void WorkerCore::Parts::end_drain_if_due() {
+  if (!drain_until || slots.empty()) return;
+  if (*drain_until <= outbox.now()) {
+    drain_until.reset();
+    slots.end_all(false, "the agent of its node was stopped, and the time to drain it has passed",
+                  outbox.now() + options.end_within);
+  } else if (!head.reachable()) {
+    slots.end_all(true, why_stopping, *std::exchange(drain_until, std::nullopt));
+  }
 }
 
 // Slots have ended, and the head has heard of it or had the time to.
 void WorkerCore::Parts::end_if_stopped() {
-  if (phase != Phase::stopping || !slots.empty()) return;
+  if (phase != Phase::stopping) return;
+  end_drain_if_due();
+  if (!slots.empty()) return;
   if (!farewell_by) farewell_by = outbox.now() + options.farewell_within;
   if (head.registered() && !head.drained() && *farewell_by > outbox.now()) return;
   head.farewell();
@@ -123,6 +149,7 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
   take_earlier(first, peers.next_deadline());
   take_earlier(first, objects->next_deadline());
   take_earlier(first, farewell_by);
+  if (!slots.empty()) take_earlier(first, drain_until);
   return first;
 }
 

@@ -23,6 +23,7 @@ struct NurseryKey {
   std::vector<EnvironmentVariable> environment;
   std::string working_directory;  // of the driver
   std::string scratch_directory;  // used, and made, where the former is not there
+  JobId job{};                    // what a program has made of itself is never another job's
   friend auto operator<=>(const NurseryKey&, const NurseryKey&) = default;
 };
 

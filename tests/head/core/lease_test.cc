@@ -271,29 +271,6 @@ TEST_F(Lease, LostAndRepeatedFramesChangeNothing) {
   EXPECT_TRUE(cluster.take<StartSlot>(agent).empty());
 }
 
-TEST_F(Lease, WhatOnlyOneSideKnowsEndsWhenFactsAreStated) {
-  cluster.driver_starts_job(agent, 1);
-  cluster.wants(agent, cpu, 1);
-  const auto start = cluster.expect_start_slot(agent);
-  FullFacts facts;
-  SlotFact strange;
-  strange.slot = SlotId::of(12345);
-  facts.facts.slots = {strange};
-  cluster.says(agent, facts);
-  const auto stops = cluster.take<StopSlot>(agent);
-  ASSERT_EQ(stops.size(), 1u);
-  EXPECT_EQ(stops[0].slot, strange.slot);
-  EXPECT_NE(cluster.expect_start_slot(agent).slot, start.slot);
-}
-
-TEST_F(Lease, ALastingDifferenceOfDigestsAsksForFacts) {
-  cluster.driver_starts_job(agent, 1);
-  cluster.wants(agent, cpu, 1);
-  cluster.expect_start_slot(agent);  // its frames state a digest of no slots
-  cluster.pass(5s);
-  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
-}
-
 TEST_F(Lease, CopiesAreFoundOnOtherNodes) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   cluster.says(other, ObjectCopies{{ObjectId::of(5)}, {}});

@@ -180,13 +180,19 @@ void SmallCluster::raw(TestAgent& agent, AgentToHead message) {
 }
 
 AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) const {
-  return {agent.registered->head_epoch, agent.incarnation, agent.session->received(), 0,
-          std::move(frame)};
+  constexpr std::uint64_t never = ~std::uint64_t{0};  // the head has taken so much: no comparison
+  return {agent.registered->head_epoch,
+          agent.incarnation,
+          agent.session->received(),
+          agent.digest.value_or(0),
+          std::move(frame),
+          agent.digest ? agent.told : never};
 }
 
 void SmallCluster::says(TestAgent& agent, AgentMessage message) {
   ASSERT_TRUE(agent.session) << "not registered";
   std::vector<Frame<AgentMessage>> frames;
+  ++agent.told;
   agent.session->send(now, std::move(message), frames);
   send(agent, std::move(frames));
 }
@@ -209,6 +215,7 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
     if (registered->incarnation != agent.incarnation || repeated) return;
     agent.registered = std::move(*registered);
     agent.session.emplace();
+    agent.told = 0;
   } else if (auto* refused = std::get_if<Refused>(&message)) {
     agent.refused = std::move(*refused);
   } else {

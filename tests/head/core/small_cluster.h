@@ -31,6 +31,8 @@ struct TestAgent {
   std::optional<Refused> refused;
   std::vector<HeadMessage> got;
   bool silent = false;      // says nothing, hears nothing
+  std::optional<std::uint64_t> digest;  // of its slots; without, it states none
+  std::uint64_t told = 0;               // messages to the head
   bool lossy = false;       // every second frame to the head is lost, every third comes twice
   std::uint64_t frames = 0;
 };

@@ -188,5 +188,50 @@ TEST_F(State, EventsAndCommandsCanBeRecorded) {
   EXPECT_EQ(*again, command);
 }
 
+TEST_F(State, ObjectsAreAskedOfTheAgentsAndAMissingAnswerIsSaid) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  const auto asked = [&] {
+    ToolRequest request;
+    request.request = 9;
+    request.verb = "list";
+    request.kind = "objects";
+    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  };
+  asked();
+  EXPECT_TRUE(cluster.replies.empty());
+  const auto here = cluster.take<ListObjects>(agent);
+  const auto there = cluster.take<ListObjects>(other);
+  ASSERT_EQ(here.size(), 1u);
+  ASSERT_EQ(there.size(), 1u);
+  ObjectFact object;
+  object.object = ObjectId::of(0xab);
+  object.job = JobId::of(1);
+  object.size_bytes = 1234;
+  object.sealed = true;
+  object.processes = 2;
+  cluster.says(agent, ObjectsListed{here[0].request, {object}, 0});
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.says(other, ObjectsListed{there[0].request, {}, 3});
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_EQ(cluster.replies[0].request, 9u);
+  const std::string json = cluster.replies[0].json;
+  EXPECT_NE(json.find(object.object.hex()), std::string::npos) << json;
+  EXPECT_NE(json.find("\"size_bytes\":1234"), std::string::npos) << json;
+  EXPECT_NE(json.find("3 objects are left out"), std::string::npos) << json;
+
+  cluster.replies.clear();
+  asked();
+  cluster.says(agent, ObjectsListed{cluster.take<ListObjects>(agent).at(0).request, {object}, 0});
+  cluster.pass(3s);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_NE(cluster.replies[0].json.find("has not answered in time"), std::string::npos);
+
+  cluster.replies.clear();
+  asked();
+  cluster.says(agent, ObjectsListed{cluster.take<ListObjects>(agent).at(0).request, {}, 0});
+  cluster.raw(other, Farewell{other.incarnation});
+  ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
+}
+
 }  // namespace
 }  // namespace mobula::internal::head

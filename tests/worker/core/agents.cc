@@ -57,6 +57,7 @@ void Agent::carry_out_head(AgentToHead message) {
     world_.post(*this, HeadSaid{answer});
   } else if (auto* frame = std::get_if<AgentFrame>(&message)) {
     if (!head_answers || frame->head_epoch != world_.epoch) return;
+    if (!frame->frame.message) heartbeat = *frame;
     std::vector<Frame<HeadMessage>> frames;
     auto said = head_->receive(world_.now, std::move(frame->frame), frames);
     if (said) {

@@ -64,6 +64,7 @@ class Agent {
 
   bool alive = true;
   bool head_answers = true;
+  std::optional<AgentFrame> heartbeat;  // the last frame without a message that the head heard
   std::vector<std::pair<Time, Bytes>> recorded;  // events, as recordings hold them
   const Scrubber scrubber{Hash128{1, 2}};
   std::vector<Command> all;                      // commands, in order

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "protocol/slot_digest.h"
 #include "worker/core/agents.h"
 #include "worker/core/records.h"
 
@@ -197,6 +198,40 @@ TEST_F(HeadTest, WhatAProcessSaidInVainItIsAskedToSayAgain) {
   EXPECT_EQ(status.back(), (HeadStatus{true, 1}));
 }
 
+TEST_F(HeadTest, HeartbeatsStateADigestOfWhatWasAppliedAndTold) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.head_says(slot_of(1, job, driver));
+  world_.settle();
+  world_.advance(1s);
+  ASSERT_TRUE(agent_.heartbeat);
+  EXPECT_EQ(agent_.heartbeat->slots_digest, slot_digest(SlotId::of(1), 0, false));
+  EXPECT_EQ(agent_.heartbeat->applied_through, 1u);
+  EXPECT_EQ(agent_.heartbeat->told_through, 1u) << "the driver's coming";
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  world_.advance(1s);
+  EXPECT_EQ(agent_.heartbeat->slots_digest, slot_digest(SlotId::of(1), 0, true));
+  EXPECT_EQ(agent_.heartbeat->told_through, 3u) << "and the executor's, and that it is ready";
+  agent_.head_says(StopSlot{SlotId::of(1), true, "returned"});
+  world_.settle();
+  world_.advance(1s);
+  EXPECT_EQ(agent_.heartbeat->slots_digest, ending_slot_digest(SlotId::of(1)));
+  EXPECT_EQ(agent_.heartbeat->applied_through, 2u);
+}
+
+TEST_F(HeadTest, FactsAreStatedWhenAskedForWithTheCommandsTheyFollow) {
+  const ProcessId driver = agent_.driver(1, job);
+  agent_.head_says(slot_of(1, job, driver));
+  agent_.head_says(ReportFacts{});
+  world_.settle();
+  const auto stated = agent_.told<FullFacts>();
+  ASSERT_EQ(stated.size(), 1u);
+  EXPECT_EQ(stated[0].applied_through, 1u);
+  ASSERT_EQ(stated[0].facts.slots.size(), 1u);
+  EXPECT_EQ(stated[0].facts.slots[0].slot, SlotId::of(1));
+  EXPECT_EQ(stated[0].facts.processes.size(), 1u);
+}
+
 TEST_F(HeadTest, FencedAgentEndsEverythingAndAsksForANewIncarnation) {
   agent_.driver(1, job);
   agent_.head_says(actor_slot(1, job));
@@ -217,22 +252,42 @@ TEST_F(HeadTest, FinalRefusalEndsTheAgent) {
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 1);
 }
 
-TEST_F(HeadTest, StopDrainsSlotsThenSaysFarewell) {
+TEST_F(HeadTest, StopHasTheHeadMoveTheWorkAwayThenSaysFarewell) {
   agent_.head_says(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   const StartExecutor started = agent_.run_executor(2);
   agent_.forget();
   agent_.step(Stop{true});
-  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful);
+  world_.settle();
+  EXPECT_EQ(agent_.told<Leaving>(), (std::vector<Leaving>{{Agents::small().drain_within}}));
+  EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty()) << "that is the head's to say";
   agent_.head_says(actor_slot(2, job));
   world_.settle();
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u) << "nothing starts any more";
+  const auto refused = agent_.told<SlotGone>();
+  ASSERT_EQ(refused.size(), 1u) << "nothing starts any more";
+  EXPECT_EQ(refused[0].cause.kind, EndKind::start_failed) << "which costs an actor no restart";
+  agent_.head_says(StopSlot{SlotId::of(1), true, "drained"});
+  world_.settle();
+  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful);
   agent_.executor_exits(started);
   world_.advance(1s);
   EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 0);
   EXPECT_TRUE(std::holds_alternative<Farewell>(agent_.did<SendHead>().back().message));
+}
+
+TEST_F(HeadTest, StopWithoutAHeadEndsSlotsItself) {
+  agent_.head_says(actor_slot(1, job));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.forget();
+  agent_.head_answers = false;
+  agent_.step(Stop{true});
+  EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty());
+  world_.advance(5s);
+  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful) << "it has not answered";
 }
 
 TEST_F(HeadTest, DrainThatTakesTooLongEndsByForce) {
@@ -241,8 +296,101 @@ TEST_F(HeadTest, DrainThatTakesTooLongEndsByForce) {
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
   agent_.step(Stop{true});
-  world_.advance(31s);
+  world_.advance(32s);
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+}
+
+TEST_F(HeadTest, OutputGoesToTheDriverHereOrElseToTheHead) {
+  agent_.head_says(actor_slot(1, job));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2, 100);
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"far"}});
+  world_.settle();
+  const auto told = agent_.told<JobPrinted>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].job, job);
+  EXPECT_EQ(told[0].lines, std::vector<std::string>{"far"});
+  EXPECT_NE(told[0].source.find("pid=100 node=" + agent_.node().brief()), std::string::npos);
+  agent_.driver(1, job);
+  agent_.driver(3, JobId::of(6));
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"near"}});
+  world_.settle();
+  EXPECT_TRUE(agent_.told<JobPrinted>().empty());
+  const auto heard = agent_.heard<LogLines>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].lines, std::vector<std::string>{"near"});
+  EXPECT_EQ(heard[0].source.find("node="), std::string::npos);
+  agent_.head_says(JobPrinted{job, "f pid=3 node=ab", {"other"}});
+  agent_.head_says(JobOver{job});
+  world_.settle();
+  EXPECT_EQ(agent_.heard<LogLines>(1).size(), 1u);
+  EXPECT_EQ(agent_.heard<JobOver>(1).size(), 1u);
+  EXPECT_TRUE(agent_.heard<LogLines>(3).empty()) << "another job's driver";
+}
+
+TEST_F(HeadTest, OutputThatAHeadDoesNotTakeIsDroppedAndCounted) {
+  StartSlot start = actor_slot(1, job);
+  agent_.head_says(start);
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.head_answers = false;
+  for (int i = 0; i < 1000; ++i) agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"line"}});
+  agent_.head_answers = true;
+  world_.advance(10s);
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"last"}});
+  world_.settle();
+  const auto told = agent_.told<JobPrinted>();
+  ASSERT_EQ(told.size(), 257u);
+  EXPECT_EQ(told.back().lines,
+            (std::vector<std::string>{
+                "... 744 lines of executors of this node were left out here", "last"}));
+}
+
+TEST_F(HeadTest, OutputIsNotSentWhereTheDriverDoesNotShowIt) {
+  StartSlot start = actor_slot(1, job);
+  start.show_output = false;
+  agent_.head_says(start);
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  agent_.run_executor(2);
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"quiet"}});
+  world_.settle();
+  EXPECT_TRUE(agent_.told<JobPrinted>().empty());
+}
+
+TEST_F(HeadTest, ObjectsAreListedUpToALimit) {
+  const ProcessId driver = agent_.driver(1, job);
+  store(world_, agent_, 1, ObjectId::of(1), 100, driver, agent_.node());
+  store(world_, agent_, 1, ObjectId::of(2), 200, driver, agent_.node());
+  agent_.head_says(ListObjects{7, 1});
+  world_.settle();
+  const auto listed = agent_.told<ObjectsListed>();
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].request, 7u);
+  EXPECT_EQ(listed[0].left_out, 1u);
+  ASSERT_EQ(listed[0].objects.size(), 1u);
+  EXPECT_EQ(listed[0].objects[0].size_bytes, 100);
+  EXPECT_EQ(listed[0].objects[0].job, job);
+  EXPECT_TRUE(listed[0].objects[0].sealed);
+  EXPECT_EQ(listed[0].objects[0].processes, 1u);
+}
+
+TEST_F(HeadTest, JobsOfOneProgramKeepTheirOwnArguments) {
+  for (const std::uint64_t number : {1u, 2u}) {
+    StartSlot start = slot_of(number, JobId::of(number), ProcessId::of(number));
+    start.program.arguments = {"program", std::to_string(number)};
+    start.program.working_folder = "/folder/" + std::to_string(number);
+    agent_.head_says(start);
+  }
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  const auto starts = agent_.did<StartExecutor>();
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[0].arguments, (std::vector<std::string>{"program", "1"}));
+  EXPECT_EQ(starts[1].arguments, (std::vector<std::string>{"program", "2"}));
+  EXPECT_EQ(starts[1].working_folder, "/folder/2");
 }
 
 TEST_F(HeadTest, RecordedEventsReplayToTheSameCommands) {

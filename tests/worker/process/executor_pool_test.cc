@@ -68,6 +68,17 @@ TEST_F(PoolTest, ExecutorsOfOneKeyComeFromOneNursery) {
   EXPECT_EQ(views[0].state, "ready");
 }
 
+TEST_F(PoolTest, JobsDoNotShareANursery) {
+  if (!can_fork) GTEST_SKIP() << no_fork;
+  NurseryKey one = key();
+  one.job = JobId::of(1);
+  NurseryKey two = key();
+  two.job = JobId::of(2);
+  run(one);
+  run(two);
+  EXPECT_EQ(pool().nurseries().size(), 2u);
+}
+
 TEST_F(PoolTest, MissingWorkingDirectoryGivesTheScratchFolder) {
   NurseryKey elsewhere = key();
   elsewhere.working_directory = "/no/such/folder";

@@ -162,6 +162,8 @@ TEST_F(ServiceTest, StoppedItSaysFarewell) {
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
   service_->stop(true);
+  ASSERT_TRUE(until([&] { return head_->heard<Leaving>() != nullptr; }));
+  head_->say(StopSlot{start.slot, true, "its agent leaves"});
   ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
   EXPECT_EQ(service_->end()->code, 0);
   EXPECT_NE(gone(start), nullptr);

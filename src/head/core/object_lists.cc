@@ -1,0 +1,103 @@
+#include "head/core/object_lists.h"
+
+#include <fmt/format.h>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/state_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_late("head.object_list_without_a_node");
+
+}  // namespace
+
+Result<void> ObjectLists::ask(Asker asker, std::uint64_t request, std::string id) {
+  if (questions_.size() >= max_open) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("{} questions about objects are open; ask again in a moment",
+                               questions_.size()));
+  }
+  const std::uint64_t number = ++last_;
+  Question question{asker, request, std::move(id), {}, {}, 0, parts_.now + parts_.options.list_within};
+  for (const auto& [node, row] : parts_.nodes.rows()) {
+    if (row.registered()) question.missing.insert(node);
+  }
+  const auto& kept = questions_.emplace(number, std::move(question)).first->second;
+  if (kept.missing.empty()) {
+    answer(number);
+    return {};
+  }
+  const std::set<NodeId> nodes = kept.missing;
+  for (const auto node : nodes) {
+    parts_.nodes.send(node, ListObjects{number, parts_.options.max_listed});
+  }
+  return {};
+}
+
+void ObjectLists::listed(NodeId node, const ObjectsListed& message) {
+  const auto at = questions_.find(message.request);
+  if (at == questions_.end() || at->second.missing.erase(node) == 0) return;
+  for (const auto& object : message.objects) at->second.items.push_back({node, object});
+  at->second.left_out += message.left_out;
+  if (at->second.missing.empty()) answer(message.request);
+}
+
+void ObjectLists::node_died(NodeId node) {
+  std::vector<std::uint64_t> answered;
+  for (auto& [number, question] : questions_) {
+    if (question.missing.erase(node) != 0 && question.missing.empty()) answered.push_back(number);
+  }
+  for (const auto number : answered) answer(number);
+}
+
+void ObjectLists::tick() {
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, question] : questions_) {
+    if (question.until <= parts_.now) late.push_back(number);
+  }
+  for (const auto number : late) {
+    mark_late.hit();
+    answer(number);
+  }
+}
+
+std::optional<Time> ObjectLists::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
+  return due;
+}
+
+void ObjectLists::answer(std::uint64_t number) {
+  const auto at = questions_.find(number);
+  const Question question = std::move(at->second);
+  questions_.erase(at);
+  std::vector<std::string> warnings;
+  for (const auto node : question.missing) {
+    warnings.push_back(fmt::format("node {} has not answered in time", node.brief()));
+  }
+  if (question.left_out > 0) {
+    warnings.push_back(fmt::format("{} objects are left out", question.left_out));
+  }
+  const auto json = objects_json(parts_, question.items, question.id, warnings);
+  if (const auto* link = std::get_if<LinkId>(&question.asker)) {
+    ToolReply reply;
+    reply.request = question.request;
+    reply.ok = json.ok();
+    if (json) {
+      reply.json = *json;
+    } else {
+      reply.code = json.error().code;
+      reply.text = json.error().text;
+    }
+    parts_.commands.push_back(ReplyTool{*link, std::move(reply)});
+    return;
+  }
+  StateRead read;
+  read.request = question.request;
+  (json ? read.json : read.error) = json ? *json : json.error().text;
+  parts_.processes.tell(std::get<ProcessId>(question.asker), std::move(read));
+}
+
+}  // namespace mobula::internal::head

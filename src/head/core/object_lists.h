@@ -1,0 +1,57 @@
+// Questions about the objects in the nodes' stores: asks the agents, gathers what they answer, and
+// replies when all have, or after `list_within` with what has come and a warning about the rest.
+// Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "head/core/inputs.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+class ObjectLists {
+ public:
+  // A tool by its link, or a process.
+  using Asker = std::variant<LinkId, ProcessId>;
+  struct Item {
+    NodeId node;
+    ObjectFact object;
+  };
+
+  explicit ObjectLists(Parts& parts) : parts_(parts) {}
+
+  // `id` not empty: of this one object alone. Refused when too many questions are open.
+  Result<void> ask(Asker asker, std::uint64_t request, std::string id);
+  void listed(NodeId node, const ObjectsListed& message);
+  void node_died(NodeId node);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 64;
+
+  struct Question {
+    Asker asker;
+    std::uint64_t request = 0;  // the asker's number
+    std::string id;
+    std::set<NodeId> missing;
+    std::vector<Item> items;
+    std::uint64_t left_out = 0;
+    Time until;
+  };
+  void answer(std::uint64_t number);
+
+  Parts& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+};
+
+}  // namespace mobula::internal::head

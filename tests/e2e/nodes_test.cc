@@ -1,0 +1,104 @@
+// What jobs on shared nodes see of each other, where their output goes, and nodes that are drained.
+#include <csignal>
+#include <sstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using Nodes = ClusterTest;
+
+std::size_t lines_with(const std::string& text, const std::string& part, const std::string& more) {
+  std::istringstream lines(text);
+  std::string line;
+  std::size_t count = 0;
+  while (std::getline(lines, line)) {
+    const bool both = line.find(part) != std::string::npos && line.find(more) != std::string::npos;
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_F(Nodes, JobsOfOneProgramSeeTheirOwnArguments) {
+  start_head();
+  Process first = start_driver({"sees_own_words", "the-first"});
+  Process second = start_driver({"sees_own_words", "the-second"});
+  ASSERT_TRUE(first.prints("ready")) << first.err();
+  ASSERT_TRUE(second.prints("ready")) << second.err();
+  first.say("go");
+  second.say("go");
+  const Ended one = first.wait();
+  const Ended two = second.wait();
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(two.code, 0) << two.err;
+}
+
+TEST_F(Nodes, WhatIsPrintedJustBeforeTheDriverEndsArrives) {
+  start_head();
+  const Ended ended = drive({"prints_and_ends", "near"});
+  EXPECT_EQ(lines_with(ended.err, "near ", "pid="), 100u) << ended.err;
+  EXPECT_EQ(lines_with(ended.err, "near ", "node="), 0u) << "on the same node it is not said";
+}
+
+TEST_F(Nodes, OutputOfAnotherNodeArrivesWithTheNodesName) {
+  start_head();
+  start_node("b");
+  const Ended ended = drive({"prints_and_ends", "far", node_id("b")});
+  EXPECT_EQ(lines_with(ended.err, "far ", "node=" + node_id("b").substr(24)), 100u) << ended.err;
+}
+
+TEST_F(Nodes, ADetachedActorHasTasksOfItsOwnAfterItsJob) {
+  start_head();
+  drive({"make_detached_parent"});
+  drive({"use_detached_parent"});
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
+}
+
+TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
+  start_head();
+  start_node("b");
+  Process moves = start_driver({"moves", node_id("b")});
+  Process stays = start_driver({"stays", node_id("b")});
+  ASSERT_TRUE(moves.prints("ready")) << moves.err();
+  ASSERT_TRUE(stays.prints("ready")) << stays.err();
+  const Ended drained = mobula({"drain", node_id("b"), "--deadline", "3"});
+  EXPECT_EQ(drained.code, 0) << drained.out << drained.err;
+  moves.say("go");
+  stays.say("go");
+  const Ended moved = moves.wait();
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  const Ended stayed = stays.wait();
+  EXPECT_EQ(stayed.code, 0) << stayed.err;
+}
+
+TEST_F(Nodes, SigtermDrainsAnAgent) {
+  start_head();
+  start_node("b");
+  const pid_t agent = agent_pid("b");
+  Process steady = start_driver({"steady"});
+  ASSERT_TRUE(steady.prints("round 2;")) << steady.err();
+  ASSERT_EQ(::kill(agent, SIGTERM), 0);
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return !runs(agent); }));
+  EXPECT_EQ(alive_nodes(), 1u);
+  steady.say("stop");
+  const Ended ended = steady.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(Nodes, ObjectsInTheStoresAreListed) {
+  start_head();
+  Process driver = start_driver({"large_object"});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  const auto objects = list("objects");
+  ASSERT_TRUE(objects);
+  ASSERT_EQ(objects->size(), 1u);
+  EXPECT_GE((*objects)[0].value("size_bytes", 0), 8 << 20);
+  EXPECT_EQ((*objects)[0].value("node_id", ""), node_id("a"));
+  EXPECT_EQ((*objects)[0].value("state", ""), "SEALED");
+  driver.say("done");
+  EXPECT_EQ(driver.wait().code, 0);
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,118 @@
+// Nodes that are drained: what moves, what stays, and what the deadline ends.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class Drain : public testing::Test {
+ protected:
+  Drain() { cluster.driver_starts_job(home, 1); }
+
+  // Alive on the first node, which was the only one; then a second one comes.
+  StartSlot actor_on_first_node(std::int64_t max_restarts) {
+    spec.max_restarts = max_restarts;
+    cluster.creates(home, spec);
+    const auto start = cluster.actor_comes_alive(agent);
+    cluster.heard<ActorChanged>(home, SmallCluster::driver(1));
+    return start;
+  }
+  EndCause ended() const {
+    EndCause cause;
+    cause.kind = EndKind::retired;
+    return cause;
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  ActorSpec spec = cluster.actor(1, 1);
+};
+
+TEST_F(Drain, ActorThatMayBeRestartedMovesWithoutUsingARestart) {
+  const auto first = actor_on_first_node(1);
+  auto& other = cluster.node_joins(3, SmallCluster::shape(2));
+  EXPECT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_TRUE(stops[0].graceful) << "its running call finishes";
+  cluster.expect_no_start_slot(other);
+  cluster.actor_executor_dies(agent, first, ended());
+  const auto second = cluster.actor_comes_alive(other);
+  EXPECT_EQ(second.first_generation, 1u);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+  // A fault after that is one.
+  cluster.actor_executor_dies(other, second, ended());
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
+}
+
+TEST_F(Drain, ActorThatMayNotBeRestartedStaysUntilTheDeadlineAndDiesWithItsCause) {
+  actor_on_first_node(0);
+  const auto reply = cluster.tool("drain", "20000", agent.node.hex());
+  EXPECT_NE(reply.json.find("may not be restarted"), std::string::npos);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  cluster.pass(19s);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  cluster.pass(2s);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  const auto heard = cluster.heard<ActorChanged>(home, SmallCluster::driver(1));
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
+            std::string::npos)
+      << heard[0].cause.text;
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(Drain, WithoutADeadlineSuchAnActorStays) {
+  actor_on_first_node(0);
+  cluster.tool("drain", "", agent.node.hex());
+  cluster.pass(100s);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+}
+
+TEST_F(Drain, MovingActorThatDoesNotEndIsEndedAtTheDeadlineAndRestartsElsewhere) {
+  const auto first = actor_on_first_node(1);
+  auto& other = cluster.node_joins(3, SmallCluster::shape(2));
+  cluster.tool("drain", "5000", agent.node.hex());
+  cluster.take<StopSlot>(agent);
+  cluster.pass(6s);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_FALSE(stops[0].graceful);
+  cluster.actor_executor_dies(agent, first, ended());
+  cluster.actor_comes_alive(other);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
+TEST_F(Drain, TasksAreRecalledAndWhatIsLeftAtTheDeadlineIsLostToItsLessee) {
+  const auto cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  cluster.tool("drain", "5000", agent.node.hex());
+  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  cluster.pass(6s);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_NE(lost[0].cause.text.find("deadline"), std::string::npos);
+}
+
+TEST_F(Drain, AgentThatIsToEndDrainsItsNode) {
+  const auto first = actor_on_first_node(-1);
+  auto& other = cluster.node_joins(3, SmallCluster::shape(2));
+  cluster.says(agent, Leaving{30s});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  cluster.actor_executor_dies(agent, first, ended());
+  cluster.actor_comes_alive(other);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
+TEST_F(Drain, DeadlineHasToBeANumber) {
+  EXPECT_FALSE(cluster.tool("drain", "soon", agent.node.hex()).ok);
+  EXPECT_FALSE(cluster.tool("drain", "-1", agent.node.hex()).ok);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

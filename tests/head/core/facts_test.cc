@@ -1,0 +1,179 @@
+// What agents state of themselves against what the head believes: when it asks, and what it mends.
+#include "head/core/small_cluster.h"
+#include "protocol/slot_digest.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class FactsOfNodes : public testing::Test {
+ protected:
+  // One slot of the driver's, ready, of which both sides know.
+  StartSlot one_slot() {
+    cluster.driver_starts_job(agent, 1);
+    cluster.wants(agent, cpu, 1);
+    const auto start = cluster.expect_start_slot(agent);
+    endpoint = cluster.executor_ready(agent, start);
+    return start;
+  }
+  // What the agent would state now, of these slots.
+  FullFacts facts_of(const std::vector<SlotFact>& slots) {
+    FullFacts facts;
+    facts.facts.slots = slots;
+    facts.facts.processes = {{driver, Principal{Role::driver, "user", JobId::of(1)}, 7}};
+    if (!endpoint.process.empty()) {
+      facts.facts.processes.push_back(
+          {endpoint.process, Principal{Role::executor, "", JobId::of(1)}, 8});
+    }
+    facts.facts.jobs = {JobId::of(1)};
+    facts.applied_through = agent.session->received();
+    return facts;
+  }
+  SlotFact fact_of(const StartSlot& start, std::uint32_t generation = 0) {
+    SlotFact fact;
+    fact.slot = start.slot;
+    fact.demand_class = start.demand_class;
+    fact.allocation = start.allocation;
+    fact.lessee = start.lessee;
+    fact.generation = generation;
+    fact.ready = true;
+    fact.endpoint = endpoint;
+    return fact;
+  }
+  const SlotView* view_of(SlotId slot) {
+    view = cluster.view();
+    for (const auto& each : view.slots) {
+      if (each.slot == slot) return &each;
+    }
+    return nullptr;
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2, 1));
+  DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  ProcessId driver = SmallCluster::driver(1);
+  Endpoint endpoint;
+  HeadView view;
+};
+
+TEST_F(FactsOfNodes, AreNotAskedForWhileBothAgree) {
+  const auto start = one_slot();
+  agent.digest = slot_digest(start.slot, 0, true);
+  cluster.pass(20s);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+}
+
+TEST_F(FactsOfNodes, AreAskedForAtTheFirstHeartbeatThatDiffersAndNotAgainAtOnce) {
+  one_slot();
+  agent.digest = 0;  // it knows of no slot
+  cluster.pass(1s);
+  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+  cluster.pass(1s);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+  cluster.pass(5s);
+  EXPECT_FALSE(cluster.take<ReportFacts>(agent).empty()) << "it still differs";
+}
+
+// Commands on their way make the sides differ, and news on its way does: neither is a loss.
+TEST_F(FactsOfNodes, AreComparedOnlyUpToWhatBothHaveHeard) {
+  const auto start = one_slot();
+  agent.digest = slot_digest(start.slot, 0, true);
+  const std::uint64_t applied = agent.session->received();
+  const auto heartbeat = [&](std::uint64_t applied_through, std::uint64_t told) {
+    cluster.raw(agent, AgentFrame{agent.registered->head_epoch,
+                                  agent.incarnation,
+                                  applied_through,
+                                  *agent.digest,
+                                  {0, agent.session->received(), std::nullopt},
+                                  told});
+  };
+  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  heartbeat(applied, agent.told);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "it has not been told to stop it yet";
+  agent.digest = ending_slot_digest(start.slot);
+  heartbeat(agent.session->received(), agent.told);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "it is stopping it";
+  agent.digest = 17;
+  heartbeat(agent.session->received(), agent.told + 1);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "its news is still on its way";
+  heartbeat(agent.session->received(), agent.told);
+  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+}
+
+TEST_F(FactsOfNodes, SlotUnknownToTheHeadIsStoppedAndALostOneEndsAndIsReplaced) {
+  const auto start = one_slot();
+  SlotFact strange;
+  strange.slot = SlotId::of(12345);
+  cluster.says(agent, facts_of({strange}));
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].slot, strange.slot);
+  const auto lost = cluster.heard<SlotLost>(agent, driver);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].slot, start.slot);
+  EXPECT_EQ(lost[0].cause.text, "its agent does not know the slot");
+  cluster.wants(agent, cpu, 1);
+  EXPECT_NE(cluster.expect_start_slot(agent).slot, start.slot);
+}
+
+TEST_F(FactsOfNodes, EndOfAStoppingSlotThatWasNotHeardOfIsNoticed) {
+  const auto start = one_slot();
+  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  agent.digest = ending_slot_digest(start.slot);
+  cluster.pass(1s);
+  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+  agent.digest = 0;  // it has ended, and nobody heard
+  cluster.pass(1s);
+  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+  cluster.says(agent, facts_of({}));
+  EXPECT_EQ(view_of(start.slot), nullptr);
+}
+
+TEST_F(FactsOfNodes, SlotTheAgentHadNotHeardOfIsNotMissed) {
+  cluster.driver_starts_job(agent, 1);
+  const auto before = facts_of({});
+  cluster.wants(agent, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.says(agent, before);
+  EXPECT_NE(view_of(start.slot), nullptr);
+  EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
+}
+
+TEST_F(FactsOfNodes, MissedStartOfAGenerationIsMadeUpFor) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  endpoint.process = ProcessId::of(77);
+  auto facts = facts_of({fact_of(start, 2)});
+  facts.facts.processes.erase(facts.facts.processes.begin());
+  cluster.says(agent, facts);
+  const auto ready = cluster.heard<SlotReady>(home, driver);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].generation, 2u);
+  ASSERT_NE(view_of(start.slot), nullptr);
+  EXPECT_TRUE(view_of(start.slot)->ready);
+}
+
+TEST_F(FactsOfNodes, DriverThatIsGoneWithoutNewsEndsItsJob) {
+  const auto start = one_slot();
+  auto facts = facts_of({fact_of(start)});
+  facts.facts.processes.erase(facts.facts.processes.begin());
+  cluster.says(agent, facts);
+  ASSERT_EQ(cluster.view().jobs.size(), 1u);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(FactsOfNodes, LostStopIsSaidAgain) {
+  const auto start = one_slot();
+  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  cluster.says(agent, facts_of({fact_of(start)}));
+  const auto again = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].slot, start.slot);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,146 @@
+// The ends of jobs: what lives on with a detached actor, what its driver hears, and what is printed
+// on the way.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class JobEnds : public testing::Test {
+ protected:
+  JobEnds() { cluster.driver_starts_job(home, 1); }
+
+  // Alive, and its executor has asked for one slot, which is ready.
+  void detached_actor_with_a_task() {
+    spec.detached = true;
+    spec.name = "keeper";
+    cluster.creates(home, spec);
+    actor = cluster.expect_start_slot(agent);
+    actor_process = cluster.executor_ready(agent, actor).process;
+    cluster.says(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
+    nested_wants(1);
+    nested = cluster.expect_start_slot(agent);
+    EXPECT_EQ(nested.lessee, actor_process);
+    cluster.executor_ready(agent, nested);
+  }
+  void nested_wants(int slots) {
+    Demand demand;
+    demand.demand_class = cpu;
+    demand.version = ++version;
+    demand.wanted_slots = slots;
+    demand.waiting_tasks = slots;
+    cluster.process_says(agent, actor_process, Role::executor, 1, demand);
+  }
+  const JobView& job() {
+    view = cluster.view();
+    return view.jobs.at(0);
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(8));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  ActorSpec spec = cluster.actor(1, 1);
+  StartSlot actor, nested;
+  ProcessId actor_process;
+  std::uint64_t version = 0;
+  HeadView view;
+};
+
+TEST_F(JobEnds, DetachedActorKeepsItsTasksAndGetsNewOnes) {
+  detached_actor_with_a_task();
+  cluster.wants(home, cpu, 1);
+  const auto drivers = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, drivers);
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u) << "the driver's own alone";
+  EXPECT_EQ(stops[0].slot, drivers.slot);
+  const auto ended = cluster.take<JobEnded>(agent);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(ended[0].lingers);
+  EXPECT_EQ(ended[0].kept_slots.size(), 2u);
+  nested_wants(1);
+  const auto more = cluster.expect_start_slot(agent);
+  EXPECT_EQ(more.lessee, actor_process);
+  EXPECT_EQ(more.program.id, ProgramId::of(1));
+  EXPECT_EQ(more.program.source, agent.node) << "the driver's node may have forgotten it";
+  EXPECT_FALSE(more.show_output) << "nobody is left to see it";
+}
+
+TEST_F(JobEnds, WithTheLastDetachedActorTheRestEndsToo) {
+  detached_actor_with_a_task();
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  EXPECT_TRUE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
+  cluster.take<JobEnded>(agent);
+  cluster.take<StopSlot>(agent);
+  cluster.process_says(agent, actor_process, Role::executor, 1, EndActor{spec.actor, true, true, ""});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u) << "the actor's slot, and its task's";
+  const auto ended = cluster.take<JobEnded>(agent);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_FALSE(ended[0].lingers);
+  EXPECT_TRUE(ended[0].kept_slots.empty());
+  EXPECT_FALSE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
+}
+
+TEST_F(JobEnds, DetachedActorGetsTasksAfterTheHeadWasRestarted) {
+  detached_actor_with_a_task();
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.says(home, ProcessEnded{SmallCluster::driver(1), {}});
+  SlotFact fact;
+  fact.slot = actor.slot;
+  fact.demand_class = actor.demand_class;
+  fact.allocation = actor.allocation;
+  fact.actor = actor.actor;
+  fact.ready = true;
+  fact.endpoint = {actor_process, agent.node, "ipc", "node:1", "key"};
+  agent.facts.slots = {fact};
+  agent.facts.processes = {{actor_process, Principal{Role::executor, "", JobId::of(1)}, 5}};
+  agent.facts.jobs = {JobId::of(1)};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.says(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  nested_wants(1);
+  EXPECT_EQ(cluster.expect_start_slot(agent).lessee, actor_process);
+}
+
+TEST_F(JobEnds, DriverHearsWhenNothingOfItsJobRunsAnyMore) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  EXPECT_TRUE(cluster.take<JobOver>(home).empty());
+  cluster.says(agent, JobPrinted{JobId::of(1), "square pid=1 node=1", {"last words"}});
+  cluster.slot_gone(agent, start.slot);
+  ASSERT_FALSE(home.got.empty());
+  EXPECT_TRUE(std::holds_alternative<JobOver>(home.got.back()));
+  EXPECT_EQ(cluster.take<JobPrinted>(home).size(), 1u) << "before the word that all is over";
+}
+
+TEST_F(JobEnds, DriverOfAJobThatRanNothingHearsAtOnce) {
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  EXPECT_EQ(cluster.take<JobOver>(home).size(), 1u);
+}
+
+TEST_F(JobEnds, OutputGoesToTheDriversNodeAndIsDroppedAndCountedWhereThatIsSlow) {
+  home.silent = true;  // takes nothing
+  for (int i = 0; i < 1000; ++i) {
+    cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"line"}});
+  }
+  home.silent = false;
+  cluster.pass(8s);
+  cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"last"}});
+  const auto heard = cluster.take<JobPrinted>(home);
+  ASSERT_GT(heard.size(), 100u);
+  ASSERT_LT(heard.size(), 300u);
+  ASSERT_EQ(heard.back().lines.size(), 2u);
+  EXPECT_EQ(heard.back().lines[0],
+            "... " + std::to_string(1000 - (heard.size() - 1)) +
+                " lines of executors on other nodes were left out here");
+  EXPECT_EQ(heard.back().lines[1], "last");
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
