@@ -196,7 +196,7 @@ void ClientCore::advance_actor(ActorId actor) {
     auto* stream = streams_.find(row->executor);
     const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires;
     if (row->state == ActorState::dead && stream == nullptr) return fail_actor_calls(actor);
-    if (!open) return;
+    if (!open || waits_again(task)) return;
     row->queue.pop_front();
     if (fail_on_argument_errors(task)) continue;
     push(task, *stream, row->executor);

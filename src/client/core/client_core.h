@@ -168,6 +168,8 @@ class ClientCore {
   void finish_cancelled(TaskId task);
   void attempt_failed(TaskId task, const EndCause& cause);
   void resubmit(TaskId task);
+  // Arguments that were there may have been lost since it was queued.
+  bool waits_again(TaskId task);
   TaskRow& add_task(const CallRecord& call, TaskId parent);
   void release_arguments(const CallRecord& call);
   void forget_task(TaskId task);

@@ -227,6 +227,7 @@ void ClientCore::dispatch(ClassId demand_class) {
     const auto slot = best_slot(*row, tasks_.at(task).call);
     if (!slot) break;
     row->queue.pop_front();
+    if (waits_again(task)) continue;
     const ProcessId executor = slots_.at(*slot).executor;
     push(task, streams_.at(executor), executor);
   }

@@ -234,12 +234,19 @@ void ClientCore::resubmit(TaskId task) {
   row.since = now_;
   MOBULA_CHECK(row.call.kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
+  if (!waits_again(task)) task_ready(task);
+}
+
+bool ClientCore::waits_again(TaskId task) {
+  TaskRow& row = tasks_.at(task);
   row.missing = count_missing(row.call.arguments);
+  if (row.missing == 0) return false;
+  row.state = TaskState::waiting;
   for (const auto& argument : row.call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
   }
-  if (row.missing == 0) task_ready(task);
+  return true;
 }
 
 // Back to the queue without having run: costs no retry.

@@ -86,6 +86,41 @@ TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
   EXPECT_EQ(calls_at(20)[0].call.task, id);
 }
 
+TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
+  const TaskId first = stored_result(NodeId::of(2));
+  slot_executor_ends(3, 20, EndKind::exited);
+  SubmitTask second = task(8);
+  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  const TaskId id = submit(second);  // its argument is there; a slot is not
+  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  slot(3, 21, 1);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.task, first);
+  reply_value(21, "again");
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.task, id);
+  EXPECT_EQ(calls_at(21)[0].call.arguments.at(0).value.size_bytes, value("again").size_bytes);
+}
+
+TEST_F(Lineage, ACallThatWaitsForItsActorWaitsForItsLostArgumentAgain) {
+  const TaskId first = stored_result(NodeId::of(2));
+  const ActorId actor = make_actor(5);
+  SubmitActorCall call_of_actor;
+  call_of_actor.call.kind = CallKind::actor_call;
+  call_of_actor.call.task = TaskId::of(8);
+  call_of_actor.call.actor = actor;
+  call_of_actor.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  step(call_of_actor);
+  const TaskId id = call_of_actor.call.task;
+  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  actor_alive(actor, 40, 1);
+  EXPECT_TRUE(calls_at(40).empty());
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  reply_value(20, "again");
+  ASSERT_EQ(calls_at(40).size(), 1u);
+  EXPECT_EQ(calls_at(40)[0].call.task, id);
+}
+
 TEST_F(Lineage, GoesWithTheLastRef) {
   const TaskId id = stored_result(NodeId::of(2));
   EXPECT_EQ(core_.sizes().tasks, 1u);
