@@ -31,7 +31,7 @@ TEST_F(OneNode, ADetachedActorOutlivesItsDriver) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(OneNode, AHundredThousandTasksAndCallsLeaveNothingBehind) {
+TEST_F(OneNode, TwentyThousandTasksAndCallsLeaveNothingBehind) {
   start_head({"--num-cpus", "2"});
   const auto agent = agent_pid("a");
   const auto head = head_pid();
@@ -40,8 +40,8 @@ TEST_F(OneNode, AHundredThousandTasksAndCallsLeaveNothingBehind) {
   const auto agent_before = resident_bytes(agent);
   const auto head_before = resident_bytes(head);
   const auto agent_files = descriptors(agent);
-  std::cout << drive({"many_tasks", "100000"}, Milliseconds(150'000)).out;
-  std::cout << drive({"many_calls", "100000"}, Milliseconds(150'000)).out;
+  std::cout << drive({"many_tasks", "20000"}, Milliseconds(150'000)).out;
+  std::cout << drive({"many_calls", "20000"}, Milliseconds(150'000)).out;
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
   constexpr std::size_t slack = 8u << 20;
   EXPECT_LT(resident_bytes(agent), agent_before + slack);

@@ -28,6 +28,7 @@ failed=no
 cat >"$work/first.sh" <<'FIRST'
 set -euo pipefail
 name=$1 root=$2 work=$3
+cd /
 exec 9>"$work/$name.wait"
 hostname "$name"
 mount -t proc proc /proc
