@@ -98,13 +98,7 @@ void SlotTable::announce() {
     }
     slot.announced = true;
     // To lessees on the slot's node as well: what they gave back meanwhile nobody has heard.
-    SlotReady ready;
-    ready.slot = slot.id;
-    ready.demand_class = slot.demand_class.id;
-    ready.node = slot.node;
-    ready.generation = slot.generation;
-    ready.endpoint = slot.endpoint;
-    parts_.processes.tell(slot.lessee, std::move(ready));
+    parts_.processes.tell(slot.lessee, ready_of(slot));
     at = unannounced_.erase(at);
   }
 }
@@ -114,7 +108,8 @@ void SlotTable::announce_to(ProcessId lessee) {
   if (at == by_lessee_.end()) return;
   for (const auto id : at->second) {
     const Slot& slot = rows_.at(id);
-    if (slot.ready && !slot.stopping && slot.known) tell_ready(slot, {});
+    // On its own node as well: the agent there may have had the slot before it had the lessee.
+    if (slot.ready && !slot.stopping && slot.known) parts_.processes.tell(lessee, ready_of(slot));
   }
 }
 

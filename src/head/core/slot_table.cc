@@ -257,13 +257,18 @@ void SlotTable::relay(const Slot& slot, HeadToProcess message) {
   parts_.processes.tell(slot.lessee, std::move(message));
 }
 
-void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
+SlotReady SlotTable::ready_of(const Slot& slot) {
   SlotReady ready;
   ready.slot = slot.id;
   ready.demand_class = slot.demand_class.id;
   ready.node = slot.node;
   ready.generation = slot.generation;
   ready.endpoint = slot.endpoint;
+  return ready;
+}
+
+void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
+  SlotReady ready = ready_of(slot);
   ready.previous = previous;
   relay(slot, std::move(ready));
 }

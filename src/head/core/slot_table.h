@@ -116,6 +116,7 @@ class SlotTable {
   void add(Slot slot);
   void remove(SlotId slot, const EndCause& cause, bool tell_lessee);
   void relay(const Slot& slot, HeadToProcess message);
+  static SlotReady ready_of(const Slot& slot);
   void tell_ready(const Slot& slot, const EndCause& previous);
   void learn(Slot& slot);
   void learn_announced(ProcessId lessee, ClassId demand_class);

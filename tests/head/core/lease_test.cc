@@ -187,6 +187,21 @@ TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
   EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
+// The agent that starts a slot tells lessees of its own node, but this one came only afterwards.
+TEST_F(Lease, ADriverThatComesBackThroughTheNodeOfItsSlotIsToldOfIt) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.step(AgentLinkLost{home.link});
+  cluster.step(NodeProbed{home.incarnation, true});
+  cluster.executor_ready(agent, start);
+  cluster.driver_starts_job(agent, 1);
+  const auto ready = cluster.heard<SlotReady>(agent, driver);
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].slot, start.slot);
+}
+
 TEST_F(Lease, ADriverThatDoesNotComeBackEndsWithItsNode) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
