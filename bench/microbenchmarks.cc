@@ -10,8 +10,7 @@
 namespace mobula::bench {
 namespace {
 
-// ---- fixtures: ray_perf.py
-// -------------------------------------------------------------------------
+// ---- fixtures: ray_perf.py ---------------------------------------------------------------------
 
 std::string small_value() { return "ok"; }
 
@@ -85,8 +84,7 @@ std::vector<ActorHandle<Server>> servers(int count) {
   return all;
 }
 
-// ---- one benchmark
-// ---------------------------------------------------------------------------------
+// ---- one benchmark -----------------------------------------------------------------------------
 
 // `once` is made inside the cluster, and called at the pace of the timer.
 using Prepare = std::function<std::function<void()>(const Pace&)>;

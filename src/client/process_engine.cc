@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "client/core/records.h"
+#include "protocol/core_records.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -31,7 +31,7 @@ Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions option
   header.core = "client";
   header.role = engine->options_.record_role;
   header.incarnation = engine->options_.core.process.bits();
-  header.options = encode_options(engine->options_.core);
+  header.options = CoreRecords<ClientCore>::encode_options(engine->options_.core);
   auto recorder = Recorder::start(engine->options_.record, std::move(header));
   if (!recorder) return recorder.error();
   engine->recorder_ = std::move(*recorder);
@@ -143,7 +143,7 @@ Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ti
   return {};
 }
 
-// ---- stepping ------------------------------------------------------------------------------------
+// ---- stepping ----------------------------------------------------------------------------------
 
 void ProcessEngine::step(Event event) {
   follow_ups_.push_back(std::move(event));
@@ -303,7 +303,7 @@ void ProcessEngine::send_stream(StreamMessage& message) {
   (void)bus_->send(at->second, encode(message.frame));
 }
 
-// ---- what comes in -------------------------------------------------------------------------------
+// ---- what comes in -----------------------------------------------------------------------------
 
 void ProcessEngine::agent_frame(LocalFrame frame) {
   auto message = decode<AgentToProcess>(frame.bytes);
@@ -390,7 +390,7 @@ HandedOver ProcessEngine::hand_over(std::vector<RefRecord> refs, ProcessId owner
   return std::exchange(handed_over_, {});
 }
 
-// ---- waiting, storing, asking --------------------------------------------------------------------
+// ---- waiting, storing, asking ------------------------------------------------------------------
 
 bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
   const auto done = [&] { return stopping_ || ready(); };

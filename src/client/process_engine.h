@@ -68,7 +68,7 @@ class ProcessEngine {
   using Lock = std::unique_lock<std::mutex>;
   Lock lock() { return Lock(mutex_); }
 
-  // ---- with the lock held ----
+  // ---- with the lock held ----------------------------------------------------------------------
   ClientCore& core() { return core_; }
   void step(Event event);
   void tell_agent(ProcessToAgent message);
@@ -103,7 +103,7 @@ class ProcessEngine {
   // Whether the head has admitted the job, or why not.
   std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
 
-  // ---- any thread ----
+  // ---- any thread ------------------------------------------------------------------------------
   EventLoop& loop() { return loop_thread_->loop(); }
   Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
   // A new link to a new agent, after agent_lost; on the loop thread.

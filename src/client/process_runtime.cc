@@ -62,7 +62,7 @@ std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   return context ? context : options_.root;
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values ------------------------------------------------------------------------------------
 
 std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&,
                                                   const std::vector<ContainedRef>& refs) {
@@ -201,7 +201,7 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   return result;
 }
 
-// ---- submitting ----------------------------------------------------------------------------------
+// ---- submitting --------------------------------------------------------------------------------
 
 detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given,
                                        std::vector<ObjectId>& puts) {
@@ -393,7 +393,7 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
   return results;
 }
 
-// ---- waiting -------------------------------------------------------------------------------------
+// ---- waiting -----------------------------------------------------------------------------------
 
 bool ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                                    const std::function<bool()>& ready) {
@@ -487,7 +487,7 @@ void ProcessRuntime::release(ContainedRef ref) noexcept {
   engine_->step(ReleaseRef{counted_object(ref)});
 }
 
-// ---- the running task ----------------------------------------------------------------------------
+// ---- the running task --------------------------------------------------------------------------
 
 std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record; }
 bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }

@@ -59,7 +59,7 @@ class ProcessRuntime final : public detail::Runtime,
                                                std::string_view name_space) override;
   detail::Answer<std::vector<std::string>> list_named_actors() override;
 
-  // ---- for the executor's loop ----
+  // ---- for the executor's loop -----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
   // A value that came inside a call, or an object that can be read: as user code gets it.
   detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);

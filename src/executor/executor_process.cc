@@ -14,8 +14,8 @@
 #include "client/process_runtime.h"
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
-#include "executor/core/records.h"
 #include "mobula/detail/registry.h"
+#include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "protocol/recorder.h"
 #include "protocol/ticket.h"
@@ -131,7 +131,7 @@ RecordOptions ExecutorProcess::open_recording() {
   RecordingHeader header;
   header.core = header.role = "executor";
   header.incarnation = assignment_.process.bits();
-  header.options = encode_options(ExecutorOptions{});
+  header.options = CoreRecords<ExecutorCore>::encode_options(ExecutorOptions{});
   auto options = record_options_from_environment();
   auto recorder = options ? Recorder::start(*options, std::move(header))
                           : Result<std::unique_ptr<Recorder>>(options.error());
@@ -175,7 +175,7 @@ client::EngineHooks ExecutorProcess::hooks() {
   return hooks;
 }
 
-// ---- the core ------------------------------------------------------------------------------------
+// ---- the core ----------------------------------------------------------------------------------
 
 // Carrying out a command may give rise to events (the client core answers at once): they wait here.
 void ExecutorProcess::step(Event event) {
@@ -272,7 +272,7 @@ void ExecutorProcess::leave() {
   });
 }
 
-// ---- agent and callers ---------------------------------------------------------------------------
+// ---- agent and callers -------------------------------------------------------------------------
 
 void ExecutorProcess::agent_said(const AgentToProcess& message) {
   if (!ready_) return;
@@ -314,7 +314,7 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
   peers_[hello->process] = peer;
 }
 
-// ---- running -------------------------------------------------------------------------------------
+// ---- running -----------------------------------------------------------------------------------
 
 void ExecutorProcess::run_calls() {
   std::vector<std::thread> threads;

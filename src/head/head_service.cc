@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "head/core/records.h"
+#include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "transport/address.h"
 
@@ -112,7 +112,7 @@ Result<void> HeadService::start() {
   RecordingHeader header;
   header.core = header.role = "head";
   header.incarnation = epoch_id;
-  header.options = encode_options(options_.core);
+  header.options = CoreRecords<HeadCore>::encode_options(options_.core);
   auto recorder = Recorder::start(options_.record, std::move(header));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
@@ -122,7 +122,7 @@ Result<void> HeadService::start() {
   return {};
 }
 
-// ---- events -------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
@@ -173,7 +173,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
            of_an_agent ? "only agents may send it" : "it is no message of this protocol");
 }
 
-// ---- commands -----------------------------------------------------------------------------------
+// ---- commands ----------------------------------------------------------------------------------
 
 // A message that cannot be queued is as good as lost on the way: the session repeats it.
 void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
@@ -233,7 +233,7 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
   if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
 }
 
-// ---- the journal's answers ----------------------------------------------------------------------
+// ---- the journal's answers ---------------------------------------------------------------------
 
 void HeadService::durable(std::uint64_t upto) {
   step(Persisted{upto});

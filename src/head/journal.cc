@@ -96,7 +96,7 @@ std::size_t size_of(const Persist& batch) {
 
 }  // namespace
 
-// ---- the database -------------------------------------------------------------------------------
+// ---- the database ------------------------------------------------------------------------------
 
 DiskJournal::Database::~Database() { sqlite3_close(handle); }
 
@@ -181,7 +181,7 @@ Result<std::vector<JournalRow>> DiskJournal::rows() {
   }
 }
 
-// ---- writing ------------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 void DiskJournal::write(Persist batch) {
   {

@@ -16,8 +16,7 @@
 
 namespace mobula::internal {
 
-// ---- agent to head
-// -------------------------------------------------------------------------------
+// ---- agent to head -----------------------------------------------------------------------------
 
 // Repeated until answered by Registered or Refused. Not sequenced.
 struct Register {

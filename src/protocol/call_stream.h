@@ -14,8 +14,7 @@
 
 namespace mobula::internal {
 
-// ---- caller to executor
-// --------------------------------------------------------------------------
+// ---- caller to executor ------------------------------------------------------------------------
 
 struct PushCall {
   std::uint64_t number = 0;  // within the stream, from 1, without gaps
@@ -61,8 +60,7 @@ struct ReplyHeld {
 
 using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHeld>;
 
-// ---- executor to caller
-// --------------------------------------------------------------------------
+// ---- executor to caller ------------------------------------------------------------------------
 
 enum class CallOutcome : std::uint8_t {
   value = 0,

@@ -9,7 +9,7 @@ constexpr int max_skip_depth = 64;
 
 }  // namespace
 
-// ---- Writer --------------------------------------------------------------------------------------
+// ---- Writer ------------------------------------------------------------------------------------
 
 void Writer::big_endian(std::uint64_t value, int width) {
   for (int shift = 8 * (width - 1); shift >= 0; shift -= 8) byte((value >> shift) & 0xff);
@@ -112,7 +112,7 @@ void Writer::map(std::size_t count) {
   }
 }
 
-// ---- Reader --------------------------------------------------------------------------------------
+// ---- Reader ------------------------------------------------------------------------------------
 
 Reader::Reader(std::span<const std::byte> bytes, DecodeLimits limits)
     : bytes_(bytes), elements_left_(limits.max_elements), memory_left_(limits.max_memory) {}
@@ -288,7 +288,7 @@ void Reader::skip_nested(int depth) {
   }
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values ------------------------------------------------------------------------------------
 
 void write(Writer& out, Hash128 value) {
   std::byte bytes[16];

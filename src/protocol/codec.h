@@ -24,7 +24,7 @@
 
 namespace mobula::internal {
 
-// ---- writing -------------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 inline void write(Writer& out, bool value) { out.boolean(value); }
 inline void write(Writer& out, const std::string& value) { out.text(value); }
@@ -108,7 +108,7 @@ void write(Writer& out, const std::variant<T...>& value) {
   std::visit([&](const auto& each) { write(out, each); }, value);
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 inline void read(Reader& in, bool& value) { value = in.boolean(); }
 inline void read(Reader& in, std::string& value) { value = in.text(); }
@@ -226,7 +226,7 @@ void read(Reader& in, std::variant<T...>& value) {
   }
 }
 
-// ---- whole messages ------------------------------------------------------------------------------
+// ---- whole messages ----------------------------------------------------------------------------
 
 template <class T>
 Bytes encode(const T& value) {

@@ -32,8 +32,7 @@ struct PlaceRecord {
   friend bool operator==(const PlaceRecord&, const PlaceRecord&) = default;
 };
 
-// ---- process to agent
-// ----------------------------------------------------------------------------
+// ---- process to agent --------------------------------------------------------------------------
 
 // A driver's first message.
 struct AttachDriver {

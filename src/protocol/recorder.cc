@@ -49,11 +49,16 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const RecordOptions& options,
   header.started_ms = wall_clock_ms();
   const std::string path = fmt::format("{}/{}-{}-{}.mobrec", options.folder, header.role,
                                        header.pid, hex_of(header.incarnation));
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
-  if (!fd) return errno_failure("make the recording " + path, errno);
+  // It gets its name with its header in it: a process may be killed at any time.
+  const std::string unfinished = path + ".new";
+  Fd fd(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+  if (!fd) return errno_failure("make the recording " + unfinished, errno);
   std::unique_ptr<Recorder> recorder(new Recorder(std::move(fd), path, options.limit_bytes));
   recorder->waiting_ = recording_begin(header);
   recorder->flush();
+  if (::rename(unfinished.c_str(), path.c_str()) != 0) {
+    return errno_failure("name the recording " + path, errno);
+  }
   return recorder;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "protocol/core_records.h"
 #include "protocol/recording.h"
 #include "protocol/scrub.h"
 
@@ -65,17 +66,17 @@ class Recorder {
   Bytes waiting_;
 };
 
-// Steps a core; with a recorder, what it was told and what it answered is written. The functions
-// recorded_event and recorded_commands stand in the core's records.h.
-template <class Core, class Event, class Command>
-void step_recorded(Core& core, Recorder* recorder, Time now, Event event,
-                   std::vector<Command>& out) {
+// Steps a core; with a recorder, what it was told and what it answered is written.
+template <class Core>
+void step_recorded(Core& core, Recorder* recorder, Time now, typename Core::Event event,
+                   std::vector<typename Core::Command>& out) {
+  using Records = CoreRecords<Core>;
   if (recorder == nullptr || !recorder->recording()) return core.step(now, std::move(event), out);
-  recorder->took(now, recorded_event(event, recorder->scrubber()));
+  recorder->took(now, Records::recorded(event, recorder->scrubber()));
   const std::size_t first = out.size();
   core.step(now, std::move(event), out);
-  recorder->gave(
-      recorded_commands(std::span<const Command>(out).subspan(first), recorder->scrubber()));
+  recorder->gave(Records::recorded(std::span<const typename Core::Command>(out).subspan(first),
+                                   recorder->scrubber()));
 }
 
 }  // namespace mobula::internal

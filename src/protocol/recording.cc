@@ -52,8 +52,7 @@ std::optional<std::vector<Bytes>> split_commands(std::span<const std::byte> byte
 
 }  // namespace
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 Bytes recording_begin(const RecordingHeader& header) {
   Bytes bytes;
@@ -85,8 +84,7 @@ void append_stop(Bytes& to, const std::string& why) {
   append_bytes(to, std::as_bytes(std::span(why)));
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 Result<RecordingReader> RecordingReader::open(const std::string& path) {
   RecordingReader reader;

@@ -2,13 +2,12 @@
 // real processes (recorder.h), replayed by `mobula-sim --replay` to the same answers. One file for
 // each life of a core:
 //
-//   8 bytes   "MOBREC\r\n"
-//   frames    4 bytes length (little endian) of what follows, 1 byte kind, then that many bytes -
-//   1:
-//     'H'     RecordingHeader, once, first
-//     'I'     time in ns (8 bytes, little endian), then the event as the core's records.h encodes
-//     it 'O'     the commands of the 'I' before it: for each its length (4 bytes) and its bytes 'S'
-//     why recording stopped before the process did, as text
+// - 8 bytes "MOBREC\r\n"
+// - frames: 4 bytes length (little endian) of what follows, 1 byte kind, then the rest:
+//   - 'H': RecordingHeader, once, first
+//   - 'I': time in ns (8 bytes, little endian), then the event as core_records.h encodes it
+//   - 'O': the commands of the 'I' before it: for each its length (4 bytes) and its bytes
+//   - 'S': why recording stopped before the process did, as text
 //
 // A file may end within a frame, or with an 'I': its process was killed. What is left out of events
 // and commands stands in scrub.h. Values; a reader belongs to one thread.
@@ -63,16 +62,14 @@ struct RecordedStep {
   std::optional<std::vector<Bytes>> commands;
 };
 
-// ---- writing: bytes to append to a file
-// ----------------------------------------------------------
+// ---- writing: bytes to append to a file --------------------------------------------------------
 
 Bytes recording_begin(const RecordingHeader& header);
 void append_input(Bytes& to, Time at, std::span<const std::byte> event);
 void append_output(Bytes& to, std::span<const Bytes> commands);
 void append_stop(Bytes& to, const std::string& why);
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 class RecordingReader {
  public:

@@ -190,7 +190,7 @@ Result<void> DriverSession::wait_for_job() {
   return {};
 }
 
-// ---- the agent dies ------------------------------------------------------------------------------
+// ---- the agent dies ----------------------------------------------------------------------------
 
 // On the engine's loop thread.
 void DriverSession::agent_lost() {

@@ -65,8 +65,7 @@ std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) 
   return file_path(hash) + ".new-" + std::string(purpose);
 }
 
-// ---- programs of drivers of this machine
-// ---------------------------------------------------------
+// ---- programs of drivers of this machine -------------------------------------------------------
 
 std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& path) {
   struct stat seen {};
@@ -116,8 +115,7 @@ bool ProgramStore::runs_in_place(const Row& row) const {
   });
 }
 
-// ---- making them runnable
-// ------------------------------------------------------------------------
+// ---- making them runnable ----------------------------------------------------------------------
 
 ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   ProgramPrepared answer{program.id, {}, {}};
@@ -209,8 +207,7 @@ void ProgramStore::forget(ProgramId program) {
   }
 }
 
-// ---- for other nodes
-// -----------------------------------------------------------------------------
+// ---- for other nodes ---------------------------------------------------------------------------
 
 Result<ProgramStore::Source> ProgramStore::source_of(Hash128 hash, std::string_view purpose) const {
   Source source{hash, file_path(hash), incoming_path(hash, purpose), nullptr, 0};

@@ -126,8 +126,7 @@ void SlotProcesses::retire(JobId job) {
   }
 }
 
-// ---- what the pool says
-// --------------------------------------------------------------------------
+// ---- what the pool says ------------------------------------------------------------------------
 
 // Lines go before the ends of those that printed them; nothing is told while the pool is inside.
 void SlotProcesses::pump() {
@@ -195,8 +194,7 @@ void SlotProcesses::conclude(ProcessId process) {
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
 }
 
-// ---- what they print
-// -----------------------------------------------------------------------------
+// ---- what they print ---------------------------------------------------------------------------
 
 void SlotProcesses::running(LinkId link, const std::string& name) {
   const auto at = of_link_.find(link);

@@ -14,8 +14,7 @@ std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
 
 }  // namespace
 
-// ---- messages
-// ------------------------------------------------------------------------------------
+// ---- messages ----------------------------------------------------------------------------------
 
 void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
 
@@ -84,8 +83,7 @@ void WorkerService::carry_out(UseIdentity& command) {
   if (options_.on_registered) options_.on_registered(agent_file());
 }
 
-// ---- programs and executors
-// ----------------------------------------------------------------------
+// ---- programs and executors --------------------------------------------------------------------
 
 void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid, command.program); }
 
@@ -159,8 +157,7 @@ void WorkerService::carry_out(KillExecutor& command) {
   slots_->kill(command.slot, command.generation);
 }
 
-// ---- slabs and transfers
-// -------------------------------------------------------------------------
+// ---- slabs and transfers -----------------------------------------------------------------------
 
 void WorkerService::carry_out(CreateSlab& command) {
   const auto made = slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
@@ -222,8 +219,7 @@ void WorkerService::carry_out(OfferFile& command) {
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
-// ---- the end
-// -------------------------------------------------------------------------------------
+// ---- the end -----------------------------------------------------------------------------------
 
 void WorkerService::carry_out(Fence& command) {
   log_warn("{}", command.why);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "worker/core/records.h"
+#include "protocol/core_records.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -130,7 +130,7 @@ Result<void> WorkerService::open_recording() {
   header.core = "agent";
   header.role = options_.role == Role::driver_agent ? "driver_agent" : "agent";
   header.incarnation = incarnation_.bits();
-  header.options = encode_options(options_.core);
+  header.options = CoreRecords<WorkerCore>::encode_options(options_.core);
   auto recorder = Recorder::start(options_.record, std::move(header));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
@@ -165,8 +165,7 @@ void WorkerService::stop(bool drain) {
   }
 }
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 // Carrying out a command may give rise to events: they wait until the core has been heard to the
 // end.

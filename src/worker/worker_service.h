@@ -65,7 +65,7 @@ class WorkerService {
   // Once it is over; then it wants only to be destroyed.
   const std::optional<ServiceEnd>& end() const { return end_; }
 
-  // ---- views ----
+  // ---- views -----------------------------------------------------------------------------------
   const WorkerCore& core() const { return core_; }
   ProcessId incarnation() const { return incarnation_; }
   const std::string& socket_path() const { return socket_path_; }

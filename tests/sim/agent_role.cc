@@ -55,7 +55,7 @@ void Agent::crash(const std::string& why) {
   world().agent_ended(*this);
 }
 
-// ---- the head ------------------------------------------------------------------------------------
+// ---- the head ----------------------------------------------------------------------------------
 
 void Agent::dial() {
   if (!alive() || head_) return;
@@ -135,7 +135,7 @@ void Agent::send_head(const AgentToHead& message) {
   });
 }
 
-// ---- processes -----------------------------------------------------------------------------------
+// ---- processes ---------------------------------------------------------------------------------
 
 std::shared_ptr<LocalConnection> Agent::connect(Process& process) {
   auto connection = std::make_shared<LocalConnection>();
@@ -192,7 +192,7 @@ void Agent::send_process(worker::LinkId link, const AgentToProcess& message) {
   });
 }
 
-// ---- other agents --------------------------------------------------------------------------------
+// ---- other agents ------------------------------------------------------------------------------
 
 void Agent::send_peer(const worker::SendPeer& command) {
   Agent* peer = world().agent_of(command.to.incarnation);
@@ -220,7 +220,7 @@ void Agent::peer_link(ProcessId incarnation, bool connected) {
   receive([this, incarnation, connected] { step(worker::PeerLink{incarnation, connected}); });
 }
 
-// ---- the core ------------------------------------------------------------------------------------
+// ---- the core ----------------------------------------------------------------------------------
 
 void Agent::take(worker::Event event) {
   receive([this, event = std::move(event)] {

@@ -31,19 +31,19 @@ class Agent final : public Role {
   // Ends the process, its executors and its connections; the world starts a new incarnation.
   void crash(const std::string& why);
 
-  // ---- the head ----
+  // ---- the head --------------------------------------------------------------------------------
   void dial();
   void head_link_lost(const std::shared_ptr<HeadConnection>& connection);
   void head_said(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes);
   void reset_head_link();
 
-  // ---- processes ----
+  // ---- processes -------------------------------------------------------------------------------
   std::shared_ptr<LocalConnection> connect(Process& process);
   void process_said(const std::shared_ptr<LocalConnection>& connection, const ProcessToAgent& message);
   void process_gone(const std::shared_ptr<LocalConnection>& connection);
   void executor_exited(SlotId slot, std::uint32_t generation, const EndCause& cause);
 
-  // ---- other agents ----
+  // ---- other agents ----------------------------------------------------------------------------
   void peer_said(ProcessId from, const Bytes& bytes);
   void peer_link(ProcessId incarnation, bool connected);
 

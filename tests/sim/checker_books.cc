@@ -174,7 +174,7 @@ void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
   if (!verified.ok()) world_.violation("books", verified.error().text);
 }
 
-// ---- processes -----------------------------------------------------------------------------------
+// ---- processes ---------------------------------------------------------------------------------
 
 void Checkers::executor_forked(Agent& agent, const worker::StartExecutor& start) {
   if (!generations_.insert({start.slot, start.generation}).second) {

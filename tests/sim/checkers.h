@@ -38,7 +38,7 @@ class Checkers {
  public:
   explicit Checkers(World& world) : world_(world) {}
 
-  // ---- what happens ----
+  // ---- what happens ----------------------------------------------------------------------------
   void fault(FaultKind kind);
   void head_hears(const AgentToHead& message);
   void head_says(const HeadToAgent& message, Agent* to);
@@ -52,7 +52,7 @@ class Checkers {
   void executor_started(Process& process);
   void process_ended(Process& process);
 
-  // ---- user code ----
+  // ---- user code -------------------------------------------------------------------------------
   void submitted(Process& process, const CallRecord& call, Expected expected);
   void made(ObjectId object, Expected expected) { expected_.insert_or_assign(object, std::move(expected)); }
   Expected expected(ObjectId object) const;

@@ -33,7 +33,7 @@ T* to_peer(worker::Command& command) {
   auto* peer = std::get_if<worker::SendPeer>(&command);
   return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
 }
-// ---- dropped -------------------------------------------------------------------------------------
+// ---- dropped ------------------------------------------------------------------------------------
 
 template <class T>
 Hooks client_forgets() {
@@ -100,7 +100,7 @@ Hooks agent_hides() {
   return hooks;
 }
 
-// ---- repeated ------------------------------------------------------------------------------------
+// ---- repeated ----------------------------------------------------------------------------------
 
 Hooks agent_forks_twice() {
   Hooks hooks;
@@ -126,7 +126,7 @@ Hooks executor_runs_twice() {
   return hooks;
 }
 
-// ---- too early -----------------------------------------------------------------------------------
+// ---- too early ---------------------------------------------------------------------------------
 
 Hooks head_does_not_wait_for_its_disk() {
   Hooks hooks;
@@ -196,7 +196,7 @@ Hooks kills_are_believed_at_once() {
   return hooks;
 }
 
-// ---- falsified -----------------------------------------------------------------------------------
+// ---- falsified ---------------------------------------------------------------------------------
 
 Hooks node_releases_what_it_was_to_hold() {
   Hooks hooks;
@@ -211,19 +211,6 @@ Hooks node_releases_what_it_was_to_hold() {
 }
 
 // In place of the news goes a message that changes nothing: a gap would be noticed.
-Hooks ends_of_processes_are_hidden() {
-  Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
-    for (auto& each : commands) {
-      auto* send = std::get_if<worker::SendHead>(&each);
-      auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
-      if (frame == nullptr || !frame->frame.message) continue;
-      if (std::holds_alternative<ProcessEnded>(*frame->frame.message)) frame->frame.message = ObjectCopies{};
-    }
-  };
-  return hooks;
-}
-
 Hooks results_are_not_wanted() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -322,7 +309,7 @@ const std::vector<Mutation>& mutations() {
       {"executor answers with another's result", {"tasks"}, results_belong_to_others},
       {"agent forks a generation twice", {"one_task", "tasks"}, agent_forks_twice},
       {"agent believes its kills at once", {"endings"}, kills_are_believed_at_once},
-      {"agent hides that processes have ended", {"drivers"}, ends_of_processes_are_hidden},
+      {"agent hides that processes have ended", {"drivers"}, agent_hides<ProcessEnded>},
       {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
       {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
       {"agent hides that slots are gone", {"tasks", "one_task"}, agent_hides<SlotGone>},

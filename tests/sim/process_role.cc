@@ -56,7 +56,7 @@ void Process::die(const EndCause& cause) {
   });
 }
 
-// ---- the agent -----------------------------------------------------------------------------------
+// ---- the agent ---------------------------------------------------------------------------------
 
 void Process::tell_agent(const ProcessToAgent& message) {
   // Until the agent has answered, nothing else is said; what is lost is restated.
@@ -116,7 +116,7 @@ void Process::assigned(const AssignExecutor& message) {
   step_executor(executor::Assigned{message});
 }
 
-// ---- the client core -----------------------------------------------------------------------------
+// ---- the client core ---------------------------------------------------------------------------
 
 void Process::step_client(client::Event event) {
   client_events_.push_back(std::move(event));
@@ -194,7 +194,7 @@ void Process::tick() {
   if (executor_ && alive()) step_executor(executor::Tick{});
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams -----------------------------------------------------------------------------------
 
 void Process::tell_executor(const client::TellExecutor& command) {
   Process* executor = world().process_of(command.executor.process);
@@ -265,7 +265,7 @@ void Process::break_stream(std::uint64_t which) {
   wire->executor->wire_over(wire);
 }
 
-// ---- the executor core ---------------------------------------------------------------------------
+// ---- the executor core -------------------------------------------------------------------------
 
 void Process::step_executor(executor::Event event) {
   executor_events_.push_back(std::move(event));
@@ -358,7 +358,7 @@ void Process::drop_fetched(std::uint64_t token) {
   for (const ObjectId object : objects) step_client(client::ReleaseRef{object});
 }
 
-// ---- threads -------------------------------------------------------------------------------------
+// ---- threads -----------------------------------------------------------------------------------
 
 void Process::start_call(const executor::RunCall& run) {
   world().checkers().call_started(*this, run);
@@ -417,7 +417,7 @@ std::string Process::work_left() const {
   return text;
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values ------------------------------------------------------------------------------------
 
 void Process::write(const PlaceRecord& place, ObjectId object, Payload bytes) {
   node_.memory[{place.slab, place.offset}] = {object, std::move(bytes)};

@@ -34,13 +34,13 @@ class Process final : public Role {
   // An executor.
   Process(World& world, Node& node, const worker::StartExecutor& start);
 
-  // ---- life ----
+  // ---- life ------------------------------------------------------------------------------------
   void start_driver();
   void inherit(const std::shared_ptr<LocalConnection>& connection) { agent_ = connection; }
   void die(const EndCause& cause);
   bool finished() const { return ended_ || !alive(); }
 
-  // ---- inputs ----
+  // ---- inputs ----------------------------------------------------------------------------------
   void agent_said(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes);
   void agent_lost(const std::shared_ptr<LocalConnection>& connection);
   void executor_said(const CallWirePointer& wire, const Bytes& bytes);
@@ -49,7 +49,7 @@ class Process final : public Role {
   // One of its outgoing streams loses its connection.
   void break_stream(std::uint64_t which);
 
-  // ---- for its threads ----
+  // ---- for its threads -------------------------------------------------------------------------
   World& outside() { return world(); }
   client::ClientCore& client() { return client_; }
   const client::ClientCore& client() const { return client_; }
@@ -67,7 +67,7 @@ class Process final : public Role {
   std::vector<RefRecord>& kept() { return kept_; }
   DemandClass demand_class(const Plan& plan) const;
 
-  // ---- views ----
+  // ---- views -----------------------------------------------------------------------------------
   bool is_driver() const { return driver_ >= 0; }
   int driver() const { return driver_; }
   ProcessId id() const { return client_.options().process; }

@@ -9,13 +9,10 @@
 #include <string_view>
 
 #include "client/core/client_core.h"
-#include "client/core/records.h"
 #include "executor/core/executor_core.h"
-#include "executor/core/records.h"
 #include "head/core/head_core.h"
-#include "head/core/records.h"
+#include "protocol/core_records.h"
 #include "protocol/recording.h"
-#include "worker/core/records.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::sim {
@@ -39,31 +36,21 @@ std::string time_text(Time at, Time first) {
   return fmt::format("{:.6f} s", static_cast<double>((at - first).count()) * 1e-9);
 }
 
-// What is peculiar to one of the cores.
-template <class CoreType, class EventType, class CommandType>
-struct CoreKind {
-  using Core = CoreType;
-  using Event = EventType;
-  using Command = CommandType;
-  std::function<Result<Core>(std::span<const std::byte> options)> make;
-  Result<Event> (*decode_event)(std::span<const std::byte>);
-  Result<Command> (*decode_command)(std::span<const std::byte>);
-};
-
-template <class Kind>
+template <class Core>
 class Replay {
  public:
-  Replay(const Kind& kind, RecordingReader& reader, const std::string& path, std::FILE* trace)
-      : kind_(kind), reader_(reader), path_(path), trace_(trace) {}
+  Replay(RecordingReader& reader, const std::string& path, std::FILE* trace)
+      : reader_(reader), path_(path), trace_(trace) {}
 
   Result<Replayed> run() {
-    auto core = kind_.make(reader_.header().options);
-    if (!core) return refused("its options: " + core.error().text);
+    auto options = Records::decode_options(reader_.header().options);
+    if (!options) return refused("its options: " + options.error().text);
+    Core core(std::move(*options));
     for (;;) {
       auto step = reader_.next();
       if (!step) return refused(step.error().text);
       if (!*step) break;
-      if (auto fault = take(*core, **step); !fault) return fault.error();
+      if (auto fault = take(core, **step); !fault) return fault.error();
       if (!result_.same) return result_;
     }
     result_.text = reader_.ending();
@@ -71,34 +58,38 @@ class Replay {
   }
 
  private:
+  using Records = CoreRecords<Core>;
+  using Event = typename Core::Event;
+  using Command = typename Core::Command;
+
   Failure refused(const std::string& why) const {
     return failure(ErrorCode::corrupt, fmt::format("step {}: {}", result_.steps + 1, why));
   }
 
-  Result<void> take(typename Kind::Core& core, const RecordedStep& step) {
-    auto event = kind_.decode_event(step.event);
+  Result<void> take(Core& core, const RecordedStep& step) {
+    auto event = Records::decode_event(step.event);
     if (!event) return refused("its event: " + event.error().text);
     if (result_.steps == 0) first_ = step.at;
     ++result_.steps;
     // Describing is dear: of the last step it is wanted should the core abort, as its process did.
     const bool shown = trace_ != nullptr || !step.commands;
-    const std::string said = shown ? describe_event(*event) : std::string();
+    const std::string said = shown ? Records::text(*event) : std::string();
     name_step(fmt::format("{}: aborts in step {} {}", path_, result_.steps, said));
     if (trace_ != nullptr) {
       fmt::print(trace_, "{:>6} {} <- {}\n", result_.steps, time_text(step.at, first_), said);
     }
-    std::vector<typename Kind::Command> commands;
+    std::vector<Command> commands;
     core.step(step.at, *event, commands);
     for (const auto& command : commands) {
-      if (trace_ != nullptr) fmt::print(trace_, "{:>18} {}\n", "->", describe_command(command));
+      if (trace_ != nullptr) fmt::print(trace_, "{:>18} {}\n", "->", Records::text(command));
     }
     if (step.commands) compare(step, *event, commands);
     return {};
   }
 
-  void compare(const RecordedStep& step, const typename Kind::Event& event,
-               const std::vector<typename Kind::Command>& commands) {
-    const auto got = recorded_commands(commands, scrubber_);
+  void compare(const RecordedStep& step, const Event& event,
+               const std::vector<Command>& commands) {
+    const auto got = Records::recorded(commands, scrubber_);
     const auto& expected = *step.commands;
     if (got == expected) return;
     std::size_t which = 0;
@@ -107,18 +98,17 @@ class Replay {
     result_.text = fmt::format(
         "step {} at {}\n  event    {}\n  command  {} (recorded {}, now {})\n  recorded {}\n"
         "  now      {}",
-        result_.steps, time_text(step.at, first_), describe_event(event), which + 1,
+        result_.steps, time_text(step.at, first_), Records::text(event), which + 1,
         expected.size(), got.size(),
         which < expected.size() ? text_of(expected[which]) : std::string("nothing more"),
         which < got.size() ? text_of(got[which]) : std::string("nothing more"));
   }
 
   std::string text_of(std::span<const std::byte> command) const {
-    const auto decoded = kind_.decode_command(command);
-    return decoded ? describe_command(*decoded) : decoded.error().text;
+    const auto decoded = Records::decode_command(command);
+    return decoded ? Records::text(*decoded) : decoded.error().text;
   }
 
-  const Kind& kind_;
   RecordingReader& reader_;
   const std::string& path_;
   std::FILE* const trace_;
@@ -127,21 +117,6 @@ class Replay {
   Replayed result_;
   Time first_;
 };
-
-template <class Core, class Options, class Event, class Command>
-Result<Replayed> replay_core(Result<Options> (*decode_options)(std::span<const std::byte>),
-                             Result<Event> (*decode_event)(std::span<const std::byte>),
-                             Result<Command> (*decode_command)(std::span<const std::byte>),
-                             RecordingReader& reader, const std::string& path, std::FILE* trace) {
-  const CoreKind<Core, Event, Command> kind{
-      [decode_options](std::span<const std::byte> bytes) -> Result<Core> {
-        auto options = decode_options(bytes);
-        if (!options) return options.error();
-        return Core(std::move(*options));
-      },
-      decode_event, decode_command};
-  return Replay(kind, reader, path, trace).run();
-}
 
 }  // namespace
 
@@ -154,20 +129,16 @@ Result<Replayed> replay(const std::string& path, std::FILE* trace) {
                header.role, header.pid, hex_of(header.incarnation));
   }
   if (header.core == "head") {
-    return replay_core<head::HeadCore>(head::decode_options, head::decode_event,
-                                       head::decode_command, *reader, path, trace);
+    return Replay<head::HeadCore>(*reader, path, trace).run();
   }
   if (header.core == "agent") {
-    return replay_core<worker::WorkerCore>(worker::decode_options, worker::decode_event,
-                                           worker::decode_command, *reader, path, trace);
+    return Replay<worker::WorkerCore>(*reader, path, trace).run();
   }
   if (header.core == "client") {
-    return replay_core<client::ClientCore>(client::decode_options, client::decode_event,
-                                           client::decode_command, *reader, path, trace);
+    return Replay<client::ClientCore>(*reader, path, trace).run();
   }
   if (header.core == "executor") {
-    return replay_core<executor::ExecutorCore>(executor::decode_options, executor::decode_event,
-                                               executor::decode_command, *reader, path, trace);
+    return Replay<executor::ExecutorCore>(*reader, path, trace).run();
   }
   return failure(
       ErrorCode::invalid_argument,

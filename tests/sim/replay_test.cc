@@ -10,16 +10,12 @@
 #include <iterator>
 
 #include "client/core/client_core.h"
-#include "client/core/records.h"
 #include "executor/core/executor_core.h"
-#include "executor/core/records.h"
 #include "head/core/head_core.h"
-#include "head/core/records.h"
 #include "head/core/rows.h"
 #include "protocol/all_messages.h"
 #include "protocol/filler.h"
 #include "protocol/recorder.h"
-#include "worker/core/records.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::sim {
@@ -90,7 +86,7 @@ class Replaying : public ::testing::Test {
     options.process = ProcessId::of(1);
     options.job = JobId::of(1);
     client::ClientCore core(options);
-    auto recorder = start("client", client::encode_options(options));
+    auto recorder = start("client", CoreRecords<client::ClientCore>::encode_options(options));
     std::vector<client::Command> commands;
     const auto step = [&](client::Event event) {
       step_recorded(core, recorder.get(), now_, std::move(event), commands);
@@ -140,7 +136,7 @@ TEST_F(Replaying, ADriversCoreGivesTheSameCommands) {
 
 TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
   executor::ExecutorCore core;
-  auto recorder = start("executor", executor::encode_options(executor::ExecutorOptions{}));
+  auto recorder = start("executor", CoreRecords<executor::ExecutorCore>::encode_options(executor::ExecutorOptions{}));
   std::vector<executor::Command> commands;
   AssignExecutor assignment;
   assignment.process = ProcessId::of(20);
@@ -174,7 +170,7 @@ TEST_F(Replaying, AnAgentsCoreGivesTheSameCommands) {
   worker::WorkerOptions options;
   options.store_bytes = 123u << 20;
   worker::WorkerCore core(options);
-  auto recorder = start("agent", worker::encode_options(options));
+  auto recorder = start("agent", CoreRecords<worker::WorkerCore>::encode_options(options));
   std::vector<worker::Command> commands;
   const auto step = [&](worker::Event event) {
     step_recorded(core, recorder.get(), now_, std::move(event), commands);
@@ -198,7 +194,7 @@ TEST_F(Replaying, AHeadsCoreGivesTheSameCommands) {
   head::HeadOptions options;
   options.settings.cluster_name = "recorded";
   head::HeadCore core(options);
-  auto recorder = start("head", head::encode_options(options));
+  auto recorder = start("head", CoreRecords<head::HeadCore>::encode_options(options));
   std::vector<head::Command> commands;
   head::ActorRow actor;
   actor.spec.actor = ActorId::of(4);
@@ -231,11 +227,11 @@ TEST_F(Replaying, AChangedCommandIsFoundAndShown) {
   record_client();
   rewrite([](int number, RecordedStep& step) {
     if (number != 3) return;
-    auto command = client::decode_command(step.commands->front());
+    auto command = CoreRecords<client::ClientCore>::decode_command(step.commands->front());
     ASSERT_TRUE(command.ok());
     std::get<client::TellExecutor>(*command).frame.sequence = 99;
     step.commands->front() =
-        client::recorded_commands({&*command, 1}, Scrubber(Hash128{})).front();
+        CoreRecords<client::ClientCore>::recorded({&*command, 1}, Scrubber(Hash128{})).front();
   });
   const auto result = replay(path_, nullptr);
   ASSERT_TRUE(result.ok()) << result.error().text;
@@ -296,7 +292,7 @@ TEST_F(Replaying, AFileThatIsCutOffReplaysUpToThere) {
   EXPECT_NE(result->text.find("cut off"), std::string::npos) << result->text;
 }
 
-// ---- what is left out ----------------------------------------------------------------------------
+// ---- what is left out --------------------------------------------------------------------------
 
 // Expects that every field whose name or type says so is hidden, wherever it stands: also one that is
 // added to a message later.

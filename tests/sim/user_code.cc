@@ -31,7 +31,7 @@ Thread::Thread(Process& process, executor::RunCall run, const Plan& plan)
   began_at_ = process.outside().now();
 }
 
-// ---- waiting -------------------------------------------------------------------------------------
+// ---- waiting -----------------------------------------------------------------------------------
 
 void Thread::block(std::function<bool()> until, bool tell) {
   waiting_ = std::move(until);
@@ -75,7 +75,7 @@ std::string Thread::waits_for() const {
   return text;
 }
 
-// ---- the course of things ------------------------------------------------------------------------
+// ---- the course of things ----------------------------------------------------------------------
 
 void Thread::advance() {
   while (!waiting_ && process_.alive() && !process_.outside().over()) {
@@ -191,7 +191,7 @@ void Thread::fail(ErrorKind kind, std::string text) {
   fail(std::move(error));
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 bool Thread::get(ObjectId object, bool mixes, bool tolerant) {
   if (object.empty()) return true;
@@ -240,7 +240,7 @@ bool Thread::wait_any(const Step& step) {
   return false;
 }
 
-// ---- making --------------------------------------------------------------------------------------
+// ---- making ------------------------------------------------------------------------------------
 
 Expected Thread::expected_of(ObjectId object) const {
   return process_.outside().checkers().expected(object);
@@ -451,7 +451,7 @@ bool Thread::put(const Step& step) {
   return true;
 }
 
-// ---- results -------------------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
 void Thread::store_result() {
   stage_ = Stage::settling;

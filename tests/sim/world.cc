@@ -37,7 +37,7 @@ void World::violation(std::string checker, std::string text) {
   failure_ = Outcome{false, std::move(checker), std::move(text), 0, 0, now()};
 }
 
-// ---- the course of a history ---------------------------------------------------------------------
+// ---- the course of a history -------------------------------------------------------------------
 
 Outcome World::run() {
   start();
@@ -167,7 +167,7 @@ Process* World::process_of(ProcessId process) {
   return at == processes_.end() ? nullptr : at->second;
 }
 
-// ---- network -------------------------------------------------------------------------------------
+// ---- network -----------------------------------------------------------------------------------
 
 PipePointer World::open_pipe(int from, int to, bool lossy) const {
   auto pipe = std::make_shared<Pipe>();
@@ -195,7 +195,7 @@ void World::transmit(const PipePointer& pipe, const Kernel::Action& deliver) {
   if (pipe->lossy && weather_.repeats > 0 && network_.chance(200)) send();
 }
 
-// ---- the end -------------------------------------------------------------------------------------
+// ---- the end -----------------------------------------------------------------------------------
 
 bool World::drivers_done() const {
   if (now() < plan_.heal) return false;

@@ -84,7 +84,7 @@ class World {
 
   Outcome run();
 
-  // ---- for roles ----
+  // ---- for roles -------------------------------------------------------------------------------
   Kernel& kernel() { return kernel_; }
   Time now() const { return kernel_.now(); }
   Trace& trace() { return trace_; }
@@ -102,7 +102,7 @@ class World {
   std::uint64_t next_link() { return ++links_made_; }
   Duration timer_jitter() { return timers_.between(Duration(1us), Duration(1ms)); }
 
-  // ---- network ----
+  // ---- network ---------------------------------------------------------------------------------
   PipePointer open_pipe(int from, int to, bool lossy) const;
   // Delivers after the way's delay, in the pipe's order, if the way lets it through.
   void transmit(const PipePointer& pipe, const Kernel::Action& deliver);
@@ -110,7 +110,7 @@ class World {
   bool blocked(int from, int to) const { return blocked_.contains({from, to}); }
   void break_pipe(const PipePointer& pipe) const { if (pipe) ++pipe->breaks; }
 
-  // ---- who is there ----
+  // ---- who is there ----------------------------------------------------------------------------
   Head* head() { return head_; }
   std::vector<Node>& nodes() { return nodes_; }
   Node* node_of(NodeId id);
@@ -123,7 +123,7 @@ class World {
   void agent_ended(Agent& agent);  // comes back after a while
   void head_ended();
 
-  // ---- what is drawn as it happens ----
+  // ---- what is drawn as it happens -------------------------------------------------------------
   Random& forks() { return forks_; }
   Random& disk_chance() { return disk_; }
   Random& bulk_chance() { return bulk_; }

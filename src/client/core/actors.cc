@@ -164,7 +164,7 @@ void ClientCore::fail_actor_calls(ActorId actor) {
   }
 }
 
-// ---- calls ---------------------------------------------------------------------------------------
+// ---- calls -------------------------------------------------------------------------------------
 
 void ClientCore::on(const SubmitActorCall& event) {
   const ActorId actor = event.call.actor;

@@ -75,7 +75,7 @@ void ClientCore::tick_writes() {
   }
 }
 
-// ---- agent and head ------------------------------------------------------------------------------
+// ---- agent and head ----------------------------------------------------------------------------
 
 void ClientCore::on(const Attached& event) {
   const bool again = attached_ || !node_.empty();
@@ -177,7 +177,7 @@ void ClientCore::head_says(const RequestRefused& message) {
 void ClientCore::head_says(const StateRead& message) { emit(HeadAnswered{message}); }
 void ClientCore::on(const AskHead& event) { tell_head(event.question); }
 
-// ---- queries -------------------------------------------------------------------------------------
+// ---- queries -----------------------------------------------------------------------------------
 
 bool ClientCore::settled(ObjectId object) const {
   const auto* row = objects_.find(object);

@@ -46,12 +46,16 @@ struct ClientOptions {
 
 class ClientCore {
  public:
+  using Options = ClientOptions;
+  using Event = client::Event;
+  using Command = client::Command;
+
   explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
   std::optional<Time> next_deadline() const;
 
-  // ---- queries; the pointers hold until the next step ----
+  // ---- queries; the pointers hold until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const { return objects_.find(object); }
   // True if a thread that waits for the object can go on: its value is here, or it never comes.
   bool settled(ObjectId object) const;

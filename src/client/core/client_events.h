@@ -14,8 +14,7 @@
 
 namespace mobula::internal::client {
 
-// ---- asked by user code
-// --------------------------------------------------------------------------
+// ---- asked by user code ------------------------------------------------------------------------
 
 // One new task; the caller gets one ref on each of its results, result_id(task, 0..num_returns).
 struct SubmitTask {
@@ -221,8 +220,7 @@ struct HandOver {
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 
-// ---- said by others
-// ------------------------------------------------------------------------------
+// ---- said by others ----------------------------------------------------------------------------
 
 // The process is known to its agent: at the start, and again when a lost agent has come back.
 struct Attached {

@@ -179,7 +179,7 @@ void ClientCore::fetch(ObjectRow& row) {
   tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId()});
 }
 
-// ---- events --------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 void ClientCore::on(const PutInline& event) {
   own_object(event.object, TaskId());
@@ -318,7 +318,7 @@ void ClientCore::on(const UnpinRefs& event) {
   for (const auto& ref : event.refs) unpin(ref.object);
 }
 
-// ---- agent's news --------------------------------------------------------------------------------
+// ---- agent's news ------------------------------------------------------------------------------
 
 void ClientCore::heard(const HoldConfirmed& message) {
   auto* row = objects_.find(message.object);

@@ -18,7 +18,7 @@ const Mark mark_infeasible("client.class_infeasible");
 
 }  // namespace
 
-// ---- demand --------------------------------------------------------------------------------------
+// ---- demand ------------------------------------------------------------------------------------
 
 void ClientCore::want(ClassId demand_class) {
   stale_.push_back(demand_class);
@@ -83,7 +83,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
   want(message.demand_class);
 }
 
-// ---- slots ---------------------------------------------------------------------------------------
+// ---- slots -------------------------------------------------------------------------------------
 
 void ClientCore::head_says(const SlotReady& message) {
   auto* demand = classes_.find(message.demand_class);
@@ -178,7 +178,7 @@ bool ClientCore::owes_holds(ProcessId executor) const {
   return std::ranges::any_of(pending_held_, [&](const auto& each) { return each.executor == executor; });
 }
 
-// ---- dispatch ------------------------------------------------------------------------------------
+// ---- dispatch ----------------------------------------------------------------------------------
 
 // How many calls may be at one executor of the class: more than one only while the work that waits
 // there stays small.
@@ -291,7 +291,7 @@ void ClientCore::tick_slots() {
   for (const auto& [id, row] : classes_) stale_.push_back(id);
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams -----------------------------------------------------------------------------------
 
 StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   auto [stream, fresh] = streams_.insert(endpoint.process, StreamRow{});

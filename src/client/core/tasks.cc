@@ -141,7 +141,7 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
   return result;
 }
 
-// ---- ends ----------------------------------------------------------------------------------------
+// ---- ends --------------------------------------------------------------------------------------
 
 void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
   {
@@ -269,7 +269,7 @@ void ClientCore::requeue(TaskId task) {
   want(row.demand_class);
 }
 
-// ---- cancelling ----------------------------------------------------------------------------------
+// ---- cancelling --------------------------------------------------------------------------------
 
 void ClientCore::on(const CancelObject& event) {
   const auto* row = objects_.find(event.object);
@@ -307,7 +307,7 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
   if (!actor.empty()) advance_actor(actor);
 }
 
-// ---- replies -------------------------------------------------------------------------------------
+// ---- replies -----------------------------------------------------------------------------------
 
 void ClientCore::executor_says(ProcessId executor, CallReply message) {
   auto& stream = streams_.at(executor);

@@ -58,7 +58,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   return earliest;
 }
 
-// ---- calls come in -------------------------------------------------------------------------------
+// ---- calls come in -----------------------------------------------------------------------------
 
 void ExecutorCore::on(const Assigned& event) {
   assignment_ = event.assignment;
@@ -151,7 +151,7 @@ void ExecutorCore::start_ready() {
   }
 }
 
-// ---- calls go out --------------------------------------------------------------------------------
+// ---- calls go out ------------------------------------------------------------------------------
 
 void ExecutorCore::on(CallFinished& event) {
   const auto at = running_.find(event.token);
@@ -278,7 +278,7 @@ void ExecutorCore::on(const CallerGone& event) {
   }
 }
 
-// ---- lending -------------------------------------------------------------------------------------
+// ---- lending -----------------------------------------------------------------------------------
 
 void ExecutorCore::on(const CallBlocked& event) {
   const auto at = running_.find(event.token);
@@ -316,7 +316,7 @@ void ExecutorCore::update_lending() {
   }
 }
 
-// ---- leaving -------------------------------------------------------------------------------------
+// ---- leaving -----------------------------------------------------------------------------------
 
 void ExecutorCore::on(const EndAsked& event) {
   if (!event.graceful) {

@@ -23,8 +23,7 @@
 
 namespace mobula::internal::executor {
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 struct Assigned {
   AssignExecutor assignment;
@@ -112,8 +111,7 @@ struct Tick {
 using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
                            CallBlocked, EndAsked, Tick>;
 
-// ---- commands
-// ------------------------------------------------------------------------------------
+// ---- commands ----------------------------------------------------------------------------------
 
 struct TellCaller {
   ProcessId caller;
@@ -205,6 +203,10 @@ struct ExecutorOptions {
 
 class ExecutorCore {
  public:
+  using Options = ExecutorOptions;
+  using Event = executor::Event;
+  using Command = executor::Command;
+
   explicit ExecutorCore(ExecutorOptions options = {}) : options_(options) {}
 
   void step(Time now, Event event, std::vector<Command>& out);

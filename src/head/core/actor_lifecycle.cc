@@ -17,7 +17,7 @@ const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
 }  // namespace
 
-// ---- placement ----------------------------------------------------------------------------------
+// ---- placement ---------------------------------------------------------------------------------
 
 // While the head recovers, an actor without a slot may have one on a node that has not come yet.
 void ActorTable::place(Actor& actor) {
@@ -86,7 +86,7 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   if (fatal) die(*actor, cause, true);
 }
 
-// ---- life ---------------------------------------------------------------------------------------
+// ---- life --------------------------------------------------------------------------------------
 
 void ActorTable::started(ActorId id, const Slot& slot) {
   Actor* actor = rows_.find(id);
@@ -156,7 +156,7 @@ void ActorTable::node_died(NodeId node, bool silently) {
   }
 }
 
-// ---- drained nodes ------------------------------------------------------------------------------
+// ---- drained nodes -----------------------------------------------------------------------------
 
 // An actor that has no restarts left may move, too: nothing of it is lost by a fault.
 void ActorTable::leave_node(NodeId node, const std::string& why) {
@@ -210,7 +210,7 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
   if (actor.spec().detached) parts_.jobs.actor_ended(actor.spec().job);
 }
 
-// ---- after a head restart -----------------------------------------------------------------------
+// ---- after a head restart ----------------------------------------------------------------------
 
 void ActorTable::restore(const ActorRow& row) {
   add(row, name_space_of(row.spec.job, row.spec.name_space));

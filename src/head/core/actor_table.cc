@@ -31,7 +31,7 @@ ActorFound found_answer(const Actor& actor) {
 
 }  // namespace
 
-// ---- rows and news ------------------------------------------------------------------------------
+// ---- rows and news -----------------------------------------------------------------------------
 
 Actor& ActorTable::add(ActorRow row, std::string name_space) {
   Actor actor;
@@ -107,7 +107,7 @@ void ActorTable::unlink(ProcessId process, ActorId id) {
   if (at->second.empty()) by_process_.erase(at);
 }
 
-// ---- creation -----------------------------------------------------------------------------------
+// ---- creation ----------------------------------------------------------------------------------
 
 void ActorTable::create(const CreateActor& message) {
   const ActorSpec& spec = message.spec;
@@ -191,7 +191,7 @@ void ActorTable::not_durable(ActorId id, const std::string& why) {
   die(*actor, killed("the actor cannot be made durable: " + why), true);
 }
 
-// ---- names and watchers -------------------------------------------------------------------------
+// ---- names and watchers ------------------------------------------------------------------------
 
 void ActorTable::watch(ProcessId process, const WatchActor& message) {
   if (Actor* actor = rows_.find(message.actor)) {

@@ -26,6 +26,10 @@ struct Parts;
 
 class HeadCore {
  public:
+  using Options = HeadOptions;
+  using Event = head::Event;
+  using Command = head::Command;
+
   explicit HeadCore(HeadOptions options = {});
   ~HeadCore();
   HeadCore(HeadCore&&) noexcept;

@@ -34,7 +34,7 @@ std::string_view to_string(NodeState state) {
   return "UNKNOWN";
 }
 
-// ---- what agents say ----------------------------------------------------------------------------
+// ---- what agents say ---------------------------------------------------------------------------
 
 void NodeTable::said(const AgentSaid& event) {
   if (!parts_.serving) return;  // the agent repeats
@@ -129,7 +129,7 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
   parts_.slots.node_changed(node);
 }
 
-// ---- links and silence --------------------------------------------------------------------------
+// ---- links and silence -------------------------------------------------------------------------
 
 void NodeTable::link_lost(LinkId link) {
   for (auto& [id, node] : nodes_) {
@@ -224,7 +224,7 @@ std::optional<Time> NodeTable::next_deadline() const {
   return due;
 }
 
-// ---- to agents ----------------------------------------------------------------------------------
+// ---- to agents ---------------------------------------------------------------------------------
 
 std::uint64_t NodeTable::send(NodeId id, HeadMessage message) {
   Node* node = nodes_.find(id);
@@ -271,7 +271,7 @@ void NodeTable::refuse(LinkId link, Refused refused) {
   parts_.commands.push_back(SendAgent{link, std::move(refused)});
 }
 
-// ---- death --------------------------------------------------------------------------------------
+// ---- death -------------------------------------------------------------------------------------
 
 void NodeTable::fence(Node& node, ProcessId incarnation) {
   incarnations_.erase(incarnation);

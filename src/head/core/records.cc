@@ -1,8 +1,6 @@
-#include "head/core/records.h"
-
+#include "head/core/head_core.h"
 #include "head/core/rows.h"
-#include "protocol/messages.h"
-#include "protocol/recording.h"
+#include "protocol/core_records_defined.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -25,6 +23,11 @@ void scrub_value(const std::string& table, Bytes& value, const Scrubber& scrubbe
   if (table == "actors") scrub_row<ActorRow>(value, scrubber);
 }
 
+}  // namespace
+
+void scrub(Event& event, const Scrubber& scrubber);
+void scrub(Command& command, const Scrubber& scrubber);
+
 void scrub(Event& event, const Scrubber& scrubber) {
   auto* started = std::get_if<Started>(&event);
   if (started == nullptr) return scrubber.scrub(event);
@@ -39,41 +42,10 @@ void scrub(Command& command, const Scrubber& scrubber) {
   }
 }
 
-}  // namespace
-
-Bytes encode_options(const HeadOptions& options) { return encode(options); }
-
-Result<HeadOptions> decode_options(std::span<const std::byte> bytes) {
-  return decode<HeadOptions>(bytes);
-}
-
-Bytes recorded_event(const Event& event, const Scrubber& scrubber) {
-  Event scrubbed = event;
-  scrub(scrubbed, scrubber);
-  return encode(scrubbed);
-}
-
-std::vector<Bytes> recorded_commands(std::span<const Command> commands, const Scrubber& scrubber) {
-  std::vector<Bytes> recorded;
-  recorded.reserve(commands.size());
-  for (const Command& command : commands) {
-    Command scrubbed = command;
-    scrub(scrubbed, scrubber);
-    recorded.push_back(encode(scrubbed));
-  }
-  return recorded;
-}
-
-Result<Event> decode_event(std::span<const std::byte> bytes) {
-  return decode<Event>(bytes, recording_limits);
-}
-
-Result<Command> decode_command(std::span<const std::byte> bytes) {
-  return decode<Command>(bytes, recording_limits);
-}
-
-std::string describe_event(const Event& event) { return describe(event); }
-
-std::string describe_command(const Command& command) { return describe(command); }
-
 }  // namespace mobula::internal::head
+
+namespace mobula::internal {
+
+template struct CoreRecords<head::HeadCore>;
+
+}  // namespace mobula::internal

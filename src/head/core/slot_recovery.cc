@@ -30,7 +30,7 @@ EndCause lost(const std::string& why) {
 
 }  // namespace
 
-// ---- nodes --------------------------------------------------------------------------------------
+// ---- nodes -------------------------------------------------------------------------------------
 
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
@@ -197,7 +197,7 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
   }
 }
 
-// ---- what can never be met ----------------------------------------------------------------------
+// ---- what can never be met ---------------------------------------------------------------------
 
 void SlotTable::report(const scheduler::Infeasible& infeasible) {
   if (!infeasible.actor.empty()) return parts_.actors.infeasible(infeasible);

@@ -19,7 +19,7 @@ const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
 }  // namespace
 
-// ---- rows ---------------------------------------------------------------------------------------
+// ---- rows --------------------------------------------------------------------------------------
 
 void SlotTable::add(Slot slot) {
   if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
@@ -90,7 +90,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
-// ---- lessees ------------------------------------------------------------------------------------
+// ---- lessees -----------------------------------------------------------------------------------
 
 // Those of its slots that a demand stated now does not mean.
 std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
@@ -250,7 +250,7 @@ bool SlotTable::ends_in(JobId job) const {
   });
 }
 
-// ---- what agents say ----------------------------------------------------------------------------
+// ---- what agents say ---------------------------------------------------------------------------
 
 void SlotTable::relay(const Slot& slot, HeadToProcess message) {
   if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has told it
@@ -332,7 +332,7 @@ void SlotTable::lent(NodeId node, const SlotLent& message) {
   }
 }
 
-// ---- carrying out the plan ----------------------------------------------------------------------
+// ---- carrying out the plan ---------------------------------------------------------------------
 
 void SlotTable::plan() {
   if (!parts_.serving) return;

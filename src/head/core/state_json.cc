@@ -44,7 +44,7 @@ Json resources_json(const ResourceSet& resources) {
   return json;
 }
 
-// ---- items --------------------------------------------------------------------------------------
+// ---- items -------------------------------------------------------------------------------------
 
 std::string state_of(const Node& node) {
   const bool draining = node.draining && node.state == NodeState::alive;
@@ -156,7 +156,7 @@ Json demand_json(const DemandRow& row) {
           {"resources", resources_json(demand.demand_class.request.resources)}};
 }
 
-// ---- lists --------------------------------------------------------------------------------------
+// ---- lists -------------------------------------------------------------------------------------
 
 struct Listing {
   std::string kind;  // of the document
@@ -229,7 +229,7 @@ std::string plural(const std::string& kind) {
   return !kind.empty() && kind.back() == 's' ? kind : kind + "s";
 }
 
-// ---- explain ------------------------------------------------------------------------------------
+// ---- explain -----------------------------------------------------------------------------------
 
 Json reasons_json(const std::vector<NodeReason>& reasons) {
   Json items = Json::array();

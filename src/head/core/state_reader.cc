@@ -63,7 +63,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
                              verb));
 }
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tools -------------------------------------------------------------------------------------
 
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;

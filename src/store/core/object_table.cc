@@ -25,7 +25,7 @@ void ObjectTable::add_process(ProcessId process, JobId job) {
   processes_.insert(process, ProcessRow{job, {}});
 }
 
-// ---- writing ---------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
   if (const ObjectRow* row = objects_.find(request.object);
@@ -124,7 +124,7 @@ void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
   space_.forget(slab);
 }
 
-// ---- holds -----------------------------------------------------------------------------------
+// ---- holds -------------------------------------------------------------------------------------
 
 Result<HoldOutcome> ObjectTable::hold(ProcessId process, ObjectId object) {
   auto holder = process_for(process);
@@ -223,7 +223,7 @@ Consequences ObjectTable::drop_job(JobId job) {
   return out;
 }
 
-// ---- reading ---------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 bool ObjectTable::export_object(ObjectId object) {
   ObjectRow* row = objects_.find(object);
@@ -255,7 +255,7 @@ Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object)
   return row;
 }
 
-// ---- parts -----------------------------------------------------------------------------------
+// ---- parts -------------------------------------------------------------------------------------
 
 Result<ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId process) {
   ProcessRow* row = processes_.find(process);

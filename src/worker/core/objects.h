@@ -32,7 +32,7 @@ class Objects {
   Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
           Peers& peers, Transfers& transfers, const Started& self);
 
-  // ---- processes of this node ----
+  // ---- processes of this node ------------------------------------------------------------------
   void add_process(ProcessId process, JobId job) { table_.add_process(process, job); }
   // Also fails what the process owned and had not made yet.
   void process_gone(ProcessId process);
@@ -45,7 +45,7 @@ class Objects {
   void cancel_fetch(ProcessId process, ObjectId object);
   void unmapped(ProcessId process, std::uint64_t slab);
 
-  // ---- other nodes ----
+  // ---- other nodes -----------------------------------------------------------------------------
   void from_peer(NodeId node, const ResultStored& message);
   void from_peer(NodeId node, const ResultTaken& message);
   void from_peer(NodeId node, const NodeHold& message);
@@ -58,7 +58,7 @@ class Objects {
   // `cause` for people: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
 
-  // ---- the head, the shell, time ----
+  // ---- the head, the shell, time ---------------------------------------------------------------
   void located(const ObjectLocated& message);
   // A conversation with the head has begun: copies and questions are stated again.
   void restate();

@@ -26,7 +26,7 @@ struct WorkerCore::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
-  // ---- events ----
+  // ---- events ----------------------------------------------------------------------------------
   void on(Started& event);
   void on(HeadLink& event) { head.link(event.connected); }
   void on(HeadSaid& event);
@@ -48,7 +48,7 @@ struct WorkerCore::Parts {
   void on(Stop& event);
   void on(Tick& event);
 
-  // ---- what the head says ----
+  // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);
   // All that the head may have missed, in this conversation.
   void state_facts();
@@ -68,7 +68,7 @@ struct WorkerCore::Parts {
   // Those of this node that drive the job.
   void tell_drivers(JobId job, const AgentToProcess& message);
 
-  // ---- what a process says ----
+  // ---- what a process says ---------------------------------------------------------------------
   void attach(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, ExecutorReady& message);
@@ -86,7 +86,7 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, RunningNow& message);
   void said(ProcessRow& row, SlabUnmapped& message);
 
-  // ---- parts of a step ----
+  // ---- parts of a step -------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
   void process_gone(ProcessId process, const EndCause& cause);
   void finish_step();

@@ -15,8 +15,7 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       programs_(programs),
       hooks_(std::move(hooks)) {}
 
-// ---- what the head says
-// --------------------------------------------------------------------------
+// ---- what the head says ------------------------------------------------------------------------
 
 void Slots::start(StartSlot start) {
   const SlotId slot = start.slot;
@@ -67,8 +66,7 @@ void Slots::restate() {
   }
 }
 
-// ---- beginning
-// -----------------------------------------------------------------------------------
+// ---- beginning ---------------------------------------------------------------------------------
 
 void Slots::program_came(const Programs::Outcome& outcome) {
   std::vector<SlotId> waiting;
@@ -183,8 +181,7 @@ void Slots::said_running(SlotId slot, std::string name) {
   if (SlotRow* row = with_process(slot)) row->running = std::move(name);
 }
 
-// ---- views
-// ---------------------------------------------------------------------------------------
+// ---- views -------------------------------------------------------------------------------------
 
 std::vector<SlotFact> Slots::facts() const {
   std::vector<SlotFact> out;

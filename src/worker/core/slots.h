@@ -59,7 +59,7 @@ class Slots {
   Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
         Programs& programs, Hooks hooks);
 
-  // ---- what the head says ----
+  // ---- what the head says ----------------------------------------------------------------------
   void start(StartSlot start);
   void stop(const StopSlot& stop);
   void job_ended(JobId job, const std::vector<SlotId>& kept);
@@ -68,7 +68,7 @@ class Slots {
   // A conversation has begun anew: what facts do not state is told again.
   void restate();
 
-  // ---- what programs and executors do ----
+  // ---- what programs and executors do ----------------------------------------------------------
   void program_came(const Programs::Outcome& outcome);
   void started(const ExecutorStarted& started);
   void start_failed(const ExecutorStartFailed& failed);
@@ -80,7 +80,7 @@ class Slots {
   void said_constructed(SlotId slot, ValueRecord error);
   void said_running(SlotId slot, std::string name);
 
-  // ---- the agent itself ----
+  // ---- the agent itself ------------------------------------------------------------------------
   // Nothing starts any more.
   void close(const std::string& why);
   // Likewise; and everything ends, at `kill_at` by force.

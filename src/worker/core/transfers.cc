@@ -4,8 +4,7 @@
 
 namespace mobula::internal::worker {
 
-// ---- to this node
-// --------------------------------------------------------------------------------
+// ---- to this node ------------------------------------------------------------------------------
 
 Result<transfer::PullId> Transfers::pull_object(ObjectId object, const Place& place,
                                                 const std::vector<NodeId>& sources) {
@@ -66,8 +65,7 @@ void Transfers::carry_out(std::vector<transfer::PullCommand> commands) {
   }
 }
 
-// ---- from this node
-// ------------------------------------------------------------------------------
+// ---- from this node ----------------------------------------------------------------------------
 
 void Transfers::refuse(NodeId reader, std::uint64_t pull, Failure why) {
   PullReady answer;

@@ -23,7 +23,7 @@ class Transfers {
   Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers)
       : outbox_(outbox), options_(options), peers_(peers) {}
 
-  // ---- to this node ----
+  // ---- to this node ----------------------------------------------------------------------------
   Result<transfer::PullId> pull_object(ObjectId object, const Place& place,
                                        const std::vector<NodeId>& sources);
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
@@ -31,7 +31,7 @@ class Transfers {
   void answered(NodeId from, const PullReady& ready);
   void finished(const PullFinished& finished);
 
-  // ---- from this node ----
+  // ---- from this node --------------------------------------------------------------------------
   // `place`: of a sealed object that the caller has pinned; it is in `take_unread` when the offer
   // is over. False, and the peer is told to ask again: too many read here.
   bool offer_object(NodeId reader, std::uint64_t pull, ObjectId object, const Place& place);

@@ -76,7 +76,7 @@ void WorkerCore::Parts::said(JobEnded& message) {
   if (!message.lingers) outbox.emit(ForgetJob{message.job});
 }
 
-// ---- what executors printed ----------------------------------------------------------------------
+// ---- what executors printed --------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
   for (const auto& [link, row] : processes.rows()) {

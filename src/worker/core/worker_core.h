@@ -39,6 +39,10 @@ struct Census {
 
 class WorkerCore {
  public:
+  using Options = WorkerOptions;
+  using Event = worker::Event;
+  using Command = worker::Command;
+
   explicit WorkerCore(WorkerOptions options = {});
   ~WorkerCore();
   WorkerCore(WorkerCore&&) noexcept;
@@ -50,7 +54,7 @@ class WorkerCore {
   // When Tick is due, if nothing happens before.
   std::optional<Time> next_deadline() const;
 
-  // ---- views, for the shell's status page, the simulator's checkers and tests ----
+  // ---- views, for the shell's status page, the simulator's checkers and tests ------------------
   bool registered() const;                   // in a conversation with the head
   std::uint64_t head_epoch() const;          // of it; 0: none yet
   Facts facts() const;                       // as they would be stated now

@@ -20,7 +20,7 @@ class SmallClient : public testing::Test {
   const std::vector<Command>& step(Event event);
   void pass(Duration time);
 
-  // ---- user code ----
+  // ---- user code -------------------------------------------------------------------------------
   static constexpr NodeId node() { return NodeId::of(1); }
   static ObjectId result(TaskId task, std::uint32_t index = 0) { return result_id(task, index); }
   SubmitTask task(std::uint64_t number);
@@ -36,13 +36,13 @@ class SmallClient : public testing::Test {
   ErrorRecord error(ObjectId object) const;
   std::string text(ObjectId object) const;
 
-  // ---- head and agent ----
+  // ---- head and agent --------------------------------------------------------------------------
   void head(HeadToProcess message) { step(AgentSaid{FromHead{std::move(message)}}); }
   void slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation = 0);
   void slot_executor_ends(std::uint64_t slot, std::uint64_t executor, EndKind kind);
   void actor_alive(ActorId actor, std::uint64_t executor, std::uint64_t version);
 
-  // ---- executors ----
+  // ---- executors -------------------------------------------------------------------------------
   // Calls this executor was sent and has not answered, oldest first.
   std::vector<PushCall> calls_at(std::uint64_t executor) const;
   void say(std::uint64_t executor, ExecutorMessage message);

@@ -87,7 +87,7 @@ void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
   if (link_) (void)link_->send(encode(message), std::move(fds));
 }
 
-// ---- the agent -----------------------------------------------------------------------------------
+// ---- the agent ---------------------------------------------------------------------------------
 
 void FakeAgent::heard(const ProcessToAgent& message) {
   if (const auto* reserve = std::get_if<ReserveObject>(&message)) {
@@ -148,7 +148,7 @@ void FakeAgent::fetched(ObjectId object) {
   send(std::move(readable), std::move(fds));
 }
 
-// ---- the executor --------------------------------------------------------------------------------
+// ---- the executor ------------------------------------------------------------------------------
 
 void FakeAgent::called(PeerHandle from, std::span<const std::byte> bytes) {
   const auto [at, fresh] = sessions_.try_emplace(from);

@@ -261,7 +261,7 @@ TEST_F(Recovery, AJobWhoseDriverIsAboutToStartItIsNotEnded) {
   EXPECT_TRUE(cluster.take<JobEnded>(early).empty());
 }
 
-// ---- the journal as a peer ----------------------------------------------------------------------
+// ---- the journal as a peer ---------------------------------------------------------------------
 
 TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
   cluster.persist_at_once = false;

@@ -4,7 +4,7 @@ namespace mobula::internal::head {
 
 SmallCluster::SmallCluster(HeadOptions options) : options_(std::move(options)) { start_head(); }
 
-// ---- the head's life ----------------------------------------------------------------------------
+// ---- the head's life ---------------------------------------------------------------------------
 
 void SmallCluster::start_head() {
   core_.emplace(options_);
@@ -117,7 +117,7 @@ void SmallCluster::carry_out(Command command) {
   }
 }
 
-// ---- nodes --------------------------------------------------------------------------------------
+// ---- nodes -------------------------------------------------------------------------------------
 
 NodeShape SmallCluster::shape(int cpus, int gpus) {
   NodeShape shape;
@@ -229,7 +229,7 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
   }
 }
 
-// ---- processes ----------------------------------------------------------------------------------
+// ---- processes ---------------------------------------------------------------------------------
 
 void SmallCluster::process_says(TestAgent& agent, ProcessId process, Role role, int job,
                                 ProcessToHead message) {
@@ -283,7 +283,7 @@ void SmallCluster::wants(TestAgent& agent, const DemandClass& demand, int slots)
   driver_says(agent, static_cast<int>(demand.job.bits().low), std::move(message));
 }
 
-// ---- slots --------------------------------------------------------------------------------------
+// ---- slots -------------------------------------------------------------------------------------
 
 StartSlot SmallCluster::expect_start_slot(TestAgent& agent) {
   auto starts = take<StartSlot>(agent);
@@ -313,7 +313,7 @@ void SmallCluster::slot_gone(TestAgent& agent, SlotId slot, EndCause cause) {
   says(agent, SlotGone{slot, std::move(cause), false});
 }
 
-// ---- actors -------------------------------------------------------------------------------------
+// ---- actors ------------------------------------------------------------------------------------
 
 ActorSpec SmallCluster::actor(int job, int number) const {
   ActorSpec spec;
@@ -353,7 +353,7 @@ const ActorView& SmallCluster::state_of(ActorId id) {
   return none;
 }
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tools -------------------------------------------------------------------------------------
 
 ToolReply SmallCluster::tool(const std::string& verb, const std::string& kind,
                              const std::string& argument, Role role) {

@@ -42,7 +42,7 @@ class SmallCluster {
   explicit SmallCluster(HeadOptions options = {});
   ~SmallCluster() { replay(); }
 
-  // ---- the head's life ----
+  // ---- the head's life -------------------------------------------------------------------------
   void start_head();
   // Crashes it, with what was not persisted, and starts another from the journal.
   void restart_head();
@@ -55,7 +55,7 @@ class SmallCluster {
   void fail_to_persist(const std::string& why);  // what waits
   const std::map<std::pair<std::string, std::string>, Bytes>& journal() const { return journal_; }
 
-  // ---- nodes ----
+  // ---- nodes -----------------------------------------------------------------------------------
   static NodeShape shape(int cpus, int gpus = 0);
   TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent);
   TestAgent& agent(int number) { return agents_.at(number); }
@@ -79,7 +79,7 @@ class SmallCluster {
     return out;
   }
 
-  // ---- processes ----
+  // ---- processes -------------------------------------------------------------------------------
   // What reached a process, by kind.
   template <class M>
   std::vector<M> heard(TestAgent& agent, ProcessId process) {
@@ -106,14 +106,14 @@ class SmallCluster {
   DemandClass demand_class(int job, int number, ResourceSet resources) const;
   void wants(TestAgent& agent, const DemandClass& demand, int slots);
 
-  // ---- slots ----
+  // ---- slots -----------------------------------------------------------------------------------
   StartSlot expect_start_slot(TestAgent& agent);
   void expect_no_start_slot(TestAgent& agent);
   Endpoint executor_ready(TestAgent& agent, const StartSlot& slot, std::uint32_t generation = 0);
   void executor_crashes(TestAgent& agent, SlotId slot, std::uint32_t generation);
   void slot_gone(TestAgent& agent, SlotId slot, EndCause cause = {});
 
-  // ---- actors ----
+  // ---- actors ----------------------------------------------------------------------------------
   ActorSpec actor(int job, int number) const;
   void creates(TestAgent& agent, ActorSpec spec);
   // Started, answering, constructed. Returns its slot.
@@ -121,7 +121,7 @@ class SmallCluster {
   void actor_executor_dies(TestAgent& agent, const StartSlot& slot, EndCause cause);
   const ActorView& state_of(ActorId actor);
 
-  // ---- tools ----
+  // ---- tools -----------------------------------------------------------------------------------
   ToolReply tool(const std::string& verb, const std::string& kind = "",
                  const std::string& argument = "", Role role = Role::operator_);
   std::deque<ToolReply> replies;

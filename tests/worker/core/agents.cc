@@ -1,6 +1,6 @@
 #include "worker/core/agents.h"
+#include "protocol/core_records.h"
 
-#include "worker/core/records.h"
 
 namespace mobula::internal::worker {
 
@@ -13,7 +13,7 @@ Agent::Agent(Agents& world, std::uint64_t number, WorkerOptions options)
 
 void Agent::step(Event event) {
   if (!alive) return;
-  recorded.emplace_back(world_.now, recorded_event(event, scrubber));
+  recorded.emplace_back(world_.now, CoreRecords<WorkerCore>::recorded(event, scrubber));
   std::vector<Command> out;
   core_.step(world_.now, std::move(event), out);
   for (Command& command : out) {

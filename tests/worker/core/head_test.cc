@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "protocol/slot_digest.h"
+#include "protocol/core_records.h"
 #include "worker/core/agents.h"
-#include "worker/core/records.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -404,15 +404,15 @@ TEST_F(HeadTest, RecordedEventsReplayToTheSameCommands) {
   WorkerCore twin(Agents::small());
   std::vector<Command> again;
   for (const auto& [at, bytes] : agent_.recorded) {
-    auto event = decode_event(bytes);
+    auto event = CoreRecords<WorkerCore>::decode_event(bytes);
     ASSERT_TRUE(event.ok());
     twin.step(at, std::move(*event), again);
   }
   ASSERT_EQ(again.size(), agent_.all.size());
-  const auto here = recorded_commands(again, agent_.scrubber);
-  const auto there = recorded_commands(agent_.all, agent_.scrubber);
+  const auto here = CoreRecords<WorkerCore>::recorded(again, agent_.scrubber);
+  const auto there = CoreRecords<WorkerCore>::recorded(agent_.all, agent_.scrubber);
   for (std::size_t i = 0; i < again.size(); ++i) {
-    EXPECT_TRUE(here[i] == there[i]) << i << ": " << describe_command(again[i]);
+    EXPECT_TRUE(here[i] == there[i]) << i << ": " << CoreRecords<WorkerCore>::text(again[i]);
   }
 }
 

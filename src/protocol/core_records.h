@@ -1,0 +1,37 @@
+// Options, events and commands of one core as bytes and as text, for recordings, replays and traces.
+// A core is a class with the types Options, Event and Command. The codec of so many structs is dear:
+// each core compiles it once, in its records.cc, from core_records_defined.h. Value functions; any
+// thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "protocol/msgpack_stream.h"
+#include "protocol/scrub.h"
+
+namespace mobula::internal {
+
+template <class Core>
+struct CoreRecords {
+  using Options = typename Core::Options;
+  using Event = typename Core::Event;
+  using Command = typename Core::Command;
+
+  static Bytes encode_options(const Options& options);
+  // As a recording holds them: scrub.h says what is left out.
+  static Bytes recorded(const Event& event, const Scrubber& scrubber);
+  static std::vector<Bytes> recorded(std::span<const Command> commands, const Scrubber& scrubber);
+
+  // `corrupt` says where.
+  static Result<Options> decode_options(std::span<const std::byte> bytes);
+  static Result<Event> decode_event(std::span<const std::byte> bytes);
+  static Result<Command> decode_command(std::span<const std::byte> bytes);
+
+  static std::string text(const Event& event);
+  static std::string text(const Command& command);
+};
+
+}  // namespace mobula::internal
