@@ -59,6 +59,25 @@ function(mobula_headers_below folder result)
   set(${result} "${headers}" PARENT_SCOPE)
 endfunction()
 
+# The headers that no source includes first. The others are compiled alone with their sources, in a
+# build that does not join sources (release).
+function(mobula_headers_to_verify result)
+  set(alone "")
+  foreach(header IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH header BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    string(REGEX REPLACE "[.]h$" ".cc" source "${header}")
+    set(first "")
+    if(EXISTS "${source}" AND header MATCHES "^${PROJECT_SOURCE_DIR}/src/(.*)$")
+      set(own "#include \"${CMAKE_MATCH_1}\"")
+      file(STRINGS "${source}" first REGEX "^#include" LIMIT_COUNT 1)
+    endif()
+    if(first STREQUAL "" OR NOT first STREQUAL own)
+      list(APPEND alone "${header}")
+    endif()
+  endforeach()
+  set(${result} "${alone}" PARENT_SCOPE)
+endfunction()
+
 function(mobula_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;LINKS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -84,7 +103,13 @@ function(mobula_library folder)
   if(arg_HEADERS)
     # The roots, never the folder itself: a base directory is searched for <time.h> as well.
     target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${roots} FILES ${arg_HEADERS})
-    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    mobula_headers_to_verify(alone ${arg_HEADERS})
+    if(alone)
+      target_sources(${target} INTERFACE
+          FILE_SET alone TYPE HEADERS BASE_DIRS ${roots} FILES ${alone})
+      set_target_properties(${target} PROPERTIES
+          VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY alone)
+    endif()
   endif()
   # What is not the project's own, for the one library that users link.
   list(FILTER links EXCLUDE REGEX "^mobula_")
