@@ -17,11 +17,13 @@ struct InstanceShape {
   std::string visible_id;          // the entry its mask variable takes: "0", "GPU-…", "MIG-…"
   std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
   std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
+  std::int32_t island = -1;        // devices of one island are close to each other; -1: unknown
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
         field("total", &InstanceShape::total), field("visible_id", &InstanceShape::visible_id),
-        field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes));
+        field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes),
+        field("island", &InstanceShape::island));
   }
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
 };
@@ -90,12 +92,15 @@ struct ResourceShare {
   friend bool operator==(const ResourceShare&, const ResourceShare&) = default;
 };
 
-// What one slot holds of its node, by resource name in order.
+// What one slot holds of its node, or of a bundle there, by resource name in order.
 struct Allocation {
   std::vector<ResourceShare> resources;
+  GroupId group;             // of the bundle; empty: taken from the node itself
+  std::int32_t bundle = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("resources", &Allocation::resources));
+    return visit(field("resources", &Allocation::resources), field("group", &Allocation::group),
+                 field("bundle", &Allocation::bundle));
   }
   friend bool operator==(const Allocation&, const Allocation&) = default;
 

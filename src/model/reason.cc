@@ -43,6 +43,7 @@ std::string_view to_string(ReasonCode code) {
     case ReasonCode::group_unplaced: return "GroupUnplaced";
     case ReasonCode::recovering: return "Recovering";
     case ReasonCode::oversubscribed: return "Oversubscribed";
+    case ReasonCode::outside_group: return "OutsideGroup";
   }
   return "Unknown";
 }
@@ -86,6 +87,7 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::group_unplaced: return "its placement group is not placed yet";
     case ReasonCode::recovering: return "the head is recovering and waits for nodes to register";
     case ReasonCode::oversubscribed: return "CPU is over-committed by resumed executors";
+    case ReasonCode::outside_group: return "no bundle of its placement group is here";
   }
   return "unknown reason";
 }

@@ -34,6 +34,7 @@ enum class ReasonCode : std::uint8_t {
   group_unplaced = 17,
   recovering = 18,      // the head has just started and waits for nodes
   oversubscribed = 19,  // a resumed executor runs on lent CPU
+  outside_group = 20,   // no bundle of its placement group is here
 };
 
 struct Reason {

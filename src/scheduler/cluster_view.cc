@@ -36,7 +36,10 @@ bool is_barred(const Node& node, const Ask& ask, const ClassKey* owner) {
 }  // namespace
 
 Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
-    : need(request, tenant), program(for_program), group(request.placement.group) {
+    : need(request, tenant),
+      program(for_program),
+      group(request.placement.group),
+      bundle(request.placement.bundle_index) {
   if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
     wanted_node = affinity->node;
     wanted_softly = affinity->soft;
@@ -76,6 +79,7 @@ void ClusterView::remove_node(NodeId id) {
   if (node == nullptr) return;
   freed_.erase(node->freed_at);
   order_.remove(id);
+  free_.remove(id);
   nodes_.erase(id);
   count_totals();
 }
@@ -119,8 +123,10 @@ void ClusterView::took(Node& node) {
   node.score = packing_score(node.ledger, spread_threshold_);
   if (node.state == NodeState::alive) {
     order_.put(node.id, node.ledger.has_devices(), node.score);
+    free_.put(node.id, node.ledger);
   } else {
     order_.remove(node.id);
+    free_.remove(node.id);
   }
 }
 
@@ -144,10 +150,15 @@ void ClusterView::count_totals() {
   }
 }
 
-bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) const {
-  return node.state == NodeState::alive && ask.group.empty() && node.ledger.fits(ask.need) &&
-         !is_barred(node, ask, owner) && meets_labels(node, ask) &&
+// Everything but capacity.
+bool ClusterView::allows(const Node& node, const Ask& ask) const {
+  return node.state == NodeState::alive && meets_labels(node, ask) &&
          (node.cannot_start.empty() || !node.cannot_start.contains(ask.program));
+}
+
+bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) const {
+  return ask.group.empty() && node.ledger.fits(ask.need) && !is_barred(node, ask, owner) &&
+         allows(node, ask);
 }
 
 bool ClusterView::can_ever(const Node& node, const Ask& ask) const {
@@ -171,6 +182,7 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
     return Reason{ReasonCode::label_mismatch, each.key(), {}, {},
                   "wants " + each.expression() + ", " + seen};
   }
+  if (!ask.group.empty()) return std::nullopt;  // its rooms decide
   // Capacity alone decides here; what is busy is asked by the callers that want to know.
   if (!node.ledger.can_ever(ask.need)) return node.ledger.why_not(ask.need);
   return std::nullopt;
@@ -185,7 +197,7 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
   }
   if (node.state == NodeState::suspect) return {ReasonCode::node_suspect, {}, {}, {}, {}};
   if (node.state == NodeState::draining) return {ReasonCode::node_draining, {}, {}, {}, {}};
-  if (!ask.group.empty()) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
+  if (!ask.group.empty()) return why_not_in_rooms(node, ask);
   if (auto refusal = node.ledger.why_not(ask.need); refusal.code != ReasonCode::fits) {
     return refusal;
   }

@@ -1,12 +1,14 @@
-// The nodes as the scheduler sees them: state, labels, books, programs that cannot start there, and
-// the reservation that withholds what is freed. Says why a request may not run on a node, and which
-// nodes have become freer since a point in the past, so that only those are looked at again. Not
-// thread-safe: owned by one core. Chooses nothing: that is policy.h.
+// The nodes as the scheduler sees them: state, labels, books, programs that cannot start there, the
+// reservation that withholds what is freed, and the rooms: the parts of nodes that bundles of
+// placement groups hold, with books of their own. Says why a request may not run on a node, and
+// which nodes have become freer since a point in the past, so that only those are looked at again.
+// Not thread-safe: owned by one core. Chooses nothing: that is policy.h.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "model/node_shape.h"
 #include "model/reason.h"
 #include "model/request.h"
+#include "scheduler/free_index.h"
 #include "scheduler/instance_ledger.h"
 #include "scheduler/need.h"
 #include "scheduler/node_order.h"
@@ -33,7 +36,8 @@ struct Ask {
 
   Need need;
   ProgramId program;
-  GroupId group;
+  GroupId group;             // empty: outside of all groups
+  std::int32_t bundle = -1;  // any of them
   std::optional<NodeId> wanted_node;  // node affinity
   bool wanted_softly = false;
   bool spread = false;
@@ -58,6 +62,24 @@ struct Node {
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
 };
 
+// What one bundle holds of a node, for those who run in it.
+struct Room {
+  NodeId node;
+  InstanceLedger ledger;
+};
+
+struct GroupRooms {
+  std::map<std::int32_t, Room> rooms;  // by bundle; without those that have no place
+  bool open = false;                   // may be used
+};
+
+// A place to start something: a node, or a room there.
+struct Spot {
+  Node* node = nullptr;
+  std::int32_t bundle = -1;  // of the asker's group
+  explicit operator bool() const { return node != nullptr; }
+};
+
 class ClusterView {
  public:
   // Node books: at most `max_task_slots` tasks each; nodes are packed up to `spread_threshold`
@@ -80,8 +102,35 @@ class ClusterView {
   void took(Node& node);
   void freed(Node& node);
 
+  // A group that may have rooms, from now on or no more.
+  void add_group(GroupId group) { groups_.insert(group, {}); }
+  void drop_group(GroupId group) {
+    groups_.erase(group);
+    freed_groups_.insert(group);
+  }
+  void open_group(GroupId group, bool open);
+  void add_room(GroupId group, std::int32_t bundle, const Node& node, const Allocation& share);
+  void remove_room(GroupId group, std::int32_t bundle);
+  const GroupRooms* rooms(GroupId group) const { return groups_.find(group); }
+  const Room* room(GroupId group, std::int32_t bundle) const;
+  // Groups in which something was freed, placed or lost since the last call.
+  std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
+
+  // Books `ask`, which fits there.
+  Allocation book(Spot spot, const Ask& ask);
+  // The books of a node, or of a room there and of the node's places, as `allocation` says. False if
+  // its room is unknown.
+  bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);
+  void free(Node& node, const Allocation& allocation, Occupancy occupancy);
+  void lend(Node& node, const Allocation& allocation, Tenant tenant);
+  void resume(Node& node, const Allocation& allocation, Tenant tenant);
+
   // Whether `ask` can start on `node` now. `owner`: the class whose reservation does not bar it.
   bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
+  // The first room of its group into which it fits now.
+  Spot room_for(const Ask& ask);
+  // Whether one of its group's rooms could ever hold it; true while the group is not open.
+  bool room_can_ever(const Ask& ask) const;
   // Whether it could on the empty node, which has to be alive or suspect. Affinity is part of it.
   bool can_ever(const Node& node, const Ask& ask) const;
   // The first rule that refuses it, permanent ones first; `fits` if none does.
@@ -93,6 +142,8 @@ class ClusterView {
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
   const NodeOrder& order() const { return order_; }
+  // Of nodes that are alive.
+  const FreeIndex& free() const { return free_; }
   // Sums over all nodes that are not dead.
   const ResourceSet& totals() const { return totals_; }
   // Grows when nodes, states, shapes or startable programs change.
@@ -109,6 +160,9 @@ class ClusterView {
 
  private:
   std::optional<Reason> never(const Node& node, const Ask& ask) const;
+  Room* room_of(const Allocation& allocation);
+  bool allows(const Node& node, const Ask& ask) const;
+  Reason why_not_in_rooms(const Node& node, const Ask& ask) const;
   void touch(Node& node);
   void count_totals();
 
@@ -116,6 +170,9 @@ class ClusterView {
   std::int64_t spread_threshold_;
   Table<NodeId, Node> nodes_;
   NodeOrder order_;           // of nodes that are alive
+  FreeIndex free_;
+  Table<GroupId, GroupRooms> groups_;
+  std::set<GroupId> freed_groups_;
   std::map<std::uint64_t, NodeId> freed_;  // by freed_at
   ResourceSet totals_;
   std::uint64_t stamp_ = 0;

@@ -5,6 +5,7 @@
 #include <tuple>
 
 namespace mobula::internal::scheduler {
+
 std::int64_t InstanceLedger::devices_wanted(const Need::Amount& want) {
   if (want.amount < one_device) return 1;
   return want.amount.is_whole() ? want.amount.units() / Quantity::units_per_one
@@ -12,27 +13,51 @@ std::int64_t InstanceLedger::devices_wanted(const Need::Amount& want) {
 }
 
 InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots)
-    : tasks_{shape.task_executors, 0, 0, max_task_slots},
-      actors_{shape.actor_executors, 0, 0, shape.actor_executors} {
+    : places_{Places{shape.task_executors, 0, 0, max_task_slots},
+              Places{shape.actor_executors, 0, 0, shape.actor_executors}, no_bound} {
+  for (const auto& type : shape.accelerator_types) types_in_use_[type];
+  for (const auto& each : shape.resources) add_resource(each);
+  std::ranges::sort(resources_, {}, &Resource::name);
+}
+
+InstanceLedger::InstanceLedger(const NodeShape& shape, const Allocation& share)
+    : places_{no_bound, no_bound, no_bound} {
   for (const auto& type : shape.accelerator_types) types_in_use_[type];
   for (const auto& each : shape.resources) {
-    if (each.name.starts_with(resource::accelerator_prefix)) {
-      types_in_use_[each.name.substr(resource::accelerator_prefix.size())];
-      continue;
+    const auto* held = share.find(each.name);
+    if (held == nullptr) continue;
+    ResourceShape part = each;
+    for (auto& instance : part.instances) {
+      instance.total = {};
+      instance.memory_bytes = 0;
     }
-    Resource made{each.name, {}, {}, {}, is_unit_instance(each.name)};
-    for (const auto& instance : each.instances) {
-      const auto index = static_cast<std::uint32_t>(made.entries.size());
-      made.entries.push_back({index, instance.total, instance.total, instance.memory_bytes,
-                              instance.memory_bytes, instance.types});
-      made.total += instance.total;
-      for (const auto& type : instance.types) types_in_use_[type];
+    for (const auto& of : held->shares) {
+      if (of.index >= part.instances.size()) continue;
+      part.instances[of.index].total = of.amount;
+      part.instances[of.index].memory_bytes = of.memory_bytes;
     }
-    made.free = made.total;
-    has_devices_ = has_devices_ || (made.device && made.total > Quantity());
-    resources_.push_back(std::move(made));
+    add_resource(part);
   }
   std::ranges::sort(resources_, {}, &Resource::name);
+}
+
+void InstanceLedger::add_resource(const ResourceShape& shape) {
+  if (shape.name.starts_with(resource::accelerator_prefix)) {
+    types_in_use_[shape.name.substr(resource::accelerator_prefix.size())];
+    return;
+  }
+  Resource made{shape.name, {}, {}, {}, is_unit_instance(shape.name)};
+  for (const auto& instance : shape.instances) {
+    const auto index = static_cast<std::uint32_t>(made.entries.size());
+    made.entries.push_back({index, instance.total, instance.total, instance.memory_bytes,
+                            instance.memory_bytes, instance.types, instance.island});
+    made.total += instance.total;
+    if (instance.total == Quantity()) continue;
+    for (const auto& type : instance.types) types_in_use_[type];
+  }
+  made.free = made.total;
+  has_devices_ = has_devices_ || (made.device && made.total > Quantity());
+  resources_.push_back(std::move(made));
 }
 
 // What `want` takes of an empty `entry`; nothing if it can never hold it. Without `bytes`, as if
@@ -86,13 +111,28 @@ bool InstanceLedger::fits(const Need& need) const {
   return !never(need).has_value();
 }
 
+std::optional<std::int32_t> InstanceLedger::island_for(const Resource& from, const Need& need,
+                                                       const Need::Amount& want) {
+  if (need.tenant != Tenant::bundle || want.amount <= one_device) return std::nullopt;
+  std::map<std::int32_t, std::int64_t> free;
+  for (const auto& entry : from.entries) {
+    if (entry.island >= 0 && serves(entry, need, want, {})) ++free[entry.island];
+  }
+  std::optional<std::int32_t> best;
+  for (const auto& [island, count] : free) {
+    if (count >= devices_wanted(want) && (!best || count < free.at(*best))) best = island;
+  }
+  return best;
+}
+
 void InstanceLedger::take_devices(Resource& from, const Need& need, const Need::Amount& want,
                                   ResourceShare& share) {
+  const auto island = island_for(from, need, want);
   for (auto left = devices_wanted(want); left > 0; --left) {
     Entry* best = nullptr;
     Take best_take;
     for (auto& entry : from.entries) {
-      if (!serves(entry, need, want, {})) continue;
+      if (!serves(entry, need, want, {}) || (island && entry.island != *island)) continue;
       const auto take = *take_of(entry, want, true);
       const auto rest = [](const Entry& of, const Take& taken) {
         return std::tuple(of.free - taken.amount, of.memory_free - taken.bytes, of.index);
@@ -141,9 +181,9 @@ std::optional<Allocation> InstanceLedger::book(const Need& need) {
   return allocation;
 }
 
-// Adds (sign 1) or takes (sign -1) every share of `allocation`.
-void InstanceLedger::move(const Allocation& allocation, int sign, bool with_cpu) {
-  for (const auto& each : allocation.resources) {
+// Adds (sign 1) or takes (sign -1) every one of `shares`.
+void InstanceLedger::move(std::span<const ResourceShare> shares, int sign, bool with_cpu) {
+  for (const auto& each : shares) {
     if (each.name.starts_with(resource::accelerator_prefix)) {
       const auto at = types_in_use_.find(each.name.substr(resource::accelerator_prefix.size()));
       if (at == types_in_use_.end()) continue;
@@ -164,14 +204,14 @@ void InstanceLedger::move(const Allocation& allocation, int sign, bool with_cpu)
 }
 
 void InstanceLedger::restore(const Allocation& allocation, Occupancy occupancy) {
-  move(allocation, -1, !occupancy.lent);
+  move(allocation.resources, -1, !occupancy.lent);
   auto& place = places(occupancy.tenant);
   if (!occupancy.lent) ++place.running;
   ++place.holders;
 }
 
 void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
-  move(allocation, 1, !occupancy.lent);
+  move(allocation.resources, 1, !occupancy.lent);
   auto& place = places(occupancy.tenant);
   if (!occupancy.lent) --place.running;
   --place.holders;
@@ -180,12 +220,12 @@ void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
 
 void InstanceLedger::lend(const Allocation& allocation, Tenant tenant) {
   --places(tenant).running;
-  if (const auto* cpu = allocation.find(resource::cpu)) move({{*cpu}}, 1, true);
+  if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, 1, true);
 }
 
 void InstanceLedger::resume(const Allocation& allocation, Tenant tenant) {
   ++places(tenant).running;
-  if (const auto* cpu = allocation.find(resource::cpu)) move({{*cpu}}, -1, true);
+  if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, -1, true);
 }
 
 Quantity InstanceLedger::total(std::string_view name) const {

@@ -3,7 +3,8 @@
 //   - a resource without instances is one entry: take the amount if it is free;
 //   - less than one device: best fit, ordered by remaining fraction, remaining bytes, index;
 //     never split over devices;
-//   - whole devices: those wholly free, lowest index first;
+//   - whole devices: those wholly free, lowest index first; several for a bundle from the one island
+//     that they fit into and that has the fewest free, where there is one;
 //   - an accelerator type restricts the devices, or without devices the node; it limits nothing.
 // A request is booked over all its resources or not at all. Only CPU and executor places may become
 // negative, when a lender resumes, and nothing starts while CPU is; `restore` may overdraw
@@ -11,9 +12,12 @@
 // strategies.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,12 +38,16 @@ class InstanceLedger {
  public:
   // At most `max_task_slots` tasks hold slots here, blocked ones included.
   InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots);
+  // The books of a bundle: of a node of this shape, only what `share` holds, under the same indices.
+  // Places are the node's affair.
+  InstanceLedger(const NodeShape& shape, const Allocation& share);
 
   // The first rule that refuses `need`: first those that no passing of time changes, then those
   // that wait for something to be freed. `fits` if none does.
   Reason why_not(const Need& need) const;
   bool can_ever(const Need& need) const { return !never(need).has_value(); }
   bool fits(const Need& need) const;
+  bool has_place(Tenant tenant) const { return places(tenant).open(); }
 
   // Books `need`; nothing changes if it does not fit.
   std::optional<Allocation> book(const Need& need);
@@ -71,6 +79,7 @@ class InstanceLedger {
     Quantity total, free;
     std::int64_t memory = 0, memory_free = 0;
     std::vector<std::string> types;
+    std::int32_t island = -1;
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   struct Resource {
@@ -86,6 +95,8 @@ class InstanceLedger {
     bool open() const { return running < bound && holders < max_holders; }
     friend bool operator==(const Places&, const Places&) = default;
   };
+  static constexpr Places no_bound{std::numeric_limits<std::int32_t>::max(), 0, 0,
+                                   std::numeric_limits<std::int32_t>::max()};
   struct Take {
     Quantity amount;
     std::int64_t bytes = 0;
@@ -102,6 +113,9 @@ class InstanceLedger {
   static bool serves(const Entry& entry, const Need& need, const Need::Amount& want, Rules rules);
   static std::int64_t count(const Resource& of, const Need& need, const Need::Amount& want,
                             Rules rules);
+  // The island to take so many whole devices from; nothing: any.
+  static std::optional<std::int32_t> island_for(const Resource& from, const Need& need,
+                                                const Need::Amount& want);
   static void take_devices(Resource& from, const Need& need, const Need::Amount& want,
                            ResourceShare& share);
 
@@ -112,13 +126,14 @@ class InstanceLedger {
 
   Resource* find(std::string_view name);
   const Resource* find(std::string_view name) const;
-  void move(const Allocation& allocation, int sign, bool with_cpu);
-  Places& places(Tenant tenant) { return tenant == Tenant::task ? tasks_ : actors_; }
-  const Places& places(Tenant tenant) const { return tenant == Tenant::task ? tasks_ : actors_; }
+  void move(std::span<const ResourceShare> shares, int sign, bool with_cpu);
+  Places& places(Tenant tenant) { return places_[static_cast<std::size_t>(tenant)]; }
+  const Places& places(Tenant tenant) const { return places_[static_cast<std::size_t>(tenant)]; }
+  void add_resource(const ResourceShape& shape);
 
   std::vector<Resource> resources_;  // ordered by name
   std::map<std::string, Quantity> types_in_use_;
-  Places tasks_, actors_;
+  std::array<Places, 3> places_;  // by tenant
   bool has_devices_ = false;
 };
 

@@ -11,8 +11,9 @@
 
 namespace mobula::internal::scheduler {
 
-// Tasks and actors take their executors from different bounds of a node.
-enum class Tenant : std::uint8_t { task, actor };
+// Tasks and actors take their executors from different bounds of a node; bundles of placement groups
+// need none.
+enum class Tenant : std::uint8_t { task, actor, bundle };
 
 struct Need {
   struct Amount {

@@ -30,7 +30,8 @@ std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
   if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
     text += affinity->node.hex() + (affinity->soft ? "s" : "h");
   }
-  return text + "|" + request.placement.group.hex();
+  return text + "|" + request.placement.group.hex() +
+         std::to_string(request.placement.bundle_index);
 }
 
 }  // namespace
@@ -147,7 +148,9 @@ void PendingDemands::stop_waiting(Demand& demand) {
 }
 
 void PendingDemands::index(AskNumber number, const AskRow& row) {
-  if (row.ask.wanted_node && !row.ask.wanted_softly) {
+  if (!row.ask.group.empty()) {
+    by_group_[row.ask.group].insert(number);
+  } else if (row.ask.wanted_node && !row.ask.wanted_softly) {
     by_node_[*row.ask.wanted_node].insert(number);
   } else {
     by_scarcest_[row.scarcest].emplace(row.scarcest_amount, number);
@@ -155,7 +158,11 @@ void PendingDemands::index(AskNumber number, const AskRow& row) {
 }
 
 void PendingDemands::remove_from_index(AskNumber number, const AskRow& row) {
-  if (row.ask.wanted_node && !row.ask.wanted_softly) {
+  if (!row.ask.group.empty()) {
+    const auto at = by_group_.find(row.ask.group);
+    at->second.erase(number);
+    if (at->second.empty()) by_group_.erase(at);
+  } else if (row.ask.wanted_node && !row.ask.wanted_softly) {
     const auto at = by_node_.find(*row.ask.wanted_node);
     at->second.erase(number);
     if (at->second.empty()) by_node_.erase(at);
@@ -204,7 +211,17 @@ void PendingDemands::erase_job(JobId job) {
   for (const auto& key : keys) erase(key);
 }
 
+void PendingDemands::open_in_freed_groups() {
+  for (const auto group : cluster_.take_freed_groups()) {
+    const auto at = by_group_.find(group);
+    if (at == by_group_.end()) continue;
+    open_.insert(at->second.begin(), at->second.end());
+    unchecked_.insert(at->second.begin(), at->second.end());
+  }
+}
+
 std::int64_t PendingDemands::open_freed() {
+  open_in_freed_groups();
   std::int64_t freed = 0;
   std::map<std::string, Quantity> most;
   cluster_.for_each_freed_since(opened_through_, [&](const Node& node) {
@@ -251,6 +268,7 @@ std::vector<AskNumber> PendingDemands::next_open(std::size_t limit) {
 bool PendingDemands::still_open(AskNumber ask, std::uint64_t stamp) {
   if (!open_.contains(ask)) return false;
   const auto& row = asks_.at(ask);
+  if (!row.ask.group.empty()) return true;
   if (row.examined_through == 0 || row.scarcest.empty()) return true;
   bool enough = false;
   cluster_.for_each_freed_since(row.examined_through, [&](const Node& node) {
@@ -271,6 +289,7 @@ void PendingDemands::close(AskNumber ask, std::uint64_t stamp) {
 }
 
 bool PendingDemands::feasible(AskRow& row) const {
+  if (!row.ask.group.empty()) return cluster_.room_can_ever(row.ask);
   if (row.checked_version == cluster_.version()) return row.feasible;
   row.checked_version = cluster_.version();
   const auto serves = [&](const Node& node) { return cluster_.can_ever(node, row.ask); };

@@ -104,6 +104,7 @@ class PendingDemands {
 
  private:
   void stop_waiting(Demand& demand);
+  void open_in_freed_groups();
   void index(AskNumber number, const AskRow& row);
   void remove_from_index(AskNumber number, const AskRow& row);
   AskNumber ask_for(const ClassKey& key, const DemandClass& demand_class, Tenant tenant);
@@ -117,7 +118,9 @@ class PendingDemands {
   std::map<std::string, AskNumber> ask_by_text_;
   std::map<std::string, std::set<std::pair<Quantity, AskNumber>>> by_scarcest_;
   std::set<std::pair<Time, HolderKey>> by_age_;
-  std::map<NodeId, std::set<AskNumber>> by_node_;  // those that insist on one; not in by_scarcest_
+  // Not in by_scarcest_: those that insist on a node, and those of a group.
+  std::map<NodeId, std::set<AskNumber>> by_node_;
+  std::map<GroupId, std::set<AskNumber>> by_group_;
   std::set<AskNumber> open_, unchecked_;
   AskNumber last_opened_ = 0;
   std::uint64_t opened_through_ = 0;

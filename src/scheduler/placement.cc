@@ -67,27 +67,33 @@ Node* PlacementRound::best_of_all(AskNumber number) {
   return nullptr;
 }
 
-Node* PlacementRound::place(const ClassKey& key, const Demand& demand,
-                            const std::map<ClassKey, NodeId>& reserved) {
+Spot PlacementRound::place(const ClassKey& key, const Demand& demand,
+                           const std::map<ClassKey, NodeId>& reserved) {
   const auto number = pending_.class_at(key).ask;
   const auto& ask = pending_.ask_at(number).ask;
+  if (!ask.group.empty()) return cluster_.room_for(ask);
   if (const auto at = reserved.find(key); at != reserved.end()) {
     auto* node = cluster_.nodes().find(at->second);
-    if (node != nullptr && cluster_.fits(*node, ask, &key)) return node;
+    if (node != nullptr && cluster_.fits(*node, ask, &key)) return {node};
   }
-  if (auto* near = nearest(cluster_, ask, demand.preference)) return near;
+  if (auto* near = nearest(cluster_, ask, demand.preference)) return {near};
   const bool in_order = pending_.ask_at(number).examined_through == 0 && !ask.spread &&
                         !cluster_.pinned(ask);
   auto* best = in_order ? best_of_all(number) : best_freed(number);
-  return prefer_home(cluster_, ask, demand.preference, best);
+  return {prefer_home(cluster_, ask, demand.preference, best)};
 }
 
-Slot PlacementRound::grant(Node& node, Demand& demand, const Ask& ask, SlotId id, Time now) {
-  auto allocation = node.ledger.book(ask.need);
-  MOBULA_CHECK(allocation.has_value(), "a node that was chosen fits");
+Slot PlacementRound::grant(Spot spot, Demand& demand, const Ask& ask, SlotId id, Time now) {
   const auto& key = demand.key;
-  Slot slot{id,        node.id,   key.job, key.class_id, key.lessee,
-            key.actor, std::move(*allocation), false,   ask.spread};
+  Slot slot;
+  slot.id = id;
+  slot.node = spot.node->id;
+  slot.job = key.job;
+  slot.class_id = key.class_id;
+  slot.lessee = key.lessee;
+  slot.actor = key.actor;
+  slot.allocation = cluster_.book(spot, ask);
+  slot.spread = ask.spread;
   books_.granted(slot, now);
   demand.last_served = now;
   demand.recall_from = now;
@@ -115,8 +121,8 @@ bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
     if (pending_.still_open(number, stamp_) || reserved.contains(key)) {
       auto& demand = *pending_.find(of.waiting.begin()->second);
       auto& row = pending_.ask_at(number);
-      if (auto* node = place(key, demand, reserved)) {
-        granted.push_back(grant(*node, demand, row.ask, next_slot(), now));
+      if (const auto spot = place(key, demand, reserved)) {
+        granted.push_back(grant(spot, demand, row.ask, next_slot(), now));
         line_up(key);
       } else {
         const bool known_before = row.examined_through > 0;

@@ -58,9 +58,9 @@ class PlacementRound {
   Node* best_freed(AskNumber number);
   // The best of all nodes.
   Node* best_of_all(AskNumber number);
-  Node* place(const ClassKey& key, const Demand& demand,
-              const std::map<ClassKey, NodeId>& reserved);
-  Slot grant(Node& node, Demand& demand, const Ask& ask, SlotId id, Time now);
+  Spot place(const ClassKey& key, const Demand& demand,
+             const std::map<ClassKey, NodeId>& reserved);
+  Slot grant(Spot spot, Demand& demand, const Ask& ask, SlotId id, Time now);
 
   ClusterView& cluster_;
   SlotBooks& books_;

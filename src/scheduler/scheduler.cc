@@ -35,19 +35,23 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       cluster_(settings.max_task_slots_per_node, settings.placement.spread_threshold),
       books_(cluster_),
       pending_(cluster_, books_),
-      reclaimer_(cluster_, books_, pending_, settings_.reclaim) {}
+      reclaimer_(cluster_, books_, pending_, settings_.reclaim),
+      groups_(cluster_, books_, settings_.groups) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
   books_.rebook(cluster_.put_node(id, shape, state));
+  groups_.node_joined(id);
   dirty_ = true;
 }
 
 std::vector<Slot> Scheduler::remove_node(NodeId id) {
   std::vector<Slot> lost;
   for (const auto slot : books_.slots_on(id)) {
-    lost.push_back(books_.find(slot)->slot);
+    const auto& held = books_.find(slot)->slot;
+    if (held.bundle_of.empty()) lost.push_back(held);
     release(slot);
   }
+  groups_.node_lost(id, last_plan_, group_news_);
   cluster_.remove_node(id);
   dirty_ = true;
   return lost;
@@ -108,10 +112,36 @@ bool Scheduler::release(SlotId id) {
   const auto* held = books_.find(id);
   if (held == nullptr) return false;
   const auto key = holder_of(held->slot);
+  const auto group = held->slot.allocation.group;
   books_.release(id);
+  if (!group.empty()) groups_.slot_gone(group);
   pending_.refresh(key);
   gave_back_.push_back(key);
   return dirty_ = true;
+}
+
+void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now) {
+  groups_.add(spec, places, now);
+  dirty_ = true;
+}
+
+void Scheduler::open_group(GroupId group) {
+  groups_.open(group);
+  dirty_ = true;
+}
+
+void Scheduler::unplace_group(GroupId group) {
+  groups_.unplace(group);
+  dirty_ = true;
+}
+
+std::vector<SlotId> Scheduler::remove_group(GroupId group) {
+  dirty_ = true;
+  return groups_.remove(group);
+}
+
+GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
+  return groups_.explain(spec, settings_.reasons_per_report);
 }
 
 bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
@@ -132,6 +162,8 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   for (const auto& key : std::exchange(gave_back_, {})) pending_.gave_back(key, now);
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
+  plan.groups = std::exchange(group_news_, {});
+  const bool groups_left = groups_.place(plan.groups);
   PlacementRound round(cluster_, books_, pending_, settings_.placement);
   const bool stopped_early = round.run(now, reclaimer_.reserved(), next_slot, plan.grants);
   for (const auto& grant : plan.grants) {
@@ -141,7 +173,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   report_infeasible(plan);
   if (!stopped_early) reclaimer_.run(now, plan.recalls);
   // A reservation that was lifted may let others start.
-  dirty_ = stopped_early || cluster_.last_stamp() != stamp;
+  dirty_ = stopped_early || groups_left || cluster_.last_stamp() != stamp;
   return plan;
 }
 
@@ -168,6 +200,7 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
     explanation.nodes.push_back({id, cluster_.why_not(node, ask)});
     explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
   }
+  if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
   return explanation;
 }
 

@@ -17,6 +17,7 @@
 #include "model/reason.h"
 #include "model/request.h"
 #include "scheduler/cluster_view.h"
+#include "scheduler/groups.h"
 #include "scheduler/pending_demands.h"
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
@@ -27,6 +28,7 @@ namespace mobula::internal::scheduler {
 
 struct SchedulerSettings {
   PlacementSettings placement;
+  GroupSettings groups;
   ReclaimSettings reclaim;
   std::int32_t max_task_slots_per_node = 1000;  // those of blocked executors included
   std::size_t reasons_per_report = 100;
@@ -54,7 +56,10 @@ struct Plan {
   std::vector<Slot> grants;
   std::vector<Recall> recalls;
   std::vector<Infeasible> infeasible;  // each once until nodes or the demand change
-  bool empty() const { return grants.empty() && recalls.empty() && infeasible.empty(); }
+  std::vector<GroupNews> groups;
+  bool empty() const {
+    return grants.empty() && recalls.empty() && infeasible.empty() && groups.empty();
+  }
 };
 
 struct Explanation {
@@ -83,7 +88,7 @@ class Scheduler {
 
   // A node, or another shape of a known one, whose slots stay booked.
   void add_node(NodeId node, const NodeShape& shape, NodeState state = NodeState::alive);
-  // Its slots are gone with it; returns them.
+  // Its slots are gone with it; returns them, bundles of groups left out.
   std::vector<Slot> remove_node(NodeId node);
   void set_node_state(NodeId node, NodeState state);
   // The program cannot start there, with the loader's message; empty: it can.
@@ -94,6 +99,17 @@ class Scheduler {
   // One slot for one actor, granted once.
   void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since);
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
+  // A placement group; `places` as a durable record has them. Its bundles are booked by `plan`, and
+  // used once it is open.
+  void add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now);
+  void open_group(GroupId group);
+  // Its bundles were placed, and could not be made durable.
+  void unplace_group(GroupId group);
+  // Returns the slots in its bundles, which are booked until released.
+  std::vector<SlotId> remove_group(GroupId group);
+  const Groups& groups() const { return groups_; }
+  GroupExplanation explain(const GroupSpec& spec) const;
+
   // Ends its demands. Returns the task slots it holds: booked until released.
   std::vector<SlotId> drop_lessee(ProcessId lessee);
   // The same for a job and its actors' slots.
@@ -134,6 +150,8 @@ class Scheduler {
   SlotBooks books_;
   PendingDemands pending_;
   Reclaimer reclaimer_;
+  Groups groups_;
+  std::vector<GroupNews> group_news_;  // since the last plan
   std::vector<HolderKey> gave_back_;  // since the last plan
   bool dirty_ = false;
   Time last_plan_;

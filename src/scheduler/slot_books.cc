@@ -7,10 +7,9 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-Tenant tenant_of(const Slot& slot) { return slot.actor.empty() ? Tenant::task : Tenant::actor; }
-
 // What a slot counts for in its job's share.
 ResourceSet counted(const Slot& slot) {
+  if (!slot.allocation.group.empty()) return {};  // its bundle counts
   auto amounts = amounts_of(slot.allocation);
   if (slot.lent) amounts.set(resource::cpu, Quantity());
   return amounts;
@@ -50,17 +49,21 @@ void SlotBooks::add(const Slot& slot, Time now) {
   auto& job = job_row(slot.job);
   job.held.add(counted(slot));
   ++job.slots;
-  if (slot.actor.empty()) job.task_slots.emplace(sequence, slot.id);
+  if (tenant_of(slot) == Tenant::task) job.task_slots.emplace(sequence, slot.id);
+  if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
   ++holders_[holder_of(slot)].slots;
   auto& node = cluster_.nodes().at(slot.node);
   if (slot.spread) ++node.spread_slots;
+  if (!slot.bundle_of.empty()) {
+    cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
+  }
   cluster_.took(node);
 }
 
 bool SlotBooks::restore(const Slot& slot) {
   auto* node = cluster_.nodes().find(slot.node);
   if (node == nullptr || slots_.contains(slot.id)) return false;
-  node->ledger.restore(slot.allocation, occupancy_of(slot));
+  if (!cluster_.restore(*node, slot.allocation, occupancy_of(slot))) return false;
   add(slot, {});
   return true;
 }
@@ -75,12 +78,17 @@ bool SlotBooks::release(SlotId id) {
   subtract(job.held, counted(slot));
   if (recalled) subtract(job.returning, counted(slot));
   job.task_slots.erase(sequence);
+  if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
+    at->second.erase(id);
+    if (at->second.empty()) in_group_.erase(at);
+  }
+  if (!slot.bundle_of.empty()) cluster_.remove_room(slot.bundle_of, slot.bundle);
   if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
   const auto holder = holders_.find(holder_of(slot));
   if (recalled) --holder->second.recalled;
   if (--holder->second.slots == 0) holders_.erase(holder);
   if (auto* node = cluster_.nodes().find(slot.node)) {
-    node->ledger.free(slot.allocation, occupancy_of(slot));
+    cluster_.free(*node, slot.allocation, occupancy_of(slot));
     if (slot.spread) --node->spread_slots;
     cluster_.freed(*node);
   }
@@ -98,7 +106,7 @@ bool SlotBooks::lend(SlotId id) {
   subtract(job.held, lent);
   if (held->recalled) subtract(job.returning, lent);
   auto& node = cluster_.nodes().at(held->slot.node);
-  node.ledger.lend(held->slot.allocation, tenant_of(held->slot));
+  cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.freed(node);
   return true;
 }
@@ -114,7 +122,7 @@ bool SlotBooks::resume(SlotId id) {
   job.held.add(back);
   if (held->recalled) job.returning.add(back);
   auto& node = cluster_.nodes().at(held->slot.node);
-  node.ledger.resume(held->slot.allocation, tenant_of(held->slot));
+  cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.took(node);
   return true;
 }
@@ -132,8 +140,12 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
 void SlotBooks::rebook(Node& node) {
   node.spread_slots = 0;
   for (const auto& [sequence, id] : on_node_[node.id]) {
+    // A bundle comes before the slots in it, as it was booked.
     const auto& slot = slots_.at(id).slot;
-    node.ledger.restore(slot.allocation, occupancy_of(slot));
+    if (!slot.bundle_of.empty()) {
+      cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
+    }
+    MOBULA_CHECK(cluster_.restore(node, slot.allocation, occupancy_of(slot)), "its bundle is here");
     if (slot.spread) ++node.spread_slots;
   }
   cluster_.took(node);
@@ -190,11 +202,18 @@ std::vector<SlotId> SlotBooks::slots_of(JobId job) const {
   return ids;
 }
 
+std::set<SlotId> SlotBooks::slots_in(GroupId group) const {
+  const auto at = in_group_.find(group);
+  return at == in_group_.end() ? std::set<SlotId>() : at->second;
+}
+
 std::string SlotBooks::verify() const {
   auto fresh = cluster_.emptied();
   SlotBooks recount(fresh);
   for (const auto& [id, held] : slots_) {
-    if (!recount.restore(held.slot)) return fmt::format("slot {} is on no node", id.hex());
+    if (!recount.restore(held.slot)) {
+      return fmt::format("slot {} is on no node or in no bundle", id.hex());
+    }
     if (held.recalled) recount.mark_recalled(id, held.recalled_at);
   }
   for (const auto& [id, node] : cluster_.nodes()) {
@@ -209,6 +228,15 @@ std::string SlotBooks::verify() const {
     if (counted_node.spread_slots != node.spread_slots) {
       return fmt::format("node {} counts {} spread slots, has {}", id.hex(), node.spread_slots,
                          counted_node.spread_slots);
+    }
+  }
+  for (const auto& [id, held] : slots_) {
+    const auto* room = cluster_.room(held.slot.bundle_of, held.slot.bundle);
+    if (held.slot.bundle_of.empty()) continue;
+    const auto* again = fresh.room(held.slot.bundle_of, held.slot.bundle);
+    if (room == nullptr || !(room->ledger == again->ledger)) {
+      return fmt::format("the ledger of bundle {} of group {} differs from its slots",
+                         held.slot.bundle, held.slot.bundle_of.hex());
     }
   }
   for (const auto& [id, job] : jobs_) {

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,18 @@ struct Slot {
   Allocation allocation;
   bool lent = false;    // blocked: CPU and executor place are with others
   bool spread = false;  // placed to be spread
+  // A bundle of a placement group: a slot without an executor, in which others have their slots.
+  GroupId bundle_of;
+  std::int32_t bundle = -1;
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
 // What a slot counts for among the executor places of its node.
-inline Occupancy occupancy_of(const Slot& slot) {
-  return {slot.actor.empty() ? Tenant::task : Tenant::actor, slot.lent};
+inline Tenant tenant_of(const Slot& slot) {
+  if (!slot.bundle_of.empty()) return Tenant::bundle;
+  return slot.actor.empty() ? Tenant::task : Tenant::actor;
 }
+inline Occupancy occupancy_of(const Slot& slot) { return {tenant_of(slot), slot.lent}; }
 
 // Who asks for slots, or holds them.
 struct HolderKey {
@@ -76,8 +82,8 @@ class SlotBooks {
 
   // A slot whose allocation the node's ledger has booked already.
   void granted(const Slot& slot, Time now) { add(slot, now); }
-  // A slot that its agent states: booked whatever is free. False if the slot is known already or
-  // its node is not.
+  // A slot that its agent states, or a bundle: booked whatever is free. False if the slot is known
+  // already, or its node or its bundle is not.
   bool restore(const Slot& slot);
   // False if there is no such slot. So below; repeating changes nothing.
   bool release(SlotId id);
@@ -103,6 +109,8 @@ class SlotBooks {
   std::vector<SlotId> slots_on(NodeId node) const;
   std::vector<SlotId> slots_of(ProcessId lessee) const;
   std::vector<SlotId> slots_of(JobId job) const;
+  // Those in bundles of the group.
+  std::set<SlotId> slots_in(GroupId group) const;
 
   // Recounts everything from the slots. Empty, or the first difference.
   std::string verify() const;
@@ -116,6 +124,7 @@ class SlotBooks {
   Table<JobId, Job> jobs_;
   std::map<HolderKey, Holder> holders_;
   std::map<NodeId, std::map<std::uint64_t, SlotId>> on_node_;
+  std::map<GroupId, std::set<SlotId>> in_group_;
   std::uint64_t sequence_ = 0;
 };
 

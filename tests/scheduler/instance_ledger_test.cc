@@ -229,8 +229,9 @@ TEST(InstanceLedger, PlacesForTasksAndActorsAreApart) {
 
 TEST(InstanceLedger, RestoredBooksMayBeOverdrawnAndNothingStartsOnThem) {
   Books books(node_with(1, 1));
-  const Allocation held{{{"CPU", {{0, amount(2), 0}}},
-                         {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}}};
+  Allocation held;
+  held.resources = {{"CPU", {{0, amount(2), 0}}},
+                    {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}};
   books.ledger.restore(held, {});
   EXPECT_EQ(books.ledger.available("CPU"), amount(0) - amount(1));
   EXPECT_EQ(books.refusal(Request()), ReasonCode::oversubscribed);

@@ -103,7 +103,12 @@ TEST(Scheduler, RestoredSlotsCountForTheirHolderEvenOverdrawn) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   const auto demand = bench.demand_class(1, cpus(1));
-  Slot slot{SlotId::of(100), NodeId::of(1), JobId::of(1), demand.id, ProcessId::of(1), {}, {}};
+  Slot slot;
+  slot.id = SlotId::of(100);
+  slot.node = NodeId::of(1);
+  slot.job = JobId::of(1);
+  slot.class_id = demand.id;
+  slot.lessee = ProcessId::of(1);
   slot.allocation.resources = {{"CPU", {{0, amount(1), 0}}}};
   EXPECT_TRUE(bench.scheduler.restore(slot));
   EXPECT_FALSE(bench.scheduler.restore(slot)) << "known already";

@@ -1,0 +1,60 @@
+// Placement groups: what is asked for, and where its bundles are. Plain values with field lists.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/node_shape.h"
+#include "model/request.h"
+
+namespace mobula::internal {
+
+// How the bundles of a group spread over nodes. Travels in messages: append only.
+enum class GroupStrategy : std::uint8_t {
+  pack = 0,           // on few nodes
+  spread = 1,         // on many nodes
+  strict_pack = 2,    // on one node
+  strict_spread = 3,  // each on a node of its own
+};
+std::string_view to_string(GroupStrategy strategy);
+
+// More are refused: a group is booked in one step.
+inline constexpr std::size_t max_bundles = 1000;
+
+struct GroupSpec {
+  GroupId id;
+  JobId job;
+  ProcessId creator;
+  std::string name;        // empty: none
+  std::string name_space;  // empty: its job's
+  bool detached = false;   // outlives its job
+  GroupStrategy strategy = GroupStrategy::pack;
+  // Resources, device memory, accelerator type and labels count; the rest is left alone.
+  std::vector<Request> bundles;
+  std::int32_t priority = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("id", &GroupSpec::id), field("job", &GroupSpec::job),
+                 field("creator", &GroupSpec::creator), field("name", &GroupSpec::name),
+                 field("name_space", &GroupSpec::name_space),
+                 field("detached", &GroupSpec::detached), field("strategy", &GroupSpec::strategy),
+                 field("bundles", &GroupSpec::bundles), field("priority", &GroupSpec::priority));
+  }
+  friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
+};
+
+// What one bundle holds of which node; no node: it has no place.
+struct BundlePlace {
+  NodeId node;
+  Allocation allocation;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &BundlePlace::node), field("allocation", &BundlePlace::allocation));
+  }
+  friend bool operator==(const BundlePlace&, const BundlePlace&) = default;
+};
+
+}  // namespace mobula::internal

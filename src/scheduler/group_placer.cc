@@ -1,0 +1,178 @@
+#include "scheduler/group_placer.h"
+
+#include <algorithm>
+#include <functional>
+#include <ranges>
+#include <tuple>
+
+namespace mobula::internal::scheduler {
+
+std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strategy) {
+  used_.clear();
+  placed_.clear();
+  for (const auto& each : sites_) {
+    if (!each.node.empty()) ++used_[each.node];
+  }
+  const auto bundles = largest_first();
+  const auto found = [&] {
+    switch (strategy) {
+      case GroupStrategy::pack: return packed(bundles);
+      case GroupStrategy::spread: return spread(bundles);
+      case GroupStrategy::strict_pack: return on_one_node(bundles);
+      case GroupStrategy::strict_spread: return each_alone(bundles);
+    }
+    return false;
+  }();
+  if (!found) {
+    undo(0);
+    return std::nullopt;
+  }
+  return std::move(placed_);
+}
+
+// What is hardest to place first: devices, then the share of the cluster's scarcest resource.
+GroupPlacer::Bundles GroupPlacer::largest_first() const {
+  Bundles bundles;
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    if (sites_[i].node.empty()) bundles.push_back(static_cast<std::int32_t>(i));
+  }
+  std::ranges::stable_sort(bundles, std::greater<>(), [&](std::int32_t bundle) {
+    const auto& each = site(bundle);
+    const auto total = cluster_.totals().get(each.scarcest);
+    return std::tuple(each.ask.need.has_devices, !each.ask.labels.empty(),
+                      millionths(each.scarcest_amount, total), each.ask.need.amounts.size());
+  });
+  return bundles;
+}
+
+bool GroupPlacer::put(Node& node, std::int32_t bundle) {
+  const auto& ask = site(bundle).ask;
+  if (!cluster_.fits(node, ask, &owner_)) return false;
+  placed_.push_back({bundle, node.id, cluster_.book({&node, -1}, ask)});
+  ++used_[node.id];
+  return true;
+}
+
+void GroupPlacer::undo(std::size_t down_to) {
+  while (placed_.size() > down_to) {
+    const auto& last = placed_.back();
+    cluster_.nodes().at(last.node).ledger.free(last.allocation, {Tenant::bundle, false});
+    if (--used_.at(last.node) == 0) used_.erase(last.node);
+    placed_.pop_back();
+  }
+}
+
+bool GroupPlacer::put_all(Node& node, const Bundles& bundles) {
+  const auto before = placed_.size();
+  for (const auto bundle : bundles) {
+    if (put(node, bundle)) continue;
+    undo(before);
+    return false;
+  }
+  return true;
+}
+
+// Nodes with enough of the bundle's scarcest resource, those with least to spare first, until
+// `visit` is content.
+template <class Visit>
+bool GroupPlacer::visit_tightest(std::int32_t bundle, Visit&& visit) {
+  const auto& each = site(bundle);
+  if (each.scarcest.empty()) {
+    for (const auto& rank : cluster_.order().ranks(false)) {
+      if (visit(cluster_.nodes().at(rank.node))) return true;
+    }
+    return false;
+  }
+  const auto& order = cluster_.free().nodes(each.scarcest);
+  for (auto at = order.lower_bound({each.scarcest_amount, {}}); at != order.end(); ++at) {
+    if (visit(cluster_.nodes().at(at->second))) return true;
+  }
+  return false;
+}
+
+bool GroupPlacer::on_one_node(const Bundles& bundles) {
+  if (bundles.empty()) return true;
+  if (!used_.empty()) {
+    auto* node = cluster_.nodes().find(used_.begin()->first);
+    return used_.size() == 1 && node != nullptr && put_all(*node, bundles);
+  }
+  return visit_tightest(bundles.front(), [&](Node& node) { return put_all(node, bundles); });
+}
+
+bool GroupPlacer::packed(const Bundles& bundles) {
+  if (on_one_node(bundles)) return true;
+  std::vector<NodeId> homes;
+  for (const auto& [id, count] : used_) homes.push_back(id);
+  for (const auto bundle : bundles) {
+    const auto beside = [&](NodeId id) {
+      auto* node = cluster_.nodes().find(id);
+      return node != nullptr && put(*node, bundle);
+    };
+    if (std::ranges::any_of(homes, beside)) continue;
+    if (!visit_tightest(bundle, [&](Node& node) { return put(node, bundle); })) return false;
+    homes.push_back(placed_.back().node);
+  }
+  return true;
+}
+
+bool GroupPlacer::spread(const Bundles& bundles) {
+  for (const auto bundle : bundles) {
+    const auto alone = [&](const NodeRank& rank) {
+      return !used_.contains(rank.node) && put(cluster_.nodes().at(rank.node), bundle);
+    };
+    const bool for_devices = site(bundle).ask.need.has_devices;
+    if (std::ranges::any_of(cluster_.order().ranks(for_devices), alone)) continue;
+    std::vector<std::pair<std::int64_t, NodeId>> shared;
+    for (const auto& [id, count] : used_) shared.emplace_back(count, id);
+    std::ranges::sort(shared);
+    const auto beside = [&](const auto& each) {
+      auto* node = cluster_.nodes().find(each.second);
+      return node != nullptr && put(*node, bundle);
+    };
+    if (!std::ranges::any_of(shared, beside)) return false;
+  }
+  return true;
+}
+
+std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limit) {
+  const auto& ask = site(bundle).ask;
+  std::vector<NodeId> homes;
+  for (const auto& rank : cluster_.order().ranks(ask.need.has_devices)) {
+    if (homes.size() >= limit) break;
+    const auto& node = cluster_.nodes().at(rank.node);
+    if (!used_.contains(rank.node) && cluster_.fits(node, ask, &owner_)) homes.push_back(rank.node);
+  }
+  return homes;
+}
+
+// A matching of bundles and nodes by augmenting paths. As many candidates as there are bundles are
+// enough for each: one that has so many finds a node whatever the others take.
+bool GroupPlacer::each_alone(const Bundles& bundles) {
+  std::vector<std::vector<NodeId>> homes;
+  std::map<NodeId, std::size_t> taken;
+  for (const auto bundle : bundles) {
+    homes.push_back(homes_for(bundle, bundles.size()));
+    if (homes.back().empty()) return false;
+  }
+  std::set<NodeId> tried;
+  const std::function<bool(std::size_t)> find_home = [&](std::size_t which) {
+    for (const auto id : homes[which]) {
+      if (!tried.insert(id).second) continue;
+      const auto at = taken.find(id);
+      if (at != taken.end() && !find_home(at->second)) continue;
+      taken[id] = which;
+      return true;
+    }
+    return false;
+  };
+  for (std::size_t which = 0; which < bundles.size(); ++which) {
+    tried.clear();
+    if (!find_home(which)) return false;
+  }
+  for (const auto& [id, which] : taken) {
+    MOBULA_CHECK(put(cluster_.nodes().at(id), bundles[which]), "nodes of a matching fit");
+  }
+  return true;
+}
+
+}  // namespace mobula::internal::scheduler

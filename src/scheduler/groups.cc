@@ -1,0 +1,279 @@
+#include "scheduler/groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+const Mark mark_placed("scheduler.group_placed");
+const Mark mark_lost("scheduler.group_lost_bundles");
+
+// The resource of which `ask` wants the largest part of what the cluster has.
+void find_scarcest(const ClusterView& cluster, BundleSite& site) {
+  std::int64_t most = -1;
+  for (const auto& each : site.ask.need.amounts) {
+    const auto amount = std::max(each.amount, Quantity::from_units(1));
+    const auto total = cluster.totals().get(each.name);
+    const auto scarcity = total == Quantity() ? Quantity::max_whole : millionths(amount, total);
+    if (scarcity <= most) continue;
+    most = scarcity;
+    site.scarcest = each.name;
+    site.scarcest_amount = amount;
+  }
+}
+
+}  // namespace
+
+SlotId slot_of(GroupId group, std::int32_t bundle) {
+  return SlotId::derived(group, "bundle", static_cast<std::uint64_t>(bundle));
+}
+
+ClassKey reservation_key(const GroupSpec& spec) {
+  return {spec.job, ClassId::derived(spec.id, "group", 0)};
+}
+
+bool Groups::Row::complete() const {
+  return std::ranges::none_of(places, [](const auto& each) { return each.node.empty(); });
+}
+
+Groups::Turn Groups::turn_of(const Row& row) {
+  return {!row.lost, -std::int64_t{row.spec.priority}, row.sequence};
+}
+
+Groups::Row Groups::make_row(const GroupSpec& spec) const {
+  Row row;
+  row.spec = spec;
+  for (const auto& bundle : spec.bundles) {
+    Request request = bundle;
+    request.strategy = DefaultStrategy{};
+    request.placement = {};
+    row.sites.push_back({Ask(request, {}, Tenant::bundle), {}, {}, {}});
+    find_scarcest(cluster_, row.sites.back());
+  }
+  row.places.resize(spec.bundles.size());
+  row.booked.resize(spec.bundles.size());
+  return row;
+}
+
+void Groups::queue(const Row& row) {
+  if (!row.complete() && !row.removing) queue_.emplace(turn_of(row), row.spec.id);
+}
+
+void Groups::book(Row& row, std::int32_t bundle) {
+  const auto at = static_cast<std::size_t>(bundle);
+  Slot slot;
+  slot.id = slot_of(row.spec.id, bundle);
+  slot.node = row.places[at].node;
+  slot.job = row.spec.job;
+  slot.allocation = row.places[at].allocation;
+  slot.bundle_of = row.spec.id;
+  slot.bundle = bundle;
+  row.booked[at] = books_.restore(slot);
+}
+
+void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now) {
+  if (rows_.contains(spec.id)) return;
+  Row made = make_row(spec);
+  made.sequence = ++sequence_;
+  made.waiting_since = now;
+  for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
+    made.places[i] = places[i];
+    made.sites[i].node = places[i].node;
+    made.lost = made.lost || !places[i].node.empty();
+  }
+  cluster_.add_group(spec.id);
+  auto& row = *rows_.insert(spec.id, std::move(made)).first;
+  for (std::size_t i = 0; i < row.places.size(); ++i) {
+    if (!row.places[i].node.empty()) book(row, static_cast<std::int32_t>(i));
+  }
+  queue(row);
+}
+
+std::vector<SlotId> Groups::remove(GroupId id) {
+  auto* row = rows_.find(id);
+  if (row == nullptr) return {};
+  queue_.erase(turn_of(*row));
+  row->removing = true;
+  cluster_.open_group(id, false);
+  const auto users = books_.slots_in(id);
+  erase_if_over(id);
+  return {users.begin(), users.end()};
+}
+
+void Groups::slot_gone(GroupId id) {
+  const auto* row = rows_.find(id);
+  if (row != nullptr && row->removing) erase_if_over(id);
+}
+
+// Bundles without users go back; the group with the last of them.
+void Groups::erase_if_over(GroupId id) {
+  auto& row = rows_.at(id);
+  std::set<std::int32_t> in_use;
+  for (const auto slot : books_.slots_in(id)) in_use.insert(books_.find(slot)->slot.allocation.bundle);
+  for (std::size_t i = 0; i < row.places.size(); ++i) {
+    const auto bundle = static_cast<std::int32_t>(i);
+    if (in_use.contains(bundle) || !row.booked[i]) continue;
+    books_.release(slot_of(id, bundle));
+    row.booked[i] = false;
+    row.places[i] = {};
+    row.sites[i].node = {};
+  }
+  if (!in_use.empty()) return;
+  cluster_.drop_group(id);
+  rows_.erase(id);
+}
+
+void Groups::unplace(GroupId id) {
+  auto* row = rows_.find(id);
+  const auto* rooms = cluster_.rooms(id);
+  if (row == nullptr || rooms == nullptr || rooms->open || row->removing) return;
+  queue_.erase(turn_of(*row));
+  for (std::size_t i = 0; i < row->places.size(); ++i) {
+    if (row->booked[i]) books_.release(slot_of(id, static_cast<std::int32_t>(i)));
+    row->booked[i] = false;
+    row->places[i] = {};
+    row->sites[i].node = {};
+  }
+  queue(*row);
+}
+
+void Groups::node_joined(NodeId node) {
+  for (auto& [id, row] : rows_) {
+    for (std::size_t i = 0; i < row.places.size(); ++i) {
+      if (row.places[i].node == node && !row.booked[i]) book(row, static_cast<std::int32_t>(i));
+    }
+    row.reported = false;
+  }
+}
+
+void Groups::node_lost(NodeId node, Time now, std::vector<GroupNews>& news) {
+  for (auto& [id, row] : rows_) {
+    bool hit = false;
+    for (std::size_t i = 0; i < row.places.size(); ++i) {
+      if (row.places[i].node != node) continue;
+      hit = true;
+      row.booked[i] = false;
+      row.places[i] = {};
+      row.sites[i].node = {};
+    }
+    if (!hit || row.removing) continue;
+    mark_lost.hit();
+    queue_.erase(turn_of(row));
+    if (!row.lost) row.waiting_since = now;
+    row.lost = true;
+    row.examined_through = 0;
+    queue(row);
+    news.push_back({id, GroupNews::Kind::lost, {}});
+  }
+}
+
+bool Groups::place(std::vector<GroupNews>& news) {
+  const bool nodes_changed = checked_version_ != cluster_.version();
+  checked_version_ = cluster_.version();
+  const auto stamp = cluster_.last_stamp();
+  auto in_vain = settings_.attempts_per_plan;
+  // Those after the one looked at last, going round, so that no one is left out for ever; the ones
+  // that lost bundles always first.
+  std::vector<GroupId> order;
+  for (const auto& [turn, id] : queue_) {
+    if (!std::get<0>(turn) || turn > last_tried_) order.push_back(id);
+  }
+  for (const auto& [turn, id] : queue_) {
+    if (std::get<0>(turn) && turn <= last_tried_) order.push_back(id);
+  }
+  for (const auto id : order) {
+    auto& row = rows_.at(id);
+    if (nodes_changed) row.reported = false;
+    if (row.examined_through == stamp && !nodes_changed && stamp != 0) continue;
+    for (auto& site : row.sites) find_scarcest(cluster_, site);
+    const auto owner = reservation_key(row.spec);
+    auto found = GroupPlacer(cluster_, row.sites, owner).place(row.spec.strategy);
+    last_tried_ = turn_of(row);
+    if (found) {
+      queue_.erase(turn_of(row));
+      for (auto& each : *found) {
+        const auto at = static_cast<std::size_t>(each.bundle);
+        // The placer has booked it on the ledger: the slot books do it themselves.
+        cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
+        row.places[at] = {each.node, std::move(each.allocation)};
+        row.sites[at].node = each.node;
+        book(row, each.bundle);
+      }
+      row.lost = true;  // whatever it loses from here on comes first
+      row.reported = false;
+      mark_placed.hit();
+      news.push_back({id, GroupNews::Kind::placed, {}});
+      continue;
+    }
+    row.examined_through = stamp;
+    if (!row.reported) {
+      if (auto shortage = shortage_of(row.spec); !shortage.empty()) {
+        row.reported = true;
+        news.push_back({id, GroupNews::Kind::infeasible, std::move(shortage)});
+      }
+    }
+    if (--in_vain <= 0) return true;
+  }
+  last_tried_ = {};
+  return false;
+}
+
+// Why the group would find no place on the nodes present if they were empty; empty if it would.
+std::string Groups::shortage_of(const GroupSpec& spec) const {
+  auto empty = cluster_.emptied();
+  std::vector<NodeId> silent;
+  for (const auto& [id, node] : empty.nodes()) {
+    if (node.state == NodeState::suspect) silent.push_back(id);
+  }
+  for (const auto id : silent) empty.set_state(id, NodeState::alive);
+  const auto row = make_row(spec);
+  if (GroupPlacer(empty, row.sites, reservation_key(spec)).place(spec.strategy)) return {};
+  for (std::size_t i = 0; i < row.sites.size(); ++i) {
+    const auto& ask = row.sites[i].ask;
+    const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
+    if (std::ranges::any_of(empty.nodes(), serves)) continue;
+    return fmt::format("no node can ever hold bundle {} ({})", i,
+                       spec.bundles[i].resources.to_string());
+  }
+  switch (spec.strategy) {
+    case GroupStrategy::strict_pack:
+      return fmt::format("no single node can ever hold all {} bundles together, as STRICT_PACK asks",
+                         spec.bundles.size());
+    case GroupStrategy::strict_spread: {
+      const auto able = std::ranges::count_if(empty.nodes(), [&](const auto& each) {
+        return std::ranges::any_of(
+            row.sites, [&](const auto& site) { return empty.can_ever(each.second, site.ask); });
+      });
+      return fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
+                         spec.bundles.size(), spec.bundles.size(), able);
+    }
+    default: return fmt::format("the nodes present cannot hold all {} bundles together",
+                                spec.bundles.size());
+  }
+}
+
+GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const {
+  GroupExplanation explanation;
+  const auto* known = rows_.find(spec.id);
+  const auto fresh = make_row(spec);
+  const auto& row = known != nullptr ? *known : fresh;
+  explanation.shortage = shortage_of(spec);
+  explanation.feasible = explanation.shortage.empty();
+  for (std::size_t i = 0; i < row.sites.size(); ++i) {
+    if (!row.places[i].node.empty()) continue;
+    BundleReasons reasons{static_cast<std::int32_t>(i), {}};
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (reasons.nodes.size() >= reasons_per_bundle) break;
+      const auto owner = reservation_key(spec);
+      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask, &owner)});
+    }
+    explanation.bundles.push_back(std::move(reasons));
+  }
+  return explanation;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,113 @@
+// The placement groups: which bundles have a place, and in which order those that have none get one.
+// Groups that lost bundles come first, then by priority, then in the order in which they were added.
+// A bundle is booked as a slot without an executor; all that lack a place are booked together or not
+// at all. Users get in when the owner of the scheduler opens the group (it is durable). A group that
+// is removed keeps the bundles in which something still runs. Not thread-safe: owned by one core.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/table.h"
+#include "base/time.h"
+#include "model/group.h"
+#include "scheduler/group_placer.h"
+#include "scheduler/slot_books.h"
+
+namespace mobula::internal::scheduler {
+
+struct GroupSettings {
+  std::int64_t attempts_per_plan = 64;  // groups looked at in vain
+};
+
+// Why a bundle has no place: per node the first rule that refuses it, and what the strategy adds.
+struct BundleReasons {
+  std::int32_t bundle = 0;
+  std::vector<NodeReason> nodes;
+};
+struct GroupExplanation {
+  bool feasible = false;  // on the nodes present, were they empty
+  std::string shortage;   // one sentence, if it is not
+  std::vector<BundleReasons> bundles;
+};
+
+struct GroupNews {
+  enum class Kind : std::uint8_t { placed, lost, infeasible };
+  GroupId group;
+  Kind kind = Kind::placed;
+  std::string text;  // infeasible: the shortage
+};
+
+class Groups {
+ public:
+  struct Row {
+    GroupSpec spec;
+    std::uint64_t sequence = 0;
+    std::vector<BundleSite> sites;
+    std::vector<BundlePlace> places;
+    std::vector<bool> booked;  // by bundle; not while its node is still expected
+    Time waiting_since;
+    bool lost = false;      // had a place for all bundles, and has not
+    bool removing = false;  // users of it are ending
+    bool reported = false;  // as infeasible, on these nodes
+    std::uint64_t examined_through = 0;
+    bool complete() const;
+  };
+
+  Groups(ClusterView& cluster, SlotBooks& books, const GroupSettings& settings)
+      : cluster_(cluster), books_(books), settings_(settings) {}
+
+  // `places`: what a durable record says; empty for a new group.
+  void add(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now);
+  // Ends it; what is in its bundles is to be ended by the caller, and is returned.
+  std::vector<SlotId> remove(GroupId id);
+  // Takes the bundles that were placed last back: they could not be made durable.
+  void unplace(GroupId id);
+  void open(GroupId id) { cluster_.open_group(id, true); }
+
+  // The node is there, with nothing booked: its bundles are.
+  void node_joined(NodeId node);
+  // Its slots, bundles among them, are being released.
+  void node_lost(NodeId node, Time now, std::vector<GroupNews>& news);
+  // A slot in a bundle of the group is back.
+  void slot_gone(GroupId id);
+
+  // Places what can be; true if it stopped before all were looked at.
+  bool place(std::vector<GroupNews>& news);
+
+  const Row* find(GroupId id) const { return rows_.find(id); }
+  const Table<GroupId, Row>& rows() const { return rows_; }
+  bool waiting() const { return !queue_.empty(); }
+  GroupExplanation explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const;
+
+ private:
+  using Turn = std::tuple<bool, std::int64_t, std::uint64_t>;  // kept, minus priority, sequence
+
+  static Turn turn_of(const Row& row);
+  Row make_row(const GroupSpec& spec) const;
+  void queue(const Row& row);
+  void book(Row& row, std::int32_t bundle);
+  void erase_if_over(GroupId id);
+  std::string shortage_of(const GroupSpec& spec) const;
+
+  ClusterView& cluster_;
+  SlotBooks& books_;
+  const GroupSettings& settings_;
+  Table<GroupId, Row> rows_;
+  std::map<Turn, GroupId> queue_;
+  Turn last_tried_{};
+  std::uint64_t sequence_ = 0;
+  std::uint64_t checked_version_ = 0;
+};
+
+// The slot that a bundle is.
+SlotId slot_of(GroupId group, std::int32_t bundle);
+// Whose reservation a group's is.
+ClassKey reservation_key(const GroupSpec& spec);
+
+}  // namespace mobula::internal::scheduler

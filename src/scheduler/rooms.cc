@@ -1,0 +1,133 @@
+// The parts of nodes that bundles of placement groups hold: the half of ClusterView about rooms.
+#include <ranges>
+
+#include "scheduler/cluster_view.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+bool means(const Ask& ask, std::int32_t bundle) { return ask.bundle < 0 || ask.bundle == bundle; }
+
+}  // namespace
+
+void ClusterView::open_group(GroupId id, bool open) {
+  auto* group = groups_.find(id);
+  if (group == nullptr || group->open == open) return;
+  group->open = open;
+  freed_groups_.insert(id);
+}
+
+void ClusterView::add_room(GroupId group, std::int32_t bundle, const Node& node,
+                           const Allocation& share) {
+  auto& rooms = groups_.insert(group, {}).first->rooms;
+  rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(node.shape, share)});
+  freed_groups_.insert(group);
+}
+
+void ClusterView::remove_room(GroupId id, std::int32_t bundle) {
+  if (auto* group = groups_.find(id)) group->rooms.erase(bundle);
+  freed_groups_.insert(id);
+}
+
+const Room* ClusterView::room(GroupId id, std::int32_t bundle) const {
+  const auto* group = groups_.find(id);
+  if (group == nullptr) return nullptr;
+  const auto at = group->rooms.find(bundle);
+  return at == group->rooms.end() ? nullptr : &at->second;
+}
+
+Room* ClusterView::room_of(const Allocation& allocation) {
+  return const_cast<Room*>(room(allocation.group, allocation.bundle));
+}
+
+Allocation ClusterView::book(Spot spot, const Ask& ask) {
+  if (ask.group.empty()) {
+    auto allocation = spot.node->ledger.book(ask.need);
+    MOBULA_CHECK(allocation.has_value(), "a node that was chosen fits");
+    return std::move(*allocation);
+  }
+  auto* group = groups_.find(ask.group);
+  auto allocation = group->rooms.at(spot.bundle).ledger.book(ask.need);
+  MOBULA_CHECK(allocation.has_value(), "a bundle that was chosen fits");
+  allocation->group = ask.group;
+  allocation->bundle = spot.bundle;
+  spot.node->ledger.restore({}, {ask.need.tenant, false});
+  return std::move(*allocation);
+}
+
+bool ClusterView::restore(Node& node, const Allocation& allocation, Occupancy occupancy) {
+  if (allocation.group.empty()) {
+    node.ledger.restore(allocation, occupancy);
+    return true;
+  }
+  auto* room = room_of(allocation);
+  if (room == nullptr || room->node != node.id) return false;
+  room->ledger.restore(allocation, occupancy);
+  node.ledger.restore({}, occupancy);
+  return true;
+}
+
+void ClusterView::free(Node& node, const Allocation& allocation, Occupancy occupancy) {
+  if (allocation.group.empty()) return node.ledger.free(allocation, occupancy);
+  node.ledger.free({}, occupancy);
+  auto* room = room_of(allocation);
+  if (room == nullptr) return;
+  room->ledger.free(allocation, occupancy);
+  freed_groups_.insert(allocation.group);
+}
+
+void ClusterView::lend(Node& node, const Allocation& allocation, Tenant tenant) {
+  if (allocation.group.empty()) return node.ledger.lend(allocation, tenant);
+  node.ledger.lend({}, tenant);
+  auto* room = room_of(allocation);
+  if (room == nullptr) return;
+  room->ledger.lend(allocation, tenant);
+  freed_groups_.insert(allocation.group);
+}
+
+void ClusterView::resume(Node& node, const Allocation& allocation, Tenant tenant) {
+  if (allocation.group.empty()) return node.ledger.resume(allocation, tenant);
+  node.ledger.resume({}, tenant);
+  if (auto* room = room_of(allocation)) room->ledger.resume(allocation, tenant);
+}
+
+Spot ClusterView::room_for(const Ask& ask) {
+  const auto* group = groups_.find(ask.group);
+  if (group == nullptr || !group->open) return {};
+  for (const auto& [bundle, room] : group->rooms) {
+    if (!means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
+    auto* node = nodes_.find(room.node);
+    if (node != nullptr && node->ledger.has_place(ask.need.tenant) && allows(*node, ask)) {
+      return {node, bundle};
+    }
+  }
+  return {};
+}
+
+bool ClusterView::room_can_ever(const Ask& ask) const {
+  const auto* group = groups_.find(ask.group);
+  if (group == nullptr || !group->open) return true;
+  return std::ranges::any_of(group->rooms, [&](const auto& each) {
+    const auto* node = nodes_.find(each.second.node);
+    return means(ask, each.first) && each.second.ledger.can_ever(ask.need) && node != nullptr &&
+           can_ever(*node, ask);
+  });
+}
+
+Reason ClusterView::why_not_in_rooms(const Node& node, const Ask& ask) const {
+  const auto* group = groups_.find(ask.group);
+  if (group == nullptr || !group->open) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
+  Reason refusal{ReasonCode::outside_group, ask.group.hex(), {}, {}, {}};
+  for (const auto& [bundle, room] : group->rooms) {
+    if (room.node != node.id || !means(ask, bundle)) continue;
+    refusal = room.ledger.why_not(ask.need);
+    if (refusal.code == ReasonCode::fits) break;
+    if (refusal.detail.empty()) refusal.detail = "of bundle " + std::to_string(bundle);
+  }
+  if (refusal.code == ReasonCode::fits && !node.ledger.has_place(ask.need.tenant)) {
+    return {ReasonCode::executors_full, "executors", Quantity::whole(1), {}, {}};
+  }
+  return refusal;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,300 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "scheduler/shapes.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Bundles = std::vector<Request>;
+
+class GroupTest : public ::testing::Test {
+ protected:
+  GroupId add(std::uint64_t number, GroupStrategy strategy, Bundles bundles) {
+    GroupSpec spec;
+    spec.id = GroupId::of(number);
+    spec.job = JobId::of(1);
+    spec.strategy = strategy;
+    spec.bundles = std::move(bundles);
+    bench_.scheduler.add_group(spec, {}, bench_.now);
+    return spec.id;
+  }
+  // The nodes of its bundles after a plan; 0: none. An empty list: it is gone.
+  std::vector<std::uint64_t> places(GroupId id) {
+    news_ = bench_.plan().groups;
+    const auto* row = bench_.scheduler.groups().find(id);
+    std::vector<std::uint64_t> nodes;
+    if (row == nullptr) return nodes;
+    for (const auto& place : row->places) nodes.push_back(number_of(place.node));
+    return nodes;
+  }
+  std::vector<std::uint64_t> opened(GroupId id) {
+    auto nodes = places(id);
+    bench_.scheduler.open_group(id);
+    return nodes;
+  }
+  static Request inside(GroupId group, Request request, std::int32_t bundle = -1) {
+    request.placement = {group, bundle, false};
+    return request;
+  }
+  const Allocation& share(GroupId id, std::size_t bundle) {
+    return bench_.scheduler.groups().find(id)->places[bundle].allocation;
+  }
+  double available(const std::string& name) {
+    const auto use = bench_.scheduler.cluster_use();
+    return use.contains(name) ? use.at(name).available.to_double() : -1;
+  }
+
+  Bench bench_;
+  std::vector<GroupNews> news_;
+};
+
+TEST_F(GroupTest, StrictPackTakesTheNodeWithLeastToSpare) {
+  bench_.add_node(1, node_with(8, 8));
+  bench_.add_node(2, node_with(8, 4));
+  bench_.add_node(3, node_with(8, 2));
+  EXPECT_THAT(places(add(1, GroupStrategy::strict_pack, {gpus(2), gpus(2)})), ElementsAre(2, 2));
+  EXPECT_THAT(places(add(2, GroupStrategy::strict_pack, {gpus(4), gpus(4)})), ElementsAre(1, 1));
+  EXPECT_THAT(places(add(3, GroupStrategy::strict_pack, {gpus(2), gpus(1)})), ElementsAre(0, 0));
+  EXPECT_EQ(available("GPU"), 2);
+}
+
+TEST_F(GroupTest, PackFallsBackToSeveralNodesAndSpreadToSharedOnes) {
+  bench_.add_node(1, node_with(2, 0));
+  bench_.add_node(2, node_with(2, 0));
+  const auto packed = places(add(1, GroupStrategy::pack, {cpus(1), cpus(1), cpus(1)}));
+  EXPECT_EQ(std::set(packed.begin(), packed.end()).size(), 2u);
+  bench_.scheduler.remove_group(GroupId::of(1));
+  const auto spread = places(add(2, GroupStrategy::spread, {cpus(1), cpus(1), cpus(1), cpus(1)}));
+  EXPECT_EQ(std::ranges::count(spread, 1u), 2);
+  EXPECT_EQ(std::ranges::count(spread, 2u), 2);
+}
+
+TEST_F(GroupTest, AllBundlesOrNone) {
+  bench_.add_node(1, node_with(3, 0));
+  const auto first = add(1, GroupStrategy::pack, {cpus(2)});
+  EXPECT_THAT(places(first), ElementsAre(1));
+  const auto second = add(2, GroupStrategy::pack, {cpus(1), cpus(1)});
+  EXPECT_THAT(places(second), ElementsAre(0, 0));
+  EXPECT_EQ(available("CPU"), 1) << "nothing of it is booked";
+  EXPECT_THAT(news_, IsEmpty()) << "it would fit the empty node";
+  bench_.scheduler.remove_group(first);
+  EXPECT_THAT(places(second), ElementsAre(1, 1));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_EQ(news_.front().kind, GroupNews::Kind::placed);
+}
+
+// Greedy would put the bundle that runs anywhere on the only node with a GPU.
+TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
+  bench_.add_node(1, node_with(2, 0));
+  bench_.add_node(2, node_with(4, 0));
+  bench_.add_node(3, node_with(4, 1));
+  EXPECT_THAT(places(add(1, GroupStrategy::strict_spread, {cpus(2), gpus(1), cpus(4)})),
+              ElementsAre(1, 3, 2));
+  bench_.scheduler.remove_group(GroupId::of(1));
+  EXPECT_THAT(places(add(2, GroupStrategy::strict_spread, {cpus(1), cpus(1), cpus(1), cpus(1)})),
+              ElementsAre(0, 0, 0, 0));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_EQ(news_[0].text,
+            "4 bundles need 4 nodes, as STRICT_SPREAD asks, and only 3 can hold any");
+}
+
+TEST_F(GroupTest, WhatCanNeverBePlacedIsSaidOnceWithTheShortage) {
+  bench_.add_node(1, node_with(4, 1));
+  bench_.add_node(2, node_with(4, 1));
+  add(1, GroupStrategy::pack, {cpus(1), gpus(2)});
+  const auto strict = add(2, GroupStrategy::strict_pack, {gpus(1), gpus(1)});
+  places(strict);
+  ASSERT_EQ(news_.size(), 2u);
+  EXPECT_EQ(news_[0].text, "no node can ever hold bundle 1 (GPU 2)");
+  EXPECT_THAT(news_[1].text, HasSubstr("no single node"));
+  places(strict);
+  EXPECT_THAT(news_, IsEmpty());
+  bench_.add_node(3, node_with(4, 2));
+  EXPECT_THAT(places(strict), ElementsAre(0, 0)) << "the first group is older";
+  bench_.scheduler.remove_group(GroupId::of(1));
+  EXPECT_THAT(places(strict), ElementsAre(3, 3));
+}
+
+TEST_F(GroupTest, UsersGetInWhenItIsOpenAndTakeTheirBundlesDevices) {
+  bench_.add_node(1, node_with(4, 4));
+  EXPECT_THAT(bench_.devices(gpus(1)), ElementsAre(0));
+  const auto group = add(1, GroupStrategy::pack, {gpus(1), gpus(2)});
+  EXPECT_THAT(places(group), ElementsAre(1, 1));
+  EXPECT_THAT(bench_.devices(inside(group, gpus(1))), IsEmpty()) << "not open yet";
+  bench_.scheduler.open_group(group);
+  EXPECT_THAT(bench_.devices(inside(group, gpus(1), 1)), ElementsAre(1)) << "the larger came first";
+  EXPECT_THAT(bench_.devices(inside(group, gpus(1))), ElementsAre(3)) << "bundle 0 fits whole";
+  EXPECT_THAT(bench_.devices(inside(group, gpus(1))), ElementsAre(2));
+  EXPECT_THAT(bench_.devices(inside(group, gpus(1))), IsEmpty());
+  EXPECT_THAT(bench_.devices(gpus(1)), IsEmpty()) << "all four are held";
+  EXPECT_EQ(available("GPU"), 0);
+}
+
+TEST_F(GroupTest, ARequestGoesToTheFirstBundleThatFitsItWhole) {
+  bench_.add_node(1, node_with(8, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(3)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(2)), 1);
+  const auto grants = bench_.plan().grants;
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].allocation.bundle, 1);
+  EXPECT_EQ(grants[0].allocation.group, group);
+}
+
+TEST_F(GroupTest, FractionsOfABundlesDevicePackWithinIt) {
+  bench_.add_node(1, node_with(4, 2));
+  const auto group = add(1, GroupStrategy::pack, {gpus(0.5), gpus(1)});
+  opened(group);
+  EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), ElementsAre(1));
+  EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), ElementsAre(1));
+  EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), IsEmpty());
+  EXPECT_THAT(bench_.devices(gpus(0.5)), ElementsAre(1)) << "the other half is nobody's";
+}
+
+TEST_F(GroupTest, DevicesOfOneBundleComeFromOneIsland) {
+  auto shape = node_with(8, 8);
+  for (auto& resource : shape.resources) {
+    if (resource.name != "GPU") continue;
+    for (std::size_t i = 0; i < 8; ++i) {
+      resource.instances[i].island = i < 4 ? 0 : 1;
+    }
+  }
+  bench_.add_node(1, shape);
+  EXPECT_THAT(bench_.devices(gpus(1)), ElementsAre(0));
+  const auto four = add(1, GroupStrategy::pack, {gpus(4)});
+  places(four);
+  std::vector<std::uint32_t> indices;
+  for (const auto& each : share(four, 0).find("GPU")->shares) indices.push_back(each.index);
+  EXPECT_THAT(indices, ElementsAre(4, 5, 6, 7));
+  const auto two = add(2, GroupStrategy::pack, {gpus(2)});
+  EXPECT_THAT(places(two), ElementsAre(1));
+}
+
+TEST_F(GroupTest, LostBundlesAreReplacedBeforeNewGroupsAndTheOthersStay) {
+  for (std::uint64_t node = 1; node <= 3; ++node) bench_.add_node(node, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::strict_spread, {cpus(2), cpus(2)});
+  const auto before = opened(group);
+  bench_.want(1, 1, inside(group, cpus(1), 0), 1);
+  ASSERT_EQ(bench_.plan().grants.size(), 1u);
+  const auto later = add(2, GroupStrategy::pack, {cpus(2)});
+  EXPECT_THAT(places(later), ElementsAre(3));
+  const auto third = add(3, GroupStrategy::pack, {cpus(2)});
+  bench_.scheduler.remove_node(Bench::node(before[1]));
+  EXPECT_THAT(places(third), ElementsAre(0));
+  ASSERT_GE(news_.size(), 1u);
+  EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
+  EXPECT_THAT(places(group), ElementsAre(before[0], 0));
+  EXPECT_EQ(bench_.slots_of_job(1).size(), 1u) << "what runs in the other bundle goes on";
+  bench_.scheduler.remove_group(later);
+  EXPECT_THAT(places(group), ElementsAre(before[0], 3)) << "before the group that waits longer";
+  EXPECT_THAT(places(third), ElementsAre(0));
+}
+
+TEST_F(GroupTest, ARemovedGroupKeepsBundlesUntilTheirUsersAreGone) {
+  bench_.add_node(1, node_with(4, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(2), cpus(2)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(1), 1), 1);
+  ASSERT_EQ(bench_.plan().grants.size(), 1u);
+  bench_.want(1, 1, inside(group, cpus(1), 1), 0);
+  const auto users = bench_.scheduler.remove_group(group);
+  ASSERT_EQ(users.size(), 1u);
+  EXPECT_EQ(bench_.scheduler.verify_books(), "");
+  EXPECT_EQ(available("CPU"), 2);
+  bench_.scheduler.release(users[0]);
+  EXPECT_EQ(available("CPU"), 4);
+  EXPECT_EQ(bench_.scheduler.groups().find(group), nullptr);
+  EXPECT_EQ(bench_.scheduler.verify_books(), "");
+}
+
+TEST_F(GroupTest, ABlockedUserLendsItsCpuToItsBundle) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(1)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(1)), 2);
+  ASSERT_EQ(bench_.plan().grants.size(), 1u);
+  bench_.scheduler.lend(bench_.granted.back().id);
+  EXPECT_EQ(available("CPU"), 1) << "the bundle's CPU is not the node's to give";
+  const auto grants = bench_.plan().grants;
+  ASSERT_EQ(grants.size(), 1u);
+  bench_.scheduler.resume(bench_.granted.front().id);
+  EXPECT_EQ(bench_.scheduler.verify_books(), "");
+}
+
+TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(1)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(1)), 1);
+  ASSERT_EQ(bench_.plan().grants.size(), 1u);
+  const auto& row = *bench_.scheduler.groups().find(group);
+
+  Bench anew;
+  anew.scheduler.add_group(row.spec, row.places, anew.now);
+  anew.scheduler.open_group(group);
+  EXPECT_TRUE(anew.plan().groups.empty()) << "it has its place, though the node is not there yet";
+  anew.add_node(1, node_with(2, 0));
+  EXPECT_TRUE(anew.scheduler.restore(bench_.granted.back()));
+  EXPECT_TRUE(anew.plan().empty());
+  EXPECT_EQ(anew.scheduler.cluster_use().at("CPU").available.to_double(), 1);
+  anew.scheduler.remove_node(Bench::node(1));
+  const auto news = anew.plan().groups;
+  ASSERT_EQ(news.size(), 2u) << "lost, and no node can hold it";
+  EXPECT_EQ(news[0].kind, GroupNews::Kind::lost);
+  EXPECT_EQ(news[1].kind, GroupNews::Kind::infeasible);
+}
+
+TEST_F(GroupTest, AGroupThatCannotBeMadeDurableGivesItsPlacesBack) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(2)});
+  EXPECT_THAT(places(group), ElementsAre(1));
+  bench_.scheduler.unplace_group(group);
+  EXPECT_EQ(available("CPU"), 2);
+  EXPECT_THAT(places(group), ElementsAre(1));
+  bench_.scheduler.open_group(group);
+  bench_.scheduler.unplace_group(group);
+  EXPECT_EQ(available("CPU"), 0) << "it is in use";
+}
+
+TEST_F(GroupTest, LabelsOfABundleAreMetAndExplainNamesTheRule) {
+  auto shape = node_with(2, 0);
+  shape.labels = {{"zone", "a"}};
+  bench_.add_node(1, node_with(4, 0));
+  bench_.add_node(2, shape);
+  auto in_zone = cpus(1);
+  in_zone.label_selector = {{"zone", "a"}};
+  const auto group = add(1, GroupStrategy::pack, {in_zone, cpus(4)});
+  EXPECT_THAT(places(group), ElementsAre(2, 1));
+  GroupSpec other = bench_.scheduler.groups().find(group)->spec;
+  other.id = GroupId::of(9);
+  const auto why = bench_.scheduler.explain(other);
+  EXPECT_TRUE(why.feasible);
+  ASSERT_EQ(why.bundles.size(), 2u);
+  EXPECT_EQ(why.bundles[0].nodes[0].reason.code, ReasonCode::label_mismatch);
+  EXPECT_EQ(why.bundles[1].nodes[0].reason.code, ReasonCode::resource_busy);
+}
+
+TEST_F(GroupTest, RequestsTooLargeForTheirGroupAndOfUnknownGroupsHaveTheirReason) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto why = bench_.scheduler.explain(inside(GroupId::of(5), cpus(1)), ProgramId::of(1));
+  EXPECT_TRUE(why.feasible) << "its creation may be on its way";
+  EXPECT_EQ(why.nodes[0].reason.code, ReasonCode::group_unplaced);
+  const auto group = add(1, GroupStrategy::pack, {cpus(1)});
+  EXPECT_EQ(bench_.scheduler.explain(inside(group, cpus(1)), ProgramId::of(1)).nodes[0].reason.code,
+            ReasonCode::group_unplaced);
+  opened(group);
+  const auto large = bench_.scheduler.explain(inside(group, cpus(2)), ProgramId::of(1));
+  EXPECT_FALSE(large.feasible);
+  EXPECT_EQ(large.nodes[0].reason.code, ReasonCode::resource_too_small);
+  EXPECT_EQ(large.nodes[0].reason.detail, "of bundle 0");
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler
