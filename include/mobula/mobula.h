@@ -11,6 +11,7 @@
 #include <mobula/node.h>
 #include <mobula/object_ref.h>
 #include <mobula/options.h>
+#include <mobula/placement_group.h>
 #include <mobula/result.h>
 #include <mobula/serialize.h>
 #include <mobula/task.h>

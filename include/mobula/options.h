@@ -10,30 +10,12 @@
 #include <type_traits>
 #include <variant>
 
-#include <mobula/detail/raw_id.h>
+#include <mobula/amount.h>
+#include <mobula/placement_group.h>
 
 namespace mobula {
 
-// A number of CPUs, GPUs or other resources, from any number: an int is no narrowing error.
-class Amount {
- public:
-  constexpr Amount() = default;
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  constexpr Amount(Number number) : value_(static_cast<double>(number)) {}  // NOLINT: implicit
-
-  constexpr double value() const { return value_; }
-  constexpr operator double() const { return value_; }  // NOLINT: implicit
-
- private:
-  double value_ = 0;
-};
-
-using Resources = std::map<std::string, Amount>;
-using Labels = std::map<std::string, std::string>;
 using Environment = std::map<std::string, std::string>;
-// Seconds; every std::chrono duration converts to it.
-using Duration = std::chrono::duration<double>;
 
 // How tensors move. `object_store`: by way of the store. `automatic`: the best path there is.
 enum class Transport : std::uint8_t {
@@ -70,28 +52,13 @@ struct NodeAffinity {
 };
 using Scheduling = std::variant<Default, Spread, NodeAffinity>;
 
-// Names a placement group; empty: no group.
-class PlacementGroupId {
- public:
-  constexpr PlacementGroupId() = default;
-  explicit constexpr PlacementGroupId(detail::RawId bits) : bits_(bits) {}
-  constexpr bool empty() const { return bits_.empty(); }
-  constexpr detail::RawId bits() const { return bits_; }
-  friend constexpr bool operator==(const PlacementGroupId&, const PlacementGroupId&) = default;
-
- private:
-  detail::RawId bits_;
-};
-
 // Where in a group; without a group it opts out of the group of the task that submits.
 struct Placement {
-  PlacementGroupId group = {};
+  PlacementGroup group = {};
   int bundle_index = -1;  // any
   bool capture_child_tasks = false;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
-
-enum class Lifetime : std::uint8_t { counted, detached };
 
 struct InitOptions {
   std::string address = {};

@@ -197,7 +197,7 @@ class Grammar {
     CLI::App& status = add_asking("status", "the cluster at a glance");
     status.add_flag("-w,--watch", line_.watch, "again every two seconds");
     CLI::App& list = add_asking("list", "what there is of a kind");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors")
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups")
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
     CLI::App& get = add_asking("get", "one item by its id");
@@ -244,7 +244,8 @@ class Grammar {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
         wrong("kind", "'" + line_.kind +
-                          "' is none of nodes, jobs, tasks, actors, objects, leases, executors");
+                          "' is none of nodes, jobs, tasks, actors, objects, leases, executors, "
+                          "placement-groups");
       }
       line_.kind = asked;
     }

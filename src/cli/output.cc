@@ -61,6 +61,17 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"SLOT_ID", "slot_id"},       {"ACTOR_ID", "actor_id", true},
             {"JOB_ID", "job_id", true}};
   }
+  if (kind == "placement-groups") {
+    return {{"PLACEMENT_GROUP_ID", "placement_group_id"},
+            {"STATE", "state"},
+            {"NAME", "name"},
+            {"STRATEGY", "strategy"},
+            {"BUNDLES", "bundles"},
+            {"JOB_ID", "job_id", true},
+            {"NAME_SPACE", "name_space", true},
+            {"DETACHED", "detached", true},
+            {"REASON", "reason"}};
+  }
   if (kind == "tasks") {
     return {{"CLASS_ID", "class_id"},
             {"NAME", "name"},

@@ -147,7 +147,7 @@ int get_item(const CommandLine& line) {
 int summarise(const CommandLine& line) {
   Asker asker(line);
   Json items = Json::array();
-  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "tasks"}) {
+  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "tasks"}) {
     const auto list = asker.ask("list", kind);
     if (!list) return complain(list.error());
     std::map<std::string, std::int64_t> states;

@@ -25,6 +25,7 @@ Public public_kind(ErrorKind kind) {
     case ErrorKind::not_found: return Public::not_found;
     case ErrorKind::permission: return Public::permission;
     case ErrorKind::connection: return Public::connection;
+    case ErrorKind::placement_group_removed: return Public::placement_group_removed;
   }
   return Public::other;
 }
@@ -68,7 +69,7 @@ Request request_of(const detail::ResourceRequest& request) {
   for (const auto& rule : request.labels) result.label_selector[rule.key] = selector_text(rule);
   result.strategy = strategy_of(request.scheduling);
   if (request.placement) {
-    result.placement.group = GroupId(bits(request.placement->group.bits()));
+    result.placement.group = GroupId(bits(request.placement->group.raw_id()));
     result.placement.bundle_index = request.placement->bundle_index;
     result.placement.capture_children = request.placement->capture_child_tasks;
   }
@@ -76,10 +77,11 @@ Request request_of(const detail::ResourceRequest& request) {
 }
 
 DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,
-                            std::int32_t max_calls) {
+                            std::int32_t max_calls, const GroupPlacement& captured) {
   DemandClass result;
   result.job = job;
   result.request = request_of(request);
+  if (!request.placement) result.request.placement = captured;
   result.program = program;
   result.env = request.env;
   result.max_calls = max_calls;

@@ -19,8 +19,10 @@ inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
 Request request_of(const detail::ResourceRequest& request);
 
 // The class of demand with its id, which is a hash of everything else in it.
+// `captured`: the place of the children of a task that captures them, unless they say otherwise.
 DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,
-                            std::int32_t max_calls);
+                            std::int32_t max_calls,
+                            const GroupPlacement& captured = {});
 
 // An error as a value in a ValueRecord, and back. `node` and `pid` are added to errors of user code.
 ValueRecord error_value_of(const detail::ErrorRecord& error);

@@ -248,7 +248,8 @@ const DemandClass& ProcessRuntime::class_of(const std::shared_ptr<const void>& r
   if (classes_.size() > 4096) classes_.clear();
   auto at = classes_.find(request);
   if (at == classes_.end()) {
-    auto demand = demand_class_of(resources, options_.job, options_.program, max_calls);
+    auto demand = demand_class_of(resources, options_.job, options_.program, max_calls,
+                                  options_.captured);
     at = classes_.emplace(request, std::move(demand)).first;
   }
   return at->second;

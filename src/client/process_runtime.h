@@ -21,6 +21,7 @@ struct RuntimeOptions {
   std::string name_space;
   Environment env;                       // executors: the job's, inherited by children
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  GroupPlacement captured;               // executors: where children are placed
   std::shared_ptr<TaskContext> root;     // for threads outside of tasks
   // With the engine's lock held: the thread of this running call begins or ends a wait.
   std::function<void(std::uint64_t token, bool on)> blocked;
@@ -58,6 +59,12 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<detail::NamedActor> get_actor(std::string_view name,
                                                std::string_view name_space) override;
   detail::Answer<std::vector<std::string>> list_named_actors() override;
+  detail::Answer<detail::RawId> create_group(const detail::GroupRequest& request) override;
+  detail::Answer<detail::RawId> group_ready(detail::RawId group) override;
+  detail::Done remove_group(detail::RawId group) override;
+  detail::Answer<PlacementGroup> get_group(std::string_view name,
+                                           std::string_view name_space) override;
+  detail::Answer<std::vector<PlacementGroupInfo>> groups() override;
 
   // ---- for the executor's loop -----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }

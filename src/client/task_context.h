@@ -19,6 +19,7 @@ struct TaskContext {
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
   std::atomic<std::uint64_t> actors{0};
+  std::atomic<std::uint64_t> groups{0};
   std::atomic<bool> cancelled{false};
   std::atomic<bool> leave{false};  // exit_actor() was called
 };

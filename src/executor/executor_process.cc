@@ -106,6 +106,9 @@ Result<void> ExecutorProcess::start() {
   runtime_options.job = assignment_.demand_class.job;
   runtime_options.program = assignment_.demand_class.program;
   runtime_options.name_space = assignment_.name_space;
+  const auto& placement = assignment_.demand_class.request.placement;
+  // Children of captured children are not captured.
+  if (placement.capture_children) runtime_options.captured.group = placement.group;
   // Threads that user code starts itself have no task of their own: what they make hangs on the
   // process.
   RunCall none;

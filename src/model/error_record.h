@@ -28,6 +28,7 @@ enum class ErrorKind : std::uint8_t {
   not_found = 11,
   permission = 12,
   connection = 13,
+  placement_group_removed = 14,
 };
 
 struct ErrorRecord {

@@ -35,13 +35,15 @@ struct GroupSpec {
   // Resources, device memory, accelerator type and labels count; the rest is left alone.
   std::vector<Request> bundles;
   std::int32_t priority = 0;
+  ProgramId program;  // that is to run in it: bundles keep off nodes where it cannot start
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &GroupSpec::id), field("job", &GroupSpec::job),
                  field("creator", &GroupSpec::creator), field("name", &GroupSpec::name),
                  field("name_space", &GroupSpec::name_space),
                  field("detached", &GroupSpec::detached), field("strategy", &GroupSpec::strategy),
-                 field("bundles", &GroupSpec::bundles), field("priority", &GroupSpec::priority));
+                 field("bundles", &GroupSpec::bundles), field("priority", &GroupSpec::priority),
+                 field("program", &GroupSpec::program));
   }
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };

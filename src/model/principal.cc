@@ -29,6 +29,7 @@ std::string to_string(const EndCause& cause) {
     case EndKind::intended: return fmt::format("left by exit_actor{}", because);
     case EndKind::killed: return fmt::format("was ended{}", because);
     case EndKind::node_died: return fmt::format("was on a node that died{}", because);
+    case EndKind::group_removed: return fmt::format("was ended with its placement group{}", because);
     case EndKind::start_failed: return fmt::format("could not be started{}", because);
   }
   return "ended";

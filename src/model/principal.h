@@ -60,6 +60,7 @@ enum class EndKind : std::uint8_t {
   killed = 5,    // by the runtime for a reason in `text`
   node_died = 6,
   start_failed = 7,  // the program could not be started; text is the loader's message
+  group_removed = 8,  // its placement group was
 };
 
 struct EndCause {

@@ -86,12 +86,14 @@ struct DemandInfeasible {
   std::vector<NodeReason> reasons;
   std::string summary;
   bool fatal = false;
+  bool group_removed = false;  // because its placement group was removed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
         field("demand_class", &DemandInfeasible::demand_class),
         field("actor", &DemandInfeasible::actor), field("reasons", &DemandInfeasible::reasons),
-        field("summary", &DemandInfeasible::summary), field("fatal", &DemandInfeasible::fatal));
+        field("summary", &DemandInfeasible::summary), field("fatal", &DemandInfeasible::fatal),
+        field("group_removed", &DemandInfeasible::group_removed));
   }
   friend bool operator==(const DemandInfeasible&, const DemandInfeasible&) = default;
 };
@@ -126,6 +128,25 @@ struct ActorChanged {
                  field("max_task_retries", &ActorChanged::max_task_retries));
   }
   friend bool operator==(const ActorChanged&, const ActorChanged&) = default;
+};
+
+enum class GroupState : std::uint8_t { pending = 0, created = 1, rescheduling = 2, removed = 3 };
+std::string_view to_string(GroupState state);
+
+struct GroupChanged {
+  GroupId group;
+  std::uint64_t version = 0;  // of this group's news, rising within a head epoch
+  GroupState state = GroupState::pending;
+  bool refused = false;      // removed because the request itself was refused (name taken, ...)
+  bool infeasible = false;   // the nodes present can never hold it
+  std::string why;           // it is removed, or infeasible
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
+                 field("state", &GroupChanged::state), field("refused", &GroupChanged::refused),
+                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why));
+  }
+  friend bool operator==(const GroupChanged&, const GroupChanged&) = default;
 };
 
 // Answer to FindActor, and to CreateActor with get_if_exists where the name was taken: then
@@ -189,6 +210,6 @@ struct RequestRefused {
 
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
-                 ActorChanged, ActorFound, StateRead, RequestRefused>;
+                 ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged>;
 
 }  // namespace mobula::internal

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "model/group.h"
 #include "model/node_shape.h"
 #include "model/reason.h"
 #include "model/task.h"
@@ -152,6 +153,35 @@ struct FindActor {
   friend bool operator==(const FindActor&, const FindActor&) = default;
 };
 
+// Asks for a placement group; by its creator, again after a head restart. Answered by GroupChanged.
+struct CreateGroup {
+  GroupSpec spec;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &CreateGroup::spec));
+  }
+  friend bool operator==(const CreateGroup&, const CreateGroup&) = default;
+};
+
+struct RemoveGroup {
+  GroupId group;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &RemoveGroup::group));
+  }
+  friend bool operator==(const RemoveGroup&, const RemoveGroup&) = default;
+};
+
+// Who waits for a group wants to know its state, now and whenever that changes.
+struct WatchGroup {
+  GroupId group;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &WatchGroup::group));
+  }
+  friend bool operator==(const WatchGroup&, const WatchGroup&) = default;
+};
+
 // A read of cluster state: "nodes", "named_actors", "explain", ... (see tools.h for the kinds).
 struct ReadState {
   std::uint64_t request = 0;
@@ -166,6 +196,7 @@ struct ReadState {
 };
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
-                                   EndActor, WatchActor, FindActor, ReadState>;
+                                   EndActor, WatchActor, FindActor, ReadState, CreateGroup,
+                                   RemoveGroup, WatchGroup>;
 
 }  // namespace mobula::internal

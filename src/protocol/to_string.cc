@@ -13,4 +13,14 @@ std::string_view to_string(ActorState state) {
   return "unknown";
 }
 
+std::string_view to_string(GroupState state) {
+  switch (state) {
+    case GroupState::pending: return "PENDING";
+    case GroupState::created: return "CREATED";
+    case GroupState::rescheduling: return "RESCHEDULING";
+    case GroupState::removed: return "REMOVED";
+  }
+  return "UNKNOWN";
+}
+
 }  // namespace mobula::internal

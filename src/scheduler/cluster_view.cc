@@ -70,7 +70,9 @@ Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) 
 
 ClusterView ClusterView::emptied() const {
   ClusterView empty(max_task_slots_, spread_threshold_);
-  for (const auto& [id, node] : nodes_) empty.put_node(id, node.shape, node.state);
+  for (const auto& [id, node] : nodes_) {
+    empty.put_node(id, node.shape, node.state).cannot_start = node.cannot_start;
+  }
   return empty;
 }
 

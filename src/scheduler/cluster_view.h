@@ -66,11 +66,13 @@ struct Node {
 struct Room {
   NodeId node;
   InstanceLedger ledger;
+  bool open = false;  // may be used
 };
 
 struct GroupRooms {
+  std::size_t bundles = 0;
+  bool closing = false;                // nothing starts in it any more
   std::map<std::int32_t, Room> rooms;  // by bundle; without those that have no place
-  bool open = false;                   // may be used
 };
 
 // A place to start something: a node, or a room there.
@@ -103,12 +105,18 @@ class ClusterView {
   void freed(Node& node);
 
   // A group that may have rooms, from now on or no more.
-  void add_group(GroupId group) { groups_.insert(group, {}); }
+  void add_group(GroupId group, std::size_t bundles) {
+    groups_[group].bundles = bundles;
+    freed_groups_.insert(group);
+  }
   void drop_group(GroupId group) {
     groups_.erase(group);
     freed_groups_.insert(group);
   }
-  void open_group(GroupId group, bool open);
+  // All rooms it has now may be used; none may any more.
+  void open_group(GroupId group);
+  void close_group(GroupId group);
+  void open_room(GroupId group, std::int32_t bundle);
   void add_room(GroupId group, std::int32_t bundle, const Node& node, const Allocation& share);
   void remove_room(GroupId group, std::int32_t bundle);
   const GroupRooms* rooms(GroupId group) const { return groups_.find(group); }
@@ -129,7 +137,7 @@ class ClusterView {
   bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
   // The first room of its group into which it fits now.
   Spot room_for(const Ask& ask);
-  // Whether one of its group's rooms could ever hold it; true while the group is not open.
+  // Whether one of its group's rooms could ever hold it; true while rooms are still to come.
   bool room_can_ever(const Ask& ask) const;
   // Whether it could on the empty node, which has to be alive or suspect. Affinity is part of it.
   bool can_ever(const Node& node, const Ask& ask) const;

@@ -51,7 +51,7 @@ Groups::Row Groups::make_row(const GroupSpec& spec) const {
     Request request = bundle;
     request.strategy = DefaultStrategy{};
     request.placement = {};
-    row.sites.push_back({Ask(request, {}, Tenant::bundle), {}, {}, {}});
+    row.sites.push_back({Ask(request, spec.program, Tenant::bundle), {}, {}, {}});
     find_scarcest(cluster_, row.sites.back());
   }
   row.places.resize(spec.bundles.size());
@@ -85,7 +85,7 @@ void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places, 
     made.sites[i].node = places[i].node;
     made.lost = made.lost || !places[i].node.empty();
   }
-  cluster_.add_group(spec.id);
+  cluster_.add_group(spec.id, spec.bundles.size());
   auto& row = *rows_.insert(spec.id, std::move(made)).first;
   for (std::size_t i = 0; i < row.places.size(); ++i) {
     if (!row.places[i].node.empty()) book(row, static_cast<std::int32_t>(i));
@@ -98,15 +98,21 @@ std::vector<SlotId> Groups::remove(GroupId id) {
   if (row == nullptr) return {};
   queue_.erase(turn_of(*row));
   row->removing = true;
-  cluster_.open_group(id, false);
+  cluster_.close_group(id);
   const auto users = books_.slots_in(id);
-  erase_if_over(id);
   return {users.begin(), users.end()};
+}
+
+void Groups::forget(GroupId id) {
+  auto* row = rows_.find(id);
+  if (row == nullptr || !row->removing) return;
+  row->forgotten = true;
+  erase_if_over(id);
 }
 
 void Groups::slot_gone(GroupId id) {
   const auto* row = rows_.find(id);
-  if (row != nullptr && row->removing) erase_if_over(id);
+  if (row != nullptr && row->forgotten) erase_if_over(id);
 }
 
 // Bundles without users go back; the group with the last of them.
@@ -129,11 +135,13 @@ void Groups::erase_if_over(GroupId id) {
 
 void Groups::unplace(GroupId id) {
   auto* row = rows_.find(id);
-  const auto* rooms = cluster_.rooms(id);
-  if (row == nullptr || rooms == nullptr || rooms->open || row->removing) return;
+  if (row == nullptr || row->removing) return;
   queue_.erase(turn_of(*row));
   for (std::size_t i = 0; i < row->places.size(); ++i) {
-    if (row->booked[i]) books_.release(slot_of(id, static_cast<std::int32_t>(i)));
+    const auto bundle = static_cast<std::int32_t>(i);
+    const auto* room = cluster_.room(id, bundle);
+    if (!row->booked[i] || room == nullptr || room->open) continue;
+    books_.release(slot_of(id, bundle));
     row->booked[i] = false;
     row->places[i] = {};
     row->sites[i].node = {};
@@ -141,33 +149,61 @@ void Groups::unplace(GroupId id) {
   queue(*row);
 }
 
-void Groups::node_joined(NodeId node) {
+void Groups::restore_on(Node& node, Time now, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    for (std::size_t i = 0; i < row.places.size(); ++i) {
-      if (row.places[i].node == node && !row.booked[i]) book(row, static_cast<std::int32_t>(i));
-    }
     row.reported = false;
+    for (std::size_t i = 0; i < row.places.size(); ++i) {
+      if (row.places[i].node != node.id || row.booked[i]) continue;
+      if (!node.ledger.has_free(row.places[i].allocation)) {
+        lose(row, i, now, news);
+        continue;
+      }
+      const auto bundle = static_cast<std::int32_t>(i);
+      book(row, bundle);
+      cluster_.open_room(id, bundle);
+    }
+  }
+}
+
+// The place is gone, and another is wanted.
+void Groups::lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>& news) {
+  row.booked[bundle] = false;
+  row.places[bundle] = {};
+  row.sites[bundle].node = {};
+  if (row.removing) return;
+  mark_lost.hit();
+  queue_.erase(turn_of(row));
+  if (!row.lost) row.waiting_since = now;
+  row.lost = true;
+  row.examined_through = 0;
+  queue(row);
+  if (news.empty() || news.back().group != row.spec.id) {
+    news.push_back({row.spec.id, GroupNews::Kind::lost, {}});
   }
 }
 
 void Groups::node_lost(NodeId node, Time now, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    bool hit = false;
     for (std::size_t i = 0; i < row.places.size(); ++i) {
-      if (row.places[i].node != node) continue;
-      hit = true;
-      row.booked[i] = false;
-      row.places[i] = {};
-      row.sites[i].node = {};
+      if (row.places[i].node == node) lose(row, i, now, news);
     }
-    if (!hit || row.removing) continue;
-    mark_lost.hit();
-    queue_.erase(turn_of(row));
-    if (!row.lost) row.waiting_since = now;
-    row.lost = true;
-    row.examined_through = 0;
-    queue(row);
-    news.push_back({id, GroupNews::Kind::lost, {}});
+  }
+}
+
+void Groups::program_cannot_start(NodeId node, ProgramId program, Time now,
+                                  std::vector<GroupNews>& news) {
+  for (auto& [id, row] : rows_) {
+    if (row.spec.program != program || row.removing) continue;
+    std::set<std::int32_t> in_use;
+    for (const auto slot : books_.slots_in(id)) {
+      in_use.insert(books_.find(slot)->slot.allocation.bundle);
+    }
+    for (std::size_t i = 0; i < row.places.size(); ++i) {
+      const auto bundle = static_cast<std::int32_t>(i);
+      if (row.places[i].node != node || !row.booked[i] || in_use.contains(bundle)) continue;
+      books_.release(slot_of(id, bundle));
+      lose(row, i, now, news);
+    }
   }
 }
 

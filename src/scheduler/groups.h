@@ -53,7 +53,8 @@ class Groups {
     std::vector<bool> booked;  // by bundle; not while its node is still expected
     Time waiting_since;
     bool lost = false;      // had a place for all bundles, and has not
-    bool removing = false;  // users of it are ending
+    bool removing = false;   // users of it are ending
+    bool forgotten = false;  // and the durable record is gone
     bool reported = false;  // as infeasible, on these nodes
     std::uint64_t examined_through = 0;
     bool complete() const;
@@ -64,14 +65,19 @@ class Groups {
 
   // `places`: what a durable record says; empty for a new group.
   void add(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now);
-  // Ends it; what is in its bundles is to be ended by the caller, and is returned.
+  // Nothing starts in it any more; what is in its bundles is to be ended by the caller, and returned.
   std::vector<SlotId> remove(GroupId id);
+  // It is gone from the durable record: its bundles go back as soon as nothing is in them.
+  void forget(GroupId id);
   // Takes the bundles that were placed last back: they could not be made durable.
   void unplace(GroupId id);
-  void open(GroupId id) { cluster_.open_group(id, true); }
+  void open(GroupId id) { cluster_.open_group(id); }
 
-  // The node is there, with nothing booked: its bundles are.
-  void node_joined(NodeId node);
+  // The node is there, and what it states is booked: bundles that a durable record has on it are, or
+  // are lost if what they held is not free.
+  void restore_on(Node& node, Time now, std::vector<GroupNews>& news);
+  // Bundles in which nothing runs are given back, to find another node.
+  void program_cannot_start(NodeId node, ProgramId program, Time now, std::vector<GroupNews>& news);
   // Its slots, bundles among them, are being released.
   void node_lost(NodeId node, Time now, std::vector<GroupNews>& news);
   // A slot in a bundle of the group is back.
@@ -93,6 +99,7 @@ class Groups {
   void queue(const Row& row);
   void book(Row& row, std::int32_t bundle);
   void erase_if_over(GroupId id);
+  void lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>& news);
   std::string shortage_of(const GroupSpec& spec) const;
 
   ClusterView& cluster_;

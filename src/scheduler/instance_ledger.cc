@@ -210,6 +210,20 @@ void InstanceLedger::restore(const Allocation& allocation, Occupancy occupancy) 
   ++place.holders;
 }
 
+bool InstanceLedger::has_free(const Allocation& allocation) const {
+  for (const auto& each : allocation.resources) {
+    if (each.name.starts_with(resource::accelerator_prefix)) continue;
+    const auto* of = find(each.name);
+    if (of == nullptr) return false;
+    for (const auto& share : each.shares) {
+      if (share.index >= of->entries.size()) return false;
+      const auto& entry = of->entries[share.index];
+      if (share.amount > entry.free || share.memory_bytes > entry.memory_free) return false;
+    }
+  }
+  return true;
+}
+
 void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
   move(allocation.resources, 1, !occupancy.lent);
   auto& place = places(occupancy.tenant);

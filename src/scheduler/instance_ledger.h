@@ -55,6 +55,8 @@ class InstanceLedger {
   // Instances that the node does not have are passed over, here and in `free`.
   void restore(const Allocation& allocation, Occupancy occupancy);
   void free(const Allocation& allocation, Occupancy occupancy);
+  // Whether all of it is free.
+  bool has_free(const Allocation& allocation) const;
   // A blocked slot gives its CPU and its place to others, and takes them back whatever is free.
   void lend(const Allocation& allocation, Tenant tenant);
   void resume(const Allocation& allocation, Tenant tenant);

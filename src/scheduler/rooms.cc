@@ -1,5 +1,5 @@
 // The parts of nodes that bundles of placement groups hold: the half of ClusterView about rooms.
-#include <ranges>
+#include <algorithm>
 
 #include "scheduler/cluster_view.h"
 
@@ -10,17 +10,30 @@ bool means(const Ask& ask, std::int32_t bundle) { return ask.bundle < 0 || ask.b
 
 }  // namespace
 
-void ClusterView::open_group(GroupId id, bool open) {
+void ClusterView::open_group(GroupId id) {
   auto* group = groups_.find(id);
-  if (group == nullptr || group->open == open) return;
-  group->open = open;
+  if (group == nullptr || group->closing) return;
+  for (auto& [bundle, room] : group->rooms) room.open = true;
   freed_groups_.insert(id);
+}
+
+void ClusterView::open_room(GroupId id, std::int32_t bundle) {
+  auto* group = groups_.find(id);
+  if (group == nullptr || group->closing) return;
+  if (const auto at = group->rooms.find(bundle); at != group->rooms.end()) at->second.open = true;
+  freed_groups_.insert(id);
+}
+
+void ClusterView::close_group(GroupId id) {
+  if (auto* group = groups_.find(id)) group->closing = true;
 }
 
 void ClusterView::add_room(GroupId group, std::int32_t bundle, const Node& node,
                            const Allocation& share) {
-  auto& rooms = groups_.insert(group, {}).first->rooms;
-  rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(node.shape, share)});
+  auto& rooms = groups_[group].rooms;
+  const auto at = rooms.find(bundle);
+  const bool open = at != rooms.end() && at->second.open;
+  rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(node.shape, share), open});
   freed_groups_.insert(group);
 }
 
@@ -93,9 +106,9 @@ void ClusterView::resume(Node& node, const Allocation& allocation, Tenant tenant
 
 Spot ClusterView::room_for(const Ask& ask) {
   const auto* group = groups_.find(ask.group);
-  if (group == nullptr || !group->open) return {};
+  if (group == nullptr || group->closing) return {};
   for (const auto& [bundle, room] : group->rooms) {
-    if (!means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
+    if (!room.open || !means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
     auto* node = nodes_.find(room.node);
     if (node != nullptr && node->ledger.has_place(ask.need.tenant) && allows(*node, ask)) {
       return {node, bundle};
@@ -106,7 +119,7 @@ Spot ClusterView::room_for(const Ask& ask) {
 
 bool ClusterView::room_can_ever(const Ask& ask) const {
   const auto* group = groups_.find(ask.group);
-  if (group == nullptr || !group->open) return true;
+  if (group == nullptr || group->rooms.size() < group->bundles) return true;
   return std::ranges::any_of(group->rooms, [&](const auto& each) {
     const auto* node = nodes_.find(each.second.node);
     return means(ask, each.first) && each.second.ledger.can_ever(ask.need) && node != nullptr &&
@@ -116,7 +129,8 @@ bool ClusterView::room_can_ever(const Ask& ask) const {
 
 Reason ClusterView::why_not_in_rooms(const Node& node, const Ask& ask) const {
   const auto* group = groups_.find(ask.group);
-  if (group == nullptr || !group->open) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
+  const auto is_open = [](const auto& each) { return each.second.open; };
+  if (group == nullptr || std::ranges::none_of(group->rooms, is_open)) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
   Reason refusal{ReasonCode::outside_group, ask.group.hex(), {}, {}, {}};
   for (const auto& [bundle, room] : group->rooms) {
     if (room.node != node.id || !means(ask, bundle)) continue;

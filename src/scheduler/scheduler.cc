@@ -40,7 +40,6 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
   books_.rebook(cluster_.put_node(id, shape, state));
-  groups_.node_joined(id);
   dirty_ = true;
 }
 
@@ -62,7 +61,9 @@ void Scheduler::set_node_state(NodeId id, NodeState state) {
 }
 
 void Scheduler::set_program_state(NodeId id, ProgramId program, const std::string& why_not) {
-  if (cluster_.set_program(id, program, why_not)) dirty_ = true;
+  if (!cluster_.set_program(id, program, why_not)) return;
+  if (!why_not.empty()) groups_.program_cannot_start(id, program, last_plan_, group_news_);
+  dirty_ = true;
 }
 
 void Scheduler::set_demand(const LesseeDemand& demand) {
@@ -138,6 +139,16 @@ void Scheduler::unplace_group(GroupId group) {
 std::vector<SlotId> Scheduler::remove_group(GroupId group) {
   dirty_ = true;
   return groups_.remove(group);
+}
+
+void Scheduler::forget_group(GroupId group) {
+  groups_.forget(group);
+  dirty_ = true;
+}
+
+void Scheduler::restore_bundles(NodeId id) {
+  if (auto* node = cluster_.nodes().find(id)) groups_.restore_on(*node, last_plan_, group_news_);
+  dirty_ = true;
 }
 
 GroupExplanation Scheduler::explain(const GroupSpec& spec) const {

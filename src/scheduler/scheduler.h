@@ -105,8 +105,13 @@ class Scheduler {
   void open_group(GroupId group);
   // Its bundles were placed, and could not be made durable.
   void unplace_group(GroupId group);
-  // Returns the slots in its bundles, which are booked until released.
+  // Nothing starts in it any more. Returns the slots in its bundles, which are booked until released.
   std::vector<SlotId> remove_group(GroupId group);
+  // The record of a removed group is gone: its bundles are free once nothing is in them.
+  void forget_group(GroupId group);
+  // What the node states is restored, slots in bundles left out: bundles that records have there are
+  // booked, or lost where that is not free any more.
+  void restore_bundles(NodeId node);
   const Groups& groups() const { return groups_; }
   GroupExplanation explain(const GroupSpec& spec) const;
 

@@ -162,6 +162,22 @@ class FakeRuntime final : public detail::Runtime {
     return all;
   }
 
+  Answer<RawId> create_group(const detail::GroupRequest& request) override {
+    if (refusal) return *refusal;
+    last_group = request;
+    return next_id();
+  }
+  Answer<RawId> group_ready(RawId) override {
+    return *keep(detail::OutgoingValue<bool>(true));
+  }
+  detail::Done remove_group(RawId) override { return {}; }
+  Answer<PlacementGroup> get_group(std::string_view, std::string_view) override {
+    return error_of(ErrorKind::not_found, "no such group");
+  }
+  Answer<std::vector<PlacementGroupInfo>> groups() override {
+    return std::vector<PlacementGroupInfo>{};
+  }
+
   // An object that never becomes ready.
   RawId make_pending() {
     const RawId id = next_id();
@@ -198,6 +214,7 @@ class FakeRuntime final : public detail::Runtime {
   std::optional<ErrorRecord> refusal;
   std::shared_ptr<const detail::TaskRequest> last_task;
   std::shared_ptr<const detail::ActorRequest> last_actor;
+  detail::GroupRequest last_group;
   std::shared_ptr<const detail::CallRequest> last_call;
   detail::GetRequest last_get;
   std::string last_name;

@@ -21,6 +21,7 @@ class GroupTest : public ::testing::Test {
     spec.id = GroupId::of(number);
     spec.job = JobId::of(1);
     spec.strategy = strategy;
+    spec.program = ProgramId::of(1);
     spec.bundles = std::move(bundles);
     bench_.scheduler.add_group(spec, {}, bench_.now);
     return spec.id;
@@ -38,6 +39,10 @@ class GroupTest : public ::testing::Test {
     auto nodes = places(id);
     bench_.scheduler.open_group(id);
     return nodes;
+  }
+  void remove(GroupId id) {
+    bench_.scheduler.remove_group(id);
+    bench_.scheduler.forget_group(id);
   }
   static Request inside(GroupId group, Request request, std::int32_t bundle = -1) {
     request.placement = {group, bundle, false};
@@ -70,7 +75,7 @@ TEST_F(GroupTest, PackFallsBackToSeveralNodesAndSpreadToSharedOnes) {
   bench_.add_node(2, node_with(2, 0));
   const auto packed = places(add(1, GroupStrategy::pack, {cpus(1), cpus(1), cpus(1)}));
   EXPECT_EQ(std::set(packed.begin(), packed.end()).size(), 2u);
-  bench_.scheduler.remove_group(GroupId::of(1));
+  remove(GroupId::of(1));
   const auto spread = places(add(2, GroupStrategy::spread, {cpus(1), cpus(1), cpus(1), cpus(1)}));
   EXPECT_EQ(std::ranges::count(spread, 1u), 2);
   EXPECT_EQ(std::ranges::count(spread, 2u), 2);
@@ -84,7 +89,7 @@ TEST_F(GroupTest, AllBundlesOrNone) {
   EXPECT_THAT(places(second), ElementsAre(0, 0));
   EXPECT_EQ(available("CPU"), 1) << "nothing of it is booked";
   EXPECT_THAT(news_, IsEmpty()) << "it would fit the empty node";
-  bench_.scheduler.remove_group(first);
+  remove(first);
   EXPECT_THAT(places(second), ElementsAre(1, 1));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_.front().kind, GroupNews::Kind::placed);
@@ -97,7 +102,7 @@ TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
   bench_.add_node(3, node_with(4, 1));
   EXPECT_THAT(places(add(1, GroupStrategy::strict_spread, {cpus(2), gpus(1), cpus(4)})),
               ElementsAre(1, 3, 2));
-  bench_.scheduler.remove_group(GroupId::of(1));
+  remove(GroupId::of(1));
   EXPECT_THAT(places(add(2, GroupStrategy::strict_spread, {cpus(1), cpus(1), cpus(1), cpus(1)})),
               ElementsAre(0, 0, 0, 0));
   ASSERT_EQ(news_.size(), 1u);
@@ -118,7 +123,7 @@ TEST_F(GroupTest, WhatCanNeverBePlacedIsSaidOnceWithTheShortage) {
   EXPECT_THAT(news_, IsEmpty());
   bench_.add_node(3, node_with(4, 2));
   EXPECT_THAT(places(strict), ElementsAre(0, 0)) << "the first group is older";
-  bench_.scheduler.remove_group(GroupId::of(1));
+  remove(GroupId::of(1));
   EXPECT_THAT(places(strict), ElementsAre(3, 3));
 }
 
@@ -192,7 +197,7 @@ TEST_F(GroupTest, LostBundlesAreReplacedBeforeNewGroupsAndTheOthersStay) {
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
   EXPECT_THAT(places(group), ElementsAre(before[0], 0));
   EXPECT_EQ(bench_.slots_of_job(1).size(), 1u) << "what runs in the other bundle goes on";
-  bench_.scheduler.remove_group(later);
+  remove(later);
   EXPECT_THAT(places(group), ElementsAre(before[0], 3)) << "before the group that waits longer";
   EXPECT_THAT(places(third), ElementsAre(0));
 }
@@ -206,6 +211,8 @@ TEST_F(GroupTest, ARemovedGroupKeepsBundlesUntilTheirUsersAreGone) {
   bench_.want(1, 1, inside(group, cpus(1), 1), 0);
   const auto users = bench_.scheduler.remove_group(group);
   ASSERT_EQ(users.size(), 1u);
+  EXPECT_EQ(available("CPU"), 0) << "the record still has it";
+  bench_.scheduler.forget_group(group);
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
   EXPECT_EQ(available("CPU"), 2);
   bench_.scheduler.release(users[0]);
@@ -241,6 +248,7 @@ TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
   anew.scheduler.open_group(group);
   EXPECT_TRUE(anew.plan().groups.empty()) << "it has its place, though the node is not there yet";
   anew.add_node(1, node_with(2, 0));
+  anew.scheduler.restore_bundles(Bench::node(1));
   EXPECT_TRUE(anew.scheduler.restore(bench_.granted.back()));
   EXPECT_TRUE(anew.plan().empty());
   EXPECT_EQ(anew.scheduler.cluster_use().at("CPU").available.to_double(), 1);
@@ -249,6 +257,34 @@ TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
   ASSERT_EQ(news.size(), 2u) << "lost, and no node can hold it";
   EXPECT_EQ(news[0].kind, GroupNews::Kind::lost);
   EXPECT_EQ(news[1].kind, GroupNews::Kind::infeasible);
+}
+
+TEST_F(GroupTest, ARestoredBundleIsLostWhereWhatItHeldIsTaken) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(1)});
+  opened(group);
+  bench_.want(1, 1, cpus(1), 1);
+  ASSERT_EQ(bench_.plan().grants.size(), 1u);
+  auto row = *bench_.scheduler.groups().find(group);
+  Bench anew;
+  anew.scheduler.add_group(row.spec, row.places, anew.now);
+  anew.add_node(1, node_with(1, 0));
+  EXPECT_TRUE(anew.scheduler.restore(bench_.granted.back()));
+  anew.scheduler.restore_bundles(Bench::node(1));
+  const auto news = anew.plan().groups;
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].kind, GroupNews::Kind::lost);
+}
+
+TEST_F(GroupTest, BundlesLeaveANodeWhereTheirProgramCannotStart) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(2)});
+  EXPECT_THAT(opened(group), ElementsAre(1));
+  bench_.scheduler.set_program_state(Bench::node(1), ProgramId::of(1), "no such library");
+  EXPECT_THAT(places(group), ElementsAre(0));
+  EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
+  bench_.add_node(2, node_with(2, 0));
+  EXPECT_THAT(places(group), ElementsAre(2));
 }
 
 TEST_F(GroupTest, AGroupThatCannotBeMadeDurableGivesItsPlacesBack) {

@@ -1,4 +1,6 @@
 // Books of slots and instances, kept from messages and processes; what is durable; who was told what.
+#include <algorithm>
+
 #include "head/core/rows.h"
 #include "protocol/messages.h"
 #include "sim/agent_role.h"
@@ -110,7 +112,42 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           !start.actor.actor.empty(), false, false};
+  if (!start.allocation.group.empty()) in_its_bundle(start, to->node().id);
   count(to->node().id, false);
+}
+
+void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
+  const Allocation& allocation = start.allocation;
+  const auto at = world_.disk().find({"groups", allocation.group.hex()});
+  const std::string what = "slot " + start.slot.brief() + " in bundle " + std::to_string(allocation.bundle);
+  const auto row = at == world_.disk().end() ? Result<head::GroupRow>(failure(ErrorCode::not_found, "none"))
+                                             : decode<head::GroupRow>(at->second);
+  if (!row) return world_.violation("groups", what + " starts, and its group is not on the disk");
+  const auto index = static_cast<std::size_t>(allocation.bundle);
+  if (index >= row->places.size() || row->places[index].node != node) {
+    return world_.violation("groups", what + " starts where the disk has no place for it");
+  }
+  if (complete_groups_.insert(allocation.group).second &&
+      std::ranges::any_of(row->places, [](const auto& each) { return each.node.empty(); })) {
+    return world_.violation("groups", what + " starts before all bundles have their places");
+  }
+  NodeShape bundle;
+  for (const auto& resource : row->places[index].allocation.resources) {
+    ResourceShape shape{resource.name, {}};
+    for (const auto& share : resource.shares) {
+      if (shape.instances.size() <= share.index) shape.instances.resize(share.index + 1);
+      shape.instances[share.index].total = share.amount;
+      shape.instances[share.index].memory_bytes = share.memory_bytes;
+    }
+    bundle.resources.push_back(std::move(shape));
+  }
+  Used used;
+  for (const auto& [slot, each] : granted_) {
+    const bool same = each.allocation.group == allocation.group && each.allocation.bundle == allocation.bundle;
+    if (same && each.node == node) add(used, each.allocation, each.lent);
+  }
+  const std::string over = excess(used, bundle);
+  if (!over.empty()) world_.violation("groups", what + ": the bundle is granted " + over);
 }
 
 // What the head has given out on a node, by the checker's own books.

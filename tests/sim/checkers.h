@@ -10,6 +10,8 @@
 //   leftovers nothing is left when everything has ended (World::leftovers)
 //   waiting   everything comes to its end within a bound after the last fault (World::run)
 //   facts     the head doubts an agent's facts only where news was lost
+//   groups    what runs in a group is in a place that the disk has for its bundle, and takes no more
+//             than that; nothing does before all bundles have one
 //   durable   what was said to be durable is on the disk
 #pragma once
 
@@ -94,6 +96,7 @@ class Checkers {
   void grant(const StartSlot& start, Agent* to);
   void count(NodeId node, bool physical);
   void count_physical(NodeId node);
+  void in_its_bundle(const StartSlot& start, NodeId node);
 
   World& world_;
   bool lossy_ = false;
@@ -103,6 +106,7 @@ class Checkers {
   std::map<SlotId, Granted> granted_;
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence by conversation
   std::set<SlotId> ever_granted_;
+  std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
   std::set<ProcessId> processes_;
   std::map<ProcessId, Running> running_;

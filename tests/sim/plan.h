@@ -26,6 +26,8 @@ enum class Act : std::uint8_t {
   find_actor,  // by the name in `plan`, until it is there; makes a var
   call_actor,  // `plan` on the handle `var`; makes a var
   kill_actor,  // `var`
+  make_group,  // a placement group of `bundles`; makes a var, which is there when the group is
+  end_group,   // `var`
   sleep,       // for `span`
   leave,       // exit_actor
 };
@@ -50,6 +52,9 @@ struct Step {
   bool force = false;
   bool tolerant = false;  // get: an error is no news, and the value is not mixed in
   Duration span{};
+  int group = -1;               // submit: the var of the group to run in
+  std::vector<int> bundles{};   // make_group: CPUs of each
+  int strategy = 0;             // make_group: a GroupStrategy
 };
 
 // A function, method, class or item of a driver.

@@ -44,6 +44,9 @@ std::vector<Scenario> make_scenarios() {
        {news_lost, news_lost, news_lost, executor_crash, head_link_break}},
       {"everything", 5, 3, true, 12, all_works, 6, all_faults},
       {"losses", 5, 1, false, 8, {late, late, keep_late, keep_late, keep_late}, 6, {agent_crash}},
+      {"groups", 3, 2, false, 8, {group, group, group, task, crash}, 0, {}},
+      {"group_faults", 3, 2, false, 8, {group, group, group, task, actor}, 4,
+       {head_crash, agent_crash, executor_crash, disk_slow, disk_fails, head_link_break, driver_crash}},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
   };
 }

@@ -170,6 +170,8 @@ bool Thread::take(const Step& step) {
       sleep(Duration(500ms));
       return false;
     }
+    case Act::make_group: make_group(step); return true;
+    case Act::end_group: process_.step_client(client::EndGroup{var().group}); return true;
     case Act::sleep:
       if (began_) return true;
       began_ = true;
@@ -309,10 +311,15 @@ void Thread::submit(const Step& step) {
   event.max_retries = plan.max_retries;
   event.retry_exceptions = plan.retry_exceptions;
   event.fail_if_infeasible = plan.shape == "impossible";
+  if (step.group >= 0) {
+    const GroupId group = vars_.at(static_cast<std::size_t>(step.group)).group;
+    event.demand_class.request.placement.group = group;
+    event.demand_class.id = ClassId::derived(event.demand_class.id, group.hex(), 0);
+  }
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
   process_.step_client(std::move(event));
-  vars_.push_back({object, {}});
+  vars_.push_back({object, {}, {}});
 }
 
 void Thread::make_actor(const Step& step) {
@@ -341,7 +348,7 @@ void Thread::make_actor(const Step& step) {
   spec.constructor.arguments = arguments_of(step, expected);
   const ActorId actor = spec.actor;
   process_.step_client(std::move(event));
-  vars_.push_back({handle_id(actor), actor});
+  vars_.push_back({handle_id(actor), actor, {}});
 }
 
 bool Thread::find_actor(const Step& step) {
@@ -367,7 +374,7 @@ bool Thread::find_actor(const Step& step) {
   const RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
                          found->owner, found->actor};
   process_.step_client(client::AdoptRef{handle});
-  vars_.push_back({handle.object, found->actor});
+  vars_.push_back({handle.object, found->actor, {}});
   return true;
 }
 
@@ -387,7 +394,32 @@ void Thread::call_actor(const Step& step) {
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
   process_.step_client(std::move(event));
-  vars_.push_back({object, {}});
+  vars_.push_back({object, {}, {}});
+}
+
+void Thread::make_group(const Step& step) {
+  client::SubmitGroup event;
+  GroupSpec& spec = event.spec;
+  spec.id = GroupId::derived(task_, "group", groups_++);
+  spec.job = process_.job();
+  spec.strategy = static_cast<GroupStrategy>(step.strategy);
+  for (const int cpus : step.bundles) {
+    Request bundle;
+    bundle.resources.set("CPU", Quantity::whole(cpus));
+    spec.bundles.push_back(std::move(bundle));
+  }
+  const GroupId group = spec.id;
+  process_.step_client(std::move(event));
+  client::AwaitGroup ready;
+  ready.group = group;
+  ready.object = put_id(task_, puts_++);
+  ready.value.bytes = payload_of(step.number);
+  ready.value.size_bytes = static_cast<std::int64_t>(ready.value.bytes.size());
+  Expected expected;
+  expected.number = step.number;
+  process_.outside().checkers().made(ready.object, expected);
+  vars_.push_back({ready.object, {}, group});
+  process_.step_client(std::move(ready));
 }
 
 // Becomes a call and a read for each handle.
@@ -395,7 +427,7 @@ void Thread::call_refs(const Step& step) {
   for (const auto& ref : refs_) {
     if (ref.actor.empty()) continue;
     process_.step_client(client::RetainRef{ref.object});
-    vars_.push_back({ref.object, ref.actor});
+    vars_.push_back({ref.object, ref.actor, {}});
     Step call;
     call.act = Act::call_actor;
     call.plan = step.plan;
@@ -425,7 +457,7 @@ bool Thread::put(const Step& step) {
     value.contained = records_of(step.vars);
     process_.outside().checkers().made(object, expected_put(step));
     process_.step_client(client::PutInline{object, std::move(value)});
-    vars_.push_back({object, {}});
+    vars_.push_back({object, {}, {}});
     return true;
   }
   if (!std::exchange(began_, true)) {
@@ -447,7 +479,7 @@ bool Thread::put(const Step& step) {
   process_.outside().checkers().made(object, expected_put(step));
   process_.write(made.place, object, payload_of(step.number));
   process_.step_client(client::ValueWritten{object, false, records_of(step.vars)});
-  vars_.push_back({object, {}});
+  vars_.push_back({object, {}, {}});
   return true;
 }
 

@@ -48,6 +48,7 @@ class Thread {
   struct Var {
     ObjectId object;  // counted; for handles that of the actor
     ActorId actor;
+    GroupId group{};
   };
 
   bool is_call() const { return run_.token != 0; }
@@ -62,6 +63,7 @@ class Thread {
   void submit(const Step& step);
   void make_actor(const Step& step);
   void call_actor(const Step& step);
+  void make_group(const Step& step);
   void call_refs(const Step& step);
   void keep_refs();
   std::vector<Argument> arguments_of(const Step& step, std::vector<Expected>& expected) const;
@@ -91,7 +93,7 @@ class Thread {
   std::vector<RefRecord> refs_;  // inside the arguments
   std::vector<ObjectId> leases_; // adopted: refs and contents of values read
   std::uint64_t read_ = 0;
-  std::uint64_t children_ = 0, puts_ = 0, actors_ = 0;
+  std::uint64_t children_ = 0, puts_ = 0, actors_ = 0, groups_ = 0;
   std::optional<ErrorRecord> error_;
   bool cancelled_ = false;
   bool leave_ = false;

@@ -104,6 +104,7 @@ class Author {
   int parting_tasks();
   int parting_actor();
   int hanging_tasks();
+  int grouped_tasks();
 
  private:
   Plan item(std::string name) {
@@ -531,6 +532,40 @@ int Author::hanging_tasks() {
 
 }  // namespace
 
+// At most two CPUs, which the first node always has. Sometimes the group is removed under its tasks.
+int Author::grouped_tasks() {
+  Plan in_group = leaf();
+  in_group.shape = pick({"cpu", "cpu", "half_cpu", "zero"});
+  in_group.may_fail = true;
+  const int f = add(std::move(in_group));
+  Plan main = item("grouped");
+  Step make;
+  make.act = Act::make_group;
+  make.number = random_.next();
+  make.strategy = static_cast<int>(random_.below(3));
+  make.bundles.assign(static_cast<std::size_t>(random_.between(1, 2)), 1);
+  main.steps.push_back(make);
+  if (random_.chance(700)) main.steps.push_back(on(Act::get, 0));
+  const int count = static_cast<int>(random_.between(1, 6));
+  for (int i = 0; i < count; ++i) {
+    Step step = submit(f, {value()});
+    step.group = 0;
+    main.steps.push_back(std::move(step));
+  }
+  const bool early = random_.chance(250);
+  if (early) {
+    main.steps.push_back(sleep(random_.between(Duration(0), Duration(100ms))));
+    main.steps.push_back(on(Act::end_group, 0));
+  }
+  for (int i = 1; i <= count; ++i) {
+    main.steps.push_back(on(Act::get, i));
+    main.steps.back().tolerant = true;
+  }
+  if (!early) main.steps.push_back(on(Act::end_group, 0));
+  main.may_fail = true;
+  return add(std::move(main));
+}
+
 int draw_item(Work work, Random& random, Plans& plans) {
   Author author(random, plans);
   switch (work) {
@@ -557,6 +592,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::part: return author.parting_tasks();
     case Work::part_actor: return author.parting_actor();
     case Work::hang: return author.hanging_tasks();
+    case Work::group: return author.grouped_tasks();
   }
   return author.several_tasks();
 }

@@ -245,6 +245,7 @@ std::string World::leftovers() {
   for (const auto& job : view.jobs) {
     if (!job.ended) return "the head keeps job " + job.job.brief();
   }
+  if (view.groups > 0) return "the head keeps " + std::to_string(view.groups) + " placement groups";
   for (const auto& actor : view.actors) {
     if (actor.state != ActorState::dead) return "the head keeps actor " + actor.actor.brief() + " " + actor.name;
   }

@@ -81,6 +81,13 @@ struct CallRequest {
   bool block_on_limit = true;
 };
 
+struct GroupRequest {
+  std::string name = {};
+  bool detached = false;
+  Strategy strategy = Strategy::pack;
+  std::vector<ResourceRequest> bundles = {};
+};
+
 struct PutRequest {
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
@@ -114,6 +121,9 @@ using Prepared = Answer<std::shared_ptr<const Request>>;
 MOBULA_API Prepared<TaskRequest> prepare(const TaskOptions& options);
 MOBULA_API Prepared<ActorRequest> prepare(const ActorOptions& options);
 MOBULA_API Prepared<CallRequest> prepare(const CallOptions& options);
+// Throws InvalidRequestError.
+MOBULA_API GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strategy,
+                                      const PlacementGroupOptions& options);
 // The whole of InitOptions is checked; `joins` says that an address is known, from wherever, so
 // that resources may not be given.
 MOBULA_API Answer<NodeRequest> prepare(const InitOptions& options, bool joins);

@@ -122,6 +122,14 @@ class MOBULA_API Runtime {
   // Failure: not_found. The id carries a count.
   virtual Answer<NamedActor> get_actor(std::string_view name, std::string_view name_space) = 0;
   virtual Answer<std::vector<std::string>> list_named_actors() = 0;
+
+  virtual Answer<RawId> create_group(const GroupRequest& request) = 0;
+  // An object that is true when the group has its places; the id carries a count.
+  virtual Answer<RawId> group_ready(RawId group) = 0;
+  virtual Done remove_group(RawId group) = 0;
+  // Failure: not_found.
+  virtual Answer<PlacementGroup> get_group(std::string_view name, std::string_view name_space) = 0;
+  virtual Answer<std::vector<PlacementGroupInfo>> groups() = 0;
 };
 
 // Throws NotInitializedError where none is installed.

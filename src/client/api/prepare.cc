@@ -84,6 +84,7 @@ TaskRequest task_request(const TaskOptions& options) {
   request.name = options.name;
   request.resources = resources_of(options);
   request.resources.cpu_units = rules::units_of("num_cpus", options.num_cpus);
+  rules::check_bundle(request.resources);
   request.num_returns = options.num_returns;
   // A process that has used a device gives its memory back only by ending.
   request.max_calls =
@@ -127,6 +128,7 @@ ActorRequest actor_request(const ActorOptions& options) {
   request.get_if_exists = options.get_if_exists;
   request.resources = resources_of(options);
   set_actor_cpus(request.resources, options.num_cpus);
+  rules::check_bundle(request.resources);
   request.max_restarts = options.max_restarts;
   request.max_task_retries = options.max_task_retries;
   request.max_concurrency = options.max_concurrency;

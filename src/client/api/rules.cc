@@ -161,9 +161,11 @@ void check_placement(const std::optional<Placement>& placement) {
       (placement->bundle_index != -1 || placement->capture_child_tasks)) {
     refuse("placement", "a bundle and capturing need a group", "a placement without a group");
   }
-  // Without a group it opts out of the group of the task that submits, of which there is none.
-  if (!placement->group.empty()) {
-    refuse("placement", "placing in a group is not supported yet", "a group");
+  const auto bundles = static_cast<int>(placement->group.bundles().size());
+  if (!placement->group.empty() && placement->bundle_index >= bundles) {
+    refuse("placement.bundle_index",
+           "below the number of bundles, which is " + std::to_string(bundles),
+           std::to_string(placement->bundle_index));
   }
 }
 

@@ -26,6 +26,8 @@ void check_not_negative(const std::string& field, std::int64_t value);
 void check_environment(const Environment& env);
 void check_scheduling(const Scheduling& scheduling);
 void check_placement(const std::optional<Placement>& placement);
+// That the bundle asked for, or one of the group's if any will do, is large enough.
+void check_bundle(const detail::ResourceRequest& request);
 // How results travel, and values that are put: by way of the store.
 void check_transport(Transport transport);
 // How and where a value is read.

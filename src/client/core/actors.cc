@@ -141,6 +141,7 @@ ErrorRecord ClientCore::actor_error(const ActorRow& row, ActorId actor) const {
     error.text += ": its executor " + to_string(row.cause);
     if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";
   }
+  if (row.cause.kind == EndKind::group_removed) error.kind = ErrorKind::placement_group_removed;
   error.pid = row.cause.pid;
   error.signal = row.cause.signal;
   error.exit_code = row.cause.exit_code;

@@ -119,6 +119,7 @@ void ClientCore::restate() {
     }
   }
   for (const auto& [actor, end] : endings_) tell_head(end);
+  restate_groups();
   for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
     row.told = -1;

@@ -99,6 +99,9 @@ class ClientCore {
   void on(const CancelChildren& event);
   void on(const KillActor& event);
   void on(const AskHead& event);
+  void on(const SubmitGroup& event);
+  void on(const AwaitGroup& event);
+  void on(const EndGroup& event);
   void on(const PinRefs& event);
   void on(const UnpinRefs& event);
   void on(const HandOver& event);
@@ -133,6 +136,7 @@ class ClientCore {
   void head_says(const ActorFound& message);
   void head_says(const StateRead& message);
   void head_says(const RequestRefused& message);
+  void head_says(const GroupChanged& message);
 
   // executors' messages
   void executor_says(ProcessId executor, CallReply message);
@@ -220,6 +224,10 @@ class ClientCore {
   void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
+  // groups.cc
+  void restate_groups();
+  static ErrorRecord group_error(GroupId group, const GroupChanged& message);
+
   void restate();
   void emit(Command command) { out_->push_back(std::move(command)); }
   void tell_agent(ProcessToAgent message) { emit(TellAgent{std::move(message)}); }
@@ -241,6 +249,7 @@ class ClientCore {
   Table<SlotId, SlotRow> slots_;
   Table<ClassId, ClassRow> classes_;
   Table<ActorId, ActorRow> actors_;
+  Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;
   Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it

@@ -178,6 +178,38 @@ struct KillActor {
   friend bool operator==(const KillActor&, const KillActor&) = default;
 };
 
+struct SubmitGroup {
+  GroupSpec spec;  // without its creator, which is this process
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &SubmitGroup::spec));
+  }
+  friend bool operator==(const SubmitGroup&, const SubmitGroup&) = default;
+};
+
+// Makes `object`, which has `value` when all bundles of the group have their places, and an error
+// when they never will.
+struct AwaitGroup {
+  GroupId group;
+  ObjectId object;
+  ValueRecord value;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &AwaitGroup::group), field("object", &AwaitGroup::object),
+                 field("value", &AwaitGroup::value));
+  }
+  friend bool operator==(const AwaitGroup&, const AwaitGroup&) = default;
+};
+
+struct EndGroup {
+  GroupId group;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &EndGroup::group));
+  }
+  friend bool operator==(const EndGroup&, const EndGroup&) = default;
+};
+
 // A question for the head (FindActor, ReadState); answered by HeadAnswered.
 struct AskHead {
   ProcessToHead question;
@@ -280,6 +312,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
-                           ValueUnreadable>;
+                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup>;
 
 }  // namespace mobula::internal::client

@@ -128,6 +128,21 @@ struct ActorRow {
   std::string refusal;
 };
 
+// A placement group that this process has created, waits for or has removed.
+struct GroupRow {
+  GroupSpec spec;        // owned
+  bool owned = false;
+  bool removing = false;  // by this process
+  GroupState state = GroupState::pending;
+  std::uint64_t version = 0;
+  bool warned = false;
+  struct Waiting {
+    ObjectId object;
+    ValueRecord value;  // which it has when the group is there
+  };
+  std::vector<Waiting> waiting;
+};
+
 // A value that goes into the node's store: written by a thread, or (`escaping`) by the shell, from
 // the bytes of the object or from where they lie mapped.
 struct WriteRow {

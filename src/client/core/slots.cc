@@ -76,7 +76,8 @@ void ClientCore::head_says(const DemandInfeasible& message) {
   const auto tasks = std::exchange(row->queue, {});
   for (const TaskId task : tasks) {
     ErrorRecord error;
-    error.kind = ErrorKind::unschedulable;
+    error.kind = message.group_removed ? ErrorKind::placement_group_removed
+                                       : ErrorKind::unschedulable;
     error.text = "task " + tasks_.at(task).call.name + " can never be scheduled: " + message.summary;
     finish_with_error(task, std::move(error));
   }

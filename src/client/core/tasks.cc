@@ -209,6 +209,12 @@ void ClientCore::finish_cancelled(TaskId task) {
 void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   TaskRow& row = tasks_.at(task);
   if (row.cancelled) return finish_cancelled(task);
+  if (cause.kind == EndKind::group_removed) {
+    ErrorRecord error;
+    error.kind = ErrorKind::placement_group_removed;
+    error.text = "task " + row.call.name + ": its executor " + to_string(cause);
+    return finish_with_error(task, std::move(error));
+  }
   if (row.retries_left != 0) {
     mark_retry.hit();
     if (row.retries_left > 0) --row.retries_left;

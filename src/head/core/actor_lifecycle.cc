@@ -23,6 +23,12 @@ const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 void ActorTable::place(Actor& actor) {
   if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
   if (!parts_.serving || parts_.nodes.recovering() || !actor.durable) return;
+  if (const auto* why = parts_.groups.removed(actor.spec().demand.request.placement.group)) {
+    EndCause cause;
+    cause.kind = EndKind::group_removed;
+    cause.text = *why;
+    return die(actor, cause);
+  }
   if (actor.not_before) {
     delayed_.insert(actor.spec().actor);
     return;

@@ -259,6 +259,17 @@ bool ActorTable::has_detached(JobId job) const {
   });
 }
 
+void ActorTable::group_removed(GroupId group, const std::string& why) {
+  EndCause cause;
+  cause.kind = EndKind::group_removed;
+  cause.text = why;
+  for (auto& [id, actor] : rows_) {
+    const bool inside = actor.spec().demand.request.placement.group == group;
+    if (inside && actor.state != ActorState::dead) die(actor, cause);
+  }
+  forget_oldest();
+}
+
 void ActorTable::end_all(const std::string& why) {
   for (auto& [id, actor] : rows_) {
     if (actor.state != ActorState::dead) die(actor, killed(why));

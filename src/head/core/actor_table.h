@@ -77,6 +77,8 @@ class ActorTable {
   void leave_node(NodeId node, const std::string& why);
   // Ends those that are still on the node; those that may be restarted are, elsewhere.
   void end_on_node(NodeId node, const std::string& why);
+  // Ends those that are in the group, or wait for a place in it.
+  void group_removed(GroupId group, const std::string& why);
   // Ends every actor, detached ones too.
   void end_all(const std::string& why);
 

@@ -33,6 +33,8 @@ struct Dispatch {
     restore_rows<JobRow>(event, "jobs", [&](const JobRow& row) { parts.jobs.restore(row); });
     restore_rows<ActorRow>(event, "actors",
                            [&](const ActorRow& row) { parts.actors.restore(row); });
+    restore_rows<GroupRow>(event, "groups",
+                           [&](const GroupRow& row) { parts.groups.restore(row); });
     ++parts.epoch;
     write_epoch();
   }
@@ -54,6 +56,7 @@ struct Dispatch {
     if (parts.epoch_due && *parts.epoch_due <= parts.now) write_epoch();
     parts.nodes.tick();
     parts.actors.tick();
+    parts.groups.tick();
     parts.processes.tick();
     parts.objects.tick();
   }
@@ -73,6 +76,7 @@ struct Dispatch {
     }
     void operator()(const JobGate& gate) const { parts.jobs.durable(gate.job); }
     void operator()(const ActorGate& gate) const { parts.actors.durable(gate.actor); }
+    void operator()(const GroupGate& gate) const { parts.groups.durable(gate.group, gate.placed); }
     void operator()(const ReplyGate& gate) const {
       parts.commands.push_back(ReplyTool{gate.link, gate.reply});
     }
@@ -87,6 +91,9 @@ struct Dispatch {
     }
     void operator()(const JobGate& gate) const { parts.jobs.not_durable(gate.job, text); }
     void operator()(const ActorGate& gate) const { parts.actors.not_durable(gate.actor, text); }
+    void operator()(const GroupGate& gate) const {
+      parts.groups.not_durable(gate.group, gate.placed, text);
+    }
     void operator()(const ReplyGate& gate) const {
       ToolReply reply;
       reply.request = gate.reply.request;
@@ -122,6 +129,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
   due = earlier(due, parts.nodes.next_deadline());
   due = earlier(due, parts.actors.next_deadline());
+  due = earlier(due, parts.groups.next_deadline());
   due = earlier(due, parts.processes.next_deadline());
   due = earlier(due, parts.objects.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
@@ -133,7 +141,7 @@ bool HeadCore::recovering() const { return parts_->nodes.recovering(); }
 
 HeadView HeadCore::view() const {
   const Parts& parts = *parts_;
-  HeadView view{parts.epoch, parts.serving, parts.nodes.recovering(), {}, {}, {}, {}};
+  HeadView view{parts.epoch, parts.serving, parts.nodes.recovering(), {}, {}, {}, {}, 0};
   for (const auto& [id, node] : parts.nodes.rows()) {
     const bool draining = node.draining && node.state == NodeState::alive;
     view.nodes.push_back({id, node.address.incarnation,
@@ -151,6 +159,9 @@ HeadView HeadCore::view() const {
     view.actors.push_back({id, actor.spec().job, actor.state, actor.row.incarnation,
                            actor.row.restarts_used, actor.slot, actor.node, actor.spec().name,
                            actor.name_space, actor.spec().detached, actor.cause});
+  }
+  for (const auto& [id, group] : parts.groups.rows()) {
+    view.groups += group.state != GroupState::removed ? 1 : 0;
   }
   return view;
 }

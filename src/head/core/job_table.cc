@@ -105,6 +105,7 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   const Survivors kept = parts_.slots.survivors(id);
   parts_.actors.job_ended(id, kept);
   parts_.slots.job_ended(id, kept);
+  parts_.groups.job_ended(id, kept);
   parts_.nodes.broadcast(JobEnded{id, {kept.slots.begin(), kept.slots.end()}, true});
   slot_gone(id);
   return true;
@@ -117,6 +118,7 @@ void JobTable::end_the_rest(JobId id) {
   parts_.journal.erase("jobs", id.hex());
   parts_.actors.job_ended(id, {});
   parts_.slots.job_ended(id, {});
+  parts_.groups.job_ended(id, {});
   parts_.nodes.broadcast(JobEnded{id, {}, false});
   slot_gone(id);
 

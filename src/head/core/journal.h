@@ -24,11 +24,15 @@ struct JobGate {
 struct ActorGate {
   ActorId actor;
 };
+struct GroupGate {
+  GroupId group;
+  std::uint64_t placed = 0;  // Group::placed when it was written
+};
 struct ReplyGate {
   LinkId link = 0;
   ToolReply reply;
 };
-using Gate = std::variant<EpochGate, JobGate, ActorGate, ReplyGate>;
+using Gate = std::variant<EpochGate, JobGate, ActorGate, GroupGate, ReplyGate>;
 
 class Journal {
  public:

@@ -22,6 +22,7 @@ struct HeadOptions {
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
   std::uint64_t max_actors = 100'000;
+  std::uint64_t max_groups = 100'000;
   std::uint64_t max_classes_per_lessee = 4096;
   std::uint64_t max_ended_kept = 1000;  // of jobs, actors and nodes each; the oldest are forgotten
   std::uint64_t max_copies_per_node = 1'000'000;  // further ones are not found if their home dies
@@ -44,6 +45,7 @@ struct HeadOptions {
         field("list_within", &HeadOptions::list_within),
         field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
         field("max_actors", &HeadOptions::max_actors),
+        field("max_groups", &HeadOptions::max_groups),
         field("max_classes_per_lessee", &HeadOptions::max_classes_per_lessee),
         field("max_ended_kept", &HeadOptions::max_ended_kept),
         field("max_copies_per_node", &HeadOptions::max_copies_per_node),

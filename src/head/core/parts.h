@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "head/core/actor_table.h"
+#include "head/core/group_table.h"
 #include "head/core/job_table.h"
 #include "head/core/journal.h"
 #include "head/core/node_table.h"
@@ -42,6 +43,7 @@ struct Parts {
   JobTable jobs{*this};
   SlotTable slots{*this};
   ActorTable actors{*this};
+  GroupTable groups{*this};
   CopyTable copies{*this};
   ObjectLists objects{*this};
   StateReader reader{*this};

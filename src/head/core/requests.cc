@@ -67,6 +67,16 @@ struct ProcessVoice {
   void operator()(const FindActor& message) const {
     parts.actors.find_by_name(process, principal.job, message);
   }
+  void operator()(const CreateGroup& message) const {
+    if (message.spec.creator != process) {
+      return refuse(message.spec.job, "a placement group is created by its creator");
+    }
+    if (own_live_job(message.spec.job)) parts.groups.create(message);
+  }
+  void operator()(const RemoveGroup& message) const {
+    parts.groups.remove(process, principal.job, message);
+  }
+  void operator()(const WatchGroup& message) const { parts.groups.watch(process, message); }
   void operator()(const ReadState& message) const {
     auto answer = parts.reader.read(message, principal.job, process);
     if (answer) parts.processes.tell(process, std::move(*answer));

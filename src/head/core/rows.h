@@ -46,6 +46,16 @@ struct JobRow {
   }
 };
 
+// table "groups". Places are missing while it has none.
+struct GroupRow {
+  GroupSpec spec;
+  std::vector<BundlePlace> places;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &GroupRow::spec), field("places", &GroupRow::places));
+  }
+};
+
 // table "actors": detached and named ones. A detached one outlives its job, so the row has what its
 // executor needs of it.
 struct ActorRow {

@@ -36,11 +36,19 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
   std::vector<SlotId> unknown;
   strangers_.erase(node.id);
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
-  for (const auto& fact : facts.slots) {
-    if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) continue;
+  const auto take = [&](const SlotFact& fact) {
+    if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) return;
     mark_unknown_slot.hit();
     unknown.push_back(fact.slot);
     strangers_[node.id][fact.slot] = 0;
+  };
+  // What runs comes before what is on record, and bundles before what is in them.
+  for (const auto& fact : facts.slots) {
+    if (fact.allocation.group.empty()) take(fact);
+  }
+  parts_.scheduler.restore_bundles(node.id);
+  for (const auto& fact : facts.slots) {
+    if (!fact.allocation.group.empty()) take(fact);
   }
   return unknown;
 }
@@ -139,6 +147,7 @@ void SlotTable::recovery_ended() {
   for (const auto id : orphans) {
     stop(id, false, "its lessee did not come back after the head was restarted");
   }
+  parts_.groups.recovery_ended();
   parts_.actors.recovery_ended();
   report_held_back();
 }

@@ -161,10 +161,12 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
       return parts_.processes.tell(lessee, std::move(refusal));
     }
   }
+  const auto* removed = parts_.groups.removed(message.demand_class.request.placement.group);
+  if (removed != nullptr && message.wanted_slots > 0) refuse_demand(lessee, id, *removed);
   DemandRow row{message, 0, parts_.now - message.oldest_wait};
   // What it does not know of yet was granted for this very demand and is not in its count.
   learn_announced(lessee, id);
-  row.total = std::max<std::int64_t>(0, message.wanted_slots);
+  if (removed == nullptr) row.total = std::max<std::int64_t>(0, message.wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
   if (row.total > 0) {
@@ -339,6 +341,7 @@ void SlotTable::plan() {
   const auto plan = parts_.scheduler.plan(parts_.now, [this] {
     return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_));
   });
+  for (const auto& each : plan.groups) parts_.groups.changed(each);
   for (const auto& grant : plan.grants) carry_out(grant);
   for (const auto& each : plan.recalls) {
     if (Slot* slot = rows_.find(each.slot)) recall(*slot, std::string(to_string(each.cause)));
@@ -400,6 +403,33 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
   if (slot.recalled || slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
   parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
+}
+
+// Lessees hear of it from here first: it is a reason to fail, and not to try again.
+void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why) {
+  EndCause cause;
+  cause.kind = EndKind::group_removed;
+  cause.text = why;
+  for (const auto id : users) {
+    const Slot* slot = rows_.find(id);
+    if (slot == nullptr || slot->lessee.empty()) continue;
+    if (!slot->stopping) parts_.processes.tell(slot->lessee, SlotLost{id, cause});
+    stop(id, false, why);
+  }
+  std::vector<DemandKey> waiting;
+  for (const auto& [key, row] : demands_) {
+    if (row.demand.demand_class.request.placement.group == group) waiting.push_back(key);
+  }
+  for (const auto& key : waiting) refuse_demand(key.first, key.second, why);
+}
+
+void SlotTable::refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why) {
+  DemandInfeasible refusal;
+  refusal.demand_class = demand_class;
+  refusal.summary = "its placement group was removed: " + why;
+  refusal.fatal = true;
+  refusal.group_removed = true;
+  parts_.processes.tell(lessee, std::move(refusal));
 }
 
 void SlotTable::recall_all(NodeId node, const std::string& why) {

@@ -96,6 +96,8 @@ class SlotTable {
 
   // Ends what runs in the slot; its books stay until its agent says it is gone.
   void stop(SlotId slot, bool graceful, const std::string& why);
+  // Ends `users`, which are in bundles of the group, and what waits for one.
+  void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
   // Grants what can be granted, once the tables have settled for this step.
   void plan();
 
@@ -121,6 +123,7 @@ class SlotTable {
   void learn(Slot& slot);
   void learn_announced(ProcessId lessee, ClassId demand_class);
   void set_demand(ProcessId lessee, const DemandRow& row);
+  void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(const scheduler::Slot& grant);
   void recall(Slot& slot, const std::string& why);

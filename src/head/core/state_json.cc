@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "head/core/group_json.h"
 #include "head/core/parts.h"
 #include "head/core/request_json.h"
 
@@ -191,6 +192,11 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (const auto& [id, slot] : parts.slots.rows()) {
       if (slot.ready) add(slot.endpoint.process, executor_json(parts, slot));
     }
+  } else if (kind == "placement-groups" || kind == "placement_groups") {
+    list.kind = "PlacementGroupList";
+    for (const auto& [id, group] : parts.groups.rows()) {
+      add(id, group_json(group, parts.scheduler));
+    }
   } else if (kind == "tasks") {
     list.kind = "TaskList";
     for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(row));
@@ -199,7 +205,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else {
     return failure(ErrorCode::not_found,
                    fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
-                               "executors, tasks, objects",
+                               "executors, placement-groups, tasks, objects",
                                kind));
   }
   if (parts.nodes.recovering()) {
@@ -384,6 +390,13 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
       return explain_request(parts, actor->spec().demand.request, actor->spec().demand.program,
                              scheduler::Tenant::actor, actor_json(*actor));
     }
+    if (const Group* group = parts.groups.find(GroupId(*bits))) {
+      Json json = document("Explanation");
+      json["subject"] = group_json(*group, parts.scheduler);
+      json.update(group_reasons_json(*group, parts.scheduler));
+      json["warnings"] = Json::array();
+      return text_of(json);
+    }
     for (const auto& [key, row] : parts.slots.demands()) {
       if (key.second != ClassId(*bits)) continue;
       const auto& wanted = row.demand.demand_class;
@@ -391,7 +404,7 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
                              demand_json(row));
     }
     return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no actor has this id and no task of such a class waits "
+                   fmt::format("explain {}: no actor and no placement group has this id, and no task of such a class waits "
                                "for a slot; of a single task its driver knows more",
                                argument));
   }

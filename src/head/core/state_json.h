@@ -16,7 +16,8 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// "nodes", "jobs", "actors", "leases", "executors", "tasks". Not_found for other kinds.
+// "nodes", "jobs", "actors", "leases", "executors", "placement-groups", "tasks".
+// Not_found for other kinds.
 Result<std::string> list_json(const Parts& parts, const std::string& kind);
 // One item by its id, or an unambiguous beginning of it of at least four digits.
 Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);
@@ -25,7 +26,7 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
                                  const std::string& id, std::vector<std::string> warnings);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
-// Why a request, or the class or actor with an id, gets no slot: per node the first rule that
+// Why a request, or the class, actor or group with an id, gets no slot: per node the first rule that
 // refuses.
 Result<std::string> explain_json(const Parts& parts, const std::string& argument);
 // Answer to an order that was carried out.

@@ -72,6 +72,7 @@ struct HeadView {
   std::vector<SlotView> slots;
   std::vector<JobView> jobs;
   std::vector<ActorView> actors;
+  std::size_t groups = 0;  // not removed
 };
 
 }  // namespace mobula::internal::head

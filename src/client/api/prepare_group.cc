@@ -1,0 +1,111 @@
+// What a placement group may be, checked before anything is sent.
+#include <string>
+
+#include <mobula/errors.h>
+
+#include "base/quantity.h"
+#include "client/api/rules.h"
+#include "model/group.h"
+
+namespace mobula::detail {
+namespace {
+
+namespace rules = internal::client;
+
+// As an option of the same meaning is checked, under the bundle's name.
+ResourceRequest bundle_request(const std::string& field, const Resources& bundle) {
+  if (bundle.empty()) rules::refuse(field, "a bundle asks for something", "an empty bundle");
+  ResourceRequest request;
+  Resources others;
+  for (const auto& [name, amount] : bundle) {
+    if (name == "CPU") {
+      request.cpu_units = rules::units_of(field + ".CPU", amount);
+    } else if (name == "memory") {
+      const auto units = rules::units_of(field + ".memory", amount);
+      request.memory_bytes = units / internal::Quantity::units_per_one;
+      if (units % internal::Quantity::units_per_one != 0) {
+        rules::refuse(field + ".memory", "a whole number of bytes", std::to_string(amount.value()));
+      }
+    } else {
+      others.emplace(name, amount);
+    }
+  }
+  auto named = rules::named_resources(others);
+  request.gpu_units = named.gpu_units.value_or(0);
+  request.custom_units = std::move(named.custom_units);
+  request.accelerator_type = std::move(named.accelerator_type);
+  const bool nothing = request.cpu_units == 0 && request.memory_bytes == 0 &&
+                       request.gpu_units == 0 && request.custom_units.empty();
+  if (nothing) rules::refuse(field, "a bundle asks for something", "amounts of 0 alone");
+  return request;
+}
+
+std::int64_t custom_units_of(const ResourceRequest& request, const std::string& name) {
+  for (const auto& [each, units] : request.custom_units) {
+    if (each == name) return units;
+  }
+  return 0;
+}
+
+// The first resource of which the bundle has less than is asked; empty: none.
+std::string lacking(const ResourceRequest& bundle, const ResourceRequest& asked) {
+  if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units) return "CPU";
+  if (asked.gpu_units > bundle.gpu_units) return "GPU";
+  if (asked.memory_bytes > bundle.memory_bytes) return "memory";
+  for (const auto& [name, units] : asked.custom_units) {
+    if (units > custom_units_of(bundle, name)) return name;
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace mobula::detail
+
+namespace mobula::internal::client {
+
+void check_bundle(const detail::ResourceRequest& request) {
+  if (!request.placement || request.placement->group.empty()) return;
+  const auto& bundles = request.placement->group.bundles();
+  const int wanted = request.placement->bundle_index;
+  std::string short_of;
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    if (wanted >= 0 && static_cast<std::size_t>(wanted) != i) continue;
+    const auto lacks = detail::lacking(detail::bundle_request("bundle", bundles[i]), request);
+    if (lacks.empty()) return;
+    short_of = lacks;
+  }
+  refuse("placement",
+         wanted < 0 ? "some bundle of the group is large enough"
+                    : "bundle " + std::to_string(wanted) + " of the group is large enough",
+         "a request with more " + short_of + " than it has");
+}
+
+}  // namespace mobula::internal::client
+
+namespace mobula::detail {
+
+GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strategy,
+                           const PlacementGroupOptions& options) {
+  const auto count = std::to_string(bundles.size());
+  if (bundles.empty() || bundles.size() > internal::max_bundles) {
+    rules::refuse("bundles", "1 to " + std::to_string(internal::max_bundles) + " of them", count);
+  }
+  rules::check_text("name", options.name);
+  const auto& selectors = options.bundle_label_selector;
+  if (!selectors.empty() && selectors.size() != bundles.size()) {
+    rules::refuse("bundle_label_selector", "one for each of the " + count + " bundles, or none",
+                  std::to_string(selectors.size()));
+  }
+  GroupRequest request;
+  request.name = options.name;
+  request.detached = options.lifetime == Lifetime::detached;
+  request.strategy = strategy;
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    auto bundle = bundle_request("bundles[" + std::to_string(i) + "]", bundles[i]);
+    if (!selectors.empty()) bundle.labels = rules::label_rules(selectors[i]);
+    request.bundles.push_back(std::move(bundle));
+  }
+  return request;
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,80 @@
+// Placement groups as their creators and users see them: asked for, waited for, removed.
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+
+void ClientCore::on(const SubmitGroup& event) {
+  auto [row, fresh] = groups_.insert(event.spec.id, GroupRow{});
+  if (!fresh) return;
+  row->owned = true;
+  row->spec = event.spec;
+  row->spec.creator = options_.process;
+  tell_head(CreateGroup{row->spec});
+}
+
+void ClientCore::on(const AwaitGroup& event) {
+  own_object(event.object, TaskId());
+  auto [row, fresh] = groups_.insert(event.group, GroupRow{});
+  if (row->state == GroupState::created || row->state == GroupState::rescheduling) {
+    return complete(event.object, event.value);
+  }
+  row->waiting.push_back({event.object, event.value});
+  if (fresh) tell_head(WatchGroup{event.group});
+}
+
+void ClientCore::on(const EndGroup& event) {
+  auto [row, fresh] = groups_.insert(event.group, GroupRow{});
+  row->removing = true;
+  tell_head(RemoveGroup{event.group});
+  // Its answer says when the head need not be told again.
+  if (!row->owned) tell_head(WatchGroup{event.group});
+}
+
+ErrorRecord ClientCore::group_error(GroupId group, const GroupChanged& message) {
+  ErrorRecord error;
+  error.kind = message.refused      ? ErrorKind::invalid_request
+               : message.infeasible ? ErrorKind::unschedulable
+                                    : ErrorKind::placement_group_removed;
+  error.text = "placement group " + group.brief() +
+               (message.refused      ? " could not be created: "
+                : message.infeasible ? " can never be placed: "
+                                     : " was removed: ") +
+               message.why;
+  return error;
+}
+
+// A row is kept as long as something can still come of it: a removed group is forgotten.
+void ClientCore::head_says(const GroupChanged& message) {
+  auto* row = groups_.find(message.group);
+  if (row == nullptr || message.version <= row->version) return;
+  row->version = message.version;
+  row->state = message.state;
+  if (message.state == GroupState::pending) {
+    if (message.infeasible && !std::exchange(row->warned, true)) {
+      emit(Warn{"placement group " + message.group.brief() + " waits: " + message.why});
+    }
+    return;
+  }
+  row->warned = false;
+  const auto waiting = std::exchange(row->waiting, {});
+  if (message.state != GroupState::removed) {
+    for (const auto& each : waiting) complete(each.object, each.value);
+    return;
+  }
+  groups_.erase(message.group);
+  for (const auto& each : waiting) fail_object(each.object, group_error(message.group, message));
+}
+
+void ClientCore::restate_groups() {
+  for (auto& [id, row] : groups_) {
+    row.version = 0;
+    if (row.owned) {
+      tell_head(CreateGroup{row.spec});
+    } else {
+      tell_head(WatchGroup{id});
+    }
+    if (row.removing) tell_head(RemoveGroup{id});
+  }
+}
+
+}  // namespace mobula::internal::client

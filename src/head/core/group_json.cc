@@ -1,0 +1,77 @@
+#include "head/core/group_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(Quantity amount) {
+  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
+  return amount.to_double();
+}
+
+Json bundle_json(const Group& group, std::size_t index, const scheduler::Scheduler& scheduler) {
+  const Request& asked = group.spec.bundles[index];
+  Json json = {{"index", index}, {"resources", Json::object()}, {"node_id", nullptr}};
+  for (const auto& [name, amount] : asked.resources.amounts()) json["resources"][name] = number(amount);
+  if (asked.gpu_memory > 0) json["gpu_memory"] = asked.gpu_memory;
+  if (!asked.accelerator_type.empty()) json["accelerator_type"] = asked.accelerator_type;
+  if (!asked.label_selector.empty()) json["label_selector"] = asked.label_selector;
+  const auto* room = scheduler.cluster().room(group.spec.id, static_cast<std::int32_t>(index));
+  if (room == nullptr) return json;
+  json["node_id"] = room->node.hex();
+  json["available"] = Json::object();
+  for (const auto& name : room->ledger.names()) {
+    json["available"][name] = number(std::max(room->ledger.available(name), Quantity()));
+  }
+  const auto* row = scheduler.groups().find(group.spec.id);
+  json["instances"] = Json::object();
+  for (const auto& share : row->places[index].allocation.resources) {
+    if (!is_unit_instance(share.name)) continue;
+    for (const auto& each : share.shares) json["instances"][share.name].push_back(each.index);
+  }
+  return json;
+}
+
+}  // namespace
+
+Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
+  const GroupSpec& spec = group.spec;
+  Json json = {{"placement_group_id", spec.id.hex()},
+               {"state", to_string(group.state)},
+               {"name", spec.name},
+               {"name_space", spec.name_space},
+               {"strategy", to_string(spec.strategy)},
+               {"job_id", spec.job.hex()},
+               {"detached", spec.detached},
+               {"bundles", Json::array()}};
+  for (std::size_t i = 0; i < spec.bundles.size(); ++i) {
+    json["bundles"].push_back(bundle_json(group, i, scheduler));
+  }
+  json["infeasible"] = group.infeasible;
+  json["reason"] = group.why;
+  return json;
+}
+
+Json group_reasons_json(const Group& group, const scheduler::Scheduler& scheduler) {
+  const auto explanation = scheduler.explain(group.spec);
+  Json json = {{"feasible", explanation.feasible}, {"fits_now", explanation.bundles.empty()}};
+  json["reason"] = explanation.bundles.empty() ? "all bundles have their places"
+                   : explanation.feasible      ? "it fits when running work has ended"
+                                               : explanation.shortage;
+  json["items"] = Json::array();
+  for (const auto& bundle : explanation.bundles) {
+    for (const auto& each : bundle.nodes) {
+      json["items"].push_back({{"bundle", bundle.bundle},
+                               {"node_id", each.node.hex()},
+                               {"code", to_string(each.reason.code)},
+                               {"what", each.reason.what},
+                               {"needed", number(each.reason.needed)},
+                               {"available", number(each.reason.available)},
+                               {"reason", to_string(each.reason)}});
+    }
+  }
+  return json;
+}
+
+}  // namespace mobula::internal::head

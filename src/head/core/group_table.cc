@@ -1,0 +1,307 @@
+#include "head/core/group_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_group_restated("head.group_restated");
+const Mark mark_group_not_durable("head.group_not_durable");
+const Mark mark_group_early_watch("head.group_watched_before_created");
+const Mark mark_superseded("head.group_durable_after_it_changed");
+
+}  // namespace
+
+// ---- rows and news -----------------------------------------------------------------------------
+
+// A removal is no news before it is durable.
+bool GroupTable::is_told(const Group& group) {
+  return group.state != GroupState::removed || group.durable == group.placed;
+}
+
+GroupChanged GroupTable::news_of(const Group& group) {
+  return {group.spec.id,  group.version,    group.state,
+          group.refused,  group.infeasible, group.why};
+}
+
+void GroupTable::become(Group& group, GroupState state) {
+  group.state = state;
+  ++group.version;
+  for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+}
+
+void GroupTable::write_row(const Group& group, bool gated) {
+  GroupRow row{group.spec, {}};
+  if (const auto* placed = parts_.scheduler.groups().find(group.spec.id)) row.places = placed->places;
+  parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
+}
+
+// What it is now: its places, or that it is no more.
+void GroupTable::save(Group& group) {
+  group.again_at.reset();
+  delayed_.erase(group.spec.id);
+  if (group.state == GroupState::removed) {
+    parts_.journal.erase("groups", group.spec.id.hex());
+  } else {
+    write_row(group, true);
+  }
+  parts_.journal.wait(GroupGate{group.spec.id, ++group.placed});
+}
+
+void GroupTable::restore(const GroupRow& row) {
+  Group group;
+  group.spec = row.spec;
+  group.watchers.insert(row.spec.creator);
+  if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
+  parts_.scheduler.add_group(row.spec, row.places, parts_.now);
+  if (!row.places.empty()) {
+    group.placed = group.durable = 1;
+    group.state = parts_.scheduler.groups().find(row.spec.id)->complete()
+                      ? GroupState::created
+                      : GroupState::rescheduling;
+  }
+  rows_.insert(row.spec.id, std::move(group));
+}
+
+void GroupTable::recovery_ended() {
+  std::set<NodeId> missing;
+  for (const auto& [id, row] : parts_.scheduler.groups().rows()) {
+    for (const auto& place : row.places) {
+      if (place.node.empty() || parts_.scheduler.cluster().nodes().contains(place.node)) continue;
+      missing.insert(place.node);
+    }
+  }
+  for (const auto node : missing) parts_.scheduler.remove_node(node);
+  std::vector<GroupId> orphans;
+  for (const auto& [id, group] : rows_) {
+    if (!group.spec.detached && group.state != GroupState::removed &&
+        !parts_.jobs.works(group.spec.job)) {
+      orphans.push_back(id);
+    }
+  }
+  for (const auto id : orphans) end(id, "its job has ended");
+  for (const auto id : std::exchange(held_back_, {})) {
+    Group& group = rows_.at(id);
+    const auto shortage = parts_.scheduler.explain(group.spec).shortage;
+    if (!shortage.empty()) infeasible(group, shortage);
+  }
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+void GroupTable::create(const CreateGroup& message) {
+  GroupSpec spec = message.spec;
+  if (Group* group = rows_.find(spec.id)) {
+    mark_group_restated.hit();
+    if (group->spec.creator != spec.creator) return;
+    group->watchers.insert(spec.creator);
+    if (!is_told(*group)) return;
+    return parts_.processes.tell(spec.creator, news_of(*group));
+  }
+  spec.program = parts_.jobs.find(spec.job)->start.program.id;
+  if (spec.name_space.empty()) spec.name_space = parts_.jobs.find(spec.job)->name_space;
+  if (refuse_create(spec)) return;
+  Group group;
+  group.spec = spec;
+  group.watchers.insert(spec.creator);
+  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
+  if (!spec.name.empty()) names_[{spec.name_space, spec.name}] = spec.id;
+  const Group& row = *rows_.insert(spec.id, std::move(group)).first;
+  parts_.scheduler.add_group(spec, {}, parts_.now);
+  write_row(row, false);
+}
+
+bool GroupTable::refuse_create(const GroupSpec& spec) {
+  std::string why;
+  if (spec.id.empty()) {
+    why = "a placement group needs an id";
+  } else if (spec.bundles.empty() || spec.bundles.size() > max_bundles) {
+    why = fmt::format("a placement group has 1 to {} bundles, this one has {}", max_bundles,
+                      spec.bundles.size());
+  } else if (rows_.size() - removed_.size() >= parts_.options.max_groups) {
+    why = fmt::format("the cluster is at its limit of {} placement groups",
+                      parts_.options.max_groups);
+  } else if (const auto holder = named(spec.name_space, spec.name); !holder.empty()) {
+    why = fmt::format("the name '{}' in the name space '{}' is taken by placement group {}; choose "
+                      "another, or ask for it with get_placement_group",
+                      spec.name, spec.name_space, holder.hex());
+  }
+  if (why.empty()) return false;
+  parts_.processes.tell(spec.creator,
+                        GroupChanged{spec.id, 1, GroupState::removed, true, false, std::move(why)});
+  return true;
+}
+
+void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& message) {
+  const Group* group = rows_.find(message.group);
+  if (group == nullptr || group->state == GroupState::removed) return;
+  const GroupSpec& spec = group->spec;
+  if (spec.job != asking && spec.name.empty() && !spec.detached) return;
+  end(message.group, fmt::format("removed by process {}", process.brief()));
+}
+
+void GroupTable::watch(ProcessId process, const WatchGroup& message) {
+  if (Group* group = rows_.find(message.group)) {
+    group->watchers.insert(process);
+    if (!is_told(*group)) return;
+    return parts_.processes.tell(process, news_of(*group));
+  }
+  // Its creation may still be on its way from another node.
+  mark_group_early_watch.hit();
+  if (early_.size() >= parts_.options.max_groups) return;
+  Early& early = early_[message.group];
+  if (early.watchers.empty()) early.until = parts_.now + parts_.options.orphan_watch;
+  early.watchers.insert(process);
+}
+
+void GroupTable::process_ended(ProcessId process) {
+  for (auto& [id, group] : rows_) group.watchers.erase(process);
+  for (auto& [id, early] : early_) early.watchers.erase(process);
+  std::erase_if(early_, [](const auto& each) { return each.second.watchers.empty(); });
+}
+
+void GroupTable::job_ended(JobId job, const Survivors& kept) {
+  std::vector<GroupId> ending;
+  for (const auto& [id, group] : rows_) {
+    const bool ends = group.spec.job == job && !group.spec.detached &&
+                      group.state != GroupState::removed &&
+                      !kept.processes.contains(group.spec.creator);
+    if (ends) ending.push_back(id);
+  }
+  for (const auto id : ending) end(id, "its job has ended");
+}
+
+// What runs in it ends, and hears why before its end can be heard of by other ways. Those who watch
+// hear of it when it is durable, and then its bundles are free.
+void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
+  Group& group = rows_.at(id);
+  const auto users = parts_.scheduler.remove_group(id);
+  group.state = GroupState::removed;
+  group.why = why;
+  group.infeasible = infeasible;
+  held_back_.erase(id);
+  if (!group.spec.name.empty()) names_.erase({group.spec.name_space, group.spec.name});
+  parts_.slots.group_removed(id, {users.begin(), users.end()}, why);
+  parts_.actors.group_removed(id, why);
+  save(group);
+}
+
+void GroupTable::removal_durable(Group& group) {
+  parts_.scheduler.forget_group(group.spec.id);
+  become(group, GroupState::removed);
+  group.watchers.clear();
+  removed_.push_back(group.spec.id);
+  forget_oldest();
+}
+
+void GroupTable::forget_oldest() {
+  while (removed_.size() > parts_.options.max_ended_kept) {
+    rows_.erase(removed_.front());
+    removed_.pop_front();
+  }
+}
+
+const std::string* GroupTable::removed(GroupId id) const {
+  const Group* group = rows_.find(id);
+  return group != nullptr && group->state == GroupState::removed ? &group->why : nullptr;
+}
+
+GroupId GroupTable::named(const std::string& name_space, const std::string& name) const {
+  const auto at = name.empty() ? names_.end() : names_.find({name_space, name});
+  return at == names_.end() ? GroupId{} : at->second;
+}
+
+// ---- places ------------------------------------------------------------------------------------
+
+void GroupTable::changed(const scheduler::GroupNews& news) {
+  Group* group = rows_.find(news.group);
+  if (group == nullptr || group->state == GroupState::removed) return;
+  switch (news.kind) {
+    case scheduler::GroupNews::Kind::placed: return save(*group);
+    case scheduler::GroupNews::Kind::lost:
+      write_row(*group, false);
+      if (group->durable > 0) become(*group, GroupState::rescheduling);
+      return;
+    case scheduler::GroupNews::Kind::infeasible:
+      if (!parts_.nodes.recovering()) return infeasible(*group, news.text);
+      held_back_.insert(news.group);
+      return;
+  }
+}
+
+// On a cluster that is one program's own nothing will ever change.
+void GroupTable::infeasible(Group& group, const std::string& shortage) {
+  const Job* job = parts_.jobs.find(group.spec.job);
+  if (job != nullptr && job->start.local_cluster && group.durable == 0) {
+    return end(group.spec.id, shortage, true);
+  }
+  group.infeasible = true;
+  group.why = shortage;
+  become(group, group.state);
+}
+
+void GroupTable::durable(GroupId id, std::uint64_t placed) {
+  Group* group = rows_.find(id);
+  if (group == nullptr) return;
+  if (placed != group->placed) return mark_superseded.hit();
+  group->durable = placed;
+  if (group->state == GroupState::removed) return removal_durable(*group);
+  group->infeasible = false;
+  group->why.clear();
+  const auto* row = parts_.scheduler.groups().find(id);
+  if (row == nullptr || !row->complete()) return;  // it has lost bundles meanwhile
+  parts_.scheduler.open_group(id);
+  become(*group, GroupState::created);
+}
+
+void GroupTable::not_durable(GroupId id, std::uint64_t placed, const std::string& why) {
+  Group* group = rows_.find(id);
+  if (group == nullptr || placed != group->placed) return;
+  mark_group_not_durable.hit();
+  if (group->state != GroupState::removed) group->why = "its places cannot be made durable yet: " + why;
+  group->again_at = parts_.now + parts_.options.persist_again;
+  delayed_.insert(id);
+}
+
+void GroupTable::tick() {
+  std::vector<Group*> due;
+  for (auto at = delayed_.begin(); at != delayed_.end();) {
+    Group* group = rows_.find(*at);
+    if (group != nullptr && group->again_at && *group->again_at > parts_.now) {
+      ++at;
+      continue;
+    }
+    at = delayed_.erase(at);
+    if (group != nullptr && group->again_at) due.push_back(group);
+  }
+  for (Group* group : due) save(*group);
+  for (auto at = early_.begin(); at != early_.end();) {
+    if (at->second.until > parts_.now || parts_.nodes.recovering()) {
+      ++at;
+      continue;
+    }
+    for (const auto process : at->second.watchers) {
+      parts_.processes.tell(process, GroupChanged{at->first, 1, GroupState::removed, false, false,
+                                                  "the head does not know it: it was never created, "
+                                                  "or removed long ago"});
+    }
+    at = early_.erase(at);
+  }
+}
+
+std::optional<Time> GroupTable::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto id : delayed_) {
+    if (const Group* group = rows_.find(id)) due = earlier(due, group->again_at);
+  }
+  if (parts_.nodes.recovering()) return due;
+  for (const auto& [id, early] : early_) due = earlier(due, early.until);
+  return due;
+}
+
+}  // namespace mobula::internal::head

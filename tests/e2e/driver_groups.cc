@@ -1,0 +1,161 @@
+#include <chrono>
+#include <thread>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::seconds;
+
+int one() { return 1; }
+std::string where() { return mobula::current().node_id; }
+std::string bundle_devices() {
+  std::string ids;
+  for (const auto& id : mobula::current().gpu_ids()) ids += id + ",";
+  return ids + std::getenv("CUDA_VISIBLE_DEVICES");
+}
+int sleeps() {
+  while (!mobula::current().cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return 1;
+}
+// A group that came as an argument, and that this process did not make.
+int uses(mobula::PlacementGroup group) {
+  if (!group.wait(seconds(30))) return -1;
+  return mobula::get(mobula::task<one>.options({.num_cpus = 1,
+                                                .placement = mobula::Placement{group, 0}})
+                         .remote());
+}
+
+template <class E, class F>
+void throws(Report& report, const char* what, const F& f) {
+  try {
+    f();
+    report.fail(std::string("no error: ") + what);
+  } catch (const E&) {
+  } catch (const std::exception& error) {
+    report.fail(std::string(what) + " threw something else: " + error.what());
+  }
+}
+
+// Needs 4 CPUs and 2 GPUs on one node.
+int group_basics(const Words&) {
+  Report report;
+  auto group = mobula::placement_group({{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}},
+                                       mobula::Strategy::pack, {.name = "pair"});
+  report.holds("ready", mobula::get(group.ready(), seconds(30)));
+  for (int bundle = 0; bundle < 2; ++bundle) {
+    const auto ids = mobula::get(
+        mobula::task<bundle_devices>
+            .options({.num_cpus = 1, .num_gpus = 1, .placement = mobula::Placement{group, bundle}})
+            .remote(),
+        seconds(30));
+    report.equal("ids", ids, std::to_string(bundle) + "," + std::to_string(bundle));
+  }
+  report.equal("GPUs outside", mobula::available_resources()["GPU"], 0.0);
+  const auto found = mobula::get_placement_group("pair");
+  report.equal("found", found.id(), group.id());
+  report.equal("bundles", found.bundles().size(), 2u);
+  report.equal("passed on", mobula::get(mobula::task<uses>.remote(found), seconds(30)), 1);
+  throws<mobula::NotFoundError>(report, "an unknown name",
+                                [] { static_cast<void>(mobula::get_placement_group("nobody")); });
+  throws<mobula::InvalidRequestError>(report, "a name that is taken", [] {
+    auto second = mobula::placement_group({{{"CPU", 1}}}, mobula::Strategy::pack, {.name = "pair"});
+    static_cast<void>(second.wait(seconds(30)));
+  });
+  bool listed = false;
+  for (const auto& each : mobula::placement_group_table()) {
+    listed = listed || (each.id == group.id() && each.state == "CREATED" && !each.nodes[0].empty());
+  }
+  report.holds("listed", listed);
+
+  auto waiting = mobula::placement_group({{{"GPU", 1}}});
+  report.holds("no room yet", !waiting.wait(std::chrono::milliseconds(200)));
+  mobula::remove_placement_group(group);
+  report.holds("room after removal", waiting.wait(seconds(30)));
+  throws<mobula::PlacementGroupRemovedError>(report, "ready of a removed one",
+                                             [&] { static_cast<void>(group.wait(seconds(30))); });
+  return report.exit_code();
+}
+
+int group_removal(const Words&) {
+  Report report;
+  auto group = mobula::placement_group({{{"CPU", 1}}});
+  const mobula::Placement there{group, 0};
+  const auto running = mobula::task<sleeps>.options({.placement = there, .max_retries = 5}).remote();
+  const auto waiting = mobula::task<one>.options({.placement = there}).remote();
+  auto actor = mobula::actor<Counter>.options({.num_cpus = 0, .placement = there,
+                                               .max_restarts = -1}).remote();
+  report.equal("actor", mobula::get(actor.call<&Counter::add>(1), seconds(30)), 1);
+  mobula::remove_placement_group(group);
+  throws<mobula::PlacementGroupRemovedError>(report, "running",
+                                             [&] { mobula::get(running, seconds(30)); });
+  throws<mobula::PlacementGroupRemovedError>(report, "waiting",
+                                             [&] { mobula::get(waiting, seconds(30)); });
+  throws<mobula::PlacementGroupRemovedError>(
+      report, "actor", [&] { mobula::get(actor.call<&Counter::add>(1), seconds(30)); });
+  throws<mobula::PlacementGroupRemovedError>(report, "after removal", [&] {
+    mobula::get(mobula::task<one>.options({.placement = there}).remote(), seconds(30));
+  });
+  return report.exit_code();
+}
+
+int group_bad_requests(const Words&) {
+  Report report;
+  const auto refused = [&](const char* what, const std::vector<mobula::Resources>& bundles,
+                           const mobula::PlacementGroupOptions& options = {}) {
+    throws<mobula::InvalidRequestError>(report, what, [&] {
+      static_cast<void>(mobula::placement_group(bundles, mobula::Strategy::pack, options));
+    });
+  };
+  refused("no bundle", {});
+  refused("an empty bundle", {{{"CPU", 1}}, {}});
+  refused("a bundle of nothing", {{{"CPU", 0}}});
+  refused("10,000 bundles", std::vector<mobula::Resources>(10'000, {{"CPU", 1}}));
+  refused("1.5 GPUs", {{{"GPU", 1.5}}});
+  refused("a negative amount", {{{"CPU", -1}}});
+  refused("two selectors for one bundle", {{{"CPU", 1}}}, {.bundle_label_selector = {{}, {}}});
+  refused("a bad selector", {{{"CPU", 1}}}, {.bundle_label_selector = {{{"zone", "in(a"}}}});
+  auto group = mobula::placement_group({{{"CPU", 1}}});
+  const auto task = [&](const char* what, const mobula::TaskOptions& options) {
+    throws<mobula::InvalidRequestError>(
+        report, what, [&] { static_cast<void>(mobula::task<one>.options(options).remote()); });
+  };
+  task("bundle 1 of 1", {.placement = mobula::Placement{group, 1}});
+  task("more CPUs than any bundle", {.num_cpus = 2, .placement = mobula::Placement{group}});
+  task("a GPU that no bundle has", {.num_gpus = 1, .placement = mobula::Placement{group}});
+  task("a bundle of no group", {.placement = mobula::Placement{{}, 0}});
+  throws<mobula::InvalidRequestError>(report, "removing nothing",
+                                      [] { mobula::remove_placement_group({}); });
+  return report.exit_code();
+}
+
+// A group over two nodes, of which the test kills one and starts it again.
+int group_over_nodes(const Words&) {
+  Report report;
+  auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::strict_spread);
+  report.holds("placed", group.wait(seconds(60)));
+  const auto node_of = [&](int bundle) {
+    return mobula::get(mobula::task<where>
+                           .options({.placement = mobula::Placement{group, bundle}, .max_retries = -1})
+                           .remote(),
+                       seconds(60));
+  };
+  report.holds("two nodes", node_of(0) != node_of(1));
+  tell("ready");
+  hear();
+  report.equal("the bundle that stayed", mobula::get(mobula::task<one>.options({.max_retries = -1}).remote(), seconds(60)), 1);
+  report.holds("two nodes again", node_of(0) != node_of(1));
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> group_scenarios() {
+  return {{"group_basics", group_basics},
+          {"group_removal", group_removal},
+          {"group_bad_requests", group_bad_requests},
+          {"group_over_nodes", group_over_nodes}};
+}
+
+}  // namespace mobula::e2e
