@@ -55,6 +55,7 @@ struct ObjectEntry {
 
   // Where it was made, away from home.
   std::set<ProcessId> sealers{};       // wait for the home to take it
+  std::set<ProcessId> found_here{};    // with a pin each: told that the bytes are here, to seal them
   std::optional<Time> orphan_until{};  // with a pin: the home died, others may still want it
   bool writer_borrows = false;         // the writer holds it also for itself
 };

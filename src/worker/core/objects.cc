@@ -202,8 +202,9 @@ void Objects::slab_failed(const SlabFailed& failed) {
 // ---- ends --------------------------------------------------------------------------------------
 
 void Objects::process_gone(ProcessId process) {
-  std::vector<ObjectId> held, owned;
+  std::vector<ObjectId> held, owned, found;
   for (auto& [object, entry] : entries_) {
+    if (entry.found_here.erase(process) > 0) found.push_back(object);
     entry.readers.erase(process);
     entry.hold_waiters.erase(process);
     entry.sealers.erase(process);
@@ -221,6 +222,7 @@ void Objects::process_gone(ProcessId process) {
   }
   apply(table_.drop_process(process));
   for (const ObjectId object : held) settle(object);
+  for (const ObjectId object : found) unpin(object);
   for (auto& [job, kept] : ended_jobs_) kept.erase(process);
 }
 

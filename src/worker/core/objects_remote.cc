@@ -286,7 +286,10 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     ask_candidate(object);
   }
   for (const ObjectId object : homeless) settle(object);
-  for (const ObjectId object : touched) settle(object);
+  for (const ObjectId object : touched) {
+    finish_sealers(object);
+    settle(object);
+  }
 }
 
 }  // namespace mobula::internal::worker

@@ -64,6 +64,41 @@ TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
   expect_empty(world_, 3, 1);
 }
 
+TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhoseTheyAre) {
+  // A copy, held by a reader alone.
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  other_.driver(2, job);
+  other_.say(2, ReserveObject{value, 1000});
+  EXPECT_EQ(other_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::already_exists);
+  release(other_);
+  EXPECT_NE(other_.core().objects().find(value), nullptr);
+  other_.say(2, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  settle();
+  EXPECT_EQ(other_.heard<ObjectSealed>(2).size(), 1u);
+  EXPECT_EQ(other_.core().objects().find(value), nullptr) << "the owner named is unknown there";
+  // Nor does a process that ends before it says so keep them.
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  other_.say(2, ReserveObject{value, 1000});
+  release(other_);
+  other_.step(ProcessLinkLost{2});
+  settle();
+  release(home_);
+  expect_empty(world_, 3, 2);
+}
+
+TEST_F(ObjectDeathsTest, SealerIsAnsweredWhenTheHomeItNamedDies) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  world_.die(third_);
+  other_.say(1, ReserveObject{value, 1000});
+  other_.say(1, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  settle();
+  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  world_.announce_death(third_);
+  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+}
+
 TEST_F(ObjectDeathsTest, OwnerThatDiesLosesNoBytesThatOthersHold) {
   put_and_export();
   other_.say(1, HoldObject{ref()});
