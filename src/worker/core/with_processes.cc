@@ -28,7 +28,7 @@ void WorkerCore::Parts::on(ProcessLinkLost& event) {
   EndCause cause;
   cause.pid = row->pid;
   cause.text = "its connection to the agent of its node ended";
-  objects->process_gone(row->process);
+  objects->process_gone(row->process, false);  // with a driver its job ends
   programs.driver_ended(row->process);
   head.tell(ProcessEnded{row->process, std::move(cause)});
 }
@@ -46,7 +46,9 @@ void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
     outbox.emit(CloseProcess{link});
     processes.lost(link);
   }
-  objects->process_gone(process);
+  using enum EndKind;
+  const bool sudden = cause.kind != retired && cause.kind != intended && cause.kind != start_failed;
+  objects->process_gone(process, sudden);
   head.tell(ProcessEnded{process, cause});
 }
 
