@@ -86,13 +86,17 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
     }
     return;
   }
+  // A session repeats what was said before, though it may have ended since.
+  const auto was_durable = [&](const std::string& table, const std::string& key) {
+    return row(table, key) != nullptr || erased_.contains({table, key});
+  };
   const auto* frame = std::get_if<HeadFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
   if (std::holds_alternative<ReportFacts>(*frame->frame.message) && !news_lost_) {
     world_.violation("facts", "the head doubts what an agent has stated, though nothing was lost");
   }
   if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
-    if (start->actor.detached && row("actors", start->actor.actor.hex()) == nullptr) {
+    if (start->actor.detached && !was_durable("actors", start->actor.actor.hex())) {
       world_.violation("durable", "detached actor " + start->actor.actor.brief() +
                                       " is started and not on the disk");
     }
@@ -100,7 +104,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   }
   if (const auto* relay = std::get_if<ToProcess>(&*frame->frame.message)) {
     const auto* started = std::get_if<JobStarted>(&relay->message);
-    if (started != nullptr && row("jobs", started->job.hex()) == nullptr) {
+    if (started != nullptr && !was_durable("jobs", started->job.hex())) {
       world_.violation("durable", "job " + started->job.brief() + " is started and not on the disk");
     }
   }

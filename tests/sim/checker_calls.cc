@@ -6,9 +6,10 @@
 
 namespace mobula::internal::sim {
 
-void Checkers::submitted(Process&, const CallRecord& call, Expected expected) {
+void Checkers::submitted(Process& process, const CallRecord& call, Expected expected) {
   TaskMark& mark = tasks_[call.task];
-  if (mark.submission == 0) mark.submission = ++submissions_;
+  Submission& submission = mark.submitted[process.id()];
+  if (submission.number == 0 || submission.started) submission = {++submissions_, false};
   mark.result = result_id(call.task, 0);
   const auto& plan = world_.plan().plans.at(call.function.offset);
   mark.max_retries = plan.max_retries;
@@ -36,7 +37,7 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   }
   if (run.call.kind == CallKind::construct_actor) return;
   TaskMark& mark = tasks_[run.call.task];
-  mark.ran_on.insert(process.id());
+  mark.runs.insert({process.id(), run.call.attempt});
   if (mark.answered_to == run.caller && !streams_lose_) {
     world_.violation("results", "task " + run.call.name + " runs again in " + process.name() +
                                     ", and its caller has been given its value");
@@ -47,10 +48,12 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   }
   if (!actor) return;
   auto& last = running.last[run.caller];
-  if (mark.submission < last) {
+  Submission& submission = mark.submitted[run.caller];
+  submission.started = true;
+  if (submission.number < last) {
     world_.violation("order", process.name() + " starts call " + run.call.name + " after a later one of the same caller");
   }
-  last = std::max(last, mark.submission);
+  last = std::max(last, submission.number);
 }
 
 void Checkers::call_ended(Process& process, const executor::RunCall&) {
@@ -93,7 +96,7 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
     if (mark.max_retries < 0) {
       return world_.violation("results", "a task with endless retries failed: " + error.text);
     }
-    const auto ran = static_cast<std::int32_t>(mark.ran_on.size());
+    const auto ran = static_cast<std::int32_t>(mark.runs.size());
     if (ran <= mark.max_retries && !streams_lose_) {
       return world_.violation("results", "a task that may be retried " + std::to_string(mark.max_retries) +
                                              " times failed after " + std::to_string(ran) + " runs: " + error.text);

@@ -46,6 +46,8 @@ class Checkers {
   void head_says(const HeadToAgent& message, Agent* to);
   void head_stepped(const Head& head, std::uint64_t steps);
   void head_crashed();
+  // It has been on the disk, and is not any more.
+  void row_erased(const std::string& table, const std::string& key) { erased_.insert({table, key}); }
   void agent_says(Agent& agent, const AgentToHead& message);
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
@@ -83,13 +85,17 @@ class Checkers {
     std::size_t now = 0;
     std::map<ProcessId, std::uint64_t> last;  // submission, by caller
   };
+  struct Submission {
+    std::uint64_t number = 0;
+    bool started = false;
+  };
   struct TaskMark {
-    std::uint64_t submission = 0;
+    std::map<ProcessId, Submission> submitted;  // by caller: a task that runs again calls again
     std::int32_t max_retries = 0;
     ObjectId result;
     bool answered = false;             // a reply left on a connection that has lost nothing
     ProcessId answered_to;             // who got the value itself in such a reply
-    std::set<ProcessId> ran_on;
+    std::set<std::pair<ProcessId, std::uint32_t>> runs;  // where, and which attempt
   };
 
   // checker_books.cc
@@ -105,6 +111,7 @@ class Checkers {
   bool peers_overlap_ = false;  // a node may be thought dead while it lives
   std::map<SlotId, Granted> granted_;
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence by conversation
+  std::set<std::pair<std::string, std::string>> erased_;  // rows
   std::set<SlotId> ever_granted_;
   std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number

@@ -140,7 +140,7 @@ int sweep_for(const CommandOptions& options) {
               static_cast<unsigned long long>(histories), names.size(),
               static_cast<unsigned long long>(options.start), static_cast<unsigned long long>(steps),
               static_cast<double>(histories) / seconds);
-  print_marks();
+  if (code == 0) print_marks();  // else what failed is the end of the output
   return code;
 }
 

@@ -5,6 +5,20 @@
 #include "sim/world.h"
 
 namespace mobula::internal::sim {
+namespace {
+
+void write(World& world, const head::Persist& batch) {
+  for (const auto& change : batch.changes) {
+    const std::pair key{change.table, change.key};
+    if (!change.erase) {
+      world.disk()[key] = change.value;
+    } else if (world.disk().erase(key) > 0) {
+      world.checkers().row_erased(change.table, change.key);
+    }
+  }
+}
+
+}  // namespace
 
 Head::Head(World& world, std::uint64_t life)
     : Role(world, "head", 0), core_(head::HeadOptions{}), life_(life) {}
@@ -24,13 +38,7 @@ void Head::crash() {
   end();
   // What was being written may or may not have reached the disk.
   if (committing_ && !to_commit_.empty() && world().disk_chance().chance(500)) {
-    for (const auto& change : to_commit_.front().changes) {
-      if (change.erase) {
-        world().disk().erase({change.table, change.key});
-      } else {
-        world().disk()[{change.table, change.key}] = change.value;
-      }
-    }
+    write(world(), to_commit_.front());
   }
   world().checkers().head_crashed();
   for (auto& [link, connection] : links_) {
@@ -160,13 +168,7 @@ void Head::commit_next() {
     }
     const head::Persist batch = std::move(to_commit_.front());
     to_commit_.pop_front();
-    for (const auto& change : batch.changes) {
-      if (change.erase) {
-        world().disk().erase({change.table, change.key});
-      } else {
-        world().disk()[{change.table, change.key}] = change.value;
-      }
-    }
+    write(world(), batch);
     commit_next();
     receive([this, n = batch.n] {
       world().trace().fold(world().now(), number(), "persisted", n);

@@ -70,7 +70,7 @@ struct Plan {
   bool return_refs = false;     // and the refs inside the arguments
   std::int32_t max_retries = -1;
   std::uint32_t crashes = 0;    // attempts that end their executor
-  std::uint32_t throws = 0;     // attempts that throw
+  std::uint32_t throws = 0;     // attempts that throw; all do unless exceptions are retried
   bool parts = false;           // its executor dies a moment after it has answered
   bool hangs = false;           // its executor ends by being killed only
   bool retry_exceptions = false;
@@ -83,6 +83,12 @@ struct Plan {
   std::int32_t max_task_retries = 0;
   std::int32_t max_concurrency = 1;
 };
+
+// Whether the function throws in this attempt. Where exceptions are not retried the next attempt is
+// none of the plan's: another's crash has ended the one before.
+inline bool throws_in(const Plan& plan, std::uint32_t attempt) {
+  return plan.throws > 0 && (!plan.retry_exceptions || attempt < plan.throws);
+}
 
 // What must come out.
 struct Expected {

@@ -129,7 +129,7 @@ void Thread::work() {
       EndCause cause{EndKind::signalled, 0, 11, process_.pid(), "it crashed", {}};
       return process_.die(cause);
     }
-    if (!error_ && run_.call.attempt < plan_.throws) fail(ErrorKind::task, "thrown on purpose");
+    if (!error_ && throws_in(plan_, run_.call.attempt)) fail(ErrorKind::task, "thrown on purpose");
     if (!error_ && cancelled_) fail(ErrorKind::task, "it noticed that it was cancelled");
     stage_ = Stage::storing;
     return;

@@ -12,6 +12,7 @@ const Mark mark_reconstructed("client.object_reconstructed");
 const Mark mark_lost("client.object_lost");
 const Mark mark_escaped_pending("client.pending_object_escaped");
 const Mark mark_stored_again("client.value_stored_again_for_a_new_agent");
+const Mark mark_stored_before("client.value_stored_by_an_earlier_attempt");
 const Mark mark_store_retry("client.escaped_value_found_store_full");
 
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
@@ -196,19 +197,19 @@ void ClientCore::on(const ReserveRoom& event) {
 void ClientCore::heard(const ObjectReserved& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
-  const bool sealed = message.failure && message.failure->code == ErrorCode::already_exists;
   write->place = message.failure ? PlaceRecord{} : message.place;
+  if (message.failure && message.failure->code == ErrorCode::already_exists) {
+    // An earlier attempt made it, perhaps for a home that has died since: the home of today has to
+    // take it before anybody is told that it is there.
+    mark_stored_before.hit();
+    write->there = message.failure;
+    return tell_agent(SealObject{message.object, write->owner, write->home, false, {}});
+  }
   if (!write->escaping) {
     emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
-    if (sealed) {
-      writes_.erase(message.object);
-      emit(ValueSealed{message.object});
-    } else if (message.failure) {
-      writes_.erase(message.object);
-    }
+    if (message.failure) writes_.erase(message.object);
     return;
   }
-  if (sealed) return heard(ObjectSealed{message.object});
   if (message.failure) {
     mark_store_retry.hit();
     write->retry_at = now_ + 100ms;
@@ -260,7 +261,10 @@ void ClientCore::heard(const ObjectSealed& message) {
   if (write == nullptr) return;
   const WriteRow done = *write;
   writes_.erase(message.object);
-  if (!done.escaping) return emit(ValueSealed{message.object});
+  if (!done.escaping) {
+    if (done.there) emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
+    return emit(ValueSealed{message.object});
+  }
   auto* row = objects_.find(message.object);
   if (row == nullptr) return;
   row->storing = false;
@@ -455,6 +459,7 @@ void ClientCore::lose_store() {
   // What a thread is writing goes on into the old memory; what the shell was writing begins again.
   for (auto& [object, write] : writes_) {
     if (write.owner == options_.process) write.home = node_;
+    write.there.reset();
     write.lost = !write.escaping && write.place.slab != 0;
     if (!write.lost) tell_agent(ReserveObject{object, write.size_bytes});
   }

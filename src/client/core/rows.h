@@ -153,6 +153,7 @@ struct WriteRow {
   PlaceRecord place = {};    // as given by the agent
   PlaceRecord copy_of = {};  // escaping: of the value in the store of an agent that has died
   bool lost = false;         // the agent that gave `place` to a thread has died since
+  std::optional<Failure> there = {};  // the bytes lie on this node already: said once the owner holds them
   std::optional<Time> retry_at;  // escaping: the store was full
 };
 

@@ -139,6 +139,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
+  if (recovering()) tell_deaths(node);
   parts_.jobs.node_joined(node.id, message.facts);
 
   PeersChanged news;
@@ -147,6 +148,15 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   broadcast(news, node.id);
   parts_.slots.announce();
   end_recovery_if_due();
+}
+
+// The head before this one may have died before it had told everybody of the last deaths.
+void NodeTable::tell_deaths(const Node& node) {
+  PeersChanged news;
+  for (const auto& [incarnation, of] : fenced_) {
+    if (of != node.id) news.dead_agents.push_back(incarnation);
+  }
+  if (!news.dead_agents.empty()) send(node.id, std::move(news));
 }
 
 std::vector<AgentAddress> NodeTable::peers_of(NodeId id) const {

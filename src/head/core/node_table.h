@@ -110,6 +110,7 @@ class NodeTable {
   std::optional<Refused> why_not(const Principal& principal, const Register& message) const;
   void admit(LinkId link, const Principal& principal, const Register& message);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
+  void tell_deaths(const Node& node);
   void meet_rival(Node& node, Rival rival);
   void take_frame(LinkId link, const Principal& principal, const AgentFrame& frame);
   void farewell(LinkId link, const Principal& principal, const Farewell& message);

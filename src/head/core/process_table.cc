@@ -7,6 +7,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_back("head.driver_came_back_without_its_agent");
+const Mark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
 const Mark mark_stayed_away("head.driver_ended_with_its_node");
 
 }  // namespace
@@ -23,9 +24,9 @@ void ProcessTable::executor_seen(NodeId node, const Endpoint& endpoint, JobId jo
 }
 
 void ProcessTable::ended(ProcessId process, const EndCause& cause) {
-  if (!rows_.contains(process)) return;
   news_.push_back(process);
   if (!publish_at_) publish_at_ = parts_.now + parts_.options.publish_after;
+  if (!rows_.contains(process)) return mark_told_again.hit();
   bury(process, cause);
 }
 

@@ -27,7 +27,8 @@ class ProcessTable {
   explicit ProcessTable(Parts& parts) : parts_(parts) {}
 
   void attached(NodeId node, const ProcessFact& fact);
-  // Everything that lived by the process ends. Nothing if it is not known.
+  // Everything that lived by the process ends. Others are told of it even if it is not known here:
+  // an earlier head may have died before it told all of them.
   void ended(ProcessId process, const EndCause& cause);
   // The executor of a slot's generation, known from its endpoint; and its end.
   void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);

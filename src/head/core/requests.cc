@@ -122,9 +122,9 @@ struct AgentVoice {
     }
   }
   void operator()(const ProcessEnded& message) const {
-    if (parts.processes.node_of(message.process) == node) {
-      parts.processes.ended(message.process, message.cause);
-    }
+    // One that is not known died before this head was started, or while there was none.
+    const NodeId known = parts.processes.node_of(message.process);
+    if (known == node || known.empty()) parts.processes.ended(message.process, message.cause);
   }
   void operator()(const ObjectCopies& message) const { parts.copies.changed(node, message); }
   void operator()(const LocateObject& message) const { parts.copies.locate(node, message.object); }

@@ -37,6 +37,8 @@ struct ObjectEntry {
   std::string lost_cause{};          // why that is so
   std::vector<NodeId> candidates{};  // named by the head, to be asked in turn
   int pins = 0;                      // holds of the agent itself: contained, pulled, read by peers
+  // With a pin: who said whose it is, or passed a ref of it on, has died; others may still come.
+  std::optional<Time> orphan_until{};
   bool copy_reported = false;        // to the head, as ObjectCopies
 
   // At home.
@@ -55,7 +57,7 @@ struct ObjectEntry {
 
   // Where it was made, away from home.
   std::set<ProcessId> sealers{};       // wait for the home to take it
-  std::optional<Time> orphan_until{};  // with a pin: the home died, others may still want it
+  std::set<ProcessId> found_here{};    // with a pin each: told that the bytes are here, to seal them
   bool writer_borrows = false;         // the writer holds it also for itself
 };
 

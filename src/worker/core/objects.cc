@@ -86,6 +86,14 @@ void Objects::drain_unpins() {
   draining_ = false;
 }
 
+void Objects::keep_for(ObjectId object, Duration span) {
+  ObjectEntry& entry = entries_.at(object);
+  const Time until = outbox_.now() + span;
+  if (entry.orphan_until && *entry.orphan_until >= until) return;
+  if (!entry.orphan_until && !pin(object)) return;
+  entries_.at(object).orphan_until = start_timer(object, TimerKind::orphan, span);
+}
+
 std::size_t Objects::pins() const {
   std::size_t sum = 0;
   for (const auto& [object, entry] : entries_) sum += static_cast<std::size_t>(entry.pins);
@@ -201,9 +209,10 @@ void Objects::slab_failed(const SlabFailed& failed) {
 
 // ---- ends --------------------------------------------------------------------------------------
 
-void Objects::process_gone(ProcessId process) {
-  std::vector<ObjectId> held, owned;
+void Objects::process_gone(ProcessId process, bool sudden) {
+  std::vector<ObjectId> held, owned, found;
   for (auto& [object, entry] : entries_) {
+    if (entry.found_here.erase(process) > 0) found.push_back(object);
     entry.readers.erase(process);
     entry.hold_waiters.erase(process);
     entry.sealers.erase(process);
@@ -219,8 +228,18 @@ void Objects::process_gone(ProcessId process) {
                                         "was made",
                                         object.brief(), process.brief())));
   }
+  // A ref in its last words reaches its new holder, and his hold its home, after this.
+  for (const ObjectId object : held) {
+    const ObjectEntry* entry = sudden ? find(object) : nullptr;
+    if (entry == nullptr || entry->failure) continue;
+    const ObjectRow& row = *table_.find(object);
+    const bool unmade = row.state == ObjectState::reserved && row.writer == process;
+    const bool its_secret = entry->owner == process && !entry->exported;
+    if (!unmade && !its_secret) keep_for(object, options_.unclaimed_after);
+  }
   apply(table_.drop_process(process));
   for (const ObjectId object : held) settle(object);
+  for (const ObjectId object : found) unpin(object);
   for (auto& [job, kept] : ended_jobs_) kept.erase(process);
 }
 
@@ -245,7 +264,7 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers
     if (row.process.empty() || row.principal.job != job) continue;
     if (!kept.contains(row.process)) ending.push_back(row.process);
   }
-  for (const ProcessId process : ending) process_gone(process);
+  for (const ProcessId process : ending) process_gone(process, false);
   ended_jobs_[job] = kept;
   if (lingers) return;
   // What nodes keep of it ends with the same news there.

@@ -34,8 +34,9 @@ class Objects {
 
   // ---- processes of this node ------------------------------------------------------------------
   void add_process(ProcessId process, JobId job) { table_.add_process(process, job); }
-  // Also fails what the process owned and had not made yet.
-  void process_gone(ProcessId process);
+  // Also fails what the process owned and had not made yet. What it held and may have passed on
+  // stays for a while if its end was `sudden`: nobody has said that he holds it instead.
+  void process_gone(ProcessId process, bool sudden);
   void reserve(ProcessId process, const ReserveObject& message);
   void seal(ProcessId process, const SealObject& message);
   void export_object(ProcessId process, const ExportObject& message);
@@ -109,6 +110,8 @@ class Objects {
   bool pin(ObjectId object);
   void pin_contained(ObjectId object);
   void drain_unpins();
+  // A pin for holders that we do not know of yet.
+  void keep_for(ObjectId object, Duration span);
   void apply(Consequences consequences);
   void gone(ObjectId object);
   // After a hold has gone: releases the node's hold, cancels a pull that nobody waits for.

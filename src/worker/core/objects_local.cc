@@ -5,6 +5,16 @@
 
 namespace mobula::internal::worker {
 
+namespace {
+
+Failure being_written(ObjectId object) {
+  return failure(ErrorCode::unavailable,
+                 fmt::format("object {} is being written by another process of this node",
+                             object.brief()));
+}
+
+}  // namespace
+
 // ---- writing -----------------------------------------------------------------------------------
 
 void Objects::reserve(ProcessId process, const ReserveObject& message) {
@@ -22,11 +32,7 @@ void Objects::reserve(ProcessId process, const ReserveObject& message) {
   if (row != nullptr && row->state == ObjectState::reserved) {
     const bool again = row->writer == process && row->place.size_bytes == request.size_bytes;
     if (again) return answer_reserved(process, message.object);
-    return refuse_place(request,
-                        failure(ErrorCode::unavailable,
-                                fmt::format("object {} is being written by another process of this "
-                                            "node",
-                                            message.object.brief())));
+    return refuse_place(request, being_written(message.object));
   }
   const auto found = place(request);
   if (!found) return refuse_place(request, found.error());
@@ -67,7 +73,10 @@ void Objects::retry_waiting() {
   std::deque<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& each : waiting) {
     const auto found = place(each.request);
-    if (!found) {
+    const ObjectRow* row = table_.find(each.request.object);
+    if (!found && row != nullptr && row->state == ObjectState::reserved) {
+      refuse_place(each.request, being_written(each.request.object));
+    } else if (!found) {
       refuse_place(each.request, found.error());
     } else if (*found) {
       place_found(each.request, **found);
@@ -78,9 +87,17 @@ void Objects::retry_waiting() {
 }
 
 void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
+  ObjectEntry* entry = find(request.object);
   if (request.writer == agent_) {
-    if (ObjectEntry* entry = find(request.object)) entry->waits_for_room = false;
+    if (entry != nullptr) entry->waits_for_room = false;
+    const ObjectRow* row = table_.find(request.object);
+    // A process of this node has begun to make it meanwhile: its bytes serve all readers.
+    if (row != nullptr && row->has_place()) return unpin(request.object);
     return abandon_pull(request.object, why);
+  }
+  if (why.code == ErrorCode::already_exists && entry != nullptr) {
+    // The process says next for whom it would have made the bytes: they stay until then.
+    if (entry->found_here.insert(request.writer).second) pin(request.object);
   }
   ObjectReserved answer;
   answer.object = request.object;
@@ -158,6 +175,8 @@ void Objects::seal(ProcessId process, const SealObject& message) {
                      (message.owner == process && !(entry.exported && entry.owner_released));
   if (mine && !keeps) apply(table_.release(process, object));
   settle(object);
+  ObjectEntry* sealed_here = find(object);
+  if (sealed_here != nullptr && sealed_here->found_here.erase(process) > 0) unpin(object);
 }
 
 void Objects::export_object(ProcessId process, const ExportObject& message) {

@@ -246,8 +246,7 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
   const ObjectRow& row = *table_.find(object);
   if (row.state == ObjectState::sealed) {
     // Holders on other nodes, of which we do not know, may come for it.
-    if (!row.nodes.contains(entry.home) || !pin(object)) return;
-    entry.orphan_until = start_timer(object, TimerKind::orphan, options_.orphan_after);
+    if (row.nodes.contains(entry.home)) keep_for(object, options_.orphan_after);
   } else if (row.state != ObjectState::reserved && entry.pull == 0) {
     locate(object);
   }
@@ -286,7 +285,10 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     ask_candidate(object);
   }
   for (const ObjectId object : homeless) settle(object);
-  for (const ObjectId object : touched) settle(object);
+  for (const ObjectId object : touched) {
+    finish_sealers(object);
+    settle(object);
+  }
 }
 
 }  // namespace mobula::internal::worker

@@ -89,6 +89,7 @@ struct WorkerCore::Parts {
   // ---- parts of a step -------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
   void process_gone(ProcessId process, const EndCause& cause);
+  void tell_end(ProcessEnded ended);
   void finish_step();
   void end_if_stopped();
   void end_drain_if_due();

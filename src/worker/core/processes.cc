@@ -25,6 +25,7 @@ ProcessRow& Processes::attach(LinkId link, ProcessId process, Principal principa
   row.pid = pid;
   row.attach_by.reset();
   attached_.insert(process, link);
+  std::erase_if(ended_, [&](const Ended& each) { return each.what.process == process; });
   return row;
 }
 
@@ -73,6 +74,19 @@ void Processes::retire_slab(SlabId slab) {
 
 void Processes::forget_slab(SlabId slab) {
   for (auto& [link, row] : links_) row.slabs.erase(slab);
+}
+
+void Processes::remember(ProcessEnded ended, bool head_hears) {
+  const Time old = outbox_.now() - remembered_for;
+  while (!ended_.empty() && head_hears && ended_.front().at < old) ended_.pop_front();
+  ended_.push_back({outbox_.now(), std::move(ended)});
+  if (ended_.size() > max_remembered) ended_.pop_front();
+}
+
+std::vector<ProcessEnded> Processes::ended_lately() const {
+  std::vector<ProcessEnded> out;
+  for (const Ended& each : ended_) out.push_back(each.what);
+  return out;
 }
 
 void Processes::tick() {

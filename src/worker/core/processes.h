@@ -2,6 +2,7 @@
 // executors that were started. Part of WorkerCore; decides nothing about slots or objects.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +60,11 @@ class Processes {
   // Its fd never came to be.
   void forget_slab(SlabId slab);
 
+  // A process has ended. Kept for a while, and as long as `head_hears` is false: a head that starts
+  // may be the only one left to tell others of it.
+  void remember(ProcessEnded ended, bool head_hears);
+  std::vector<ProcessEnded> ended_lately() const;
+
   void tick();
   std::optional<Time> next_deadline() const;
   std::vector<ProcessFact> facts() const;
@@ -67,8 +73,16 @@ class Processes {
   std::size_t attached_count() const { return attached_.size(); }
 
  private:
+  struct Ended {
+    Time at;
+    ProcessEnded what;
+  };
+  static constexpr Duration remembered_for = 30s;
+  static constexpr std::size_t max_remembered = 8192;  // the oldest go first
+
   Outbox& outbox_;
   const WorkerOptions& options_;
+  std::deque<Ended> ended_;
   Table<LinkId, ProcessRow> links_;
   Table<ProcessId, LinkId> attached_;
 };

@@ -38,6 +38,8 @@ void WorkerCore::Parts::admitted(Registered& registered) {
   said(news);
   slots.end_unknown(registered.unknown_slots);
   restate();
+  // What an earlier head had heard it may not have told all nodes.
+  for (const ProcessEnded& ended : processes.ended_lately()) head.tell(ended);
   if (drain_until) head.tell(Leaving{std::max(*drain_until - outbox.now(), Duration(1))});
   if (told_epoch == registered.head_epoch) {
     // The same head has forgotten the conversation, and with it what processes said.

@@ -28,9 +28,9 @@ void WorkerCore::Parts::on(ProcessLinkLost& event) {
   EndCause cause;
   cause.pid = row->pid;
   cause.text = "its connection to the agent of its node ended";
-  objects->process_gone(row->process);
+  objects->process_gone(row->process, false);  // with a driver its job ends
   programs.driver_ended(row->process);
-  head.tell(ProcessEnded{row->process, std::move(cause)});
+  tell_end({row->process, std::move(cause)});
 }
 
 void WorkerCore::Parts::process_began(ProcessId process, const Principal& principal) {
@@ -46,8 +46,15 @@ void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
     outbox.emit(CloseProcess{link});
     processes.lost(link);
   }
-  objects->process_gone(process);
-  head.tell(ProcessEnded{process, cause});
+  using enum EndKind;
+  const bool sudden = cause.kind != retired && cause.kind != intended && cause.kind != start_failed;
+  objects->process_gone(process, sudden);
+  tell_end({process, cause});
+}
+
+void WorkerCore::Parts::tell_end(ProcessEnded ended) {
+  if (head.registered()) head.tell(ended);  // else it is told with the earlier ones
+  processes.remember(std::move(ended), head.reachable());
 }
 
 // ---- drivers -----------------------------------------------------------------------------------

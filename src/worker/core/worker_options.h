@@ -33,7 +33,9 @@ struct WorkerOptions {
   std::size_t max_offers = 256;  // peers that read here at once; more are told to wait
   Duration attach_within = 10s;  // for a connection to say who it is
 
-  Duration unclaimed_after = 1s;      // until an object nobody owned up to counts as lost
+  // Until an object nobody owned up to counts as lost; as long stays what a process that died
+  // suddenly may have passed on.
+  Duration unclaimed_after = 1s;
   Duration orphan_after = 30s;        // bytes kept for unknown holders after their home has died
   Duration locate_within = 10s;       // for the head to say who has copies
   Duration peer_unknown_after = 30s;  // a node the head never mentions counts as dead

@@ -188,6 +188,24 @@ TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
   EXPECT_EQ(state(ObjectId::of(1)), "unknown");
 }
 
+TEST_F(Holds, AResultThatAnEarlierAttemptLeftHereIsAnnouncedToItsHomeOfToday) {
+  const ObjectId object = ObjectId::of(1);
+  step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
+  ObjectReserved there;
+  there.object = object;
+  there.failure = failure(ErrorCode::already_exists, "it is sealed already");
+  step(AgentSaid{there});
+  EXPECT_TRUE(commanded<RoomMade>().empty()) << "its owner does not hold it yet";
+  ASSERT_EQ(to_agent<SealObject>().size(), 1u);
+  EXPECT_EQ(to_agent<SealObject>()[0].owner, ProcessId::of(50));
+  EXPECT_EQ(to_agent<SealObject>()[0].home, NodeId::of(2));
+  step(AgentSaid{ObjectSealed{object}});
+  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
+  EXPECT_EQ(commanded<RoomMade>()[0].failure->code, ErrorCode::already_exists);
+  EXPECT_EQ(commanded<ValueSealed>().size(), 1u);
+  EXPECT_FALSE(core_.writing());
+}
+
 TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   const ObjectId object = put_large(1, 3);
   new_agent();

@@ -263,6 +263,41 @@ TEST_F(Recovery, AJobWhoseDriverIsAboutToStartItIsNotEnded) {
 
 // ---- the journal as a peer ---------------------------------------------------------------------
 
+TEST_F(Recovery, ADeathThatTheEarlierHeadHadHeardAndNotPublishedIsPublished) {
+  driver_is_attached();
+  const ProcessId gone = ProcessId::of(4000);
+  cluster.says(agent, ProcessAttached{{gone, Principal{Role::executor, "", JobId::of(1)}, 12}});
+  cluster.says(agent, ProcessEnded{gone, {}});
+  EXPECT_TRUE(cluster.take<PeersChanged>(home).empty()) << "deaths are gathered for a moment";
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.says(agent, ProcessEnded{gone, {}});
+  cluster.pass(20ms);
+  std::vector<ProcessId> published;
+  for (const auto& news : cluster.take<PeersChanged>(home)) {
+    published.insert(published.end(), news.dead_processes.begin(), news.dead_processes.end());
+  }
+  EXPECT_EQ(published, std::vector<ProcessId>{gone});
+}
+
+TEST_F(Recovery, ADeathOfANodeIsToldToThoseWhoComeBack) {
+  driver_is_attached();
+  const ProcessId incarnation = agent.incarnation;
+  agent.silent = true;
+  home.silent = true;  // it hears of the death from the next head only
+  cluster.step(AgentLinkLost{agent.link});
+  cluster.step(NodeProbed{incarnation, true});
+  home.silent = false;
+  cluster.restart_head();
+  cluster.register_agent(home);
+  std::vector<ProcessId> dead;
+  for (const auto& news : cluster.take<PeersChanged>(home)) {
+    dead.insert(dead.end(), news.dead_agents.begin(), news.dead_agents.end());
+  }
+  EXPECT_EQ(dead, std::vector<ProcessId>{incarnation});
+}
+
 TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);

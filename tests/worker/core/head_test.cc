@@ -102,6 +102,26 @@ TEST_F(HeadTest, WhatHappensBetweenRegisteringAndTheAnswerIsToldAfterwards) {
   EXPECT_EQ(ended[0].process, driver);
 }
 
+TEST_F(HeadTest, ANewHeadIsToldOfTheDeathsThatTheEarlierOneMayNotHavePublished) {
+  const ProcessId gone = agent_.driver(1, job);
+  agent_.driver(2, job);
+  world_.settle();
+  agent_.step(ProcessLinkLost{1});
+  world_.settle();
+  EXPECT_EQ(agent_.told<ProcessEnded>().size(), 1u);
+  restart_head();
+  const auto again = agent_.told<ProcessEnded>();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].process, gone);
+  // Not for ever.
+  world_.advance(31s);
+  agent_.step(ProcessLinkLost{2});
+  world_.settle();
+  agent_.forget();
+  restart_head();
+  EXPECT_EQ(agent_.told<ProcessEnded>().size(), 1u);
+}
+
 TEST_F(HeadTest, OlderEpochsAreIgnored) {
   restart_head();
   agent_.forget();

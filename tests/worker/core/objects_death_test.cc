@@ -12,7 +12,7 @@ class ObjectDeathsTest : public ::testing::Test {
  protected:
   ObjectDeathsTest() : home_(world_.add()), other_(world_.add()), third_(world_.add()) {
     owner_ = home_.driver(1, job);
-    other_.driver(1, job);
+    borrowed_from_ = other_.driver(1, job);
     third_.driver(1, job);
     settle();
     for (std::size_t i = 0; i < 3; ++i) world_.at(i).forget();
@@ -40,6 +40,22 @@ class ObjectDeathsTest : public ::testing::Test {
     agent.head_says(ObjectLocated{asked[0].object, std::move(nodes)});
     settle();
   }
+  // An executor of the home, on link 2.
+  ProcessId run_executor() {
+    home_.head_says(slot_of(1, job, owner_));
+    settle();
+    home_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+    started_ = home_.run_executor(2);
+    settle();
+    home_.forget();
+    return started_.assign.process;
+  }
+  static EndCause signalled() {
+    EndCause cause;
+    cause.kind = EndKind::signalled;
+    cause.signal = 11;
+    return cause;
+  }
   void kill(Agent& agent) {
     world_.die(agent);
     world_.announce_death(agent);
@@ -50,6 +66,8 @@ class ObjectDeathsTest : public ::testing::Test {
   Agent& other_;
   Agent& third_;
   ProcessId owner_;
+  ProcessId borrowed_from_;  // the driver of `other_`
+  StartExecutor started_;
 };
 
 TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
@@ -62,6 +80,84 @@ TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
   EXPECT_NE(heard[0].failure->text.find("its owner"), std::string::npos);
   release(other_);
   expect_empty(world_, 3, 1);
+}
+
+TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhoseTheyAre) {
+  // A copy, held by a reader alone.
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  other_.driver(2, job);
+  other_.say(2, ReserveObject{value, 1000});
+  EXPECT_EQ(other_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::already_exists);
+  release(other_);
+  EXPECT_NE(other_.core().objects().find(value), nullptr);
+  other_.say(2, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  settle();
+  EXPECT_EQ(other_.heard<ObjectSealed>(2).size(), 1u);
+  EXPECT_EQ(other_.core().objects().find(value), nullptr) << "the owner named is unknown there";
+  // Nor does a process that ends before it says so keep them.
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  other_.say(2, ReserveObject{value, 1000});
+  release(other_);
+  other_.step(ProcessLinkLost{2});
+  settle();
+  release(home_);
+  expect_empty(world_, 3, 2);
+}
+
+TEST_F(ObjectDeathsTest, SealerIsAnsweredWhenTheHomeItNamedDies) {
+  put_and_export();
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  world_.die(third_);
+  other_.say(1, ReserveObject{value, 1000});
+  other_.say(1, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  settle();
+  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  world_.announce_death(third_);
+  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+}
+
+TEST_F(ObjectDeathsTest, WhatAnExecutorHadPassedOnBeforeItCrashedIsThereForItsNewHolder) {
+  const ProcessId executor = run_executor();
+  const RefRecord made = ref_of(value, home_, executor);
+  store(world_, home_, 2, value, 1000, executor, home_.node());
+  home_.say(2, ExportObject{value});
+  store(world_, home_, 2, ObjectId::of(78), 1000, executor, home_.node());  // for itself alone
+  home_.executor_exits(started_, signalled());
+  EXPECT_EQ(home_.core().objects().find(ObjectId::of(78)), nullptr);
+  other_.say(1, HoldObject{made});
+  settle();
+  world_.advance(2s);
+  other_.say(1, FetchObject{made, NodeId{}});
+  settle();
+  const auto heard = other_.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+  release(other_);
+  EXPECT_EQ(home_.core().census().objects, 0u);
+}
+
+TEST_F(ObjectDeathsTest, WhatAnExecutorHadBorrowedOutlivesItsCrashForAMoment) {
+  store(world_, other_, 1, value, 1000, borrowed_from_, other_.node());
+  other_.say(1, ExportObject{value});
+  run_executor();
+  home_.say(2, HoldObject{ref_of(value, other_, borrowed_from_)});
+  settle();
+  home_.executor_exits(started_, signalled());
+  settle();
+  EXPECT_EQ(other_.core().objects().find(value)->nodes, (std::set<NodeId>{home_.node()}));
+  world_.advance(2s);
+  EXPECT_TRUE(other_.core().objects().find(value)->nodes.empty()) << "nobody came for it";
+  EXPECT_EQ(home_.core().census().objects, 0u);
+}
+
+TEST_F(ObjectDeathsTest, WhatAnExecutorHeldGoesWithItsPlannedEnd) {
+  const ProcessId executor = run_executor();
+  store(world_, home_, 2, value, 1000, executor, home_.node());
+  home_.say(2, ExportObject{value});
+  home_.say(2, ExecutorRetires{EndKind::retired});
+  home_.executor_exits(started_);
+  EXPECT_EQ(home_.core().census().objects, 0u);
 }
 
 TEST_F(ObjectDeathsTest, OwnerThatDiesLosesNoBytesThatOthersHold) {
