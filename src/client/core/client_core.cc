@@ -174,6 +174,8 @@ void ClientCore::head_says(const RequestRefused& message) {
     }
     want(demand_class);
   }
+  end_groups(message.why);
+  unshare();
 }
 void ClientCore::head_says(const StateRead& message) { emit(HeadAnswered{message}); }
 void ClientCore::on(const AskHead& event) { tell_head(event.question); }

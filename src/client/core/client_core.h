@@ -159,6 +159,7 @@ class ClientCore {
   void drop_if_unused(ObjectId object);
   void erase_object(ObjectId object);
   void lose_store();
+  void unshare();
   void fetch(ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);
@@ -226,6 +227,7 @@ class ClientCore {
 
   // groups.cc
   void restate_groups();
+  void end_groups(const std::string& why);
   static ErrorRecord group_error(GroupId group, const GroupChanged& message);
 
   void restate();
@@ -238,6 +240,7 @@ class ClientCore {
   bool attached_ = false;
   StartJob job_;
   bool job_started_ = false;
+  bool job_over_ = false;  // the head has ended it under its driver
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;

@@ -65,6 +65,16 @@ void ClientCore::head_says(const GroupChanged& message) {
   for (const auto& each : waiting) fail_object(each.object, group_error(message.group, message));
 }
 
+// The job is over, and its groups with it.
+void ClientCore::end_groups(const std::string& why) {
+  auto groups = std::exchange(groups_, {});
+  for (auto& [id, row] : groups) {
+    GroupChanged gone;
+    gone.why = why;
+    for (const auto& each : row.waiting) fail_object(each.object, group_error(id, gone));
+  }
+}
+
 void ClientCore::restate_groups() {
   for (auto& [id, row] : groups_) {
     row.version = 0;

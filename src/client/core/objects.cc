@@ -55,7 +55,7 @@ void ClientCore::ensure_hold(ObjectRow& row) {
 // A ref of ours goes to another process inside a value: from now on others may ask the home for it.
 void ClientCore::escape(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || !row->owned || row->exported || row->ref.home.empty()) return;
+  if (row == nullptr || !row->owned || row->exported || row->ref.home.empty() || job_over_) return;
   row->exported = true;
   if (!row->ready) mark_escaped_pending.hit();
   tell_agent(ExportObject{object});
@@ -218,6 +218,25 @@ void ClientCore::heard(const ObjectReserved& message) {
   const ObjectRow& row = objects_.at(message.object);
   emit(RoomMade{message.object, message.place, row.value.bytes, row.value.contained,
                 row.value.is_error, std::nullopt, write->copy_of});
+}
+
+// The job is over: nobody can ask for anything of it, and no store takes anything for it.
+void ClientCore::unshare() {
+  job_over_ = true;
+  std::vector<ObjectId> shared;
+  for (auto& [object, row] : objects_) {
+    if (!row.owned || (!row.exported && !row.storing)) continue;
+    row.exported = row.released = row.storing = false;
+    shared.push_back(object);
+  }
+  for (const ObjectId object : shared) {
+    const auto* write = writes_.find(object);
+    const bool copying = write != nullptr && write->escaping && write->copy_of.slab != 0;
+    const auto contained = copying ? objects_.at(object).value.contained : std::vector<RefRecord>{};
+    if (write != nullptr && write->escaping) writes_.erase(object);
+    drop_if_unused(object);
+    for (const auto& ref : contained) unpin(ref.object);
+  }
 }
 
 void ClientCore::on(const ValueWritten& event) {

@@ -1,0 +1,123 @@
+// Placement groups as a client core sees them.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class ClientGroups : public SmallClient {
+ protected:
+  ClientGroups() {
+    spec_.id = GroupId::of(5);
+    spec_.job = JobId::of(1);
+    Request bundle;
+    bundle.resources.set("CPU", Quantity::whole(1));
+    spec_.bundles = {bundle};
+  }
+  ObjectId wait_for(std::uint64_t number) {
+    const ObjectId object = ObjectId::of(number);
+    step(AwaitGroup{spec_.id, object, value("ready")});
+    return object;
+  }
+  void hears(GroupState state, std::uint64_t version, const std::string& why = {},
+             bool infeasible = false) {
+    head(GroupChanged{spec_.id, version, state, false, infeasible, why});
+  }
+  GroupSpec spec_;
+};
+
+TEST_F(ClientGroups, ReadyIsAValueOnceAllBundlesHavePlaces) {
+  step(SubmitGroup{spec_});
+  ASSERT_EQ(to_head<CreateGroup>().size(), 1u);
+  EXPECT_EQ(to_head<CreateGroup>()[0].spec.creator, core_.options().process);
+  const ObjectId ready = wait_for(900);
+  EXPECT_TRUE(to_head<WatchGroup>().empty()) << "its creator is told anyway";
+  EXPECT_EQ(state(ready), "pending");
+  hears(GroupState::created, 1);
+  EXPECT_EQ(text(ready), "ready");
+  hears(GroupState::rescheduling, 2);
+  EXPECT_EQ(text(wait_for(901)), "ready") << "it was";
+}
+
+TEST_F(ClientGroups, OneThatCameInAValueIsWatched) {
+  const ObjectId ready = wait_for(900);
+  ASSERT_EQ(to_head<WatchGroup>().size(), 1u);
+  hears(GroupState::created, 1);
+  EXPECT_EQ(state(ready), "value");
+}
+
+TEST_F(ClientGroups, RemovalRefusalAndShortageAreDifferentErrors) {
+  step(SubmitGroup{spec_});
+  ObjectId ready = wait_for(900);
+  hears(GroupState::removed, 1, "removed by its creator");
+  EXPECT_EQ(error(ready).kind, ErrorKind::placement_group_removed);
+  ready = wait_for(901);
+  hears(GroupState::removed, 1, "no node can ever hold bundle 0", true);
+  EXPECT_EQ(error(ready).kind, ErrorKind::unschedulable);
+  ready = wait_for(902);
+  head(GroupChanged{spec_.id, 1, GroupState::removed, true, false, "its name is taken"});
+  EXPECT_EQ(error(ready).kind, ErrorKind::invalid_request);
+  EXPECT_NE(error(ready).text.find("its name is taken"), std::string::npos);
+}
+
+TEST_F(ClientGroups, WhatWaitsOnACrowdedClusterIsWarnedOfOnce) {
+  step(SubmitGroup{spec_});
+  hears(GroupState::pending, 1, "no node can ever hold bundle 0", true);
+  EXPECT_EQ(commanded<Warn>().size(), 1u);
+  out.clear();
+  hears(GroupState::pending, 2, "no node can ever hold bundle 0", true);
+  EXPECT_TRUE(commanded<Warn>().empty());
+}
+
+TEST_F(ClientGroups, ANewHeadIsToldOfGroupsAndOfRemovalsItMayNotKnow) {
+  step(AgentSaid{HeadStatus{true, 1}});
+  step(SubmitGroup{spec_});
+  step(EndGroup{spec_.id});
+  ASSERT_EQ(to_head<RemoveGroup>().size(), 1u);
+  step(AgentSaid{HeadStatus{true, 2}});
+  EXPECT_EQ(to_head<CreateGroup>().size(), 1u);
+  EXPECT_EQ(to_head<RemoveGroup>().size(), 1u);
+  hears(GroupState::removed, 1);
+  step(AgentSaid{HeadStatus{true, 3}});
+  EXPECT_TRUE(to_head<RemoveGroup>().empty());
+}
+
+TEST_F(ClientGroups, TasksAndActorsOfARemovedGroupFailWithItsName) {
+  SubmitTask given = task(7);
+  given.max_retries = 3;
+  const TaskId running = submit(given);
+  slot(3, 20);
+  const TaskId waiting = submit(given.call.task == running ? task(8) : given);
+  EndCause cause;
+  cause.kind = EndKind::group_removed;
+  cause.text = "removed by its creator";
+  head(SlotLost{SlotId::of(3), cause});
+  step(StreamEnded{ProcessId::of(20)});
+  EXPECT_EQ(error(result(running)).kind, ErrorKind::placement_group_removed) << "and no retry";
+  DemandInfeasible refusal;
+  refusal.demand_class = given.demand_class.id;
+  refusal.fatal = true;
+  refusal.group_removed = true;
+  head(std::move(refusal));
+  EXPECT_EQ(error(result(waiting)).kind, ErrorKind::placement_group_removed);
+}
+
+// The agent has forgotten the driver, and would refuse what is to be stored for ever.
+TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
+  head(JobStarted{JobId::of(1), "here"});
+  step(SubmitGroup{spec_});
+  const ObjectId ready = wait_for(900);
+  step(PutInline{ObjectId::of(50), value("escapes")});
+  SubmitTask given = task(7);
+  Argument argument;
+  argument.value = value("holds it");
+  argument.value.contained = {{ObjectId::of(50), node(), ProcessId(), {}}};
+  given.call.arguments = {argument};
+  submit(given);
+  ASSERT_TRUE(core_.writing());
+  head(RequestRefused{JobId::of(1), "its node was thought dead"});
+  EXPECT_FALSE(core_.writing());
+  EXPECT_EQ(state(ready), "error");
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

@@ -1,0 +1,183 @@
+// Placement groups: creation, durability, names, users, ends.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class HeadGroups : public testing::Test {
+ protected:
+  HeadGroups() { cluster.driver_starts_job(home, 1); }
+
+  static GroupSpec group(std::uint64_t number, int bundles, int cpus = 1) {
+    GroupSpec spec;
+    spec.id = GroupId::of(number);
+    spec.job = JobId::of(1);
+    spec.creator = SmallCluster::driver(1);
+    Request bundle;
+    bundle.resources.set("CPU", Quantity::whole(cpus));
+    spec.bundles.assign(static_cast<std::size_t>(bundles), bundle);
+    return spec;
+  }
+  void creates(const GroupSpec& spec) { cluster.driver_says(home, 1, CreateGroup{spec}); }
+  std::vector<GroupChanged> news(ProcessId process = SmallCluster::driver(1)) {
+    return cluster.heard<GroupChanged>(home, process);
+  }
+  void wants_in(GroupId id, int slots) {
+    DemandClass demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+    demand.request.placement.group = id;
+    cluster.wants(home, demand, slots);
+  }
+  std::size_t rows() const {
+    std::size_t count = 0;
+    for (const auto& [key, value] : cluster.journal()) count += key.first == "groups" ? 1 : 0;
+    return count;
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+};
+
+TEST_F(HeadGroups, AreCreatedWhenTheyAreDurable) {
+  cluster.persist_at_once = false;
+  creates(group(5, 2));
+  EXPECT_TRUE(news().empty());
+  wants_in(GroupId::of(5), 1);
+  EXPECT_TRUE(cluster.take<StartSlot>(agent).empty()) << "not before it is durable";
+  cluster.persist();
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+  const auto started = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(started.size(), 1u);
+  EXPECT_EQ(started[0].allocation.group, GroupId::of(5));
+  EXPECT_EQ(started[0].allocation.bundle, 0);
+}
+
+TEST_F(HeadGroups, WhatCannotBeMadeDurableIsTriedAgain) {
+  cluster.persist_at_once = false;
+  creates(group(5, 2));
+  cluster.fail_to_persist("the disk is full");
+  EXPECT_TRUE(news().empty());
+  cluster.persist_at_once = true;
+  cluster.pass(2s);
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+  EXPECT_EQ(rows(), 1u);
+}
+
+TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
+  creates(group(5, 2));
+  wants_in(GroupId::of(5), 1);
+  const auto started = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(started.size(), 1u);
+  news();
+  cluster.persist_at_once = false;
+  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
+  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].cause.kind, EndKind::group_removed);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  EXPECT_TRUE(news().empty()) << "a head that crashes now would have it still";
+  creates(group(6, 1));
+  cluster.persist_at_once = true;
+  cluster.persist();
+  auto heard = news();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[0].state, GroupState::removed);
+  EXPECT_EQ(heard[1].group, GroupId::of(6)) << "one bundle was free at once";
+  wants_in(GroupId::of(5), 2);
+  const auto refused = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_TRUE(refused.back().group_removed);
+}
+
+TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
+  auto named = group(5, 1);
+  named.name = "pair";
+  creates(named);
+  auto second = group(6, 1);
+  second.name = "pair";
+  news();
+  creates(second);
+  auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].refused);
+  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
+  news();
+  second.id = GroupId::of(7);
+  creates(second);
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+}
+
+TEST_F(HeadGroups, AGroupThatNoNodeCanHoldWaitsAndSaysSo) {
+  creates(group(5, 1, 4));
+  auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].infeasible);
+  EXPECT_EQ(heard[0].state, GroupState::pending);
+  cluster.node_joins(3, SmallCluster::shape(4));
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+}
+
+TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
+  creates(group(5, 2));
+  news();
+  home.facts.processes = {
+      {SmallCluster::driver(1), Principal{Role::driver, "driver1", JobId::of(1)}, 0}};
+  home.facts.jobs = {JobId::of(1)};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, cluster.job_of(1));
+  creates(group(5, 2));
+  const auto heard = news();
+  ASSERT_FALSE(heard.empty());
+  EXPECT_EQ(heard.back().state, GroupState::created);
+  wants_in(GroupId::of(5), 1);
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
+}
+
+TEST_F(HeadGroups, TheyEndWithTheirJobUnlessDetached) {
+  auto kept = group(6, 1);
+  kept.detached = true;
+  creates(group(5, 1));
+  creates(kept);
+  EXPECT_EQ(rows(), 2u);
+  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  EXPECT_EQ(rows(), 1u);
+  EXPECT_EQ(cluster.view().groups, 1u);
+}
+
+TEST_F(HeadGroups, WatchersMayAskFirstAndHearOfWhatNeverComes) {
+  const auto watcher = ProcessId::of(77);
+  cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(5)});
+  cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(9)});
+  creates(group(5, 1));
+  auto heard = news(watcher);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+  cluster.pass(11s);
+  heard = news(watcher);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].group, GroupId::of(9));
+  EXPECT_EQ(heard[0].state, GroupState::removed);
+}
+
+TEST_F(HeadGroups, BadOnesAreRefused) {
+  creates(group(5, 0));
+  creates(group(6, 1001));
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_TRUE(heard[0].refused);
+  EXPECT_NE(heard[1].why.find("1 to 1000 bundles"), std::string::npos);
+  EXPECT_EQ(rows(), 0u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
