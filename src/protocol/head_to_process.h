@@ -12,6 +12,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/task_facts.h"
 
 namespace mobula::internal {
 
@@ -189,6 +190,6 @@ struct RequestRefused {
 
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
-                 ActorChanged, ActorFound, StateRead, RequestRefused>;
+                 ActorChanged, ActorFound, StateRead, RequestRefused, AskTasks>;
 
 }  // namespace mobula::internal

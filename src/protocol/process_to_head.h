@@ -13,6 +13,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/task_facts.h"
 
 namespace mobula::internal {
 
@@ -166,6 +167,6 @@ struct ReadState {
 };
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
-                                   EndActor, WatchActor, FindActor, ReadState>;
+                                   EndActor, WatchActor, FindActor, ReadState, TasksTold>;
 
 }  // namespace mobula::internal

@@ -69,6 +69,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   if (driver) parts_.jobs.driver_ended(process, cause);
   parts_.slots.lessee_ended(process, cause);
   parts_.actors.process_ended(process, cause);
+  parts_.tasks.process_ended(process);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {
