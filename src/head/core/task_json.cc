@@ -267,18 +267,20 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
   const auto found = only_one("explain", id, answers);
   if (!found) return found.error();
   const Item& item = **found;
-  const std::string words = "it " + words_of(parts, item);
   const auto demand = parts.slots.demands().find({item.owner, item.fact.demand_class});
   Json json;
   if (item.fact.phase == TaskPhase::waits_for_slot && demand != parts.slots.demands().end()) {
     const DemandClass& wanted = demand->second.demand.demand_class;
     json = explanation_of(parts, wanted.request, wanted.program, scheduler::Tenant::task,
                           item_json(parts, item));
-    json["reason"] = words + "; the head: " + json["reason"].get<std::string>();
+    Item place = item;
+    place.fact.reason.clear();  // the head's own, as the owner was told it before
+    json["reason"] =
+        "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();
   } else {
     json = document("Explanation");
     json["subject"] = item_json(parts, item);
-    json["reason"] = words;
+    json["reason"] = "it " + words_of(parts, item);
     json["items"] = Json::array();
     json["warnings"] = Json::array();
   }
