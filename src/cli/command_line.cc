@@ -22,8 +22,8 @@ const std::map<std::string, OutputFormat> formats{
     {"name", OutputFormat::name}};
 
 const std::vector<std::string> kinds{"nodes",    "jobs",   "tasks",     "actors",
-                                     "objects",  "leases", "executors", "placement-groups",
-                                     "transfers"};
+                                     "objects",  "leases", "executors", "demands",
+                                     "placement-groups", "transfers"};
 
 // As users may write it: "node", "Nodes".
 std::string kind_of(std::string text) {
@@ -197,15 +197,17 @@ class Grammar {
     CLI::App& status = add_asking("status", "the cluster at a glance");
     status.add_flag("-w,--watch", line_.watch, "again every two seconds");
     CLI::App& list = add_asking("list", "what there is of a kind");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups")
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, "
+        "demands")
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
     CLI::App& get = add_asking("get", "one item by its id");
-    get.add_option("kind", line_.kind, "node, job, actor, lease, executor, task")->required();
-    get.add_option("id", line_.subject, "its id, or the beginning of it")->required();
+    get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand")->required();
+    get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
+        ->required();
     add_asking("summary", "how many there are of each kind and state");
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
-    explain.add_option("subject", line_.subject, "a request as JSON, or an id")->required();
+    explain.add_option("subject", line_.subject, "the id of a task, of its result, of an actor, or a request as JSON")->required();
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
     drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds");
@@ -245,7 +247,7 @@ class Grammar {
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
         wrong("kind", "'" + line_.kind +
                           "' is none of nodes, jobs, tasks, actors, objects, leases, executors, "
-                          "placement-groups");
+                          "placement-groups, demands");
       }
       line_.kind = asked;
     }

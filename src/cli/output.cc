@@ -73,6 +73,16 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason"}};
   }
   if (kind == "tasks") {
+    return {{"TASK_ID", "task_id"},         {"STATE", "state"},
+            {"NAME", "name"},               {"NODE_ID", "node_id"},
+            {"ATTEMPT", "attempt"},         {"SINCE_MS", "since_ms"},
+            {"ERROR", "error_type"},        {"TYPE", "type", true},
+            {"JOB_ID", "job_id", true},     {"OWNER", "owner", true},
+            {"EXECUTOR", "executor", true}, {"ACTOR_ID", "actor_id", true},
+            {"CLASS_ID", "class_id", true}, {"REASON", "reason", true},
+            {"MESSAGE", "error_message", true}};
+  }
+  if (kind == "demands") {
     return {{"CLASS_ID", "class_id"},
             {"NAME", "name"},
             {"STATE", "state"},
@@ -151,9 +161,12 @@ std::vector<Column> columns_for(const Json& items, const std::string& kind, bool
   return columns;
 }
 
+// On one line.
 std::string cell_at(const Json& item, const std::string& member) {
   const auto at = item.find(member);
-  return at == item.end() ? "-" : cell_of(*at);
+  std::string text = at == item.end() ? "-" : cell_of(*at);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
 }
 
 std::string table_of(const Json& document, const std::string& kind, bool wide) {
@@ -269,7 +282,7 @@ std::string format_status(const Json& status) {
   }
   text += "\n" + resources.text();
   if (status.contains("pending") && !status["pending"].empty()) {
-    text += "\n" + table_of(Json{{"items", status["pending"]}}, "tasks", false);
+    text += "\n" + table_of(Json{{"items", status["pending"]}}, "demands", false);
   }
   if (status.contains("warnings")) {
     for (const auto& warning : status["warnings"]) text += "note: " + cell_of(warning) + "\n";

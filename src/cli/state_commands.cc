@@ -9,6 +9,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/task_errors.h"
 #include "cli/tool_client.h"
 
 namespace mobula::internal::cli {
@@ -39,6 +40,7 @@ class Asker {
     Json json = Json::parse(*text, nullptr, false);
     if (!json.is_object())
       return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+    add_errors(json, client_->errors());
     return json;
   }
 
@@ -87,6 +89,17 @@ bool matches(const Json& item, const CommandLine& line) {
   return true;
 }
 
+// Filters of tasks that their owners apply: what is left out for its number is then of those alone.
+std::string filters_for_owners(const CommandLine& line) {
+  Json filters = Json::object();
+  if (line.kind == "tasks") {
+    for (const auto& [path, wanted] : line.filters) {
+      if (path == "state" || path == "name" || path == "job_id") filters[path] = wanted;
+    }
+  }
+  return filters.empty() ? "" : filters.dump();
+}
+
 // Waits, but no longer than to the deadline; false if input or an interruption came first.
 void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
 
@@ -122,7 +135,7 @@ int list_items(const CommandLine& line) {
     return print(list, line);
   }
   Asker asker(line);
-  auto answer = asker.ask("list", line.kind);
+  auto answer = asker.ask("list", line.kind, filters_for_owners(line));
   if (!answer) return complain(answer.error());
   list = std::move(answer).value();
   if (!line.filters.empty()) {
@@ -151,7 +164,8 @@ int summarise(const CommandLine& line) {
     const auto list = asker.ask("list", kind);
     if (!list) return complain(list.error());
     std::map<std::string, std::int64_t> states;
-    for (const auto& item : (*list)["items"]) {
+    const bool counted = list->contains("counts");  // tasks: more than are listed
+    for (const auto& item : (*list)[counted ? "counts" : "items"]) {
       states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
     }
     for (const auto& [state, count] : states) {

@@ -141,4 +141,8 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   return link.reply->json;
 }
 
+std::vector<TaskError> ToolClient::errors() const {
+  return link_->reply ? link_->reply->errors : std::vector<TaskError>{};
+}
+
 }  // namespace mobula::internal::cli

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "cli/find_cluster.h"
+#include "protocol/task_facts.h"
 
 namespace mobula::internal::cli {
 
@@ -25,6 +27,9 @@ class ToolClient {
   // took the question and was silent.
   Result<std::string> ask(const std::string& verb, const std::string& kind = {},
                           const std::string& argument = {}, Duration patience = 10s);
+
+  // Of failed tasks that the last answer names.
+  std::vector<TaskError> errors() const;
 
  private:
   struct Link;

@@ -117,12 +117,16 @@ struct CallHandedBack {
   friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
 };
 
-// Started, for reasons ("runs since") and for retries: a call that never started costs no retry.
+// The call runs, and has for a while: said once, of calls that take long, so that short ones cost no
+// message. It answers people's questions and decides nothing: which call of a dead executor had
+// started follows from the order of its stream.
 struct CallStarted {
   std::uint64_t number = 0;
+  Duration run_time{};  // so far
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallStarted::number));
+    return visit(field("number", &CallStarted::number),
+                 field("run_time", &CallStarted::run_time));
   }
   friend bool operator==(const CallStarted&, const CallStarted&) = default;
 };

@@ -12,6 +12,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/task_facts.h"
 
 namespace mobula::internal {
 
@@ -210,6 +211,7 @@ struct RequestRefused {
 
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
-                 ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged>;
+                 ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged,
+                 AskTasks>;
 
 }  // namespace mobula::internal

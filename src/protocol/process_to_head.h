@@ -14,6 +14,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/task_facts.h"
 
 namespace mobula::internal {
 
@@ -197,6 +198,6 @@ struct ReadState {
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup>;
+                                   RemoveGroup, WatchGroup, TasksTold>;
 
 }  // namespace mobula::internal

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/fields.h"
 #include "base/result.h"
+#include "protocol/task_facts.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -14,8 +16,8 @@ struct ToolRequest {
   std::uint32_t version = protocol_version;
   std::uint64_t request = 0;
   std::string verb;      // status, list, get, explain, drain, stop, job_stop, ping
-  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, objects
-  std::string argument;  // id, JSON request, filter
+  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects
+  std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &ToolRequest::version), field("request", &ToolRequest::request),
@@ -31,11 +33,13 @@ struct ToolReply {
   std::string json;                              // the answer: one JSON document
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
+  std::vector<TaskError> errors;  // of tasks that the document names
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
                  field("json", &ToolReply::json), field("code", &ToolReply::code),
-                 field("text", &ToolReply::text));
+                 field("text", &ToolReply::text),
+                 field("errors", &ToolReply::errors));
   }
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };

@@ -232,6 +232,23 @@ TEST_F(ProgramTest, WhatCanNeverBeScheduledIsExitSix) {
   EXPECT_EQ(mobula({"explain", "{broken"}).code, 2);
 }
 
+TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
+  ASSERT_EQ(start_head().code, 0);
+  const auto list = mobula({"list", "tasks", "-o", "json"});
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_EQ(list.json()["kind"], "TaskList");
+  EXPECT_TRUE(list.json()["items"].empty());
+  for (const std::string id : {"0123456789abcdef0123456789abcdef", "0123"}) {
+    const auto got = mobula({"get", "task", id});
+    EXPECT_EQ(got.code, 7);
+    expect_one_line(got, id);
+    EXPECT_EQ(mobula({"explain", id}).code, 7);
+  }
+  EXPECT_EQ(mobula({"get", "task", "zz"}).code, 2);
+  EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=Running"}).code, 2);
+  EXPECT_EQ(mobula({"list", "demands", "-o", "json"}).json()["kind"], "DemandList");
+}
+
 TEST_F(ProgramTest, WrongUseIsExitTwo) {
   const auto outcome = mobula({"start", "--head", "--num-cpus", "lots"});
   EXPECT_EQ(outcome.code, 2);

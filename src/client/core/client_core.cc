@@ -237,7 +237,12 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
                          std::to_string(demand->slots.size()) + " slots held";
       return demand->waiting_reason.empty() ? text : text + "; " + demand->waiting_reason;
     }
-    case TaskState::sent: return name + " is at executor " + task->executor.brief() + ", since " + ms;
+    case TaskState::sent:
+      if (task->started) {
+        const auto run_ms = std::to_string((now - *task->started).count() / 1'000'000) + " ms";
+        return name + " runs at executor " + task->executor.brief() + ", since " + run_ms;
+      }
+      return name + " is at executor " + task->executor.brief() + ", since " + ms;
     case TaskState::finished: return name + " has finished";
   }
   return {};

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
+#include "client/core/ended_tasks.h"
 #include "client/core/rows.h"
 #include "model/error_record.h"
 
@@ -83,6 +84,8 @@ class ClientCore {
   NodeId node() const { return node_; }
 
  private:
+  friend class TaskReader;
+
   // events
   void on(const SubmitTask& event);
   void on(const SubmitActor& event);
@@ -137,6 +140,7 @@ class ClientCore {
   void head_says(const StateRead& message);
   void head_says(const RequestRefused& message);
   void head_says(const GroupChanged& message);
+  void head_says(const AskTasks& message);
 
   // executors' messages
   void executor_says(ProcessId executor, CallReply message);
@@ -173,6 +177,7 @@ class ClientCore {
   bool fail_on_argument_errors(TaskId task);
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, std::vector<ValueRecord> results);
+  void remember_end(TaskId task, const TaskRow& row, const std::vector<ValueRecord>& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
   void attempt_failed(TaskId task, const EndCause& cause);
@@ -254,6 +259,7 @@ class ClientCore {
   Table<ActorId, ActorRow> actors_;
   Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;
+  EndedTasks ended_;
   Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   struct PendingHeld {

@@ -59,6 +59,7 @@ struct TaskRow {
   std::size_t live_results = 0;
   ProcessId executor;               // sent: whose stream
   std::uint64_t number = 0;         // sent: in that stream
+  std::optional<Time> started;      // sent: the executor has said that it runs, since when
   bool cancelled = false;
   std::uint64_t order = 0;          // of submission
   std::int64_t inline_bytes = 0;    // of its arguments, counted as pending

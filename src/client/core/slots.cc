@@ -244,6 +244,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   TaskRow& row = tasks_.at(task);
   row.state = TaskState::sent;
   row.since = now_;
+  row.started.reset();
   row.executor = executor;
   row.number = stream.next_number++;
   if (stream.in_flight.empty()) stream.last_reply = now_;
@@ -359,8 +360,6 @@ void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
   if (stream.in_flight.size() < 2) stream.taking_back = false;
   if (!stream.slot.empty()) stale_.push_back(tasks_.at(task).demand_class);
 }
-
-void ClientCore::executor_says(ProcessId, CallStarted) {}
 
 // The executor ends on purpose; telling it at once that all was taken lets it go sooner.
 void ClientCore::executor_says(ProcessId executor, StreamRetires) {

@@ -146,6 +146,7 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
 void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
   {
     TaskRow& row = tasks_.at(task);
+    remember_end(task, row, results);
     row.state = TaskState::finished;
     row.since = now_;
     row.executor = {};

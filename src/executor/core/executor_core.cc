@@ -42,6 +42,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   out_ = &out;
   std::visit([&](auto& each) { on(each); }, event);
   start_ready();
+  tell_started();
   update_lending();
   try_leave();
   out_ = nullptr;
@@ -53,6 +54,9 @@ std::optional<Time> ExecutorCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   for (const auto& [id, caller] : callers_) consider(caller.session.next_deadline());
+  for (const auto& [token, row] : running_) {
+    if (!row.told_started) consider(row.started + options_.tell_started_after);
+  }
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
   if (farewell_said_ && !left_) consider(leave_by_);
   return earliest;
@@ -146,8 +150,18 @@ void ExecutorCore::start_ready() {
     at = queue_.erase(at);
     emit(RunCall{row.token, row.caller, row.call});
     row.call.arguments.clear();
+    row.started = now_;
+    row.told_started = constructor;
     blocked_since_.reset();
     running_.emplace(row.token, std::move(row));
+  }
+}
+
+void ExecutorCore::tell_started() {
+  for (auto& [token, row] : running_) {
+    if (row.told_started || now_ - row.started < options_.tell_started_after) continue;
+    row.told_started = true;
+    say(row.caller, CallStarted{row.number, now_ - row.started});
   }
 }
 

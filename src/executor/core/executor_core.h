@@ -193,10 +193,12 @@ using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, Dro
 struct ExecutorOptions {
   Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
   std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
+  Duration tell_started_after = 50ms;  // callers are told of calls that run so long
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),
-                 field("max_queue", &ExecutorOptions::max_queue));
+                 field("max_queue", &ExecutorOptions::max_queue),
+                 field("tell_started_after", &ExecutorOptions::tell_started_after));
   }
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
@@ -230,6 +232,8 @@ class ExecutorCore {
     bool ready = false;  // arguments are here
     bool blocked = false;
     bool cancelled = false;
+    Time started;               // running
+    bool told_started = false;  // or nobody to tell
   };
 
   void on(const Assigned& event);
@@ -247,6 +251,7 @@ class ExecutorCore {
 
   void admit(CallRow row);
   void start_ready();
+  void tell_started();
   bool accepts_calls() const;
   void reply(const CallRow& row, CallReply reply);
   void hand_back(const CallRow& row, std::string why);

@@ -5,11 +5,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(Quantity amount) {
-  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
-  return amount.to_double();
-}
-
 Json bundle_json(const Group& group, std::size_t index, const scheduler::Scheduler& scheduler) {
   const Request& asked = group.spec.bundles[index];
   Json json = {{"index", index}, {"resources", Json::object()}, {"node_id", nullptr}};

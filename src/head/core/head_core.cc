@@ -59,6 +59,7 @@ struct Dispatch {
     parts.groups.tick();
     parts.processes.tick();
     parts.objects.tick();
+    parts.tasks.tick();
   }
 
   void write_epoch() const {
@@ -132,6 +133,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.groups.next_deadline());
   due = earlier(due, parts.processes.next_deadline());
   due = earlier(due, parts.objects.next_deadline());
+  due = earlier(due, parts.tasks.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

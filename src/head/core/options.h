@@ -17,7 +17,7 @@ struct HeadOptions {
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
   Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
-  Duration list_within = Duration(2s);       // for agents to say what objects they have
+  Duration list_within = Duration(2s);       // for agents and owners to say what they have
   // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -28,6 +28,7 @@ struct HeadOptions {
   std::uint64_t max_copies_per_node = 1'000'000;  // further ones are not found if their home dies
   std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
+  std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
   // For `status` only.
   std::string address;
   std::string version;
@@ -50,7 +51,8 @@ struct HeadOptions {
         field("max_ended_kept", &HeadOptions::max_ended_kept),
         field("max_copies_per_node", &HeadOptions::max_copies_per_node),
         field("max_backlog", &HeadOptions::max_backlog),
-        field("max_listed", &HeadOptions::max_listed), field("address", &HeadOptions::address),
+        field("max_listed", &HeadOptions::max_listed),
+        field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner), field("address", &HeadOptions::address),
         field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
         field("http_token_file", &HeadOptions::http_token_file));
   }

@@ -17,6 +17,7 @@
 #include "head/core/process_table.h"
 #include "head/core/slot_table.h"
 #include "head/core/state_reader.h"
+#include "head/core/task_questions.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::head {
@@ -46,6 +47,7 @@ struct Parts {
   GroupTable groups{*this};
   CopyTable copies{*this};
   ObjectLists objects{*this};
+  TaskQuestions tasks{*this};
   StateReader reader{*this};
 };
 

@@ -71,6 +71,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.slots.lessee_ended(process, cause);
   parts_.actors.process_ended(process, cause);
   parts_.groups.process_ended(process);
+  parts_.tasks.process_ended(process);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {

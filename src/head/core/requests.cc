@@ -81,6 +81,7 @@ struct ProcessVoice {
     auto answer = parts.reader.read(message, principal.job, process);
     if (answer) parts.processes.tell(process, std::move(*answer));
   }
+  void operator()(const TasksTold& message) const { parts.tasks.told(process, message); }
 };
 
 // A driver whose agent has died speaks through another one.

@@ -3,33 +3,13 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <nlohmann/json.hpp>
 
+#include "head/core/documents.h"
 #include "head/core/group_json.h"
-#include "head/core/parts.h"
 #include "head/core/request_json.h"
 
 namespace mobula::internal::head {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& json) {
-  // Names from outside may be no UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json document(const std::string& kind) { return {{"apiVersion", "mobula/v1"}, {"kind", kind}}; }
-
-Json number(Quantity amount) {
-  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
-  return amount.to_double();
-}
-
-template <class Tag>
-Json id_json(const Id<Tag>& id) {
-  return id.empty() ? Json(nullptr) : Json(id.hex());
-}
 
 Json use_json(const scheduler::Use& use) {
   Json json = Json::object();
@@ -197,15 +177,13 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (const auto& [id, group] : parts.groups.rows()) {
       add(id, group_json(group, parts.scheduler));
     }
-  } else if (kind == "tasks") {
-    list.kind = "TaskList";
+  } else if (kind == "demands") {
+    list.kind = "DemandList";
     for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(row));
-    list.warnings.push_back("the head knows waiting tasks by class; running and finished ones are "
-                            "known to their drivers");
   } else {
     return failure(ErrorCode::not_found,
                    fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
-                               "executors, placement-groups, tasks, objects",
+                               "executors, placement-groups, tasks, demands, objects",
                                kind));
   }
   if (parts.nodes.recovering()) {
@@ -252,6 +230,13 @@ Json reasons_json(const std::vector<NodeReason>& reasons) {
 
 std::string explain_request(const Parts& parts, const Request& request, ProgramId program,
                             scheduler::Tenant tenant, Json subject) {
+  return text_of(explanation_of(parts, request, program, tenant, std::move(subject)));
+}
+
+}  // namespace
+
+Json explanation_of(const Parts& parts, const Request& request, ProgramId program,
+                    scheduler::Tenant tenant, Json subject) {
   const auto explanation = parts.scheduler.explain(request, program, tenant);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
   const bool fits_now = std::any_of(explanation.nodes.begin(), explanation.nodes.end(), fits);
@@ -268,10 +253,8 @@ std::string explain_request(const Parts& parts, const Request& request, ProgramI
   if (parts.nodes.recovering()) {
     json["warnings"].push_back("the head is recovering: more nodes may come");
   }
-  return text_of(json);
+  return json;
 }
-
-}  // namespace
 
 Result<std::string> list_json(const Parts& parts, const std::string& kind) {
   auto list = listing_of(parts, kind);
@@ -404,8 +387,8 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
                              demand_json(row));
     }
     return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no actor and no placement group has this id, and no task of such a class waits "
-                               "for a slot; of a single task its driver knows more",
+                   fmt::format("explain {}: no actor and no placement group has this id, and no task "
+                               "of such a class waits for a slot",
                                argument));
   }
   const auto request = request_from_json(argument);

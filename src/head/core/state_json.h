@@ -16,8 +16,8 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// "nodes", "jobs", "actors", "leases", "executors", "placement-groups", "tasks".
-// Not_found for other kinds.
+// "nodes", "jobs", "actors", "leases", "executors", "placement-groups", "demands". Not_found for
+// other kinds.
 Result<std::string> list_json(const Parts& parts, const std::string& kind);
 // One item by its id, or an unambiguous beginning of it of at least four digits.
 Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);

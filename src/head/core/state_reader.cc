@@ -7,6 +7,7 @@
 
 #include "head/core/parts.h"
 #include "head/core/state_json.h"
+#include "head/core/task_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -20,12 +21,30 @@ bool may(Role role, const std::string& verb) {
   return role == Role::observer && !is_order(verb);
 }
 
+// What is asked about single tasks, if it is about them.
+std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& verb,
+                                        const std::string& kind, const std::string& argument) {
+  if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
+  if (kind != "tasks" && kind != "task") return std::nullopt;
+  if (verb == "list") return TaskPurpose::list;
+  if (verb == "get") return TaskPurpose::get;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
                                            ProcessId process) {
   if (message.kind == "objects" || message.kind == "object") {
     const auto asked = parts_.objects.ask(process, message.request, message.argument);
+    if (asked) return std::nullopt;
+    return StateRead{message.request, "", asked.error().text};
+  }
+  const char* task_verb = message.kind == "explain" ? "explain"
+                          : message.argument.empty() ? "list"
+                                                     : "get";
+  if (const auto purpose = task_purpose(parts_, task_verb, message.kind, message.argument)) {
+    const auto asked = parts_.tasks.ask(process, message.request, *purpose, message.argument);
     if (asked) return std::nullopt;
     return StateRead{message.request, "", asked.error().text};
   }
@@ -83,6 +102,11 @@ void StateReader::said(const ToolSaid& event) {
   if (objects && (request.verb == "list" || request.verb == "get")) {
     const auto asked = parts_.objects.ask(event.link, request.request,
                                           request.verb == "get" ? request.argument : "");
+    if (!asked) reply(event, asked.error());
+    return;
+  }
+  if (const auto purpose = task_purpose(parts_, request.verb, request.kind, request.argument)) {
+    const auto asked = parts_.tasks.ask(event.link, request.request, *purpose, request.argument);
     if (!asked) reply(event, asked.error());
     return;
   }

@@ -1,6 +1,7 @@
 // Answers questions about the cluster as JSON (its kinds and shapes: state_json.h), and carries out
 // the few orders of tools: drain, job_stop, stop. Observers may read, operators may also order.
-// Knows demands, not tasks: those are their owners'. Owned by one HeadCore; not thread-safe.
+// Knows demands, not tasks: questions about those go
+// to their owners (task_questions.h). Owned by one HeadCore; not thread-safe.
 #pragma once
 
 #include <string>

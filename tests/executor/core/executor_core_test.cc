@@ -146,6 +146,36 @@ TEST_F(Executor, RunsACallThatCameTwiceOnce) {
   EXPECT_EQ(core_.queued(), 0u);
 }
 
+TEST_F(Executor, SaysOfCallsThatTakeLongThatTheyRun) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2);
+  EXPECT_TRUE(told<CallStarted>().empty());
+  pass(40ms);
+  EXPECT_TRUE(told<CallStarted>().empty());
+  EXPECT_EQ(core_.next_deadline(), now_ + 10ms);
+  pass(10ms);
+  EXPECT_EQ(told<CallStarted>(), (std::vector{CallStarted{1, 50ms}}));
+  acknowledge(owner, 1);
+  pass(1s);
+  EXPECT_TRUE(told<CallStarted>().empty()) << "once, and not of the one that waits";
+  finish(running_.at(0).token);
+  pass(10ms);
+  finish(running_.at(1).token);
+  acknowledge(owner, 3);
+  pass(1s);
+  EXPECT_TRUE(told<CallStarted>().empty()) << "a short call costs no message";
+}
+
+TEST_F(Executor, SaysNothingOfItsConstructor) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  step(Assigned{assignment});
+  ASSERT_EQ(core_.running(), 1u);
+  pass(1s);
+  EXPECT_TRUE(out_.empty());
+}
+
 TEST_F(Executor, KeepsTheOrderOfEachCallerOfAnActor) {
   be_actor();
   running_.clear();

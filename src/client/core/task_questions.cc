@@ -1,0 +1,275 @@
+// Answers what people ask about single tasks: where each is, what it waits for, how it ended. Reads
+// the tables and changes nothing.
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+
+namespace {
+
+const Mark mark_asked("client.asked_about_its_tasks");
+
+constexpr std::size_t max_named_arguments = 8;
+constexpr std::uint64_t max_limit = 10'000;  // of one answer, whoever asks for more
+constexpr std::int64_t max_answer_error_bytes = 1 << 20;
+
+TaskPhase phase_of(const TaskRow& row) {
+  const bool actor_call = row.call.kind == CallKind::actor_call;
+  switch (row.state) {
+    case TaskState::waiting: return TaskPhase::waits_for_arguments;
+    case TaskState::queued:
+      return actor_call ? TaskPhase::waits_for_actor : TaskPhase::waits_for_slot;
+    case TaskState::sent: return row.started ? TaskPhase::runs : TaskPhase::at_executor;
+    case TaskState::finished: break;
+  }
+  return TaskPhase::finished;
+}
+
+// The digits an id must begin with, as a comparison of hex text.
+bool begins_with(const std::string& hex, const std::string& digits) {
+  return hex.compare(0, digits.size(), digits) == 0;
+}
+
+bool is_meant(const std::string& digits, TaskId task, std::uint32_t num_returns) {
+  if (begins_with(task.hex(), digits)) return true;
+  for (std::uint32_t i = 0; i < num_returns; ++i) {
+    if (begins_with(result_id(task, i).hex(), digits)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class TaskReader {
+ public:
+  TaskReader(const ClientCore& core, const AskTasks& asked)
+      : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
+
+  TasksTold answer() {
+    for (const auto& [id, row] : core_.tasks_) {
+      if (row.state == TaskState::finished) continue;
+      const TaskPhase phase = phase_of(row);
+      if (!wanted(phase, row.call.name) || !meant(id, row.call.num_returns)) continue;
+      (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
+      if (asked_.id.empty()) ++counts_[{row.call.name, phase}];
+    }
+    collect(core_.ended_.failed(), failed_);
+    collect(core_.ended_.finished(), finished_);
+    count_ended();
+    choose();
+    told_.request = asked_.request;
+    count_left_out();
+    return std::move(told_);
+  }
+
+ private:
+  using Unfinished = std::vector<std::pair<TaskId, const TaskRow*>>;
+  using Ended = std::vector<const EndedTask*>;
+
+  bool wanted(TaskPhase phase, const std::string& name) const {
+    if (!asked_.name.empty() && asked_.name != name) return false;
+    return asked_.phases.empty() || std::ranges::find(asked_.phases, phase) != asked_.phases.end();
+  }
+  bool meant(TaskId task, std::uint32_t num_returns) const {
+    return asked_.id.empty() || is_meant(asked_.id, task, num_returns);
+  }
+
+  // Newest first. One that was made again has ended more than once: its last end counts, and none
+  // where it is under way.
+  void collect(const std::deque<EndedTask>& from, Ended& to) {
+    for (auto each = from.rbegin(); each != from.rend(); ++each) {
+      if (!wanted(each->fact.phase, each->fact.name)) continue;
+      if (!meant(each->fact.task, each->num_returns)) continue;
+      const auto* row = core_.tasks_.find(each->fact.task);
+      if (row != nullptr && row->state != TaskState::finished) continue;
+      if (seen_.insert(each->fact.task, true).second) to.push_back(&*each);
+    }
+  }
+
+  void count_ended() {
+    if (!asked_.id.empty()) return;
+    for (const auto& [name, counts] : core_.ended_.counts()) {
+      if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
+        counts_[{name, TaskPhase::finished}] += counts.finished;
+      }
+      if (counts.failed > 0 && wanted(TaskPhase::failed, name)) {
+        counts_[{name, TaskPhase::failed}] += counts.failed;
+      }
+    }
+  }
+
+  // Failures go first, but leave half of the room to what is under way.
+  void choose() {
+    const std::size_t failures = std::min<std::size_t>(failed_.size(), (limit_ + 1) / 2);
+    take(sent_, limit_ - failures);
+    take(waiting_, limit_ - failures);
+    take(failed_, limit_);
+    take(finished_, limit_);
+  }
+  void take(const Unfinished& from, std::size_t room) {
+    for (const auto& [id, row] : from) {
+      if (told_.tasks.size() >= room) return;
+      told_.tasks.push_back(fact_of(id, *row));
+    }
+  }
+  void take(const Ended& from, std::size_t room) {
+    for (const EndedTask* each : from) {
+      if (told_.tasks.size() >= room) return;
+      TaskFact fact = each->fact;
+      fact.since = core_.now_ - each->at;
+      error_bytes_ += each->error_bytes;
+      if (error_bytes_ > max_answer_error_bytes) fact.error = {};
+      told_.tasks.push_back(std::move(fact));
+    }
+  }
+
+  void count_left_out() {
+    std::uint64_t all = sent_.size() + waiting_.size() + failed_.size() + finished_.size();
+    std::uint64_t counted = 0;
+    for (const auto& [key, count] : counts_) {
+      told_.counts.push_back({key.first, key.second, count});
+      counted += count;
+    }
+    all = std::max(all, counted);
+    told_.left_out = all - told_.tasks.size();
+  }
+
+  TaskFact fact_of(TaskId id, const TaskRow& row) {
+    TaskFact fact;
+    fact.task = id;
+    fact.kind = row.call.kind;
+    fact.actor = row.call.actor;
+    fact.name = row.call.name;
+    fact.phase = phase_of(row);
+    const bool sent = row.state == TaskState::sent;
+    fact.since = core_.now_ - (sent ? row.started.value_or(row.since) : row.since);
+    fact.attempt = row.call.attempt;
+    fact.retries_left = row.retries_left;
+    fact.cancelled = row.cancelled;
+    if (row.call.kind == CallKind::task) fact.demand_class = row.demand_class;
+    switch (row.state) {
+      case TaskState::waiting: tell_arguments(row, fact); break;
+      case TaskState::queued: tell_queue(id, row, fact); break;
+      case TaskState::sent: tell_executor(row, fact); break;
+      case TaskState::finished: break;
+    }
+    return fact;
+  }
+
+  void tell_arguments(const TaskRow& row, TaskFact& fact) const {
+    for (const auto& argument : row.call.arguments) {
+      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      if (object == nullptr || object->ready) continue;
+      ++fact.missing;
+      if (fact.arguments.size() >= max_named_arguments) continue;
+      MissingArgument missing;
+      missing.object = argument.ref.object;
+      missing.owner = object->ref.owner;
+      missing.home = object->ref.home;
+      if (object->owned) missing.task = object->creator;
+      if (const auto* maker = core_.tasks_.find(missing.task)) missing.task_name = maker->call.name;
+      fact.arguments.push_back(std::move(missing));
+    }
+  }
+
+  void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
+    fact.ahead = place_of(id);
+    if (row.call.kind == CallKind::actor_call) {
+      const auto* actor = core_.actors_.find(row.call.actor);
+      if (actor == nullptr) return;
+      fact.waiting = actor->queue.size();
+      if (actor->state != ActorState::alive) {
+        fact.reason = "the actor is " + std::string(to_string(actor->state));
+      }
+      return;
+    }
+    const auto* demand = core_.classes_.find(row.demand_class);
+    if (demand == nullptr) return;
+    fact.waiting = demand->queue.size();
+    fact.slots = demand->slots.size();
+    fact.reason = demand->waiting_reason;
+  }
+
+  void tell_executor(const TaskRow& row, TaskFact& fact) const {
+    fact.executor = row.executor;
+    const auto* stream = core_.streams_.find(row.executor);
+    if (stream == nullptr) return;
+    const auto* slot = core_.slots_.find(stream->slot);
+    fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
+    fact.waiting = stream->in_flight.size();
+    const auto at = stream->in_flight.find(row.number);
+    fact.ahead = static_cast<std::uint64_t>(std::distance(stream->in_flight.begin(), at));
+    if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
+  }
+
+  // Places are looked for once for all tasks of an answer.
+  std::uint64_t place_of(TaskId id) {
+    if (!placed_) {
+      placed_ = true;
+      const auto place = [&](const std::deque<TaskId>& queue) {
+        std::uint64_t ahead = 0;
+        for (const TaskId each : queue) places_.insert(each, ahead++);
+      };
+      for (const auto& [key, row] : core_.classes_) place(row.queue);
+      for (const auto& [key, row] : core_.actors_) place(row.queue);
+    }
+    const auto* place = places_.find(id);
+    return place == nullptr ? 0 : *place;
+  }
+
+  const ClientCore& core_;
+  const AskTasks& asked_;
+  const std::uint64_t limit_;
+  Unfinished sent_;
+  Unfinished waiting_;
+  Ended failed_;
+  Ended finished_;
+  Table<TaskId, bool> seen_;
+  std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts_;
+  bool placed_ = false;
+  Table<TaskId, std::uint64_t> places_;
+  std::int64_t error_bytes_ = 0;
+  TasksTold told_;
+};
+
+void ClientCore::head_says(const AskTasks& message) {
+  mark_asked.hit();
+  tell_head(TaskReader(*this, message).answer());
+}
+
+// For people only. What a task that was given away comes to is its new owner's to tell.
+void ClientCore::remember_end(TaskId task, const TaskRow& row,
+                              const std::vector<ValueRecord>& results) {
+  if (row.call.num_returns == 0) return;
+  EndedTask ended;
+  ended.fact.task = task;
+  ended.fact.kind = row.call.kind;
+  ended.fact.actor = row.call.actor;
+  ended.fact.name = row.call.name;
+  ended.fact.phase = TaskPhase::finished;
+  ended.fact.attempt = row.call.attempt;
+  ended.fact.retries_left = row.retries_left;
+  ended.fact.cancelled = row.cancelled;
+  if (row.call.kind == CallKind::task) ended.fact.demand_class = row.demand_class;
+  ended.num_returns = row.call.num_returns;
+  ended.at = now_;
+  if (!results.empty() && results.front().is_error) {
+    ended.fact.phase = TaskPhase::failed;
+    ended.fact.error = results.front().bytes;
+    ended.error_bytes = results.front().size_bytes;
+  }
+  ended_.add(std::move(ended));
+}
+
+// A call that has ended meanwhile needs no news.
+void ClientCore::executor_says(ProcessId executor, CallStarted message) {
+  const auto& stream = streams_.at(executor);
+  const auto at = stream.in_flight.find(message.number);
+  if (at != stream.in_flight.end()) tasks_.at(at->second).started = now_ - message.run_time;
+}
+
+}  // namespace mobula::internal::client

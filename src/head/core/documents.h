@@ -1,0 +1,33 @@
+// Pieces of the head's JSON documents that several kinds of them have. For sources of this folder.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "head/core/parts.h"
+#include "model/request.h"
+#include "scheduler/need.h"
+
+namespace mobula::internal::head {
+
+using Json = nlohmann::ordered_json;
+
+inline Json document(const std::string& kind) {
+  return {{"apiVersion", "mobula/v1"}, {"kind", kind}};
+}
+
+// Names from outside may be no UTF-8.
+inline std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class Tag>
+Json id_json(const Id<Tag>& id) {
+  return id.empty() ? Json(nullptr) : Json(id.hex());
+}
+
+// Why a request gets no slot now, per node the first rule that refuses.
+Json explanation_of(const Parts& parts, const Request& request, ProgramId program,
+                    scheduler::Tenant tenant, Json subject);
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,291 @@
+#include "head/core/task_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "head/core/documents.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Item = TaskAnswers::Item;
+
+struct StateName {
+  TaskPhase phase;
+  const char* name;
+};
+constexpr std::array<StateName, 7> state_names{{
+    {TaskPhase::waits_for_arguments, "PENDING_ARGS_AVAIL"},
+    {TaskPhase::waits_for_slot, "PENDING_NODE_ASSIGNMENT"},
+    {TaskPhase::waits_for_actor, "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"},
+    {TaskPhase::at_executor, "SUBMITTED_TO_WORKER"},
+    {TaskPhase::runs, "RUNNING"},
+    {TaskPhase::finished, "FINISHED"},
+    {TaskPhase::failed, "FAILED"},
+}};
+
+const char* state_of(TaskPhase phase) {
+  for (const auto& each : state_names) {
+    if (each.phase == phase) return each.name;
+  }
+  return "UNKNOWN";
+}
+
+bool ended(const TaskFact& fact) {
+  return fact.phase == TaskPhase::finished || fact.phase == TaskPhase::failed;
+}
+
+std::string span_text(Duration span) {
+  return fmt::format("{:.3f} s", static_cast<double>(span.count()) * 1e-9);
+}
+
+std::string attempt_text(const TaskFact& fact) {
+  const std::uint64_t attempt = std::uint64_t{fact.attempt} + 1;
+  if (fact.retries_left < 0) return fmt::format("attempt {}, retried without a bound", attempt);
+  return fmt::format("attempt {} of {}", attempt,
+                     attempt + static_cast<std::uint64_t>(fact.retries_left));
+}
+
+std::string argument_text(const MissingArgument& argument, const Item& item) {
+  std::string text = "object " + argument.object.hex();
+  if (!argument.task.empty()) {
+    return text + fmt::format(", made by task {} ({})", argument.task.hex(), argument.task_name);
+  }
+  if (argument.owner == item.owner) return text;
+  return text +
+         fmt::format(", of process {} on node {}", argument.owner.hex(), argument.home.hex());
+}
+
+std::string place_text(const TaskFact& fact, NodeId node) {
+  return fmt::format("executor {} on node {}", fact.executor.hex(),
+                     node.empty() ? std::string("(unknown)") : node.hex());
+}
+
+// The owner may know the executor alone.
+NodeId node_of(const Parts& parts, const TaskFact& fact) {
+  return fact.node.empty() ? parts.processes.node_of(fact.executor) : fact.node;
+}
+
+// A sentence for people.
+std::string words_of(const Parts& parts, const Item& item) {
+  const TaskFact& fact = item.fact;
+  const std::string since = ", since " + span_text(fact.since);
+  const std::string reason = fact.reason.empty() ? "" : "; " + fact.reason;
+  switch (fact.phase) {
+    case TaskPhase::waits_for_arguments: {
+      std::string text = fmt::format("waits for {} of its arguments{}", fact.missing, since);
+      for (const auto& each : fact.arguments) text += "; " + argument_text(each, item);
+      if (fact.arguments.size() < fact.missing) text += "; ...";
+      return text;
+    }
+    case TaskPhase::waits_for_slot:
+      return fmt::format(
+          "waits for a slot of class {}, {} before it, {} waiting, {} slots held{}{}",
+          fact.demand_class.hex(), fact.ahead, fact.waiting, fact.slots, since, reason);
+    case TaskPhase::waits_for_actor:
+      return fmt::format("waits for its turn at actor {}, {} before it{}{}", fact.actor.hex(),
+                         fact.ahead, since, reason);
+    case TaskPhase::at_executor: {
+      const char* unsaid =
+          "; it has not been said to run: it has just started, or its arguments are "
+          "fetched, or calls of others run";
+      return fmt::format("is at {}, {} of its owner's before it{}{}{}",
+                         place_text(fact, node_of(parts, fact)), fact.ahead, since, reason,
+                         fact.ahead == 0 && fact.reason.empty() ? unsaid : "");
+    }
+    case TaskPhase::runs:
+      return fmt::format("runs on {}{}, {}{}", place_text(fact, node_of(parts, fact)), since,
+                         attempt_text(fact), reason);
+    case TaskPhase::finished:
+      return fmt::format("finished {} ago, {}", span_text(fact.since), attempt_text(fact));
+    case TaskPhase::failed:
+      return fmt::format("{} {} ago, {}", fact.cancelled ? "was cancelled" : "failed",
+                         span_text(fact.since), attempt_text(fact));
+  }
+  return "is in a state that this head does not know";
+}
+
+Json waits_json(const TaskFact& fact) {
+  Json items = Json::array();
+  for (const auto& each : fact.arguments) {
+    items.push_back({{"object_id", each.object.hex()},
+                     {"task_id", id_json(each.task)},
+                     {"task_name", each.task_name},
+                     {"owner", id_json(each.owner)},
+                     {"node_id", id_json(each.home)}});
+  }
+  return items;
+}
+
+Json item_json(const Parts& parts, const Item& item) {
+  const TaskFact& fact = item.fact;
+  Json json = {{"task_id", fact.task.hex()},
+               {"state", state_of(fact.phase)},
+               {"name", fact.name},
+               {"type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK"},
+               {"job_id", id_json(item.job)},
+               {"owner", item.owner.hex()},
+               {"node_id", id_json(node_of(parts, fact))},
+               {"executor", id_json(fact.executor)},
+               {"actor_id", id_json(fact.actor)},
+               {"class_id", id_json(fact.demand_class)},
+               {"attempt", fact.attempt + 1},
+               {"retries_left", fact.retries_left},
+               {"since_ms", fact.since.count() / 1'000'000},
+               {"cancelled", fact.cancelled}};
+  if (!ended(fact)) {
+    json["ahead"] = fact.ahead;
+    json["missing"] = fact.missing;
+    json["waits_for"] = waits_json(fact);
+  }
+  json["reason"] = words_of(parts, item);
+  return json;
+}
+
+Json counts_json(const TaskAnswers& answers) {
+  Json counts = Json::array();
+  for (const auto& [key, count] : answers.counts) {
+    counts.push_back({{"name", key.first}, {"state", state_of(key.second)}, {"count", count}});
+  }
+  return counts;
+}
+
+// `verb` and `id` are what was asked.
+Result<const Item*> only_one(const std::string& verb, const std::string& id,
+                             const TaskAnswers& answers) {
+  if (answers.items.size() == 1) return &answers.items.front();
+  if (answers.items.size() > 1) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{} {}: {} tasks or results begin like that; give more digits", verb,
+                               id, answers.items.size() + answers.left_out));
+  }
+  if (!answers.warnings.empty()) {
+    return failure(ErrorCode::timed_out,
+                   fmt::format("{} {}: nobody who answered has such a task, but {}", verb, id,
+                               fmt::join(answers.warnings, "; ")));
+  }
+  return failure(
+      ErrorCode::not_found,
+      fmt::format("{} {}: {}no driver or executor has such a task; what has ended is "
+                  "forgotten with its owner, or when many others have ended since",
+                  verb, id,
+                  verb == "explain" ? "no actor and no class that waits has this id, and " : ""));
+}
+
+}  // namespace
+
+Result<TaskFilters> task_filters(const std::string& text) {
+  TaskFilters filters;
+  if (text.empty()) return filters;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    return failure(ErrorCode::invalid_argument, "filters of tasks: no JSON object");
+  }
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_string()) {
+      return failure(ErrorCode::invalid_argument, "filter " + name + ": is not a string");
+    }
+    const auto wanted = value.get<std::string>();
+    if (name == "name") {
+      filters.name = wanted;
+    } else if (name == "job_id") {
+      const auto job = JobId::from_hex(wanted);
+      if (!job) {
+        return failure(ErrorCode::invalid_argument, "filter job_id: '" + wanted + "' is no id");
+      }
+      filters.job = *job;
+    } else if (name == "state") {
+      const auto known = std::ranges::find_if(
+          state_names, [&](const StateName& each) { return wanted == each.name; });
+      if (known == state_names.end()) {
+        std::string names;
+        for (const auto& each : state_names) {
+          names += (names.empty() ? "" : ", ") + std::string(each.name);
+        }
+        return failure(ErrorCode::invalid_argument,
+                       fmt::format("filter state: '{}' is none of {}", wanted, names));
+      }
+      filters.phases.push_back(known->phase);
+    } else {
+      return failure(ErrorCode::invalid_argument,
+                     "filter " + name + ": is not known; known are state, name, job_id");
+    }
+  }
+  return filters;
+}
+
+bool is_beginning_of_id(const std::string& text) {
+  if (text.size() < 4 || text.size() > 32) return false;
+  return std::ranges::all_of(
+      text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
+}
+
+bool may_be_task(const Parts& parts, const std::string& text) {
+  if (!is_beginning_of_id(text)) return false;
+  const auto bits = bits_from_hex(text);
+  if (!bits) return true;
+  if (parts.actors.find(ActorId(*bits)) != nullptr) return false;
+  return std::ranges::none_of(
+      parts.slots.demands(), [&](const auto& each) { return each.first.second == ClassId(*bits); });
+}
+
+std::string tasks_json(const Parts& parts, const TaskAnswers& answers) {
+  Json json = document("TaskList");
+  Json items = Json::array();
+  for (const auto& item : answers.items) items.push_back(item_json(parts, item));
+  json["items"] = std::move(items);
+  json["counts"] = counts_json(answers);
+  json["warnings"] = answers.warnings;
+  if (answers.left_out > 0) {
+    json["warnings"].push_back(
+        fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
+                    "the oldest ended ones are forgotten; `counts` has all",
+                    answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+  }
+  if (parts.nodes.recovering()) {
+    json["warnings"].push_back(
+        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+  }
+  return text_of(json);
+}
+
+Result<std::string> task_json(const Parts& parts, const std::string& id,
+                              const TaskAnswers& answers) {
+  const auto found = only_one("get task", id, answers);
+  if (!found) return found.error();
+  Json json = document("Task");
+  json.update(item_json(parts, **found));
+  json["warnings"] = answers.warnings;
+  return text_of(json);
+}
+
+Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
+                                      const TaskAnswers& answers) {
+  const auto found = only_one("explain", id, answers);
+  if (!found) return found.error();
+  const Item& item = **found;
+  const auto demand = parts.slots.demands().find({item.owner, item.fact.demand_class});
+  Json json;
+  if (item.fact.phase == TaskPhase::waits_for_slot && demand != parts.slots.demands().end()) {
+    const DemandClass& wanted = demand->second.demand.demand_class;
+    json = explanation_of(parts, wanted.request, wanted.program, scheduler::Tenant::task,
+                          item_json(parts, item));
+    Item place = item;
+    place.fact.reason.clear();  // the head's own, as the owner was told it before
+    json["reason"] =
+        "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();
+  } else {
+    json = document("Explanation");
+    json["subject"] = item_json(parts, item);
+    json["reason"] = "it " + words_of(parts, item);
+    json["items"] = Json::array();
+    json["warnings"] = Json::array();
+  }
+  for (const auto& warning : answers.warnings) json["warnings"].push_back(warning);
+  return text_of(json);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,36 @@
+// What owners have said of single tasks, as JSON documents of apiVersion mobula/v1, with the head's
+// part where a task waits for a slot: why its class gets none. Errors of failed tasks are not in
+// them: they are their users' payloads. Value functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "head/core/task_questions.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+struct TaskFilters {
+  JobId job;
+  std::string name;
+  std::vector<TaskPhase> phases;
+};
+
+// "" or {"state": ..., "name": ..., "job_id": ...}, each where it is wanted.
+Result<TaskFilters> task_filters(const std::string& text);
+// Four to 32 hexadecimal digits.
+bool is_beginning_of_id(const std::string& text);
+// That, and not the id of an actor or of a class that waits.
+bool may_be_task(const Parts& parts, const std::string& text);
+
+std::string tasks_json(const Parts& parts, const TaskAnswers& answers);
+// not_found where nobody has it; timed_out where nobody who answered has it.
+Result<std::string> task_json(const Parts& parts, const std::string& id,
+                              const TaskAnswers& answers);
+Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
+                                      const TaskAnswers& answers);
+
+}  // namespace mobula::internal::head

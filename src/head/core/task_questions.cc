@@ -1,0 +1,198 @@
+#include "head/core/task_questions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/task_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_asked("head.asked_owners_about_tasks");
+const Mark mark_late("head.task_answer_without_an_owner");
+
+constexpr std::size_t id_digits = 32;
+
+}  // namespace
+
+Result<void> TaskQuestions::ask(Asker asker, std::uint64_t request, TaskPurpose purpose,
+                                const std::string& argument) {
+  if (questions_.size() >= max_open) {
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} questions about tasks are open; ask again in a moment", questions_.size()));
+  }
+  AskTasks asked;
+  asked.limit = parts_.options.max_tasks_per_owner;
+  JobId job;
+  if (purpose == TaskPurpose::list) {
+    const auto filters = task_filters(argument);
+    if (!filters) return filters.error();
+    asked.name = filters->name;
+    asked.phases = filters->phases;
+    job = filters->job;
+  } else if (is_beginning_of_id(argument)) {
+    asked.id = argument;
+  } else {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("'{}' is not the id of a task or of its result, nor at least four "
+                               "digits of the beginning of one",
+                               argument));
+  }
+  mark_asked.hit();
+  const std::uint64_t number = ++last_;
+  asked.request = number;
+  Question question;
+  question.asker = asker;
+  question.request = request;
+  question.purpose = purpose;
+  question.id = asked.id;
+  question.until = parts_.now + parts_.options.list_within;
+  choose_owners(question, job);
+  std::vector<ProcessId> owners;
+  for (const auto& [process, name] : question.missing) owners.push_back(process);
+  questions_.emplace(number, std::move(question));
+  for (const auto owner : owners) parts_.processes.tell(owner, asked);
+  if (owners.empty()) answer(number);
+  return {};
+}
+
+std::string TaskQuestions::name_of(ProcessId process) const {
+  const Process& row = *parts_.processes.find(process);
+  return fmt::format("{} {} of job {} on node {}",
+                     row.principal.role == Role::driver ? "the driver" : "executor",
+                     process.brief(), row.principal.job.brief(), row.node.brief());
+}
+
+// Drivers first: most tasks are theirs.
+void TaskQuestions::choose_owners(Question& question, JobId job) const {
+  std::uint64_t passed_over = 0;
+  for (const Role role : {Role::driver, Role::executor}) {
+    for (const auto& [process, row] : parts_.processes.rows()) {
+      if (row.principal.role != role || (!job.empty() && row.principal.job != job)) continue;
+      const Node* node = parts_.nodes.find(row.node);
+      if (node == nullptr || !node->registered()) {
+        question.answers.warnings.push_back(name_of(process) +
+                                            " cannot be asked: its node is not connected");
+      } else if (question.missing.size() >= max_owners) {
+        ++passed_over;
+      } else {
+        question.missing.emplace(process, name_of(process));
+      }
+    }
+  }
+  if (passed_over > 0) {
+    question.answers.warnings.push_back(fmt::format(
+        "{} more executors are not asked: {} processes are at a time", passed_over, max_owners));
+  }
+}
+
+void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
+  const auto at = questions_.find(message.request);
+  if (at == questions_.end() || at->second.missing.erase(owner) == 0) return;
+  TaskAnswers& answers = at->second.answers;
+  const JobId job = parts_.processes.find(owner)->principal.job;
+  answers.left_out += message.left_out;
+  for (const auto& fact : message.tasks) {
+    if (answers.items.size() < parts_.options.max_listed) {
+      answers.items.push_back({owner, job, fact});
+    } else {
+      ++answers.left_out;
+    }
+  }
+  for (const auto& each : message.counts) {
+    const auto key = std::pair(each.name, each.phase);
+    const bool room = answers.counts.size() < parts_.options.max_listed;
+    if (room || answers.counts.contains(key)) answers.counts[key] += each.count;
+  }
+  if (complete(at->second)) answer(message.request);
+}
+
+// A whole id has one owner: nobody else need be heard.
+bool TaskQuestions::complete(const Question& question) const {
+  if (question.missing.empty()) return true;
+  return question.id.size() == id_digits && !question.answers.items.empty();
+}
+
+void TaskQuestions::process_ended(ProcessId process) {
+  std::vector<std::uint64_t> answered;
+  for (auto& [number, question] : questions_) {
+    const bool awaited = question.missing.erase(process) != 0;
+    if (awaited && question.missing.empty()) answered.push_back(number);
+  }
+  for (const auto number : answered) answer(number);
+}
+
+void TaskQuestions::tick() {
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, question] : questions_) {
+    if (question.until <= parts_.now) late.push_back(number);
+  }
+  for (const auto number : late) {
+    mark_late.hit();
+    say_who_is_missing(questions_.at(number));
+    answer(number);
+  }
+}
+
+std::optional<Time> TaskQuestions::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
+  return due;
+}
+
+void TaskQuestions::say_who_is_missing(Question& question) const {
+  auto& warnings = question.answers.warnings;
+  std::size_t named = 0;
+  for (const auto& [process, name] : question.missing) {
+    if (named == max_named) {
+      warnings.push_back(fmt::format("{} more owners of tasks have not answered either",
+                                     question.missing.size() - named));
+      return;
+    }
+    ++named;
+    warnings.push_back(fmt::format("{} has not answered within {} ms; what it owns is not known",
+                                   name, parts_.options.list_within / 1ms));
+  }
+}
+
+void TaskQuestions::answer(std::uint64_t number) {
+  const auto at = questions_.find(number);
+  const Question question = std::move(at->second);
+  questions_.erase(at);
+  switch (question.purpose) {
+    case TaskPurpose::list: return reply(question, tasks_json(parts_, question.answers));
+    case TaskPurpose::get: return reply(question, task_json(parts_, question.id, question.answers));
+    case TaskPurpose::explain:
+      return reply(question, explain_task_json(parts_, question.id, question.answers));
+  }
+}
+
+void TaskQuestions::reply(const Question& question, const Result<std::string>& json) {
+  if (const auto* link = std::get_if<LinkId>(&question.asker)) {
+    ToolReply reply;
+    reply.request = question.request;
+    reply.ok = json.ok();
+    if (json) {
+      reply.json = *json;
+      for (const auto& item : question.answers.items) {
+        if (item.fact.error.empty() || reply.errors.size() >= max_errors) continue;
+        reply.errors.push_back({item.fact.task, item.fact.error});
+      }
+    } else {
+      reply.code = json.error().code;
+      reply.text = json.error().text;
+    }
+    parts_.commands.push_back(ReplyTool{*link, std::move(reply)});
+    return;
+  }
+  StateRead read;
+  read.request = question.request;
+  (json ? read.json : read.error) = json ? *json : json.error().text;
+  parts_.processes.tell(std::get<ProcessId>(question.asker), std::move(read));
+}
+
+}  // namespace mobula::internal::head

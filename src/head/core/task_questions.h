@@ -1,0 +1,80 @@
+// Questions about single tasks: asks the processes that own them (drivers and executors), gathers
+// what they answer, and replies when all have, or after `list_within` with what has come, naming
+// who is missing. Keeps nothing between questions: the head knows demands, not tasks. Owned by one
+// HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "head/core/inputs.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+enum class TaskPurpose : std::uint8_t { list, get, explain };
+
+// What the owners asked have said so far.
+struct TaskAnswers {
+  struct Item {
+    ProcessId owner;
+    JobId job;
+    TaskFact fact;
+  };
+  std::vector<Item> items;
+  std::uint64_t left_out = 0;
+  std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts;
+  std::vector<std::string> warnings;
+};
+
+class TaskQuestions {
+ public:
+  // A tool by its link, or a process.
+  using Asker = std::variant<LinkId, ProcessId>;
+
+  explicit TaskQuestions(Parts& parts) : parts_(parts) {}
+
+  // `argument`: to list, filters as a JSON object or nothing; else the id of a task or of one of
+  // its results, or the beginning of it. Refused where that is wrong, or too many questions are
+  // open.
+  Result<void> ask(Asker asker, std::uint64_t request, TaskPurpose purpose,
+                   const std::string& argument);
+  void told(ProcessId owner, const TasksTold& message);
+  // Its tasks are gone with it: nobody waits for it.
+  void process_ended(ProcessId process);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 64;
+  static constexpr std::size_t max_owners = 4096;  // asked at once
+  static constexpr std::size_t max_named = 8;      // missing owners with a line of their own
+  static constexpr std::size_t max_errors = 256;   // passed on with one answer
+
+  struct Question {
+    Asker asker;
+    std::uint64_t request = 0;  // the asker's number
+    TaskPurpose purpose = TaskPurpose::list;
+    std::string id;
+    std::map<ProcessId, std::string> missing;  // and what it is, for people
+    TaskAnswers answers;
+    Time until;
+  };
+  std::string name_of(ProcessId process) const;
+  void choose_owners(Question& question, JobId job) const;
+  bool complete(const Question& question) const;
+  void answer(std::uint64_t number);
+  void say_who_is_missing(Question& question) const;
+  void reply(const Question& question, const Result<std::string>& json);
+
+  Parts& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+};
+
+}  // namespace mobula::internal::head

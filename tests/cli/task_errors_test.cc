@@ -1,0 +1,45 @@
+#include "cli/task_errors.h"
+
+#include <gtest/gtest.h>
+
+#include "model/error_record.h"
+#include "protocol/codec.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+TaskError thrown(std::uint64_t task) {
+  ErrorRecord error;
+  error.kind = ErrorKind::task;
+  error.remote_type = "std::runtime_error";
+  error.text = "no\nway";
+  return {TaskId::of(task), Payload(encode(error))};
+}
+
+TEST(TaskErrors, GoToTheItemsTheyAreOf) {
+  Json list = {{"items", {{{"task_id", TaskId::of(1).hex()}}, {{"task_id", TaskId::of(2).hex()}}}}};
+  add_errors(list, {thrown(2)});
+  EXPECT_FALSE(list["items"][0].contains("error_type"));
+  EXPECT_EQ(list["items"][1]["error_type"], "TaskError");
+  EXPECT_EQ(list["items"][1]["error_message"], "std::runtime_error: no\nway");
+}
+
+TEST(TaskErrors, EndTheReasonOfAnExplanation) {
+  Json explanation = {{"subject", {{"task_id", TaskId::of(1).hex()}}},
+                      {"reason", "it failed"},
+                      {"items", Json::array()}};
+  add_errors(explanation, {thrown(1)});
+  EXPECT_EQ(explanation["reason"], "it failed; TaskError: std::runtime_error: no\nway");
+  EXPECT_EQ(explanation["subject"]["error_type"], "TaskError");
+}
+
+TEST(TaskErrors, BytesThatAreNoErrorAreLeftOut) {
+  Json task = {{"task_id", TaskId::of(1).hex()}};
+  add_errors(task, {{TaskId::of(1), Payload(Bytes{std::byte{0xc1}})}});
+  EXPECT_EQ(task.size(), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli

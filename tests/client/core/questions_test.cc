@@ -1,0 +1,246 @@
+// What an owner answers about single tasks: where each is, what it waits for, how it ended.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class Questions : public SmallClient {
+ protected:
+  TasksTold ask(AskTasks question) {
+    question.request = 77;
+    if (question.limit == 0) question.limit = 100;
+    head(question);
+    const auto told = to_head<TasksTold>();
+    EXPECT_EQ(told.size(), 1u);
+    return told.empty() ? TasksTold{} : told[0];
+  }
+  TasksTold ask_all() { return ask(AskTasks{}); }
+  TaskFact ask_about(const std::string& id) {
+    AskTasks question;
+    question.id = id;
+    const auto told = ask(question);
+    EXPECT_EQ(told.tasks.size(), 1u) << id;
+    return told.tasks.empty() ? TaskFact{} : told.tasks[0];
+  }
+  TaskFact ask_about(TaskId task) { return ask_about(task.hex()); }
+  std::uint64_t count(const TasksTold& told, const std::string& name, TaskPhase phase) {
+    for (const auto& each : told.counts) {
+      if (each.name == name && each.phase == phase) return each.count;
+    }
+    return 0;
+  }
+};
+
+TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
+  const TaskId maker = submit();
+  SubmitTask given = task(7);
+  given.call.arguments.push_back(by_ref({result(maker), node(), ProcessId::of(1), {}}));
+  const TaskId waiting = submit(given);
+  now_ = now_ + 3s;
+  const TaskFact fact = ask_about(waiting);
+  EXPECT_EQ(fact.task, waiting);
+  EXPECT_EQ(fact.name, "task 7");
+  EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
+  EXPECT_EQ(fact.since, Duration(3s));
+  EXPECT_EQ(fact.missing, 1u);
+  ASSERT_EQ(fact.arguments.size(), 1u);
+  EXPECT_EQ(fact.arguments[0].object, result(maker));
+  EXPECT_EQ(fact.arguments[0].task, maker);
+  EXPECT_EQ(fact.arguments[0].task_name, "task 101");
+}
+
+TEST_F(Questions, ABorrowedArgumentNamesItsOwner) {
+  SubmitTask given = task(7);
+  given.call.arguments.push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
+  const TaskFact fact = ask_about(submit(given));
+  EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
+  ASSERT_EQ(fact.arguments.size(), 1u);
+  EXPECT_TRUE(fact.arguments[0].task.empty());
+  EXPECT_EQ(fact.arguments[0].owner, ProcessId::of(40));
+  EXPECT_EQ(fact.arguments[0].home, NodeId::of(4));
+}
+
+TEST_F(Questions, ATaskThatWaitsForASlotKnowsItsPlaceAndTheHeadsReason) {
+  submit();
+  submit();
+  const TaskId last = submit();
+  head(DemandInfeasible{ClassId::of(5), {}, {}, "no node has 8 GPU", false});
+  const TaskFact fact = ask_about(last);
+  EXPECT_EQ(fact.phase, TaskPhase::waits_for_slot);
+  EXPECT_EQ(fact.demand_class, ClassId::of(5));
+  EXPECT_EQ(fact.ahead, 2u);
+  EXPECT_EQ(fact.waiting, 3u);
+  EXPECT_EQ(fact.slots, 0u);
+  EXPECT_NE(fact.reason.find("8 GPU"), std::string::npos);
+}
+
+TEST_F(Questions, ATaskRunsOnceItsExecutorHasSaidSo) {
+  SubmitTask given = task(7);
+  given.max_retries = 2;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  EXPECT_EQ(ask_about(id).phase, TaskPhase::at_executor);
+  now_ = now_ + 1s;
+  say(20, CallStarted{calls_at(20).at(0).number, 400ms});
+  now_ = now_ + 1s;
+  const TaskFact fact = ask_about(id);
+  EXPECT_EQ(fact.phase, TaskPhase::runs);
+  EXPECT_EQ(fact.since, Duration(1400ms));
+  EXPECT_EQ(fact.executor, ProcessId::of(20));
+  EXPECT_EQ(fact.node, node());
+  EXPECT_EQ(fact.attempt, 0u);
+  EXPECT_EQ(fact.retries_left, 2);
+
+  slot_executor_ends(3, 20, EndKind::exited);
+  slot(3, 21, 1);
+  const TaskFact again = ask_about(id);
+  EXPECT_EQ(again.phase, TaskPhase::at_executor) << "the next attempt has not started";
+  EXPECT_EQ(again.attempt, 1u);
+  EXPECT_EQ(again.retries_left, 1);
+}
+
+TEST_F(Questions, NewsOfACallThatHasEndedIsNothing) {
+  const TaskId id = submit();
+  slot(3, 20);
+  const auto number = calls_at(20).at(0).number;
+  reply_value(20, "done");
+  say(20, CallStarted{number, 50ms});
+  EXPECT_EQ(ask_about(id).phase, TaskPhase::finished);
+}
+
+TEST_F(Questions, ActorCallsKnowTheirPlaceAndTheActorsState) {
+  const ActorId actor = make_actor(50);
+  call(actor);
+  const TaskId second = call(actor);
+  const TaskFact waiting = ask_about(second);
+  EXPECT_EQ(waiting.phase, TaskPhase::waits_for_actor);
+  EXPECT_EQ(waiting.actor, actor);
+  EXPECT_EQ(waiting.ahead, 1u);
+  EXPECT_FALSE(waiting.reason.empty());
+  actor_alive(actor, 30, 1);
+  const TaskFact sent = ask_about(second);
+  EXPECT_EQ(sent.phase, TaskPhase::at_executor);
+  EXPECT_EQ(sent.executor, ProcessId::of(30));
+  EXPECT_EQ(sent.ahead, 1u);
+}
+
+TEST_F(Questions, EndedTasksAreRememberedWithTheirErrors) {
+  SubmitTask failing = task(7);
+  failing.max_retries = 0;
+  const TaskId failed = submit(failing);
+  slot(3, 20);
+  reply_exception(20);
+  const TaskId finished = submit();
+  reply_value(20, "done");
+  release(result(failed));
+  release(result(finished));
+  now_ = now_ + 2s;
+
+  const TaskFact failure = ask_about(failed);
+  EXPECT_EQ(failure.phase, TaskPhase::failed);
+  EXPECT_EQ(failure.since, Duration(2s));
+  EXPECT_FALSE(failure.error.empty());
+  EXPECT_EQ(ask_about(finished).phase, TaskPhase::finished);
+  const auto all = ask_all();
+  EXPECT_EQ(all.tasks.size(), 2u);
+  EXPECT_EQ(all.left_out, 0u);
+  EXPECT_EQ(count(all, "task 7", TaskPhase::failed), 1u);
+}
+
+TEST_F(Questions, ATaskCancelledBeforeItRanHasFailed) {
+  const TaskId id = submit();
+  step(CancelObject{result(id), false, true});
+  const TaskFact fact = ask_about(id);
+  EXPECT_EQ(fact.phase, TaskPhase::failed);
+  EXPECT_TRUE(fact.cancelled);
+}
+
+TEST_F(Questions, AResultLeadsToItsTaskAndSoDoesTheBeginningOfAnId) {
+  SubmitTask given = task(7);
+  given.call.num_returns = 2;
+  const TaskId id = submit(given);
+  EXPECT_EQ(ask_about(result(id, 1).hex()).task, id);
+  EXPECT_EQ(ask_about(result(id, 1).hex().substr(0, 12)).task, id);
+  AskTasks unknown;
+  unknown.id = TaskId::of(12345).hex();
+  const auto nothing = ask(unknown);
+  EXPECT_TRUE(nothing.tasks.empty());
+  EXPECT_EQ(nothing.request, 77u);
+}
+
+TEST_F(Questions, FiltersAndBoundsSayWhatIsLeftOut) {
+  for (int i = 0; i < 10; ++i) {
+    SubmitTask given = task(200 + static_cast<std::uint64_t>(i));
+    given.call.name = i < 6 ? "many" : "few";
+    submit(given);
+  }
+  AskTasks bounded;
+  bounded.limit = 4;
+  const auto four = ask(bounded);
+  EXPECT_EQ(four.tasks.size(), 4u);
+  EXPECT_EQ(four.left_out, 6u);
+  EXPECT_EQ(count(four, "many", TaskPhase::waits_for_slot), 6u);
+  AskTasks named;
+  named.name = "few";
+  EXPECT_EQ(ask(named).tasks.size(), 4u);
+  AskTasks running;
+  running.phases = {TaskPhase::runs, TaskPhase::failed};
+  EXPECT_TRUE(ask(running).tasks.empty());
+  running.phases.push_back(TaskPhase::waits_for_slot);
+  EXPECT_EQ(ask(running).tasks.size(), 10u);
+}
+
+TEST_F(Questions, FailuresLeaveRoomForWhatIsUnderWay) {
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    SubmitTask failing = task(300 + i);
+    failing.max_retries = 0;
+    submit(failing);
+    slot(3, 20);
+    reply_exception(20);
+  }
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    SubmitTask waiting = task(400 + i);
+    waiting.demand_class.id = ClassId::of(6);
+    submit(waiting);
+  }
+  AskTasks bounded;
+  bounded.limit = 6;
+  const auto told = ask(bounded);
+  ASSERT_EQ(told.tasks.size(), 6u);
+  EXPECT_EQ(told.left_out, 14u);
+  EXPECT_EQ(told.tasks[2].phase, TaskPhase::waits_for_slot);
+  EXPECT_EQ(told.tasks[3].phase, TaskPhase::failed);
+  EXPECT_EQ(told.tasks[3].task, TaskId::of(309)) << "the newest first";
+}
+
+TEST(EndedTasks, TheOldestAreForgottenAndAllAreCounted) {
+  EndedTasks ended;
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    EndedTask task;
+    task.fact.task = TaskId::of(i);
+    task.fact.name = "name " + std::to_string(i);
+    task.fact.phase = TaskPhase::finished;
+    ended.add(task);
+  }
+  EXPECT_EQ(ended.finished().size(), 1000u);
+  EXPECT_EQ(ended.finished().front().fact.task, TaskId::of(500));
+  EXPECT_EQ(ended.counts().size(), 1001u);
+  EXPECT_EQ(ended.counts().at(EndedTasks::other_names).finished, 500u);
+}
+
+TEST(EndedTasks, ErrorsAreBoundedInBytes) {
+  EndedTasks ended;
+  EndedTask task;
+  task.fact.phase = TaskPhase::failed;
+  task.fact.error = Payload(std::vector<std::byte>(1));
+  task.error_bytes = 16 << 10;
+  for (int i = 0; i < 300; ++i) ended.add(task);
+  EXPECT_EQ(ended.failed().size(), 256u);  // 4 MiB of 16 KiB each
+  EXPECT_FALSE(ended.failed().back().fact.error.empty());
+  task.error_bytes = 17 << 10;
+  ended.add(task);
+  EXPECT_TRUE(ended.failed().back().fact.error.empty()) << "too large a one is not kept";
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

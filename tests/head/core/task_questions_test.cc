@@ -1,0 +1,234 @@
+// Questions about single tasks on their way from a tool to the tasks' owners and back.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class TaskQuestions : public testing::Test {
+ protected:
+  explicit TaskQuestions(HeadOptions options = {}) : cluster(std::move(options)) {
+    cluster.driver_starts_job(agent, 1);
+    cluster.driver_starts_job(agent, 2);
+  }
+
+  void ask(const std::string& verb, const std::string& kind, const std::string& argument = "") {
+    ToolRequest request;
+    request.request = 9;
+    request.verb = verb;
+    request.kind = kind;
+    request.argument = argument;
+    cluster.replies.clear();
+    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  }
+  AskTasks asked(ProcessId owner) {
+    const auto questions = cluster.heard<AskTasks>(agent, owner);
+    EXPECT_EQ(questions.size(), 1u) << owner.hex();
+    return questions.empty() ? AskTasks{} : questions[0];
+  }
+  void answers(int job, std::uint64_t request, std::vector<TaskFact> facts,
+               std::uint64_t left_out = 0) {
+    TasksTold told;
+    told.request = request;
+    told.tasks = std::move(facts);
+    told.left_out = left_out;
+    for (const auto& each : told.tasks) told.counts.push_back({each.name, each.phase, 1});
+    cluster.driver_says(agent, job, told);
+  }
+  ToolReply reply() {
+    EXPECT_EQ(cluster.replies.size(), 1u);
+    return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
+  }
+  Json document() {
+    const ToolReply got = reply();
+    EXPECT_TRUE(got.ok) << got.text;
+    return Json::parse(got.json, nullptr, false);
+  }
+
+  static TaskFact fact(std::uint64_t number, TaskPhase phase) {
+    TaskFact fact;
+    fact.task = TaskId::of(number);
+    fact.name = "square";
+    fact.phase = phase;
+    fact.since = 1500ms;
+    return fact;
+  }
+  static std::string id(std::uint64_t number) { return TaskId::of(number).hex(); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  const ProcessId one = SmallCluster::driver(1);
+  const ProcessId two = SmallCluster::driver(2);
+};
+
+TEST_F(TaskQuestions, AListGathersFromAllOwners) {
+  ask("list", "tasks");
+  EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
+  const AskTasks first = asked(one);
+  const AskTasks second = asked(two);
+  EXPECT_EQ(first.limit, 1000u);
+  answers(1, first.request, {fact(0xa1, TaskPhase::runs)});
+  EXPECT_TRUE(cluster.replies.empty());
+  answers(2, second.request, {fact(0xa2, TaskPhase::failed)}, 5);
+  EXPECT_EQ(reply().request, 9u);
+  const Json list = document();
+  EXPECT_EQ(list["kind"], "TaskList");
+  ASSERT_EQ(list["items"].size(), 2u);
+  EXPECT_EQ(list["items"][0]["task_id"], id(0xa1));
+  EXPECT_EQ(list["items"][0]["state"], "RUNNING");
+  EXPECT_EQ(list["items"][0]["since_ms"], 1500);
+  EXPECT_EQ(list["items"][1]["state"], "FAILED");
+  EXPECT_EQ(list["items"][1]["job_id"], JobId::of(2).hex());
+  EXPECT_EQ(list["counts"].size(), 2u);
+  EXPECT_NE(list["warnings"].dump().find("5 more"), std::string::npos) << list["warnings"];
+}
+
+TEST_F(TaskQuestions, FiltersGoToTheOwnersAndChooseThem) {
+  ask("list", "tasks",
+      R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
+  EXPECT_TRUE(cluster.heard<AskTasks>(agent, one).empty()) << "of another job";
+  const AskTasks question = asked(two);
+  EXPECT_EQ(question.name, "square");
+  EXPECT_EQ(question.phases, std::vector{TaskPhase::runs});
+  answers(2, question.request, {});
+  EXPECT_TRUE(document()["items"].empty());
+
+  ask("list", "tasks", R"({"state": "running"})");
+  EXPECT_EQ(reply().code, ErrorCode::invalid_argument);
+  EXPECT_NE(reply().text.find("PENDING_ARGS_AVAIL"), std::string::npos) << reply().text;
+}
+
+TEST_F(TaskQuestions, OwnersThatAreSilentAreNamed) {
+  ask("list", "tasks");
+  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
+  cluster.pass(1s);
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.pass(2s);
+  const Json list = document();
+  EXPECT_EQ(list["items"].size(), 1u);
+  ASSERT_EQ(list["warnings"].size(), 1u);
+  EXPECT_NE(list["warnings"][0].get<std::string>().find(two.brief()), std::string::npos);
+
+  ask("get", "task", id(0xb));
+  answers(1, asked(one).request, {});
+  cluster.pass(3s);
+  EXPECT_EQ(reply().code, ErrorCode::timed_out);
+  EXPECT_NE(reply().text.find(two.brief()), std::string::npos) << reply().text;
+}
+
+TEST_F(TaskQuestions, AnOwnerThatEndsIsNotWaitedFor) {
+  ask("list", "tasks");
+  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
+  cluster.driver_dies(agent, 2);
+  EXPECT_EQ(document()["items"].size(), 1u);
+}
+
+TEST_F(TaskQuestions, OneTaskIsAnsweredByItsOwnerAlone) {
+  ask("get", "task", id(0xa2));
+  EXPECT_EQ(asked(one).id, id(0xa2));
+  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  const Json task = document();  // the other need not be heard
+  EXPECT_EQ(task["kind"], "Task");
+  EXPECT_EQ(task["task_id"], id(0xa2));
+
+  ask("get", "task", id(0xa3));
+  answers(1, asked(one).request, {});
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(reply().code, ErrorCode::not_found);
+
+  ask("get", "task", "00000000");
+  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
+  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << "both begin like that";
+
+  ask("get", "task", "no id");
+  EXPECT_EQ(reply().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(TaskQuestions, AnAnswerThatWasNotAskedForIsNothing) {
+  ask("list", "tasks");
+  const auto request = asked(one).request;
+  answers(1, request + 1, {fact(1, TaskPhase::runs)});
+  answers(1, request, {});
+  answers(1, request, {fact(2, TaskPhase::runs)});  // again
+  EXPECT_TRUE(cluster.replies.empty());
+  answers(2, request, {});
+  EXPECT_TRUE(document()["items"].empty());
+}
+
+TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForASlotHasTheSchedulersReasons) {
+  auto demand = cluster.demand_class(1, 5, {{"CPU", Quantity::whole(64)}});
+  cluster.wants(agent, demand, 1);
+  TaskFact waiting = fact(0xa1, TaskPhase::waits_for_slot);
+  waiting.demand_class = demand.id;
+  waiting.ahead = 3;
+  ask("explain", "", id(0xa1));
+  answers(1, asked(one).request, {waiting});
+  const Json json = document();
+  EXPECT_EQ(json["kind"], "Explanation");
+  EXPECT_EQ(json["subject"]["task_id"], id(0xa1));
+  EXPECT_EQ(json["feasible"], false);
+  ASSERT_EQ(json["items"].size(), 1u);
+  EXPECT_EQ(json["items"][0]["node_id"], agent.node.hex());
+  const auto reason = json["reason"].get<std::string>();
+  EXPECT_NE(reason.find("waits for a slot"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("3 before it"), std::string::npos) << reason;
+
+  ask("explain", "", demand.id.hex());
+  EXPECT_EQ(document()["subject"]["class_id"], demand.id.hex()) << "a class is the head's own";
+}
+
+TEST_F(TaskQuestions, ExplainOfAnIdThatNobodyHasSaysSo) {
+  ask("explain", "", id(99));
+  answers(1, asked(one).request, {});
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(reply().code, ErrorCode::not_found);
+  EXPECT_NE(reply().text.find("no actor"), std::string::npos) << reply().text;
+}
+
+TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForAnArgumentNamesIt) {
+  TaskFact waiting = fact(0xa1, TaskPhase::waits_for_arguments);
+  waiting.missing = 1;
+  waiting.arguments.push_back({ObjectId::of(0xbb), TaskId::of(0xcc), "make", one, agent.node});
+  ask("explain", "", id(0xa1));
+  answers(1, asked(one).request, {waiting});
+  const Json json = document();
+  const auto reason = json["reason"].get<std::string>();
+  EXPECT_NE(reason.find(id(0xcc)), std::string::npos) << reason;
+  EXPECT_NE(reason.find("make"), std::string::npos) << reason;
+  EXPECT_EQ(json["subject"]["waits_for"][0]["object_id"], ObjectId::of(0xbb).hex());
+}
+
+TEST_F(TaskQuestions, ErrorsGoToTheToolUnopened) {
+  TaskFact failed = fact(0xa1, TaskPhase::failed);
+  failed.error = Payload(Bytes{std::byte{1}, std::byte{2}});
+  ask("explain", "", id(0xa1));
+  answers(1, asked(one).request, {failed});
+  ASSERT_EQ(reply().errors.size(), 1u);
+  EXPECT_EQ(reply().errors[0].task, failed.task);
+  EXPECT_EQ(reply().errors[0].error, failed.error);
+}
+
+TEST_F(TaskQuestions, ProcessesAskTooAndGetTheirAnswerLater) {
+  cluster.driver_says(agent, 1, ReadState{5, "tasks", ""});
+  EXPECT_TRUE(cluster.heard<StateRead>(agent, one).empty());
+  answers(1, asked(one).request, {});
+  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  const auto read = cluster.heard<StateRead>(agent, one);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].request, 5u);
+  EXPECT_NE(read[0].json.find(id(0xa2)), std::string::npos);
+}
+
+TEST_F(TaskQuestions, TooManyOpenQuestionsAreRefused) {
+  for (int i = 0; i < 64; ++i) ask("list", "tasks");
+  EXPECT_TRUE(cluster.replies.empty());
+  ask("list", "tasks");
+  EXPECT_EQ(reply().code, ErrorCode::resource_exhausted);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
