@@ -37,6 +37,16 @@ inline constexpr const char* AMD_INSTINCT_MI325X_OAM = "AMD-Instinct-MI325X-OAM"
 inline constexpr const char* AMD_RADEON_R9_200_HD_7900 = "AMD-Radeon-R9-200-HD-7900";
 inline constexpr const char* AMD_RADEON_HD_7900 = "AMD-Radeon-HD-7900";
 
+// Ray's identifiers, where they are others.
+inline constexpr const char* INTEL_MAX_1550 = INTEL_GPU_MAX_1550;
+inline constexpr const char* INTEL_MAX_1100 = INTEL_GPU_MAX_1100;
+inline constexpr const char* AMD_INSTINCT_MI250x = AMD_INSTINCT_MI250X;
+inline constexpr const char* AMD_INSTINCT_MI250 = AMD_INSTINCT_MI250X_MI250;
+inline constexpr const char* AMD_INSTINCT_MI300x = AMD_INSTINCT_MI300X_OAM;
+inline constexpr const char* AMD_INSTINCT_MI300x_HF = AMD_INSTINCT_MI300X_HF;
+inline constexpr const char* AMD_INSTINCT_MI308x = AMD_INSTINCT_MI308X;
+inline constexpr const char* AMD_INSTINCT_MI325x = AMD_INSTINCT_MI325X_OAM;
+
 inline constexpr const char* AWS_NEURON_CORE = "aws-neuron-core";
 inline constexpr const char* GOOGLE_TPU_V2 = "TPU-V2";
 inline constexpr const char* GOOGLE_TPU_V3 = "TPU-V3";

@@ -19,6 +19,10 @@ Result<Quantity> Quantity::from_double(double amount) {
     return failure(ErrorCode::invalid_argument,
                    "is finer than 0.0001, the smallest amount that can be booked");
   }
+  if (amount > 0 && nearest == 0) {
+    return failure(ErrorCode::invalid_argument,
+                   "is below 0.0001, the smallest amount that can be booked");
+  }
   return Quantity(static_cast<std::int64_t>(nearest));
 }
 
@@ -51,6 +55,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
   if (at != text.size() || (!has_whole && digits == 0)) {
     return refuse("is not a decimal number such as 2 or 0.5");
   }
+  if (whole == max_whole && fraction > 0) return refuse("is more than 100000000000000");
   return Quantity(whole * units_per_one + fraction);
 }
 

@@ -62,16 +62,42 @@ Labels parse_labels(const std::string& text) {
   return labels;
 }
 
-ResourceSet parse_resources(const std::string& text) {
+// 2, 0.5, or "0.0001" where the decimal text is to be read exactly.
+Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
+  const std::string of = "--resources, '" + name + "'";
+  if (value.is_string()) return taken(of, Quantity::parse(value.get<std::string>()));
+  if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
+  return taken(of, Quantity::from_double(value.get<double>()));
+}
+
+// {"shuttle": 2, "fpga": {"total": 4, "unit": true}}
+void parse_resources(const std::string& text, NodeFlags& node) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
     wrong("--resources", "'" + text + "' is no JSON object such as '{\"shuttle\": 2}'");
-  ResourceSet resources;
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
-    resources.set(name, taken("--resources", Quantity::from_double(value.get<double>())));
+    if (!value.is_object()) {
+      node.resources.set(name, parse_amount(name, value));
+      continue;
+    }
+    for (const auto& [member, unused] : value.items()) {
+      if (member != "total" && member != "unit") {
+        wrong("--resources", "'" + name + "' has a member '" + member +
+                                 "'; it has 'total', and 'unit' if it counts numbered units");
+      }
+    }
+    if (!value.contains("total")) wrong("--resources", "'" + name + "' has no 'total'");
+    const auto unit = value.find("unit");
+    if (unit != value.end() && !unit->is_boolean()) {
+      wrong("--resources", "'unit' of '" + name + "' is true or false");
+    }
+    node.resources.set(name, parse_amount(name, value["total"]));
+    const bool in_units = unit != value.end() && unit->get<bool>();
+    if (unit != value.end() && !in_units && is_unit_instance(name)) {
+      wrong("--resources", "'" + name + "' is always counted in numbered units");
+    }
+    if (in_units) node.in_units.insert(name);
   }
-  return resources;
 }
 
 void read_texts(const Texts& texts, CommandLine& line) {
@@ -87,7 +113,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   size("--gpu-memory", texts.gpu_memory, node.gpu_memory_bytes);
   size("--memory", texts.memory, node.memory_bytes);
   size("--object-store-memory", texts.object_store, node.object_store_bytes);
-  if (!texts.resources.empty()) node.resources = parse_resources(texts.resources);
+  if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
   if (!texts.format.empty()) {
     const auto format = formats.find(texts.format);
@@ -180,7 +206,8 @@ class Grammar {
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
-    start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}'");
+    start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
+                     "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
                      "type of the GPUs, as H100");
     start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
@@ -197,12 +224,11 @@ class Grammar {
     CLI::App& status = add_asking("status", "the cluster at a glance");
     status.add_flag("-w,--watch", line_.watch, "again every two seconds");
     CLI::App& list = add_asking("list", "what there is of a kind");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, "
-        "demands")
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, demands")
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
     CLI::App& get = add_asking("get", "one item by its id");
-    get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand")->required();
+    get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
         ->required();
     add_asking("summary", "how many there are of each kind and state");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ struct NodeFlags {
   std::optional<std::int64_t> memory_bytes{};
   std::optional<std::int64_t> object_store_bytes{};
   ResourceSet resources{};
+  std::set<std::string> in_units{};  // of `resources`, those counted in numbered instances
   std::string accelerator_type{};
   Labels labels{};
 };

@@ -98,6 +98,11 @@ void look_at_machine(Examination& found) {
   found.note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20));
   const auto shape = node_shape(machine, {});
   found.note("GPUs", shape ? shape->total(resource::gpu).to_string() : shape.error().text);
+  for (const auto& [vendor, devices] : machine.devices) {
+    const VendorRow& row = row_of(vendor);
+    found.note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name,
+                                      row.resource, row.variable));
+  }
   for (const auto& note : machine.notes) found.note("machine", note);
 }
 

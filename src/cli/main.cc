@@ -69,6 +69,8 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   node.gpu_memory_bytes = bytes_of(plan.node.gpu_memory_bytes);
   node.accelerator_type = plan.node.accelerator_type;
   node.resources = plan.node.resources;
+  node.in_units = plan.node.in_units;
+  node.beside_head = plan.beside_head;
   node.labels = plan.node.labels;
   options.object_store_bytes = bytes_of(plan.node.object_store_bytes);
   options.bind_host = plan.bind;

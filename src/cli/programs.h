@@ -35,6 +35,7 @@ struct AgentPlan {
   std::string advertise;
   NodeFlags node;
   bool driver_agent = false;
+  bool beside_head = false;  // on the head's machine, started with it
   bool drains = true;  // lets running calls finish when it is to end
   LogLevel log_level = LogLevel::info;
   std::string log_file;

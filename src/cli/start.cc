@@ -133,6 +133,7 @@ class Start {
     agent.bind = options.bind;
     agent.advertise = options.advertise;
     agent.node = options.node;
+    agent.beside_head = options.head;
     agent.log_level = line_.log_level.value_or(LogLevel::info);
     agent.log_file = plan_.folder + "/agent/logs/agent.log";
     agent.record = options.record;

@@ -107,6 +107,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     head.log_level = agent.log_level;
     head.record = options.record;
     plan.head = head;
+    agent.beside_head = true;
   } else {
     agent.driver_agent = true;
     agent.head_address = line.address;

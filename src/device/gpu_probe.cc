@@ -24,16 +24,19 @@ Result<GpuFacts> ask_nvml(const std::string& library) {
     // In MIG mode the device itself runs nothing, also if it has no slices.
     for (MigSlice& slice : device.slices) {
       facts.devices.push_back({.product = std::move(slice.name),
-                               .uuid = std::move(slice.uuid),
+                               .uuid = slice.uuid,
                                .pci_bus_id = device.pci_bus_id,
                                .memory_bytes = slice.memory_bytes,
-                               .slice = true});
+                               .slice = true,
+                               .id = slice.uuid,
+                               .board = std::to_string(device.index)});
     }
     if (device.mig_mode) continue;
     facts.devices.push_back({.product = std::move(device.name),
                              .uuid = std::move(device.uuid),
                              .pci_bus_id = std::move(device.pci_bus_id),
-                             .memory_bytes = device.memory_bytes});
+                             .memory_bytes = device.memory_bytes,
+                             .id = std::to_string(device.index)});
   }
   return facts;
 }
@@ -50,8 +53,8 @@ std::string value_of(const std::string& text, std::string_view key) {
   return {};
 }
 
-std::vector<GpuDevice> read_driver_files(const std::string& proc) {
-  std::vector<GpuDevice> devices;
+std::vector<AcceleratorDevice> read_driver_files(const std::string& proc) {
+  std::vector<AcceleratorDevice> devices;
   std::error_code error;
   std::filesystem::directory_iterator folder(proc + "/driver/nvidia/gpus", error);
   if (error) return devices;
@@ -62,7 +65,7 @@ std::vector<GpuDevice> read_driver_files(const std::string& proc) {
                        .uuid = value_of(text, "GPU UUID"),
                        .pci_bus_id = folder->path().filename()});
   }
-  std::ranges::sort(devices, {}, &GpuDevice::pci_bus_id);
+  std::ranges::sort(devices, {}, &AcceleratorDevice::pci_bus_id);
   return devices;
 }
 

@@ -1,76 +1,82 @@
 #include "device/mask.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "device/visible_list.h"
 
 namespace mobula::internal {
 namespace {
 
-struct Vendor {
-  std::string_view resource;
-  GpuVendor gpu_vendor;  // of nodes whose GPU resource it is; unused for other resources
-  std::string_view variable;
-  std::string_view prefix;  // before the list
-  bool on_every_node;
-};
+// The vendor whose devices a node counts in `resource`; null if it counts none there.
+const VendorRow* vendor_on(const NodeShape& node, std::string_view resource_name) {
+  const ResourceShape* shape = node.find(resource_name);
+  if (shape == nullptr) return nullptr;
+  if (!shape->vendor.empty()) return vendor_named(shape->vendor);
+  return resource_name == resource::gpu ? &row_of(Vendor::nvidia)
+                                        : vendor_of_resource(resource_name);
+}
 
-// AMD's runtime filters by ROCR_VISIBLE_DEVICES first and counts HIP_VISIBLE_DEVICES within what is
-// left, so only one of them is set.
-constexpr std::array<Vendor, 8> vendors{{
-    {resource::gpu, GpuVendor::nvidia, "CUDA_VISIBLE_DEVICES", "", true},
-    {resource::gpu, GpuVendor::amd, "HIP_VISIBLE_DEVICES", "", false},
-    {resource::gpu, GpuVendor::intel, "ONEAPI_DEVICE_SELECTOR", "level_zero:", false},
-    {resource::neuron_cores, {}, "NEURON_RT_VISIBLE_CORES", "", true},
-    {"TPU", {}, "TPU_VISIBLE_CHIPS", "", false},
-    {"HPU", {}, "HABANA_VISIBLE_MODULES", "", false},
-    {"NPU", {}, "ASCEND_RT_VISIBLE_DEVICES", "", false},
-    {"RBLN", {}, "RBLN_DEVICES", "", false},
-}};
+std::string written(const VendorRow& vendor, const std::vector<std::string>& ids) {
+  std::string value(vendor.list_prefix);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) value += ',';
+    value += std::string(vendor.id_prefix) + ids[i];
+  }
+  return value;
+}
 
-// Those above, and others that change what the same libraries see.
-constexpr std::array<std::string_view, 13> refused{"CUDA_VISIBLE_DEVICES",
-                                                   "CUDA_DEVICE_ORDER",
-                                                   "NVIDIA_VISIBLE_DEVICES",
-                                                   "HIP_VISIBLE_DEVICES",
-                                                   "ROCR_VISIBLE_DEVICES",
-                                                   "GPU_DEVICE_ORDINAL",
-                                                   "ONEAPI_DEVICE_SELECTOR",
-                                                   "ZE_AFFINITY_MASK",
-                                                   "NEURON_RT_VISIBLE_CORES",
-                                                   "TPU_VISIBLE_CHIPS",
-                                                   "HABANA_VISIBLE_MODULES",
-                                                   "ASCEND_RT_VISIBLE_DEVICES",
-                                                   "RBLN_DEVICES"};
-
-// Whether this vendor's variable speaks of devices that the node has.
-bool concerns(const Vendor& vendor, const NodeShape& node, const MaskPolicy& policy) {
-  if (vendor.on_every_node) return true;
-  if (vendor.resource == resource::gpu && vendor.gpu_vendor != policy.gpu_vendor) return false;
-  return node.find(vendor.resource) != nullptr;
+// Fewer chips than the host has work only if the library is told how they lie (JAX issue 14977, and
+// Ray, tpu.py).
+void add_tpu_bounds(const NodeShape& node, std::size_t chips, Environment& env) {
+  const ResourceShape* shape = node.find("TPU");
+  if (shape == nullptr || chips == shape->instances.size() || (chips != 1 && chips != 2)) return;
+  env["TPU_CHIPS_PER_HOST_BOUNDS"] = chips == 1 ? "1,1,1" : "1,2,1";
+  env["TPU_HOST_BOUNDS"] = "1,1,1";
 }
 
 }  // namespace
 
-Environment device_environment(const NodeShape& node, const Allocation& allocation,
-                               const MaskPolicy& policy) {
-  Environment env;
-  for (const Vendor& vendor : vendors) {
-    if (!concerns(vendor, node, policy)) continue;
-    std::vector<std::string> ids;
-    if (vendor.resource != resource::gpu || vendor.gpu_vendor == policy.gpu_vendor) {
-      ids = instance_ids(node, allocation, vendor.resource);
-    }
-    if (ids.empty() && !policy.hide_unasked) continue;
-    std::string& value = env[std::string(vendor.variable)];
-    if (!ids.empty()) value = std::string(vendor.prefix) + joined(ids);
+std::optional<bool> truth_in(std::string_view text) {
+  if (text == "1" || text == "true") return true;
+  if (text == "0" || text == "false" || text.empty()) return false;
+  return std::nullopt;
+}
+
+DevicePolicy policy_for(DevicePolicy policy, const Environment& call, const Environment& job) {
+  for (const Environment* env : {&call, &job}) {
+    const auto at = env->find(show_devices_variable);
+    if (at == env->end()) continue;
+    if (const auto shown = truth_in(at->second)) policy.hide_unasked = !*shown;
+    return policy;
   }
-  // NVML, which counted the devices, goes by PCI address; CUDA alone would put the fastest first.
-  if (env.contains("CUDA_VISIBLE_DEVICES")) env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+  return policy;
+}
+
+Environment device_environment(const NodeShape& node, const Allocation& allocation,
+                               const DevicePolicy& policy, const std::vector<Vendor>& present) {
+  Environment env;
+  for (const VendorRow& vendor : vendor_rows()) {
+    if (std::ranges::find(policy.left_alone, vendor.variable) != policy.left_alone.end()) continue;
+    const bool offered = vendor_on(node, vendor.resource) == &vendor;
+    std::vector<std::string> ids;
+    if (offered) ids = instance_ids(node, allocation, vendor.resource);
+    const std::string variable(vendor.variable);
+    if (!ids.empty()) {
+      env[variable] = written(vendor, ids);
+      if (vendor.vendor == Vendor::tpu) add_tpu_bounds(node, ids.size(), env);
+    } else {
+      const bool here = offered || vendor.hidden_everywhere ||
+                        std::ranges::find(present, vendor.vendor) != present.end();
+      if (!policy.hide_unasked || !here) continue;
+      env.try_emplace(variable, vendor.nothing);  // two vendors may share a variable
+    }
+    if (!vendor.mirror.empty()) env[std::string(vendor.mirror)] = env[variable];
+    for (const Setting& each : vendor.set_with) {
+      if (!each.variable.empty()) env[std::string(each.variable)] = each.value;
+    }
+  }
   return env;
 }
 
@@ -79,7 +85,7 @@ std::vector<std::string> instance_ids(const NodeShape& node, const Allocation& a
   std::vector<std::string> ids;
   const ResourceShape* shape = node.find(resource_name);
   const ResourceShare* share = allocation.find(resource_name);
-  if (shape == nullptr || share == nullptr || !is_unit_instance(resource_name)) return ids;
+  if (shape == nullptr || share == nullptr || !shape->in_instances()) return ids;
   std::vector<std::uint32_t> indices;
   for (const InstanceShare& each : share->shares) indices.push_back(each.index);
   std::ranges::sort(indices);
@@ -101,19 +107,6 @@ std::map<std::string, std::vector<std::string>> all_instance_ids(const NodeShape
     if (!ids.empty()) all.emplace(share.name, std::move(ids));
   }
   return all;
-}
-
-std::span<const std::string_view> accelerator_variables() { return refused; }
-
-Result<void> check_no_accelerator_variables(const Environment& env) {
-  for (const std::string_view name : refused) {
-    if (!env.contains(std::string(name))) continue;
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("env names {}: the runtime sets it to the devices that a slot was "
-                               "given; remove it, and ask with num_gpus or the vendor's resource",
-                               name));
-  }
-  return {};
 }
 
 }  // namespace mobula::internal

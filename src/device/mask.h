@@ -1,35 +1,34 @@
 // Which devices an executor may see: the environment it gets from what its slot was given of the
-// node, and the variables that users may therefore not set. Pure; any thread.
+// node. The variables and how they are written are model/accelerator_vendor.h's. Pure; any thread.
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "model/accelerator_vendor.h"
 #include "model/node_shape.h"
 #include "model/request.h"
 
 namespace mobula::internal {
 
-// The vendor of a node's `GPU` resource; other resources have one vendor each.
-enum class GpuVendor : unsigned char { nvidia, amd, intel };
+// The variable by which a job or a call says that its slots see the devices they were not given
+// ("1"), or do not although their node would show them ("0"). On an agent: for the whole node.
+inline constexpr const char* show_devices_variable = "MOBULA_SHOW_DEVICES";
+// "1" and "true", "0", "false" and ""; nothing for other text.
+std::optional<bool> truth_in(std::string_view text);
 
-struct MaskPolicy {
-  GpuVendor gpu_vendor = GpuVendor::nvidia;
-  // Devices that the slot was not given are hidden. Without it, a slot without devices sees what
-  // the agent sees.
-  bool hide_unasked = true;
-};
-
-// What to set, before any user code runs, for an executor in a slot with `allocation`. An empty
-// value hides all devices of that vendor. CUDA's and Neuron's variables are set on every node, so
-// that devices that a node does not offer are hidden too; those of others where the node has such
-// devices.
+// What to set, before any user code runs, for an executor in a slot with `allocation`. Devices of a
+// vendor that the slot was given none of are hidden if `policy` says so: those of vendors in
+// `present` (whose devices the machine has, offered or not), of those that the node offers, and of
+// those that are hidden everywhere. Variables that the policy leaves alone are not there.
 Environment device_environment(const NodeShape& node, const Allocation& allocation,
-                               const MaskPolicy& policy = {});
+                               const DevicePolicy& policy, const std::vector<Vendor>& present = {});
+
+// `policy` as a call of a job with these environments changes it; the call's goes first.
+DevicePolicy policy_for(DevicePolicy policy, const Environment& call, const Environment& job);
 
 // The entries of the node's visible list that the slot was given, in the order of their indices:
 // what `gpu_ids()` returns for "GPU". Empty for a resource without instances.
@@ -38,10 +37,5 @@ std::vector<std::string> instance_ids(const NodeShape& node, const Allocation& a
 // The same for every resource with instances that the slot was given some of.
 std::map<std::string, std::vector<std::string>> all_instance_ids(const NodeShape& node,
                                                                  const Allocation& allocation);
-
-// Variables that choose devices: the runtime sets them, users may not.
-std::span<const std::string_view> accelerator_variables();
-// invalid_argument if `env` names one of them.
-Result<void> check_no_accelerator_variables(const Environment& env);
 
 }  // namespace mobula::internal

@@ -3,17 +3,14 @@
 // agent's start; `node_shape` is pure. Any thread.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "base/quantity.h"
 #include "base/result.h"
-#include "device/gpu_probe.h"
+#include "device/detection.h"
 #include "device/host.h"
-#include "device/neuron.h"
-#include "device/visible_list.h"
+#include "device/node_devices.h"
 #include "model/node_shape.h"
 
 namespace mobula::internal {
@@ -21,33 +18,23 @@ namespace mobula::internal {
 struct MachineFacts {
   HostCpus cpus{};
   HostMemory memory{};
-  GpuFacts gpus{};
-  unsigned neuron_cores = 0;
+  std::map<Vendor, std::vector<AcceleratorDevice>> devices{};  // of vendors that have some
   std::vector<std::string> notes{};  // what could not be found out, for `status`
+
+  std::vector<Vendor> vendors() const;
 };
 
 struct ProbePaths {
   HostPaths host{};
-  GpuPaths gpus{};
-  NeuronPaths neuron{};
+  DetectionPaths devices{};
 };
 
 // Never fails: what cannot be found out is absent, and a note says why.
 MachineFacts probe_machine(const ProbePaths& paths = {});
 
-// What was asked for at the start of the node. Without a value: what the machine has.
-struct NodeRequest {
-  std::optional<Quantity> num_cpus{};
-  std::optional<Quantity> num_gpus{};
-  std::optional<Quantity> neuron_cores{};
-  std::optional<std::uint64_t> memory_bytes{};
-  std::optional<std::uint64_t> gpu_memory_bytes{};  // of each device, for requests to book
-  std::string accelerator_type{};                   // of every device, in place of what it says
-  ResourceSet resources{};                          // custom ones
-  Labels labels{};
-  VisibleList visible_gpus{};          // CUDA_VISIBLE_DEVICES of the agent
-  VisibleList visible_neuron_cores{};  // NEURON_RT_VISIBLE_CORES of the agent
-};
+// Whose devices `GPU` means on this node: what was asked for, else the first vendor in the order of
+// `Vendor` that has devices, else NVIDIA.
+const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& request);
 
 // invalid_argument: an amount above a visible list ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2
 // devices (0,1)"), a predefined name among the custom resources, a fraction where instances cannot

@@ -1,12 +1,15 @@
 #include "device/visible_list.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include <fmt/format.h>
 
 namespace mobula::internal {
 namespace {
 
 // No machine has more; a longer range is a mistake in the variable.
-constexpr unsigned most_cores = 4096;
+constexpr unsigned most_ids = 4096;
 
 std::optional<unsigned> number_in(std::string_view text) {
   unsigned number = 0;
@@ -15,26 +18,8 @@ std::optional<unsigned> number_in(std::string_view text) {
   return number;
 }
 
-// "2-4" as 2, 3, 4; anything else as it is.
-void append_range(const std::string& entry, std::vector<std::string>& cores) {
-  const auto dash = entry.find('-');
-  if (dash != std::string::npos) {
-    const auto first = number_in(std::string_view(entry).substr(0, dash));
-    const auto last = number_in(std::string_view(entry).substr(dash + 1));
-    if (first && last && *first <= *last && *last < most_cores) {
-      for (unsigned core = *first; core <= *last; ++core) cores.push_back(std::to_string(core));
-      return;
-    }
-  }
-  cores.push_back(entry);
-}
-
-}  // namespace
-
-VisibleList visible_devices(const char* value) {
-  if (value == nullptr) return std::nullopt;
+std::vector<std::string> entries_of(std::string_view rest) {
   std::vector<std::string> entries;
-  std::string_view rest(value);
   if (rest == "NoDevFiles") return entries;
   for (;;) {
     const auto comma = rest.find(',');
@@ -46,12 +31,82 @@ VisibleList visible_devices(const char* value) {
   }
 }
 
-VisibleList visible_neuron_cores(const char* value) {
-  const VisibleList entries = visible_devices(value);
-  if (!entries) return std::nullopt;
-  std::vector<std::string> cores;
-  for (const std::string& entry : *entries) append_range(entry, cores);
-  return cores;
+// "2-4" as 2, 3, 4; anything else as it is.
+void append_range(const std::string& entry, std::vector<std::string>& ids) {
+  const auto dash = entry.find('-');
+  if (dash != std::string::npos) {
+    const auto first = number_in(std::string_view(entry).substr(0, dash));
+    const auto last = number_in(std::string_view(entry).substr(dash + 1));
+    if (first && last && *first <= *last && *last < most_ids) {
+      for (unsigned id = *first; id <= *last; ++id) ids.push_back(std::to_string(id));
+      return;
+    }
+  }
+  ids.push_back(entry);
+}
+
+// "level_zero:0,1" is a list; "level_zero:gpu" and its likes restrict nothing.
+Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
+  if (value.empty() || value == "NoDevFiles" || value == vendor.nothing) {
+    return VisibleList(std::vector<std::string>());
+  }
+  const std::string prefix(vendor.list_prefix);
+  for (const std::string_view all : {"*", "gpu"}) {
+    if (value == prefix + std::string(all) || value == "*:" + std::string(all)) {
+      return VisibleList();
+    }
+  }
+  if (value.starts_with(prefix)) {
+    auto entries = entries_of(value.substr(prefix.size()));
+    const auto is_number = [](const std::string& entry) { return number_in(entry).has_value(); };
+    if (std::ranges::all_of(entries, is_number)) return VisibleList(std::move(entries));
+  }
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("{}={}: devices of a node are chosen by a list such as {}0,1 alone",
+                             vendor.variable, value, prefix));
+}
+
+}  // namespace
+
+Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
+  if (value == nullptr) return VisibleList();
+  if (!vendor.list_prefix.empty()) return selected(vendor, value);
+  std::vector<std::string> ids;
+  for (std::string& entry : entries_of(value)) {
+    if (!vendor.id_prefix.empty()) {
+      // A part of a device ("npu:0:0-3") counts as the device.
+      if (entry.starts_with(vendor.id_prefix)) entry.erase(0, vendor.id_prefix.size());
+      entry.erase(std::min(entry.find(':'), entry.size()));
+    }
+    if (vendor.ranges) {
+      append_range(entry, ids);
+    } else {
+      ids.push_back(std::move(entry));
+    }
+  }
+  return VisibleList(std::move(ids));
+}
+
+Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment) {
+  const auto value_of = [&](std::string_view variable) -> const char* {
+    const auto at = environment.find(std::string(variable));
+    return at == environment.end() ? nullptr : at->second.c_str();
+  };
+  VisibleDevices visible{.variable = std::string(vendor.variable)};
+  const char* value = value_of(vendor.variable);
+  if (vendor.vendor == Vendor::amd) {
+    visible.filtered = visible_ids(vendor, value_of("ROCR_VISIBLE_DEVICES")).value();
+    // HIP reads CUDA's variable where its own is not set, unless that is empty.
+    const char* cuda = value_of("CUDA_VISIBLE_DEVICES");
+    if (value == nullptr && cuda != nullptr && *cuda != '\0') {
+      visible.variable = "CUDA_VISIBLE_DEVICES";
+      value = cuda;
+    }
+  }
+  auto list = visible_ids(vendor, value);
+  if (!list) return list.error();
+  visible.list = std::move(*list);
+  return visible;
 }
 
 std::string joined(const std::vector<std::string>& ids) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,21 @@ namespace mobula::internal::executor {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Libraries that speak to a driver. Not libcudart, libamdhip64 and their likes: a runtime library
+// alone opens nothing until it is called.
+constexpr std::array<std::string_view, 3> driver_libraries{"libcuda.so", "libnrt.so", "libtpu.so"};
+// What is open once a device is in use. Graphics cards of AMD and Intel are opened for other ends,
+// too, but for computing AMD's opens kfd.
+constexpr std::array<std::string_view, 12> device_files{
+    "/dev/nvidia",      "/dev/neuron", "/dev/kfd",  "/dev/accel", "/dev/vfio/",  "/dev/davinci",
+    "/dev/tenstorrent", "/dev/rbln",   "/dev/rngd", "/dev/biren", "/dev/aries", "/dev/cambricon"};
+
+template <std::size_t size>
+bool starts_with_any(std::string_view text, const std::array<std::string_view, size>& prefixes) {
+  return std::ranges::any_of(prefixes,
+                             [&](std::string_view prefix) { return text.starts_with(prefix); });
+}
 
 std::vector<std::string> thread_names() {
   std::vector<std::string> names;
@@ -34,8 +50,7 @@ std::vector<std::string> mapped_accelerator_libraries() {
     const auto slash = line.rfind('/');
     if (slash == std::string::npos) continue;
     const std::string name = line.substr(slash + 1);
-    // Not libcudart: the runtime library alone opens nothing until it is called.
-    if (!name.starts_with("libcuda.so") && !name.starts_with("libnrt.so")) continue;
+    if (!starts_with_any(name, driver_libraries)) continue;
     if (std::find(found.begin(), found.end(), name) == found.end()) found.push_back(name);
   }
   return found;
@@ -47,7 +62,7 @@ std::vector<std::string> open_accelerator_devices() {
   for (const auto& entry : fs::directory_iterator("/proc/self/fd", error)) {
     std::error_code gone;
     const std::string target = fs::read_symlink(entry.path(), gone).string();
-    if (target.starts_with("/dev/nvidia") || target.starts_with("/dev/neuron")) {
+    if (starts_with_any(target, device_files)) {
       found.push_back(target);
     }
   }

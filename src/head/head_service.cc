@@ -195,6 +195,9 @@ void HeadService::carry_out(Admit& command) {
   command.registered.ticket = sign_ticket(ticket, options_.signing);
   command.registered.head_signing_key = options_.signing.public_key;
   log_info("node {} has registered from {}", command.address.node.hex(), command.address.control);
+  for (const auto& warning : command.registered.warnings) {
+    log_warn("node {}: {}", command.address.node.hex(), warning);
+  }
   send(command.link, encode(HeadToAgent(std::move(command.registered))));
 }
 

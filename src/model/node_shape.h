@@ -18,25 +18,43 @@ struct InstanceShape {
   std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
   std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
   std::int32_t island = -1;        // devices of one island are close to each other; -1: unknown
+  std::string uuid{};              // of the physical device, where the vendor gives it one
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
         field("total", &InstanceShape::total), field("visible_id", &InstanceShape::visible_id),
         field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes),
-        field("island", &InstanceShape::island));
+        field("island", &InstanceShape::island), field("uuid", &InstanceShape::uuid));
   }
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
 };
 
 struct ResourceShape {
   std::string name;
-  std::vector<InstanceShape> instances;  // one entry unless the resource is unit-instance
+  std::vector<InstanceShape> instances;  // one entry, or one for each unit
+  bool unit = false;                     // counted in numbered instances, whatever its name
+  std::string vendor{};                  // VendorRow::name; empty: by the resource's name
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("name", &ResourceShape::name),
-                 field("instances", &ResourceShape::instances));
+                 field("instances", &ResourceShape::instances), field("unit", &ResourceShape::unit),
+                 field("vendor", &ResourceShape::vendor));
   }
   friend bool operator==(const ResourceShape&, const ResourceShape&) = default;
+
+  bool in_instances() const { return unit || is_unit_instance(name); }
+};
+
+// What a node does about devices that a slot was not given.
+struct DevicePolicy {
+  bool hide_unasked = true;               // else a slot without devices sees what the agent sees
+  std::vector<std::string> left_alone{};  // mask variables that are never set on this node
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("hide_unasked", &DevicePolicy::hide_unasked),
+                 field("left_alone", &DevicePolicy::left_alone));
+  }
+  friend bool operator==(const DevicePolicy&, const DevicePolicy&) = default;
 };
 
 struct NodeShape {
@@ -45,13 +63,15 @@ struct NodeShape {
   Labels labels;
   std::int32_t task_executors = 0;   // bound on executors that run tasks at once; 0: none
   std::int32_t actor_executors = 0;  // bound on actors
+  DevicePolicy device_policy{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("resources", &NodeShape::resources),
                  field("accelerator_types", &NodeShape::accelerator_types),
                  field("labels", &NodeShape::labels),
                  field("task_executors", &NodeShape::task_executors),
-                 field("actor_executors", &NodeShape::actor_executors));
+                 field("actor_executors", &NodeShape::actor_executors),
+                 field("device_policy", &NodeShape::device_policy));
   }
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 

@@ -1,39 +1,13 @@
 #include "model/resources.h"
 
-#include <algorithm>
-#include <array>
+#include "model/accelerator_vendor.h"
 
 namespace mobula::internal {
-namespace {
-
-struct UnitInstance {
-  std::string_view name;
-  bool fractions;
-};
-
-// Resources with numbered instances and whether one can be shared, by vendor
-// (Ray: custom_unit_instance_resources and _private/accelerators).
-constexpr std::array<UnitInstance, 9> unit_instances{{{"GPU", true},
-                                                      {"neuron_cores", false},
-                                                      {"TPU", false},
-                                                      {"NPU", true},
-                                                      {"HPU", false},
-                                                      {"RBLN", false},
-                                                      {"FURIOSA", false},
-                                                      {"TTNPU", false},
-                                                      {"MBLT", false}}};
-
-}  // namespace
-
-bool is_unit_instance(std::string_view name) {
-  return std::ranges::any_of(unit_instances, [&](const auto& each) { return each.name == name; });
-}
+bool is_unit_instance(std::string_view name) { return vendor_of_resource(name) != nullptr; }
 
 bool allows_fractions(std::string_view name) {
-  for (const auto& each : unit_instances) {
-    if (each.name == name) return each.fractions;
-  }
-  return true;
+  const VendorRow* vendor = vendor_of_resource(name);
+  return vendor == nullptr || vendor->fractions;
 }
 
 ResourceSet::ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts) {

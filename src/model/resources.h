@@ -23,7 +23,8 @@ inline constexpr std::string_view accelerator_prefix = "accelerator_type:";
 inline constexpr std::int64_t accelerator_units = 10;
 }  // namespace resource
 
-// True for resources counted in numbered instances with ids: GPU, neuron_cores, TPU, NPU, HPU, ...
+// True for the resources of accelerators (accelerator_vendor.h), counted in numbered instances with
+// ids on every node. Custom ones may be so, too, where a node says it: ResourceShape::unit.
 bool is_unit_instance(std::string_view name);
 // True where a request may name less than one instance.
 bool allows_fractions(std::string_view name);

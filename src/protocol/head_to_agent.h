@@ -44,6 +44,7 @@ struct Registered {
   ClusterSettings settings;
   std::vector<AgentAddress> peers;
   std::vector<SlotId> unknown_slots;  // stated by the agent, refused by the head: end them
+  std::vector<std::string> warnings;  // for the agent's log: devices that are not used, and why
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &Registered::head_epoch),
@@ -51,7 +52,8 @@ struct Registered {
                  field("ticket", &Registered::ticket),
                  field("head_signing_key", &Registered::head_signing_key),
                  field("settings", &Registered::settings), field("peers", &Registered::peers),
-                 field("unknown_slots", &Registered::unknown_slots));
+                 field("unknown_slots", &Registered::unknown_slots),
+                 field("warnings", &Registered::warnings));
   }
   friend bool operator==(const Registered&, const Registered&) = default;
 };

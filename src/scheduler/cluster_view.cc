@@ -21,7 +21,7 @@ bool takes_reserved(const Node& node, const Need& need) {
   for (const auto& reserved : node.reservation->need.amounts) {
     for (const auto& wanted : need.amounts) {
       if (wanted.name != reserved.name) continue;
-      if (wanted.device) return true;
+      if (wanted.device || node.ledger.in_instances(wanted.name)) return true;
       if (node.ledger.available(wanted.name) - wanted.amount < reserved.amount) return true;
     }
   }

@@ -46,7 +46,7 @@ void InstanceLedger::add_resource(const ResourceShape& shape) {
     types_in_use_[shape.name.substr(resource::accelerator_prefix.size())];
     return;
   }
-  Resource made{shape.name, {}, {}, {}, is_unit_instance(shape.name)};
+  Resource made{shape.name, {}, {}, {}, shape.in_instances()};
   for (const auto& instance : shape.instances) {
     const auto index = static_cast<std::uint32_t>(made.entries.size());
     made.entries.push_back({index, instance.total, instance.total, instance.memory_bytes,
@@ -56,7 +56,7 @@ void InstanceLedger::add_resource(const ResourceShape& shape) {
     for (const auto& type : instance.types) types_in_use_[type];
   }
   made.free = made.total;
-  has_devices_ = has_devices_ || (made.device && made.total > Quantity());
+  has_devices_ = has_devices_ || (is_unit_instance(made.name) && made.total > Quantity());
   resources_.push_back(std::move(made));
 }
 
@@ -83,7 +83,7 @@ std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Entry& entry,
 
 bool InstanceLedger::serves(const Entry& entry, const Need& need, const Need::Amount& want,
                             Rules rules) {
-  if (rules.types) {
+  if (rules.types && want.device) {
     for (const auto& type : need.types) {
       if (std::ranges::find(entry.types, type) == entry.types.end()) return false;
     }
@@ -106,7 +106,7 @@ bool InstanceLedger::fits(const Need& need) const {
   for (const auto& want : need.amounts) {
     const auto* of = find(want.name);
     if (of == nullptr || of->free < want.amount) return false;
-    if (want.device && count(*of, need, want, {}) < devices_wanted(want)) return false;
+    if (of->units && count(*of, need, want, {}) < devices_wanted(want)) return false;
   }
   return !never(need).has_value();
 }
@@ -159,7 +159,7 @@ std::optional<Allocation> InstanceLedger::book(const Need& need) {
   for (const auto& want : need.amounts) {
     auto& from = *find(want.name);
     ResourceShare share{want.name, {}};
-    if (want.device) {
+    if (from.units) {
       take_devices(from, need, want, share);
     } else {
       from.entries.front().free -= want.amount;
@@ -255,7 +255,7 @@ Quantity InstanceLedger::available(std::string_view name) const {
 Quantity InstanceLedger::largest_share(std::string_view name) const {
   const auto* of = find(name);
   if (of == nullptr) return {};
-  if (!of->device) return of->free;
+  if (!of->units) return of->free;
   Quantity most;
   std::int64_t whole = 0;
   for (const auto& entry : of->entries) {

@@ -72,6 +72,11 @@ class InstanceLedger {
   // Every type of the node or of one of its devices, with what running slots show as used of it.
   const std::map<std::string, Quantity>& types_in_use() const { return types_in_use_; }
   bool has_devices() const { return has_devices_; }
+  // Whether a resource is counted here in numbered instances.
+  bool in_instances(std::string_view name) const {
+    const auto* of = find(name);
+    return of != nullptr && of->units;
+  }
 
   friend bool operator==(const InstanceLedger&, const InstanceLedger&) = default;
 
@@ -88,7 +93,7 @@ class InstanceLedger {
     std::string name;
     Quantity total, free;
     std::vector<Entry> entries;
-    bool device = false;
+    bool units = false;  // an entry for each unit, accelerators or not
     friend bool operator==(const Resource&, const Resource&) = default;
   };
   // Bound, running (not blocked) and all holders of executor places.

@@ -19,7 +19,7 @@ Reason absent_or_too_small(const std::string& what, Quantity needed, Quantity to
 
 // "GPU", or "GPU of type H100" where the type is what makes it scarce.
 std::string device_name(const Need& need, const Need::Amount& want) {
-  return need.types.empty() ? want.name : want.name + " of type " + need.types.front();
+  return need.types.empty() || !want.device ? want.name : want.name + " of type " + need.types.front();
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::optional<Reason> InstanceLedger::never(const Need& need) const {
     if (of == nullptr || of->total < needed) {
       return absent_or_too_small(want.name, needed, of == nullptr ? Quantity() : of->total);
     }
-    if (!want.device) continue;
+    if (!of->units) continue;
     if (auto refusal = never_device(need, want)) return refusal;
   }
   if (need.has_devices) return std::nullopt;
@@ -117,7 +117,7 @@ std::optional<Reason> InstanceLedger::busy(const Need& need) const {
   }
   for (const auto& want : need.amounts) {
     const auto& of = *find(want.name);
-    if (!want.device) {
+    if (!of.units) {
       if (of.free < want.amount) {
         return reason(ReasonCode::resource_busy, want.name, want.amount, of.free);
       }

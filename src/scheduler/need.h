@@ -19,7 +19,7 @@ struct Need {
   struct Amount {
     std::string name;
     Quantity amount;         // 0 of a device: as much of it as `bytes` are of its memory
-    bool device = false;     // counted in numbered instances
+    bool device = false;     // an accelerator, which types restrict
     std::int64_t bytes = 0;  // device memory asked of each instance; 0: the share of `amount`
   };
 

@@ -13,7 +13,8 @@ struct StoreMemory {
   std::optional<std::uint64_t> cgroup_headroom_bytes{};
 };
 
-// 30 % of the smaller of both, in whole pages of 4 KiB. The store refuses beyond its capacity, and
+// 30 % of the smaller of both, but no more than 200 GB, in whole pages of 4 KiB. /dev/shm sets no
+// limit, because slabs are no files of it. The store refuses beyond its capacity, and
 // must do so before the kernel would kill: over a cgroup's limit it sends SIGKILL, not an error.
 std::uint64_t default_store_capacity(const StoreMemory& memory);
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "device/node_environment.h"
 #include "store/capacity.h"
 #include "transport/address.h"
 #include "worker/agent_folder.h"
@@ -75,10 +76,23 @@ std::string bracketed(const std::string& host) {
   return bare_v6 ? "[" + host + "]" : host;
 }
 
-NodeRequest with_visible_lists(NodeRequest request) {
-  request.visible_gpus = visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"));
-  request.visible_neuron_cores = visible_neuron_cores(std::getenv("NEURON_RT_VISIBLE_CORES"));
-  return request;
+Environment own_environment() {
+  Environment variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const auto equals = std::min(variable.find('='), variable.size());
+    variables.try_emplace(std::string(variable.substr(0, equals)),
+                          variable.substr(std::min(equals + 1, variable.size())));
+  }
+  return variables;
+}
+
+// "fd00::3" of "[fd00::3]".
+std::string without_brackets(std::string host) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return host;
 }
 
 // The agent's own environment, without what would make a program take it for something else.
@@ -109,10 +123,27 @@ struct Stage {
 };
 
 Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& service) {
-  const MachineFacts machine = probe_machine();
+  const Environment environment = own_environment();
+  ProbePaths paths;
+  const auto tpu_type = environment.find("TPU_ACCELERATOR_TYPE");
+  if (tpu_type != environment.end()) paths.devices.tpu_type = tpu_type->second;
+  const MachineFacts machine = probe_machine(paths);
   for (const auto& note : machine.notes) log_info("{}", note);
+  service.vendors_present = machine.vendors();
   if (!options.driver_agent) {
-    auto shape = node_shape(machine, with_visible_lists(options.node));
+    auto request = with_environment(options.node, environment);
+    if (!request) return request.error();
+    request->address = without_brackets(
+        service.advertise_host.empty() ? service.bind_host : service.advertise_host);
+    for (const Vendor vendor : service.vendors_present) {
+      const VendorRow& row = row_of(vendor);
+      const VendorRow& chosen = gpu_vendor(machine, *request);
+      if (row.resource != resource::gpu || &row == &chosen) continue;
+      log_warn("GPU means the devices of {} on this node; those of {} are hidden and not offered "
+               "(MOBULA_GPU_VENDOR={} chooses them)",
+               chosen.name, row.name, row.name);
+    }
+    auto shape = node_shape(machine, *request);
     if (!shape) return shape.error();
     service.shape = std::move(*shape);
   }

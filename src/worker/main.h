@@ -23,7 +23,7 @@ struct WorkerMainOptions {
   std::string folder;        // <state>/<cluster>; the agent's own files are in <folder>/agent
   std::string cluster;       // its name, for people
 
-  NodeRequest node{};  // what was asked for; visible lists are taken from the environment
+  NodeRequest node{};  // what was asked for; the environment and the address are added to it
   std::optional<std::uint64_t> object_store_bytes{};  // nothing: 30 % of what is free
 
   std::string bind_host{};       // empty: where the route to the head leaves this machine

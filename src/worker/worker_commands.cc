@@ -76,6 +76,7 @@ void WorkerService::carry_out(WelcomeDriver& command) {
 void WorkerService::carry_out(CloseProcess& command) { links_.close(command.link); }
 
 void WorkerService::carry_out(UseIdentity& command) {
+  for (const auto& warning : command.warnings) log_error("{}", warning);
   signer_.use(std::move(command.ticket), std::move(command.head_signing_key));
   if (std::exchange(registered_, true)) return;
   log_info("registered with the head at {} as node {}", options_.head_address,
@@ -99,7 +100,14 @@ void WorkerService::carry_out(ForgetProgram& command) {
 }
 
 // What only the shell may know: secrets, paths, and what the devices are called.
-Result<void> WorkerService::complete(AssignExecutor& assign) {
+Environment WorkerService::masks_of(const Allocation& allocation, const Environment& call_env,
+                                    const Environment& job_env) const {
+  return device_environment(options_.shape, allocation,
+                            policy_for(options_.shape.device_policy, call_env, job_env),
+                            options_.vendors_present);
+}
+
+Result<void> WorkerService::complete(AssignExecutor& assign, const Environment& job_env) {
   auto keys = CurveKeys::generate();
   if (!keys) return keys.error();
   assign.curve_public_key = keys->public_key;
@@ -109,7 +117,7 @@ Result<void> WorkerService::complete(AssignExecutor& assign) {
   assign.head_signing_key = signer_.head_signing_key();
   assign.local_endpoint = sockets_folder_ + "/" + std::to_string(++endpoints_made_) + ".ipc";
   assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
-  assign.accelerator_env = device_environment(options_.shape, assign.allocation);
+  assign.accelerator_env = masks_of(assign.allocation, assign.demand_class.env, job_env);
   assign.seed = random_bits().low;
   return {};
 }
@@ -123,7 +131,8 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
     const auto users = environment.find(name);
     environment[name] = users == environment.end() ? value : value + ":" + users->second;
   }
-  for (const auto& [name, value] : device_environment(options_.shape, Allocation{})) {
+  for (const auto& [name, value] :
+       masks_of(Allocation{}, command.assign.demand_class.env, command.job_env)) {
     environment[name] = value;
   }
   NurseryKey key;
@@ -140,7 +149,7 @@ void WorkerService::carry_out(StartExecutor& command) {
   const RunnableProgram* program = programs_->find(command.program);
   Result<void> completed =
       program == nullptr ? failure(ErrorCode::not_found, "its program is not prepared on this node")
-                         : complete(command.assign);
+                         : complete(command.assign, command.job_env);
   if (!completed) {
     step(ExecutorStartFailed{command.slot, command.generation, completed.error().text, false});
     return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/accelerator_vendor.h"
 #include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
 #include "transport/event_loop.h"
@@ -35,6 +36,7 @@ struct ServiceOptions {
   std::string host;  // for people
   Role role = Role::agent;
   NodeShape shape;
+  std::vector<Vendor> vendors_present;  // whose devices the machine has, offered or not
   std::string bind_host;       // of this machine; brackets around V6
   std::string advertise_host;  // what others are told instead; may be empty
   WorkerOptions core;
@@ -108,7 +110,10 @@ class WorkerService {
   void carry_out(Fence& command);
   void carry_out(Exit& command);
 
-  Result<void> complete(AssignExecutor& assign);
+  Result<void> complete(AssignExecutor& assign, const Environment& job_env);
+  // The masks of a slot that was given `allocation`.
+  Environment masks_of(const Allocation& allocation, const Environment& call_env,
+                       const Environment& job_env) const;
   NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
   bool speaks_of_no_slab(const AgentToProcess& message) const;
   std::optional<Fd> slab_for(SendProcess& command, bool& failed);

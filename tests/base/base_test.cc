@@ -13,29 +13,68 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Quantity, DoublesAreRoundedToTheNearestUnitNotTruncated) {
-  EXPECT_EQ(Quantity::from_double(0.57)->units(), 5700);
-  EXPECT_EQ(Quantity::from_double(0.1 + 0.2)->units(), 3000);
-  EXPECT_EQ(Quantity::from_double(0.0001)->units(), 1);
-  EXPECT_EQ(Quantity::from_double(0)->units(), 0);
-}
+// An amount as a request or a flag may give it, and the units it is; none: refused.
+struct DoubleRow {
+  double amount;
+  std::optional<std::int64_t> units;
+};
 
-TEST(Quantity, AmountsThatCannotBeBookedAreRefused) {
-  for (const double bad : {-1.0, 0.12345, 0.00001, 1e15, std::numeric_limits<double>::quiet_NaN(),
-                           std::numeric_limits<double>::infinity()}) {
-    EXPECT_FALSE(Quantity::from_double(bad).ok()) << bad;
+class QuantityOfDouble : public testing::TestWithParam<DoubleRow> {};
+
+TEST_P(QuantityOfDouble, IsTheNearestUnitOrRefused) {
+  const auto quantity = Quantity::from_double(GetParam().amount);
+  ASSERT_EQ(quantity.ok(), GetParam().units.has_value());
+  if (quantity) {
+    EXPECT_EQ(quantity->units(), *GetParam().units);
   }
 }
 
-TEST(Quantity, TextIsParsedExactly) {
-  EXPECT_EQ(Quantity::parse("0.57")->units(), 5700);
-  EXPECT_EQ(Quantity::parse("2")->units(), 20000);
-  EXPECT_EQ(Quantity::parse(".5")->units(), 5000);
-  EXPECT_EQ(Quantity::parse("1.50000")->units(), 15000);
-  for (const char* bad : {"", ".", "-1", "1e3", "0.12345", "1,5", " 1", "999999999999999", "0x10"}) {
-    EXPECT_FALSE(Quantity::parse(bad).ok()) << bad;
+INSTANTIATE_TEST_SUITE_P(
+    Amounts, QuantityOfDouble,
+    testing::Values(DoubleRow{0, 0}, DoubleRow{-0.0, 0}, DoubleRow{1, 10'000},
+                    DoubleRow{0.57, 5'700},  // truncation would make it 5699
+                    DoubleRow{0.29, 2'900}, DoubleRow{1.1, 11'000}, DoubleRow{0.1 + 0.2, 3'000},
+                    DoubleRow{1.0 / 2, 5'000}, DoubleRow{0.0001, 1}, DoubleRow{0.001, 10},
+                    DoubleRow{2.5, 25'000}, DoubleRow{100e12, 1'000'000'000'000'000'000},
+                    DoubleRow{1099511627776.0, 10'995'116'277'760'000},
+                    DoubleRow{0.12345, std::nullopt}, DoubleRow{0.00005, std::nullopt},
+                    DoubleRow{0.00001, std::nullopt}, DoubleRow{1e-11, std::nullopt},
+                    DoubleRow{1.0 / 3, std::nullopt}, DoubleRow{-1, std::nullopt},
+                    DoubleRow{-0.0001, std::nullopt}, DoubleRow{100.1e12, std::nullopt},
+                    DoubleRow{std::numeric_limits<double>::quiet_NaN(), std::nullopt},
+                    DoubleRow{std::numeric_limits<double>::infinity(), std::nullopt},
+                    DoubleRow{-std::numeric_limits<double>::infinity(), std::nullopt}));
+
+struct TextRow {
+  const char* text;
+  std::optional<std::int64_t> units;
+};
+
+class QuantityOfText : public testing::TestWithParam<TextRow> {};
+
+TEST_P(QuantityOfText, IsReadExactlyOrRefused) {
+  const auto quantity = Quantity::parse(GetParam().text);
+  ASSERT_EQ(quantity.ok(), GetParam().units.has_value()) << GetParam().text;
+  if (quantity) {
+    EXPECT_EQ(quantity->units(), *GetParam().units);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, QuantityOfText,
+    testing::Values(TextRow{"0", 0}, TextRow{"2", 20'000}, TextRow{"007", 70'000},
+                    TextRow{"0.57", 5'700}, TextRow{".5", 5'000}, TextRow{"3.", 30'000},
+                    TextRow{"0.0001", 1}, TextRow{"1.50000", 15'000},
+                    TextRow{"99999999999999.9999", 999'999'999'999'999'999},
+                    TextRow{"100000000000000", 1'000'000'000'000'000'000},
+                    TextRow{"100000000000001", std::nullopt},
+                    TextRow{"100000000000000.0001", std::nullopt}, TextRow{"0.00001", std::nullopt},
+                    TextRow{"0.12345", std::nullopt}, TextRow{"", std::nullopt},
+                    TextRow{".", std::nullopt}, TextRow{"-1", std::nullopt},
+                    TextRow{"+1", std::nullopt}, TextRow{"1e3", std::nullopt},
+                    TextRow{"1,5", std::nullopt}, TextRow{" 1", std::nullopt},
+                    TextRow{"1 ", std::nullopt}, TextRow{"0x10", std::nullopt},
+                    TextRow{"nan", std::nullopt}));
 
 TEST(Quantity, PrintsTheShortestDecimal) {
   EXPECT_EQ(Quantity::from_units(5000).to_string(), "0.5");

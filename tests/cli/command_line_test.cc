@@ -35,6 +35,33 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.accelerator_type, "H100");
 }
 
+TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
+  const auto resources = [](const std::string& json) {
+    return parse({"start", "--head", "--resources", json});
+  };
+  const auto parsed = resources(
+      R"({"fpga": {"total": 4, "unit": true}, "lab": {"total": "0.0001"}, "shuttle": 2, "TPU": 4})");
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  const NodeFlags& node = parsed.line->start.node;
+  EXPECT_EQ(node.resources, (ResourceSet{{"fpga", Quantity::whole(4)},
+                                         {"lab", Quantity::from_units(1)},
+                                         {"shuttle", Quantity::whole(2)},
+                                         {"TPU", Quantity::whole(4)}}));
+  EXPECT_EQ(node.in_units, std::set<std::string>{"fpga"});
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {R"({"fpga": {"unit": true}})", "no 'total'"},
+      {R"({"fpga": {"total": 4, "unit": 1}})", "true or false"},
+      {R"({"fpga": {"total": 4, "units": true}})", "'units'"},
+      {R"({"fpga": {"total": 0.00001}})", "0.0001"},
+      {R"({"fpga": {"total": "1e3"}})", "decimal"},
+      {R"({"fpga": [4]})", "no number"},
+      {R"({"TPU": {"total": 4, "unit": false}})", "numbered units"}};
+  for (const auto& [json, why] : wrong) {
+    EXPECT_EQ(resources(json).exit, 2) << json;
+    EXPECT_THAT(resources(json).text, HasSubstr(why)) << json;
+  }
+}
+
 TEST(CommandLine, TheFlagForRecordingsGoesBeforeTheVariable) {
   ::setenv("MOBULA_RECORD", "/from/environment", 1);
   ::setenv("MOBULA_RECORD_LIMIT", "5000", 1);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <mobula/mobula.h>
 
@@ -69,14 +70,92 @@ TEST(BadRequests, Accelerators) {
   expect_refused(
       TaskOptions{.resources = {{"accelerator_type:A100", 0.001}}, .accelerator_type = "H100"},
       "accelerator_type");
-  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                               "NEURON_RT_VISIBLE_CORES", "ONEAPI_DEVICE_SELECTOR"}) {
+  for (const char* whole :
+       {"neuron_cores", "TPU", "HPU", "RBLN", "FURIOSA", "TTNPU", "MBLT"}) {
+    expect_refused(TaskOptions{.resources = {{whole, 0.5}}}, std::string("resources.") + whole);
+    EXPECT_TRUE(prepare(TaskOptions{.resources = {{whole, 2}}}).ok()) << whole;
+  }
+  for (const char* shared : {"GPU", "gpu", "NPU"}) {
+    EXPECT_TRUE(prepare(TaskOptions{.resources = {{shared, 0.5}}}).ok()) << shared;
+    expect_refused(TaskOptions{.resources = {{shared, 1.5}}}, std::string("resources.") + shared);
+  }
+  // Chips of a host work together in these numbers; a node has as many as it has.
+  for (const int chips : {1, 2, 4, 8}) {
+    EXPECT_TRUE(prepare(TaskOptions{.resources = {{"TPU", chips}}}).ok()) << chips;
+  }
+  expect_refused(TaskOptions{.resources = {{"TPU", 3}}}, "resources.TPU");
+  EXPECT_TRUE(prepare(InitOptions{.resources = {{"TPU", 3}}}, false).ok());
+  for (const char* variable :
+       {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+        "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "NEURON_RT_VISIBLE_CORES",
+        "TPU_VISIBLE_CHIPS", "HABANA_VISIBLE_MODULES", "ASCEND_RT_VISIBLE_DEVICES",
+        "RBLN_DEVICES", "FURIOSA_DEVICES", "TT_VISIBLE_DEVICES", "MBLT_DEVICES",
+        "QBRUNTIME_VISIBLE_DEVICES", "SUPA_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES"}) {
     expect_refused(TaskOptions{.env = {{variable, "0"}}}, "env");
     expect_refused(ActorOptions{.env = {{variable, ""}}}, "env");
     expect_refused(InitOptions{.env = {{variable, ""}}}, false, "env");
   }
   expect_refused(TaskOptions{.env = {{"", "0"}}}, "env");
   expect_refused(TaskOptions{.env = {{"A=B", "0"}}}, "env");
+}
+
+// Every type that Ray has a constant for, by both names where they differ.
+TEST(AcceleratorTypes, HaveConstants) {
+  namespace types = mobula::accelerators;
+  const std::pair<const char*, const char*> rows[] = {
+      {types::NVIDIA_TESLA_V100, "V100"},
+      {types::NVIDIA_TESLA_P100, "P100"},
+      {types::NVIDIA_TESLA_T4, "T4"},
+      {types::NVIDIA_TESLA_P4, "P4"},
+      {types::NVIDIA_TESLA_K80, "K80"},
+      {types::NVIDIA_TESLA_A10G, "A10G"},
+      {types::NVIDIA_L4, "L4"},
+      {types::NVIDIA_L40S, "L40S"},
+      {types::NVIDIA_A100, "A100"},
+      {types::NVIDIA_H100, "H100"},
+      {types::NVIDIA_H200, "H200"},
+      {types::NVIDIA_H20, "H20"},
+      {types::NVIDIA_B200, "B200"},
+      {types::NVIDIA_A100_40G, "A100-40G"},
+      {types::NVIDIA_A100_80G, "A100-80G"},
+      {types::INTEL_GPU_MAX_1550, "Intel-GPU-Max-1550"},
+      {types::INTEL_MAX_1550, "Intel-GPU-Max-1550"},
+      {types::INTEL_GPU_MAX_1100, "Intel-GPU-Max-1100"},
+      {types::INTEL_MAX_1100, "Intel-GPU-Max-1100"},
+      {types::INTEL_GAUDI, "Intel-GAUDI"},
+      {types::AMD_INSTINCT_MI100, "AMD-Instinct-MI100"},
+      {types::AMD_INSTINCT_MI250X, "AMD-Instinct-MI250X"},
+      {types::AMD_INSTINCT_MI250x, "AMD-Instinct-MI250X"},
+      {types::AMD_INSTINCT_MI250X_MI250, "AMD-Instinct-MI250X-MI250"},
+      {types::AMD_INSTINCT_MI250, "AMD-Instinct-MI250X-MI250"},
+      {types::AMD_INSTINCT_MI210, "AMD-Instinct-MI210"},
+      {types::AMD_INSTINCT_MI300A, "AMD-Instinct-MI300A"},
+      {types::AMD_INSTINCT_MI300X_OAM, "AMD-Instinct-MI300X-OAM"},
+      {types::AMD_INSTINCT_MI300x, "AMD-Instinct-MI300X-OAM"},
+      {types::AMD_INSTINCT_MI300X_HF, "AMD-Instinct-MI300X-HF"},
+      {types::AMD_INSTINCT_MI300x_HF, "AMD-Instinct-MI300X-HF"},
+      {types::AMD_INSTINCT_MI308X, "AMD-Instinct-MI308X"},
+      {types::AMD_INSTINCT_MI308x, "AMD-Instinct-MI308X"},
+      {types::AMD_INSTINCT_MI325X_OAM, "AMD-Instinct-MI325X-OAM"},
+      {types::AMD_INSTINCT_MI325x, "AMD-Instinct-MI325X-OAM"},
+      {types::AMD_RADEON_R9_200_HD_7900, "AMD-Radeon-R9-200-HD-7900"},
+      {types::AMD_RADEON_HD_7900, "AMD-Radeon-HD-7900"},
+      {types::AWS_NEURON_CORE, "aws-neuron-core"},
+      {types::GOOGLE_TPU_V2, "TPU-V2"},
+      {types::GOOGLE_TPU_V3, "TPU-V3"},
+      {types::GOOGLE_TPU_V4, "TPU-V4"},
+      {types::GOOGLE_TPU_V5P, "TPU-V5P"},
+      {types::GOOGLE_TPU_V5LITEPOD, "TPU-V5LITEPOD"},
+      {types::GOOGLE_TPU_V6E, "TPU-V6E"},
+      {types::HUAWEI_NPU_910B, "Ascend910B"},
+      {types::HUAWEI_NPU_910B4, "Ascend910B4"}};
+  for (const auto& [constant, name] : rows) {
+    EXPECT_STREQ(constant, name);
+    const auto prepared = prepare(TaskOptions{.num_gpus = 1, .accelerator_type = constant});
+    ASSERT_TRUE(prepared.ok()) << name;
+    EXPECT_EQ(prepared.value()->resources.accelerator_type, name);
+  }
 }
 
 TEST(BadRequests, Counts) {

@@ -147,16 +147,16 @@ TEST_F(GpuProbe, WithoutNvmlTheDriversFilesCount) {
   EXPECT_THAT(
       facts.devices,
       ElementsAre(
-          GpuDevice{.product = "NVIDIA L4", .uuid = "GPU-aa", .pci_bus_id = "0000:3b:00.0"},
-          GpuDevice{.product = "NVIDIA H200", .uuid = "GPU-bb", .pci_bus_id = "0000:86:00.0"}));
+          AcceleratorDevice{.product = "NVIDIA L4", .uuid = "GPU-aa", .pci_bus_id = "0000:3b:00.0"},
+          AcceleratorDevice{.product = "NVIDIA H200", .uuid = "GPU-bb", .pci_bus_id = "0000:86:00.0"}));
   EXPECT_THAT(facts.notes, ElementsAre(HasSubstr("libmobula-no-such-nvml.so")));
 }
 
 TEST_F(GpuProbe, WithoutADriverThePciBusCounts) {
   const GpuFacts facts = probe_gpus(paths());
   EXPECT_EQ(facts.source, GpuSource::pci_bus);
-  EXPECT_THAT(facts.devices, ElementsAre(GpuDevice{.pci_bus_id = "0000:3b:00.0"},
-                                         GpuDevice{.pci_bus_id = "0000:86:00.0"}));
+  EXPECT_THAT(facts.devices, ElementsAre(AcceleratorDevice{.pci_bus_id = "0000:3b:00.0"},
+                                         AcceleratorDevice{.pci_bus_id = "0000:86:00.0"}));
   EXPECT_EQ(facts.notes.size(), 2u);
 }
 

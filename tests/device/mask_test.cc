@@ -7,7 +7,6 @@ namespace mobula::internal {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
@@ -35,14 +34,28 @@ NodeShape node_with(std::vector<ResourceShape> resources) {
 }
 
 Allocation allocation_of(std::vector<ResourceShare> shares) {
-  return Allocation{.resources = std::move(shares)};
+  Allocation allocation;
+  allocation.resources = std::move(shares);
+  return allocation;
 }
 
 const NodeShape gpu_node =
     node_with({devices("CPU", {""}), devices("GPU", {"1", "GPU-8f", "MIG-3"})});
 
+// With every device hidden that a slot was not given.
+Environment masks(const NodeShape& node, const Allocation& allocation,
+                  const std::vector<Vendor>& present = {}) {
+  return device_environment(node, allocation, {}, present);
+}
+
+NodeShape gpus_of(std::string vendor, const std::vector<std::string>& ids) {
+  NodeShape node = node_with({devices("GPU", ids)});
+  node.resources[0].vendor = std::move(vendor);
+  return node;
+}
+
 TEST(Mask, ASlotSeesTheEntriesItWasGivenInPciOrder) {
-  const auto env = device_environment(gpu_node, allocation_of({given("GPU", {2, 0})}));
+  const auto env = masks(gpu_node, allocation_of({given("GPU", {2, 0})}));
   EXPECT_THAT(env, UnorderedElementsAre(Pair("CUDA_VISIBLE_DEVICES", "1,MIG-3"),
                                         Pair("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
                                         Pair("NEURON_RT_VISIBLE_CORES", "")));
@@ -50,35 +63,125 @@ TEST(Mask, ASlotSeesTheEntriesItWasGivenInPciOrder) {
 
 TEST(Mask, ASlotWithoutDevicesSeesNone) {
   for (const NodeShape& node : {gpu_node, NodeShape{}}) {
-    const auto env = device_environment(node, allocation_of({given("CPU", {0})}));
+    const auto env = masks(node, allocation_of({given("CPU", {0})}));
     EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "");
     EXPECT_EQ(env.at("NEURON_RT_VISIBLE_CORES"), "");
   }
 }
 
-TEST(Mask, WithTheOptOutOnlyWhatWasGivenIsSet) {
-  const MaskPolicy open{.hide_unasked = false};
-  EXPECT_THAT(device_environment(gpu_node, {}, open), IsEmpty());
-  EXPECT_EQ(device_environment(gpu_node, allocation_of({given("GPU", {1})}), open)
-                .at("CUDA_VISIBLE_DEVICES"),
-            "GPU-8f");
+// One row for each vendor: what its mask says of devices 1 and 3, and what hides all of them.
+struct MaskRow {
+  Vendor vendor;
+  std::string one_and_three;
+  std::string none;
+};
+
+class VendorMask : public testing::TestWithParam<MaskRow> {};
+
+TEST_P(VendorMask, IsWrittenAsTheVendorReadsIt) {
+  const MaskRow& row = GetParam();
+  const VendorRow& vendor = row_of(row.vendor);
+  const std::string resource(vendor.resource);
+  const std::string variable(vendor.variable);
+  NodeShape node = node_with({devices(resource, {"0", "1", "2", "3"})});
+  node.resources[0].vendor = vendor.name;
+
+  const auto env = masks(node, allocation_of({given(resource, {1, 3})}));
+  EXPECT_EQ(env.at(variable), row.one_and_three);
+  const auto hidden = masks(node, {});
+  EXPECT_EQ(hidden.at(variable), row.none);
+  for (const auto& set : {env, hidden}) {
+    if (!vendor.mirror.empty()) {
+      EXPECT_EQ(set.at(std::string(vendor.mirror)), set.at(variable));
+    }
+    for (const auto& [name, value] : set) {
+      EXPECT_TRUE(is_accelerator_variable(name)) << name << " is set, so users may not set it";
+    }
+  }
+  EXPECT_EQ(masks(NodeShape{}, {}, {row.vendor}).at(variable), row.none)
+      << "devices that a machine has and its node does not offer are hidden";
+  EXPECT_EQ(masks(NodeShape{}, {}).contains(variable),
+            variable == "CUDA_VISIBLE_DEVICES" || variable == "NEURON_RT_VISIBLE_CORES");
+  const DevicePolicy open{.hide_unasked = false};
+  EXPECT_FALSE(device_environment(node, {}, open).contains(variable));
+  EXPECT_EQ(device_environment(node, allocation_of({given(resource, {1, 3})}), open).at(variable),
+            row.one_and_three);
+  const DevicePolicy left{.left_alone = {variable}};
+  EXPECT_FALSE(device_environment(node, allocation_of({given(resource, {1})}), left)
+                   .contains(variable));
 }
 
-TEST(Mask, EveryVendorHasItsVariable) {
-  const NodeShape node = node_with({devices("GPU", {"0", "1"}), devices("HPU", {"4", "5"}),
-                                    devices("TPU", {"0"}), devices("neuron_cores", {"2", "3"})});
-  const Allocation all =
-      allocation_of({given("GPU", {1}), given("HPU", {0}), given("neuron_cores", {0, 1})});
-  auto env = device_environment(node, all, {.gpu_vendor = GpuVendor::amd});
+INSTANTIATE_TEST_SUITE_P(
+    Vendors, VendorMask,
+    testing::Values(MaskRow{Vendor::amd, "1,3", "-1"},
+                    MaskRow{Vendor::intel, "level_zero:1,3", "!*:gpu"},
+                    MaskRow{Vendor::nvidia, "1,3", ""}, MaskRow{Vendor::metax, "1,3", ""},
+                    MaskRow{Vendor::biren, "1,3", ""}, MaskRow{Vendor::cambricon, "1,3", ""},
+                    MaskRow{Vendor::neuron, "1,3", ""}, MaskRow{Vendor::tpu, "1,3", ""},
+                    MaskRow{Vendor::gaudi, "1,3", ""}, MaskRow{Vendor::ascend, "1,3", ""},
+                    MaskRow{Vendor::rebellions, "1,3", ""},
+                    MaskRow{Vendor::furiosa, "npu:1,npu:3", ""},
+                    MaskRow{Vendor::tenstorrent, "1,3", ""},
+                    MaskRow{Vendor::mobilint, "1,3", ""}),
+    [](const auto& row) { return std::string(row_of(row.param.vendor).name); });
+
+TEST(Mask, SeveralVendorsHaveOneVariableEach) {
+  NodeShape node = node_with({devices("GPU", {"0", "1"}), devices("HPU", {"4", "5"}),
+                              devices("neuron_cores", {"2", "3"})});
+  node.resources[0].vendor = "amd";
+  const auto env = masks(node, allocation_of({given("GPU", {1}), given("neuron_cores", {0, 1})}));
   EXPECT_EQ(env.at("HIP_VISIBLE_DEVICES"), "1");
   EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "") << "another vendor's devices stay hidden";
-  EXPECT_EQ(env.at("HABANA_VISIBLE_MODULES"), "4");
-  EXPECT_EQ(env.at("TPU_VISIBLE_CHIPS"), "");
+  EXPECT_EQ(env.at("HABANA_VISIBLE_MODULES"), "");
   EXPECT_EQ(env.at("NEURON_RT_VISIBLE_CORES"), "2,3");
   EXPECT_FALSE(env.contains("RBLN_DEVICES"));
-  env = device_environment(node, all, {.gpu_vendor = GpuVendor::intel});
-  EXPECT_EQ(env.at("ONEAPI_DEVICE_SELECTOR"), "level_zero:1");
-  EXPECT_FALSE(env.contains("HIP_VISIBLE_DEVICES"));
+}
+
+TEST(Mask, VendorsThatShareAVariableDoNotHideEachOther) {
+  const auto node = gpus_of("metax", {"0", "1"});
+  EXPECT_EQ(masks(node, allocation_of({given("GPU", {1})}), {Vendor::nvidia})
+                .at("CUDA_VISIBLE_DEVICES"),
+            "1");
+}
+
+TEST(Mask, IntelsIndicesMeanCardsInPciOrder) {
+  const auto env = masks(gpus_of("intel", {"0", "1"}), allocation_of({given("GPU", {1})}));
+  EXPECT_EQ(env.at("ZE_FLAT_DEVICE_HIERARCHY"), "COMPOSITE");
+  EXPECT_EQ(env.at("ZE_ENABLE_PCI_ID_DEVICE_ORDER"), "1");
+}
+
+TEST(Mask, FewerChipsThanATpuHostHasAreDescribedByTheirBounds) {
+  const NodeShape node = node_with({devices("TPU", {"0", "1", "2", "3"})});
+  const auto bounds = [&](std::vector<std::uint32_t> chips) {
+    auto env = masks(node, allocation_of({given("TPU", chips)}));
+    return env["TPU_CHIPS_PER_HOST_BOUNDS"] + " " + env["TPU_HOST_BOUNDS"];
+  };
+  EXPECT_EQ(bounds({2}), "1,1,1 1,1,1");
+  EXPECT_EQ(bounds({0, 1}), "1,2,1 1,1,1");
+  EXPECT_EQ(bounds({0, 1, 2, 3}), " ");
+}
+
+TEST(Mask, CallsAndJobsMayChangeThePolicyOfTheNode) {
+  const DevicePolicy hides;
+  const DevicePolicy shows{.hide_unasked = false, .left_alone = {"X"}};
+  const Environment one{{"MOBULA_SHOW_DEVICES", "1"}};
+  const Environment zero{{"MOBULA_SHOW_DEVICES", "0"}};
+  const Environment nonsense{{"MOBULA_SHOW_DEVICES", "perhaps"}};
+  EXPECT_TRUE(policy_for(hides, {}, {}).hide_unasked);
+  EXPECT_FALSE(policy_for(hides, one, {}).hide_unasked);
+  EXPECT_FALSE(policy_for(hides, {}, one).hide_unasked);
+  EXPECT_TRUE(policy_for(hides, zero, one).hide_unasked) << "the call goes before the job";
+  EXPECT_TRUE(policy_for(shows, zero, {}).hide_unasked);
+  EXPECT_FALSE(policy_for(shows, nonsense, {}).hide_unasked);
+  EXPECT_THAT(policy_for(shows, zero, {}).left_alone, ElementsAre("X"));
+}
+
+TEST(Mask, CustomUnitsHaveIdsAndNoVariable) {
+  NodeShape node = node_with({devices("fpga", {"0", "1", "2"})});
+  node.resources[0].unit = true;
+  const Allocation slot = allocation_of({given("fpga", {2, 1})});
+  EXPECT_THAT(all_instance_ids(node, slot), ElementsAre(Pair("fpga", ElementsAre("1", "2"))));
+  EXPECT_EQ(masks(node, slot), masks(node, {}));
 }
 
 TEST(Mask, IdsAreTheSameStringsAsInTheVariable) {
@@ -94,24 +197,6 @@ TEST(Mask, SharesOfOneDeviceSeeTheSameDevice) {
   Allocation half = allocation_of({given("GPU", {1})});
   half.resources[0].shares[0].amount = Quantity::from_units(5'000);
   EXPECT_THAT(instance_ids(gpu_node, half, "GPU"), ElementsAre("GPU-8f"));
-}
-
-TEST(Mask, UsersMayNotChooseDevicesThemselves) {
-  EXPECT_TRUE(check_no_accelerator_variables({{"OMP_NUM_THREADS", "2"}}).ok());
-  for (const std::string_view name : accelerator_variables()) {
-    const auto refused = check_no_accelerator_variables({{std::string(name), "0"}});
-    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
-    EXPECT_THAT(refused.error().text, HasSubstr(std::string(name)));
-  }
-  // Whatever the runtime sets is refused from users.
-  const NodeShape node =
-      node_with({devices("GPU", {"0"}), devices("HPU", {"0"}), devices("NPU", {"0"}),
-                 devices("RBLN", {"0"}), devices("TPU", {"0"}), devices("neuron_cores", {"0"})});
-  for (const auto vendor : {GpuVendor::nvidia, GpuVendor::amd, GpuVendor::intel}) {
-    for (const auto& [name, value] : device_environment(node, {}, {.gpu_vendor = vendor})) {
-      EXPECT_FALSE(check_no_accelerator_variables({{name, value}}).ok()) << name;
-    }
-  }
 }
 
 TEST(MaskDeathTest, AnInstanceThatTheNodeDoesNotHaveIsABrokenInvariant) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "device/node_environment.h"
 #include "device/visible_list.h"
 
 namespace mobula::internal {
@@ -12,27 +13,53 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+VisibleList cuda_list(const char* value) {
+  return visible_ids(row_of(Vendor::nvidia), value).value();
+}
+VisibleList neuron_list(const char* value) {
+  return visible_ids(row_of(Vendor::neuron), value).value();
+}
+
 TEST(VisibleList, EntriesAreKeptAsTheyWereWritten) {
-  EXPECT_EQ(visible_devices(nullptr), std::nullopt);
-  EXPECT_THAT(visible_devices("").value(), IsEmpty());
-  EXPECT_THAT(visible_devices("NoDevFiles").value(), IsEmpty());
-  EXPECT_THAT(visible_devices("1,3").value(), ElementsAre("1", "3"));
-  EXPECT_THAT(visible_devices("GPU-8f,MIG-1,MIG-GPU-2/1/0").value(),
+  EXPECT_EQ(cuda_list(nullptr), std::nullopt);
+  EXPECT_THAT(cuda_list("").value(), IsEmpty());
+  EXPECT_THAT(cuda_list("NoDevFiles").value(), IsEmpty());
+  EXPECT_THAT(cuda_list("1,3").value(), ElementsAre("1", "3"));
+  EXPECT_THAT(cuda_list("GPU-8f,MIG-1,MIG-GPU-2/1/0").value(),
               ElementsAre("GPU-8f", "MIG-1", "MIG-GPU-2/1/0"));
-  EXPECT_THAT(visible_devices("007").value(), ElementsAre("007"));
+  EXPECT_THAT(cuda_list("007").value(), ElementsAre("007"));
 }
 
 TEST(VisibleList, EndsWhereCudaStopsReading) {
-  EXPECT_THAT(visible_devices("-1").value(), IsEmpty());
-  EXPECT_THAT(visible_devices("2,-1,3").value(), ElementsAre("2"));
-  EXPECT_THAT(visible_devices("2,,3").value(), ElementsAre("2"));
-  EXPECT_THAT(visible_devices("2,").value(), ElementsAre("2"));
+  EXPECT_THAT(cuda_list("-1").value(), IsEmpty());
+  EXPECT_THAT(cuda_list("2,-1,3").value(), ElementsAre("2"));
+  EXPECT_THAT(cuda_list("2,,3").value(), ElementsAre("2"));
+  EXPECT_THAT(cuda_list("2,").value(), ElementsAre("2"));
 }
 
 TEST(VisibleList, NeuronCoresMayBeRanges) {
-  EXPECT_EQ(visible_neuron_cores(nullptr), std::nullopt);
-  EXPECT_THAT(visible_neuron_cores("0-2,7").value(), ElementsAre("0", "1", "2", "7"));
-  EXPECT_THAT(visible_neuron_cores("5-2,0-99999999").value(), ElementsAre("5-2", "0-99999999"));
+  EXPECT_EQ(neuron_list(nullptr), std::nullopt);
+  EXPECT_THAT(neuron_list("0-2,7").value(), ElementsAre("0", "1", "2", "7"));
+  EXPECT_THAT(neuron_list("5-2,0-99999999").value(), ElementsAre("5-2", "0-99999999"));
+}
+
+TEST(VisibleList, OneapiSelectorsAreListsOrNoRestriction) {
+  const auto selected = [](const char* value) { return visible_ids(row_of(Vendor::intel), value); };
+  EXPECT_EQ(*selected(nullptr), std::nullopt);
+  EXPECT_EQ(*selected("level_zero:*"), std::nullopt);
+  EXPECT_EQ(*selected("level_zero:gpu"), std::nullopt);
+  EXPECT_EQ(*selected("*:*"), std::nullopt);
+  EXPECT_THAT(selected("level_zero:0,2")->value(), ElementsAre("0", "2"));
+  EXPECT_THAT(selected("")->value(), IsEmpty());
+  EXPECT_THAT(selected("!*:gpu")->value(), IsEmpty());
+  for (const char* other : {"opencl:gpu", "level_zero:0.1", "level_zero:0;opencl:*"}) {
+    EXPECT_THAT(selected(other).error().text, HasSubstr(other));
+  }
+}
+
+TEST(VisibleList, FuriosaDevicesHaveAPrefixOrNone) {
+  EXPECT_THAT(visible_ids(row_of(Vendor::furiosa), "npu:0,3,npu:5:0-3")->value(),
+              ElementsAre("0", "3", "5"));
 }
 
 class NodeShapeTest : public testing::Test {
@@ -40,9 +67,20 @@ class NodeShapeTest : public testing::Test {
   NodeShapeTest() {
     machine.cpus = {.online = 8, .affinity = 8};
     machine.memory = {.total_bytes = 2000, .available_bytes = 1000};
-    machine.gpus.devices = {
-        {.product = "NVIDIA H100 80GB HBM3", .uuid = "GPU-aaaa", .memory_bytes = 80},
-        {.product = "NVIDIA L4", .uuid = "GPU-bbbb", .memory_bytes = 24}};
+    nvidia() = {
+        {.product = "NVIDIA H100 80GB HBM3", .uuid = "GPU-aaaa", .memory_bytes = 80, .id = "0"},
+        {.product = "NVIDIA L4", .uuid = "GPU-bbbb", .memory_bytes = 24, .id = "1"}};
+  }
+
+  std::vector<AcceleratorDevice>& nvidia() { return machine.devices[Vendor::nvidia]; }
+  static NodeRequest visible(const char* cuda, NodeRequest request = {}) {
+    request.accelerator_variables["CUDA_VISIBLE_DEVICES"] = cuda;
+    return request;
+  }
+  static std::vector<AcceleratorDevice> numbered(std::size_t count) {
+    std::vector<AcceleratorDevice> devices(count);
+    for (std::size_t i = 0; i < count; ++i) devices[i].id = std::to_string(i);
+    return devices;
   }
 
   std::vector<std::string> gpu_ids(const NodeRequest& request) {
@@ -82,29 +120,29 @@ TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
 
 TEST_F(NodeShapeTest, AVisibleListNamesAndLimitsTheDevices) {
   EXPECT_THAT(gpu_ids({}), ElementsAre("0", "1"));
-  EXPECT_THAT(gpu_ids({.visible_gpus = visible_devices("1,3")}), ElementsAre("1", "3"));
-  EXPECT_THAT(gpu_ids({.visible_gpus = visible_devices("1")}), ElementsAre("1"));
-  EXPECT_THAT(gpu_ids({.visible_gpus = visible_devices("")}), IsEmpty());
-  EXPECT_THAT(gpu_ids({.visible_gpus = visible_devices("0,1,2,3")}), ElementsAre("0", "1"));
-  EXPECT_THAT(gpu_ids({.num_gpus = Quantity::whole(1), .visible_gpus = visible_devices("1,3")}),
-              ElementsAre("1"));
+  EXPECT_THAT(gpu_ids(visible("1,3")), ElementsAre("1", "3"));
+  EXPECT_THAT(gpu_ids(visible("1")), ElementsAre("1"));
+  EXPECT_THAT(gpu_ids(visible("")), IsEmpty());
+  EXPECT_THAT(gpu_ids(visible("0,1,2,3")), ElementsAre("0", "1"));
+  EXPECT_THAT(gpu_ids(visible("1,3", {.num_gpus = Quantity::whole(1)})), ElementsAre("1"));
   EXPECT_THAT(gpu_ids({.num_gpus = Quantity()}), IsEmpty());
 }
 
 TEST_F(NodeShapeTest, EntriesFindTheirDevice) {
-  const auto node = node_shape(machine, {.visible_gpus = visible_devices("GPU-bb,0")});
+  const auto node = node_shape(machine, visible("GPU-bb,0"));
   const auto& gpus = node->find("GPU")->instances;
   EXPECT_EQ(gpus[0].visible_id, "GPU-bb");
   EXPECT_EQ(gpus[0].memory_bytes, 24);
+  EXPECT_EQ(gpus[0].uuid, "GPU-bbbb");
   EXPECT_EQ(gpus[1].memory_bytes, 80);
+  EXPECT_EQ(node_shape(machine, visible("01"))->find("GPU")->instances[0].uuid, "GPU-bbbb");
 }
 
 TEST_F(NodeShapeTest, MoreGpusThanTheListNamesAreRefused) {
-  EXPECT_EQ(refusal({.num_gpus = Quantity::whole(4), .visible_gpus = visible_devices("0,1")}),
+  EXPECT_EQ(refusal(visible("0,1", {.num_gpus = Quantity::whole(4)})),
             "num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)");
-  EXPECT_EQ(
-      refusal({.num_gpus = Quantity::from_units(25'000), .visible_gpus = visible_devices("0,1")}),
-      "num_gpus=2.5, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)");
+  EXPECT_EQ(refusal(visible("0,1", {.num_gpus = Quantity::from_units(25'000)})),
+            "num_gpus=2.5, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)");
 }
 
 TEST_F(NodeShapeTest, MoreGpusThanTheMachineHasAreLogical) {
@@ -113,7 +151,7 @@ TEST_F(NodeShapeTest, MoreGpusThanTheMachineHasAreLogical) {
   ASSERT_EQ(gpus.size(), 4u);
   EXPECT_EQ(gpus[3].visible_id, "3");
   EXPECT_THAT(gpus[3].types, IsEmpty());
-  machine.gpus.devices.clear();
+  machine.devices.clear();
   EXPECT_THAT(gpu_ids({.num_gpus = Quantity::whole(2)}), ElementsAre("0", "1"));
 }
 
@@ -125,10 +163,27 @@ TEST_F(NodeShapeTest, AFractionOfADeviceComesLast) {
   EXPECT_EQ(gpus[1].total, Quantity::from_units(5'000));
 }
 
-TEST_F(NodeShapeTest, SlicesAreNamedByTheirUuid) {
-  machine.gpus.devices = {
-      {.product = "NVIDIA A100-SXM4-40GB MIG 1g.5gb", .uuid = "MIG-1", .slice = true}};
-  EXPECT_THAT(gpu_ids({}), ElementsAre("MIG-1"));
+TEST_F(NodeShapeTest, SlicesAreNamedByTheirUuidAndWholeDevicesByTheDriversIndex) {
+  nvidia() = {{.product = "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+               .uuid = "MIG-1",
+               .memory_bytes = 5,
+               .slice = true,
+               .id = "MIG-1",
+               .board = "0"},
+              {.product = "NVIDIA A100-SXM4-40GB MIG 2g.10gb",
+               .uuid = "MIG-2",
+               .memory_bytes = 10,
+               .slice = true,
+               .id = "MIG-2",
+               .board = "0"},
+              {.product = "NVIDIA A100-SXM4-40GB", .uuid = "GPU-b", .memory_bytes = 40, .id = "1"}};
+  EXPECT_THAT(gpu_ids({}), ElementsAre("MIG-1", "MIG-2", "1"));
+  const auto node = node_shape(machine, visible("MIG-2,1,0"));
+  const auto& gpus = node->find("GPU")->instances;
+  EXPECT_EQ(gpus[0].uuid, "MIG-2");
+  EXPECT_THAT(gpus[0].types, testing::Contains("A100-40G-MIG-2g.10gb"));
+  EXPECT_EQ(gpus[1].uuid, "GPU-b") << "index 1 is the second GPU, not the second slice";
+  EXPECT_EQ(gpus[2].uuid, "MIG-1") << "a GPU that is cut in slices stands for its first";
 }
 
 TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {
@@ -138,7 +193,8 @@ TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {
                 .memory_bytes = 500,
                 .gpu_memory_bytes = 7,
                 .accelerator_type = "X1",
-                .resources = {{"lab", Quantity::whole(3)}, {"TPU", Quantity::whole(2)}}});
+                .resources = {{"lab", Quantity::whole(3)}, {"TPU", Quantity::whole(2)}},
+                .in_units = {}});
   ASSERT_TRUE(node.ok()) << node.error().text;
   EXPECT_EQ(node->total("CPU"), Quantity::from_units(5'000));
   EXPECT_EQ(node->total("memory"), Quantity::whole(500));
@@ -151,20 +207,166 @@ TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {
 }
 
 TEST_F(NodeShapeTest, NeuronCoresFollowTheSameRules) {
-  machine.neuron_cores = 4;
+  machine.devices[Vendor::neuron] = numbered(4);
   EXPECT_EQ(node_shape(machine, {})->find("neuron_cores")->instances.size(), 4u);
-  const NodeRequest listed{.visible_neuron_cores = visible_neuron_cores("2-3")};
+  NodeRequest listed;
+  listed.accelerator_variables["NEURON_RT_VISIBLE_CORES"] = "2-3";
   const auto node = node_shape(machine, listed);
   const auto& cores = node->find("neuron_cores")->instances;
   ASSERT_EQ(cores.size(), 2u);
   EXPECT_EQ(cores[0].visible_id, "2");
   EXPECT_THAT(cores[0].types, ElementsAre("aws-neuron-core"));
   EXPECT_THAT(node->accelerator_types, testing::Contains("aws-neuron-core"));
-  EXPECT_THAT(refusal({.neuron_cores = Quantity::from_units(5'000)}),
-              HasSubstr("cannot be shared"));
-  EXPECT_THAT(refusal({.resources = {{"neuron_cores", Quantity::whole(3)}},
-                       .visible_neuron_cores = visible_neuron_cores("2-3")}),
-              HasSubstr("NEURON_RT_VISIBLE_CORES names 2 devices (2,3)"));
+  NodeRequest half;
+  half.resources.set("neuron_cores", Quantity::from_units(5'000));
+  EXPECT_THAT(refusal(half), HasSubstr("cannot be shared"));
+  listed.resources.set("neuron_cores", Quantity::whole(3));
+  EXPECT_THAT(refusal(listed), HasSubstr("NEURON_RT_VISIBLE_CORES names 2 devices (2,3)"));
+}
+
+TEST_F(NodeShapeTest, NeuronCoresByFlagImplyTheirType) {
+  NodeRequest request;
+  request.resources.set("neuron_cores", Quantity::whole(2));
+  machine.devices.clear();
+  EXPECT_THAT(node_shape(machine, request)->accelerator_types, ElementsAre("aws-neuron-core"));
+}
+
+// The rows of the vendor table that a node can have, each with its fractions and its ids.
+TEST_F(NodeShapeTest, EveryVendorsDevicesAreCountedInInstances) {
+  for (const VendorRow& vendor : vendor_rows()) {
+    SCOPED_TRACE(vendor.name);
+    machine.devices.clear();
+    machine.devices[vendor.vendor] = numbered(3);
+    const std::string name(vendor.resource);
+    const auto node = node_shape(machine, {});
+    ASSERT_TRUE(node.ok()) << node.error().text;
+    ASSERT_NE(node->find(name), nullptr);
+    EXPECT_EQ(node->find(name)->vendor, vendor.name);
+    EXPECT_EQ(node->find(name)->instances.size(), 3u);
+    EXPECT_EQ(node->find(name)->instances[2].visible_id, "2");
+    NodeRequest half;
+    if (name == "GPU") {
+      half.num_gpus = Quantity::from_units(15'000);
+    } else {
+      half.resources.set(name, Quantity::from_units(15'000));
+    }
+    EXPECT_EQ(node_shape(machine, half).ok(), vendor.fractions);
+    NodeRequest listed;
+    const std::string prefix(vendor.list_prefix);
+    listed.accelerator_variables[std::string(vendor.variable)] = prefix + "2";
+    EXPECT_EQ(node_shape(machine, listed)->find(name)->instances.size(), 1u);
+    EXPECT_EQ(node_shape(machine, listed)->find(name)->instances[0].visible_id, "2");
+  }
+}
+
+TEST_F(NodeShapeTest, OfSeveralVendorsOfGpusTheFirstInTheOrderIsMeant) {
+  const auto vendor_of = [&](NodeRequest request = {}) {
+    return node_shape(machine, request)->find("GPU")->vendor;
+  };
+  EXPECT_EQ(vendor_of(), "nvidia");
+  machine.devices[Vendor::cambricon] = numbered(1);
+  EXPECT_EQ(vendor_of(), "nvidia");
+  machine.devices[Vendor::intel] = numbered(1);
+  EXPECT_EQ(vendor_of(), "intel");
+  machine.devices[Vendor::amd] = numbered(3);
+  EXPECT_EQ(vendor_of(), "amd");
+  EXPECT_EQ(node_shape(machine, {})->total("GPU"), Quantity::whole(3));
+  EXPECT_EQ(vendor_of({.gpu_vendor = Vendor::nvidia}), "nvidia");
+  machine.devices.clear();
+  EXPECT_EQ(vendor_of({.num_gpus = Quantity::whole(1)}), "nvidia") << "logical ones";
+}
+
+TEST_F(NodeShapeTest, SeveralVendorsOnOneNodeHaveAResourceEach) {
+  machine.devices[Vendor::gaudi] = numbered(2);
+  NodeRequest request;
+  request.resources.set("neuron_cores", Quantity::whole(4));
+  const auto node = node_shape(machine, request);
+  EXPECT_EQ(node->total("GPU"), Quantity::whole(2));
+  EXPECT_EQ(node->total("HPU"), Quantity::whole(2));
+  EXPECT_EQ(node->total("neuron_cores"), Quantity::whole(4));
+}
+
+TEST_F(NodeShapeTest, AmdCountsWithinWhatRocrLetsThrough) {
+  machine.devices.clear();
+  auto& devices = machine.devices[Vendor::amd];
+  devices = numbered(4);
+  for (std::size_t i = 0; i < 4; ++i) devices[i].uuid = "GPU-000" + std::to_string(i);
+  const auto shown = [&](Environment environment) {
+    NodeRequest request;
+    request.accelerator_variables = std::move(environment);
+    std::string text;
+    const auto node = node_shape(machine, request);
+    if (const auto* gpus = node->find("GPU")) {
+      for (const auto& each : gpus->instances) text += each.visible_id + "=" + each.uuid + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(shown({{"ROCR_VISIBLE_DEVICES", "1,3"}}), "0=GPU-0001 1=GPU-0003 ");
+  EXPECT_EQ(shown({{"ROCR_VISIBLE_DEVICES", "1,3"}, {"HIP_VISIBLE_DEVICES", "1"}}), "1=GPU-0003 ");
+  EXPECT_EQ(shown({{"CUDA_VISIBLE_DEVICES", "2"}}), "2=GPU-0002 ");
+  EXPECT_EQ(shown({{"CUDA_VISIBLE_DEVICES", "2"}, {"HIP_VISIBLE_DEVICES", "0"}}), "0=GPU-0000 ");
+  EXPECT_EQ(shown({{"HIP_VISIBLE_DEVICES", ""}}), "");
+}
+
+TEST_F(NodeShapeTest, CustomResourcesMayBeCountedInUnits) {
+  NodeRequest request;
+  request.resources = {{"fpga", Quantity::from_units(25'000)}, {"shuttle", Quantity::whole(2)}};
+  request.in_units = {"fpga"};
+  const auto node = node_shape(machine, request);
+  const auto* fpga = node->find("fpga");
+  EXPECT_TRUE(fpga->in_instances());
+  ASSERT_EQ(fpga->instances.size(), 3u);
+  EXPECT_EQ(fpga->instances[1].visible_id, "1");
+  EXPECT_EQ(fpga->instances[2].total, Quantity::from_units(5'000));
+  EXPECT_FALSE(node->find("shuttle")->in_instances());
+  EXPECT_EQ(node->find("shuttle")->instances.size(), 1u);
+}
+
+TEST_F(NodeShapeTest, TheTypeThatWasAskedForGoesToGpusElseToDevicesThatSayNothing) {
+  NodeRequest request{.accelerator_type = "TPU-V4"};
+  request.resources.set("TPU", Quantity::whole(4));
+  EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types, IsEmpty());
+  machine.devices.clear();
+  EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types,
+              ElementsAre("TPU-V4"));
+}
+
+TEST_F(NodeShapeTest, ANodeOffersItsAddressAndTheHeadsNodeItsMark) {
+  auto node = node_shape(machine, {.address = "10.0.0.3"});
+  EXPECT_EQ(node->total("node:10.0.0.3"), Quantity::whole(1));
+  EXPECT_EQ(node->find("node:__internal_head__"), nullptr);
+  node = node_shape(machine, {.address = "fd00::3", .beside_head = true});
+  EXPECT_EQ(node->total("node:fd00::3"), Quantity::whole(1));
+  EXPECT_EQ(node->total("node:__internal_head__"), Quantity::whole(1));
+}
+
+TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
+  const auto request = with_environment({}, {{"CUDA_VISIBLE_DEVICES", "1"},
+                                             {"ROCR_VISIBLE_DEVICES", "0"},
+                                             {"HOME", "/"},
+                                             {"MOBULA_GPU_VENDOR", "amd"},
+                                             {"MOBULA_SHOW_DEVICES", "1"},
+                                             {"MOBULA_NOSET_HIP_VISIBLE_DEVICES", "true"},
+                                             {"MOBULA_NOSET_RBLN_DEVICES", "0"}});
+  ASSERT_TRUE(request.ok()) << request.error().text;
+  EXPECT_THAT(request->accelerator_variables,
+              testing::UnorderedElementsAre(testing::Pair("CUDA_VISIBLE_DEVICES", "1"),
+                                            testing::Pair("ROCR_VISIBLE_DEVICES", "0")));
+  EXPECT_EQ(request->gpu_vendor, Vendor::amd);
+  EXPECT_FALSE(request->device_policy.hide_unasked);
+  EXPECT_THAT(request->device_policy.left_alone, ElementsAre("HIP_VISIBLE_DEVICES"));
+  EXPECT_TRUE(with_environment({}, {})->device_policy.hide_unasked);
+}
+
+TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
+  const auto refused = [](const char* name, const char* value) {
+    const auto request = with_environment({}, {{name, value}});
+    return request.ok() ? std::string() : request.error().text;
+  };
+  EXPECT_THAT(refused("MOBULA_SHOW_DEVICES", "perhaps"), HasSubstr("MOBULA_SHOW_DEVICES=perhaps"));
+  EXPECT_THAT(refused("MOBULA_NOSET_CUDA_VISIBLE_DEVICES", "2"), HasSubstr("is 1 or 0"));
+  EXPECT_THAT(refused("MOBULA_GPU_VENDOR", "voodoo"), HasSubstr("amd, intel, nvidia"));
+  EXPECT_THAT(refused("MOBULA_GPU_VENDOR", "neuron"), HasSubstr("is one of"));
 }
 
 TEST_F(NodeShapeTest, PredefinedNamesAndNegativeAmountsAreRefused) {

@@ -85,10 +85,12 @@ std::string ClusterTest::next_log(const std::string& of) {
 }
 
 std::map<std::string, std::string> ClusterTest::environment_of(const std::string& name) const {
-  return {{"MOBULA_STATE_DIR", state_of(name)},
-          {"XDG_RUNTIME_DIR", folder_ + "/run"},
-          {"MOBULA_RECORD", folder_ + "/record"},
-          {"MOBULA_RECORD_LIMIT", std::to_string(recorded_bytes)}};
+  std::map<std::string, std::string> environment = more_environment;
+  environment["MOBULA_STATE_DIR"] = state_of(name);
+  environment["XDG_RUNTIME_DIR"] = folder_ + "/run";
+  environment["MOBULA_RECORD"] = folder_ + "/record";
+  environment["MOBULA_RECORD_LIMIT"] = std::to_string(recorded_bytes);
+  return environment;
 }
 
 void ClusterTest::start_head(Words flags) {

@@ -52,6 +52,7 @@ class ClusterTest : public ::testing::Test {
   std::string state_of(const std::string& name) const { return folder_ + "/" + name; }
   const std::string& folder() const { return folder_; }
   std::map<std::string, std::string> environment_of(const std::string& name) const;
+  std::map<std::string, std::string> more_environment;  // of every process that is started
 
   // Processes started under this test's folder that still run.
   std::set<pid_t> processes() const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/accelerator_vendor.h"
 #include "model/node_shape.h"
 #include "model/reason.h"
 
@@ -28,6 +29,43 @@ TEST(Resources, OnlyDevicesAreCountedInInstances) {
   EXPECT_FALSE(is_unit_instance("CPU"));
   EXPECT_TRUE(allows_fractions("GPU"));
   EXPECT_FALSE(allows_fractions("neuron_cores"));
+}
+
+// Row by row: resource, mask, and whether a device can be shared.
+TEST(AcceleratorVendors, FollowTheTable) {
+  struct Row {
+    std::string_view resource, variable;
+    bool fractions;
+  };
+  const Row expected[] = {{"GPU", "HIP_VISIBLE_DEVICES", true},
+                          {"GPU", "ONEAPI_DEVICE_SELECTOR", true},
+                          {"GPU", "CUDA_VISIBLE_DEVICES", true},
+                          {"GPU", "CUDA_VISIBLE_DEVICES", true},
+                          {"GPU", "SUPA_VISIBLE_DEVICES", true},
+                          {"GPU", "MLU_VISIBLE_DEVICES", true},
+                          {"neuron_cores", "NEURON_RT_VISIBLE_CORES", false},
+                          {"TPU", "TPU_VISIBLE_CHIPS", false},
+                          {"HPU", "HABANA_VISIBLE_MODULES", false},
+                          {"NPU", "ASCEND_RT_VISIBLE_DEVICES", true},
+                          {"RBLN", "RBLN_DEVICES", false},
+                          {"FURIOSA", "FURIOSA_DEVICES", false},
+                          {"TTNPU", "TT_VISIBLE_DEVICES", false},
+                          {"MBLT", "MBLT_DEVICES", false}};
+  ASSERT_EQ(vendor_rows().size(), std::size(expected));
+  for (std::size_t i = 0; i < std::size(expected); ++i) {
+    const VendorRow& row = vendor_rows()[i];
+    EXPECT_EQ(row.resource, expected[i].resource) << row.name;
+    EXPECT_EQ(row.variable, expected[i].variable) << row.name;
+    EXPECT_EQ(row.fractions, expected[i].fractions) << row.name;
+    EXPECT_EQ(vendor_named(row.name), &row);
+    EXPECT_EQ(allows_fractions(row.resource), row.fractions) << row.name;
+    EXPECT_TRUE(is_unit_instance(row.resource));
+    EXPECT_TRUE(is_accelerator_variable(row.variable));
+  }
+  EXPECT_FALSE(is_accelerator_variable(""));
+  EXPECT_FALSE(is_accelerator_variable("OMP_NUM_THREADS"));
+  EXPECT_EQ(vendor_of_resource("CPU"), nullptr);
+  EXPECT_EQ(vendor_named("voodoo"), nullptr);
 }
 
 TEST(NodeShape, TotalSumsInstances) {

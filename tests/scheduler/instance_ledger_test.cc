@@ -103,6 +103,54 @@ TEST(InstanceLedger, FractionalNodeTotalIsItsOwnDevice) {
   EXPECT_THAT(books.book(gpus(0.5)), ElementsAre());
 }
 
+// A custom resource that the node counts in units, beside one that it does not.
+NodeShape node_with_units() {
+  auto shape = node_shape(8);
+  ResourceShape fpga{.name = "fpga", .instances = {}, .unit = true};
+  for (int i = 0; i < 3; ++i) {
+    fpga.instances.push_back({amount(i == 2 ? 0.5 : 1), std::to_string(i), {}, 0});
+  }
+  shape.resources.push_back(fpga);
+  shape.resources.push_back({"shuttle", {{amount(3), {}, {}, 0}}});
+  return shape;
+}
+
+TEST(InstanceLedger, CustomUnitsAreGivenLikeDevices) {
+  Books books(node_with_units());
+  const auto indices = [&](double count) {
+    books.book(request({{"fpga", count}}));
+    Indices given;
+    if (!books.last) return given;
+    for (const auto& share : books.last->find("fpga")->shares) given.push_back(share.index);
+    return given;
+  };
+  EXPECT_EQ(indices(0.5), (Indices{2}));
+  EXPECT_EQ(indices(2), (Indices{0, 1}));
+  EXPECT_EQ(indices(0.1), Indices{});
+  EXPECT_EQ(books.refusal(request({{"fpga", 1}})), ReasonCode::resource_busy);
+  EXPECT_EQ(books.refusal(request({{"fpga", 1.5}})), ReasonCode::instance_too_small);
+  EXPECT_EQ(books.refusal(request({{"fpga", 3}})), ReasonCode::resource_too_small);
+  EXPECT_TRUE(books.ledger.in_instances("fpga"));
+  EXPECT_FALSE(books.ledger.in_instances("shuttle"));
+}
+
+TEST(InstanceLedger, ACustomAmountWithoutUnitsMayBeAnyFraction) {
+  Books books(node_with_units());
+  EXPECT_EQ(books.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
+  EXPECT_FALSE(books.ledger.has_devices()) << "units that are no accelerators do not shun CPU work";
+}
+
+TEST(InstanceLedger, AcceleratorTypesDoNotRestrictCustomUnits) {
+  auto shape = node_shape(8, {{.types = {"H100"}}});
+  shape.resources.push_back(node_with_units().resources[1]);
+  Books books(shape);
+  auto wanted = request({{"GPU", 1}, {"fpga", 1}});
+  wanted.accelerator_type = "H100";
+  EXPECT_EQ(books.refusal(wanted), ReasonCode::fits);
+  wanted.accelerator_type = "T4";
+  EXPECT_EQ(books.refusal(wanted), ReasonCode::accelerator_type_absent);
+}
+
 TEST(InstanceLedger, CpuIsOneAmountAndMayBeAnyFraction) {
   Books books(node_with(2, 0));
   books.book(cpus(1.5));

@@ -20,5 +20,10 @@ TEST(StoreCapacity, FollowsASmallerCgroup) {
   EXPECT_EQ(default_store_capacity({.available_bytes = gib, .cgroup_headroom_bytes = 0}), 0u);
 }
 
+TEST(StoreCapacity, IsNeverMoreThan200GB) {
+  EXPECT_EQ(default_store_capacity({.available_bytes = 4096 * gib}),
+            200'000'000'000 / 4096 * 4096);
+}
+
 }  // namespace
 }  // namespace mobula::internal

@@ -38,7 +38,7 @@ ResourceRequest resources_of(const Options& options) {
   rules::check_scheduling(options.scheduling);
   rules::check_placement(options.placement);
 
-  auto named = rules::named_resources(options.resources);
+  auto named = rules::named_resources(options.resources, rules::Asks::request);
   ResourceRequest request;
   request.gpu_units = rules::device_units_of("num_gpus", options.num_gpus);
   if (named.gpu_units) {
@@ -190,7 +190,7 @@ NodeRequest node_request(const InitOptions& options, bool joins) {
   check_log_level(options.log_level);
   if (joins) check_joining(options);
 
-  auto named = rules::named_resources(options.resources);
+  auto named = rules::named_resources(options.resources, rules::Asks::total);
   NodeRequest node;
   if (options.num_cpus) node.cpu_units = rules::units_of("num_cpus", *options.num_cpus);
   if (options.num_gpus) node.gpu_units = rules::units_of("num_gpus", *options.num_gpus);

@@ -30,7 +30,7 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
       others.emplace(name, amount);
     }
   }
-  auto named = rules::named_resources(others);
+  auto named = rules::named_resources(others, rules::Asks::total);
   request.gpu_units = named.gpu_units.value_or(0);
   request.custom_units = std::move(named.custom_units);
   request.accelerator_type = std::move(named.accelerator_type);

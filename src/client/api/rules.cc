@@ -8,24 +8,13 @@
 #include <mobula/errors.h>
 
 #include "base/quantity.h"
+#include "model/accelerator_vendor.h"
 
 namespace mobula::internal::client {
 
 namespace {
 
 constexpr std::size_t max_text_bytes = 256;
-
-// What a container of several vendors' programs reads to find its devices. The runtime sets them.
-constexpr std::array<std::string_view, 12> device_variables = {
-    "CUDA_VISIBLE_DEVICES",   "CUDA_DEVICE_ORDER",         "NVIDIA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",   "HIP_VISIBLE_DEVICES",       "GPU_DEVICE_ORDINAL",
-    "ONEAPI_DEVICE_SELECTOR", "NEURON_RT_VISIBLE_CORES",   "TPU_VISIBLE_CHIPS",
-    "HABANA_VISIBLE_MODULES", "ASCEND_RT_VISIBLE_DEVICES", "RBLN_DEVICES"};
-
-constexpr std::array<std::string_view, 8> device_resources = {
-    "neuron_cores", "TPU", "NPU", "HPU", "RBLN", "FURIOSA", "TTNPU", "MBLT"};
-// Those of them that no process can share.
-constexpr std::array<std::string_view, 4> whole_resources = {"neuron_cores", "TPU", "HPU", "RBLN"};
 
 constexpr std::string_view accelerator_prefix = "accelerator_type:";
 
@@ -63,9 +52,17 @@ std::optional<std::pair<char32_t, std::size_t>> first_code_point(std::string_vie
   return std::pair{code, length};
 }
 
-template <std::size_t size>
-bool contains(const std::array<std::string_view, size>& all, std::string_view one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
+// Some devices work together only in certain numbers.
+void check_count(const VendorRow& vendor, std::int64_t units) {
+  if (vendor.counts.front() == 0 || units == 0) return;
+  std::string allowed;
+  for (const std::uint8_t count : vendor.counts) {
+    if (count == 0) break;
+    if (units == count * Quantity::units_per_one) return;
+    allowed += (allowed.empty() ? "" : ", ") + std::to_string(count);
+  }
+  refuse("resources." + std::string(vendor.resource), "this resource is given in these numbers: " + allowed,
+         std::to_string(units / Quantity::units_per_one));
 }
 
 void check_resource_name(const std::string& name) {
@@ -141,8 +138,11 @@ void check_environment(const Environment& env) {
     if (value.find('\0') != std::string::npos) {
       refuse("env", "a variable's value has no NUL byte", name);
     }
-    if (contains(device_variables, name)) {
-      refuse("env", "variables that choose devices are set by the runtime; ask for num_gpus", name);
+    if (is_accelerator_variable(name)) {
+      refuse("env",
+             "variables that choose devices are set by the runtime to what the task was given; ask "
+             "with num_gpus or the vendor's resource",
+             name);
     }
   }
 }
@@ -201,11 +201,11 @@ std::int64_t device_units_of(const std::string& field, double amount) {
   return units;
 }
 
-bool counts_devices(std::string_view resource) { return contains(device_resources, resource); }
+bool counts_devices(std::string_view resource) { return vendor_of_resource(resource) != nullptr; }
 
 bool counts_neuron_cores(std::string_view resource) { return resource == "neuron_cores"; }
 
-NamedResources named_resources(const Resources& resources) {
+NamedResources named_resources(const Resources& resources, Asks asks) {
   NamedResources named;
   for (const auto& [name, amount] : resources) {
     if (lower(name) == "gpu") {
@@ -223,11 +223,13 @@ NamedResources named_resources(const Resources& resources) {
       continue;
     }
     check_resource_name(name);
-    const std::int64_t units = counts_devices(name) ? device_units_of("resources." + name, amount)
-                                                    : units_of("resources." + name, amount);
-    if (contains(whole_resources, name) && units % Quantity::units_per_one != 0) {
+    const VendorRow* vendor = vendor_of_resource(name);
+    const std::int64_t units = vendor != nullptr ? device_units_of("resources." + name, amount)
+                                                 : units_of("resources." + name, amount);
+    if (vendor != nullptr && !vendor->fractions && units % Quantity::units_per_one != 0) {
       refuse("resources." + name, "this resource is only given in whole numbers", number(amount));
     }
+    if (vendor != nullptr && asks == Asks::request) check_count(*vendor, units);
     if (units != 0) named.custom_units.emplace_back(name, units);
   }
   return named;

@@ -44,7 +44,10 @@ struct NamedResources {
   std::string accelerator_type = {};
   std::vector<std::pair<std::string, std::int64_t>> custom_units = {};  // none is 0
 };
-NamedResources named_resources(const Resources& resources);
+// A request is also held to the numbers in which devices work together; a node, or a bundle that
+// several share, has what it has.
+enum class Asks { request, total };
+NamedResources named_resources(const Resources& resources, Asks asks);
 
 // Whether a resource of this name counts accelerators.
 bool counts_devices(std::string_view resource);

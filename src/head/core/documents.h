@@ -16,6 +16,11 @@ inline Json document(const std::string& kind) {
   return {{"apiVersion", "mobula/v1"}, {"kind", kind}};
 }
 
+inline Json number(Quantity amount) {
+  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
+  return amount.to_double();
+}
+
 // Names from outside may be no UTF-8.
 inline std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

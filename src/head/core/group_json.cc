@@ -1,9 +1,9 @@
 #include "head/core/group_json.h"
 
+#include "head/core/documents.h"
+
 namespace mobula::internal::head {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json bundle_json(const Group& group, std::size_t index, const scheduler::Scheduler& scheduler) {
   const Request& asked = group.spec.bundles[index];
@@ -22,7 +22,7 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   const auto* row = scheduler.groups().find(group.spec.id);
   json["instances"] = Json::object();
   for (const auto& share : row->places[index].allocation.resources) {
-    if (!is_unit_instance(share.name)) continue;
+    if (!room->ledger.in_instances(share.name)) continue;
     for (const auto& each : share.shares) json["instances"][share.name].push_back(each.index);
   }
   return json;

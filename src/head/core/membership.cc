@@ -11,6 +11,8 @@ namespace {
 
 const Mark mark_register_again("head.register_repeated");
 const Mark mark_rival("head.second_incarnation_while_first_is_linked");
+const Mark mark_device_refused("head.device_of_another_node_refused");
+const Mark mark_device_regained("head.refused_device_freed");
 const Mark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
@@ -128,6 +130,9 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.host = message.host;
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
+  const bool had_devices = claims_.release(node.id);
+  node.refused_devices = claims_.claim(node.id, node.shape);
+  if (!node.refused_devices.empty()) mark_device_refused.hit();
   sign_of_life(node, link);
   node.session.emplace();
   node.queued = 0;
@@ -140,6 +145,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
   if (recovering()) tell_deaths(node);
+  if (had_devices) offer_free_devices();
   parts_.jobs.node_joined(node.id, message.facts);
 
   PeersChanged news;
@@ -159,6 +165,15 @@ void NodeTable::tell_deaths(const Node& node) {
   if (!news.dead_agents.empty()) send(node.id, std::move(news));
 }
 
+void NodeTable::offer_free_devices() {
+  for (auto& [id, node] : nodes_) {
+    if (!node.registered() || node.refused_devices.empty()) continue;
+    if (!claims_.claim_again(id, node.shape, node.refused_devices)) continue;
+    mark_device_regained.hit();
+    parts_.slots.node_reshaped(node);
+  }
+}
+
 std::vector<AgentAddress> NodeTable::peers_of(NodeId id) const {
   std::vector<AgentAddress> peers;
   for (const auto& [other, node] : nodes_) {
@@ -174,6 +189,7 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
   answer.settings = parts_.options.settings;
   answer.peers = peers_of(node.id);
   answer.unknown_slots = std::move(unknown_slots);
+  for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
   node.told = parts_.now;
   parts_.commands.push_back(
       Admit{node.link, std::move(answer), node.principal, node.address, node.delegated_key});

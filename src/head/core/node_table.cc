@@ -306,6 +306,9 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   news.dead_agents = {incarnation};
   news.dead_processes = parts_.processes.node_died(node.id, cause);
   broadcast(news);
+  node.refused_devices.clear();
+  // A replaced incarnation's devices pass on to the one that registers now.
+  if (kind != DeathKind::replaced && claims_.release(node.id)) offer_free_devices();
 }
 
 void NodeTable::forget_oldest_dead() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "head/core/device_claims.h"
 #include "head/core/inputs.h"
 #include "head/core/options.h"
 #include "head/core/rows.h"
@@ -52,7 +53,8 @@ struct Node {
   Principal principal;
   std::string host;
   std::string delegated_key;
-  NodeShape shape;
+  NodeShape shape;  // what is booked on; refused devices are empty in it
+  std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;
   std::string death;  // why it is dead
 
@@ -124,6 +126,8 @@ class NodeTable {
   void judge(Node& node);
   void end_drain(Node& node);
   void end_recovery_if_due();
+  // Devices that no node has any more go to one that offers them, too.
+  void offer_free_devices();
   void write_row(const Node& node);
   void forget_oldest_dead();
   std::vector<AgentAddress> peers_of(NodeId node) const;
@@ -133,6 +137,7 @@ class NodeTable {
   Table<ProcessId, NodeId> incarnations_;  // live ones
   Table<ProcessId, NodeId> fenced_;
   std::map<LinkId, NodeId> links_;
+  DeviceClaims claims_;
   std::deque<NodeId> dead_;  // oldest first
   std::optional<Time> recovering_until_;
 };

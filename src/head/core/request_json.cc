@@ -27,6 +27,9 @@ Result<void> read_resources(const Json& value, Request& request) {
   for (const auto& [name, each] : value.items()) {
     const auto amount = amount_of("resources." + name, each);
     if (!amount) return amount.error();
+    if (!allows_fractions(name) && !amount->is_whole()) {
+      return wrong("resources." + name, "is only given in whole numbers");
+    }
     request.resources.set(name, *amount);
   }
   return {};

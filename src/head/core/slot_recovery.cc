@@ -32,6 +32,10 @@ EndCause lost(const std::string& why) {
 
 // ---- nodes -------------------------------------------------------------------------------------
 
+void SlotTable::node_reshaped(const Node& node) {
+  if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
+}
+
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
   strangers_.erase(node.id);

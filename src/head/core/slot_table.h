@@ -65,6 +65,8 @@ class SlotTable {
   // Nodes. `node_joined` returns the stated slots that may not go on.
   std::vector<SlotId> node_joined(const Node& node, const Facts& facts);
   void node_changed(const Node& node);
+  // Devices have come to it; what it holds stays booked.
+  void node_reshaped(const Node& node);
   void node_died(NodeId node, bool silently, const EndCause& cause);
   void recovery_ended();
   void recall_all(NodeId node, const std::string& why);

@@ -32,6 +32,30 @@ std::string state_of(const Node& node) {
   return std::string(to_string(draining ? NodeState::draining : node.state));
 }
 
+// The numbered instances of each resource that has them.
+Json devices_json(const NodeShape& shape) {
+  Json json = Json::object();
+  for (const auto& resource : shape.resources) {
+    if (!resource.in_instances()) continue;
+    Json devices = Json::array();
+    for (const auto& each : resource.instances) {
+      Json device = {{"id", each.visible_id}, {"total", number(each.total)}};
+      if (!each.types.empty()) device["types"] = each.types;
+      if (each.memory_bytes > 0) device["memory_bytes"] = each.memory_bytes;
+      if (!each.uuid.empty()) device["uuid"] = each.uuid;
+      if (!resource.vendor.empty()) device["vendor"] = resource.vendor;
+      devices.push_back(std::move(device));
+    }
+    json[resource.name] = std::move(devices);
+  }
+  return json;
+}
+
+Json policy_json(const DevicePolicy& policy) {
+  return {{"unasked_devices", policy.hide_unasked ? "hidden" : "shown"},
+          {"variables_left_alone", policy.left_alone}};
+}
+
 Json node_json(const Node& node, const scheduler::Use& use) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
@@ -39,7 +63,18 @@ Json node_json(const Node& node, const scheduler::Use& use) {
                {"host", node.host},
                {"resources", use_json(use)},
                {"labels", node.shape.labels},
+               {"devices", devices_json(node.shape)},
+               {"device_policy", policy_json(node.shape.device_policy)},
                {"incarnation", node.address.incarnation.hex()}};
+  if (!node.refused_devices.empty()) {
+    json["refused_devices"] = Json::array();
+    for (const auto& each : node.refused_devices) {
+      json["refused_devices"].push_back({{"resource", each.resource},
+                                         {"id", each.device.visible_id},
+                                         {"uuid", each.device.uuid},
+                                         {"held_by", each.holder.hex()}});
+    }
+  }
   if (!node.death.empty()) json["reason"] = node.death;
   return json;
 }
@@ -92,10 +127,12 @@ Json actor_json(const Actor& actor) {
   return json;
 }
 
-Json lease_json(const Slot& slot) {
+Json lease_json(const Parts& parts, const Slot& slot) {
   Json instances = Json::object();
+  const Node* node = parts.nodes.find(slot.node);
   for (const auto& share : slot.allocation.resources) {
-    if (!is_unit_instance(share.name)) continue;
+    const auto* shape = node == nullptr ? nullptr : node->shape.find(share.name);
+    if (shape == nullptr || !shape->in_instances()) continue;
     Json indices = Json::array();
     for (const auto& each : share.shares) indices.push_back(each.index);
     instances[share.name] = std::move(indices);
@@ -156,7 +193,11 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (auto& use : parts.scheduler.node_use()) uses[use.node] = std::move(use.resources);
     for (const auto& [id, node] : parts.nodes.rows()) {
       // A driver's own node runs nothing.
-      if (node.slots_allowed()) add(id, node_json(node, uses[id]));
+      if (!node.slots_allowed()) continue;
+      add(id, node_json(node, uses[id]));
+      for (const auto& device : node.refused_devices) {
+        list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
+      }
     }
   } else if (kind == "jobs") {
     list.kind = "JobList";
@@ -166,7 +207,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (const auto& [id, actor] : parts.actors.rows()) add(id, actor_json(actor));
   } else if (kind == "leases") {
     list.kind = "LeaseList";
-    for (const auto& [id, slot] : parts.slots.rows()) add(id, lease_json(slot));
+    for (const auto& [id, slot] : parts.slots.rows()) add(id, lease_json(parts, slot));
   } else if (kind == "executors") {
     list.kind = "ExecutorList";
     for (const auto& [id, slot] : parts.slots.rows()) {

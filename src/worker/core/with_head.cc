@@ -32,7 +32,7 @@ void WorkerCore::Parts::restate() {
 }
 
 void WorkerCore::Parts::admitted(Registered& registered) {
-  outbox.emit(UseIdentity{registered.ticket, registered.head_signing_key});
+  outbox.emit(UseIdentity{registered.ticket, registered.head_signing_key, registered.warnings});
   PeersChanged news;
   news.present = std::move(registered.peers);
   said(news);

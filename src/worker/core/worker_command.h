@@ -80,10 +80,12 @@ struct CloseProcess {
 struct UseIdentity {
   std::string ticket;
   std::string head_signing_key;
+  std::vector<std::string> warnings;  // of the head, for the log
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ticket", &UseIdentity::ticket),
-                 field("head_signing_key", &UseIdentity::head_signing_key));
+                 field("head_signing_key", &UseIdentity::head_signing_key),
+                 field("warnings", &UseIdentity::warnings));
   }
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };

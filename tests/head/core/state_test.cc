@@ -96,7 +96,8 @@ TEST_F(State, ExplainsARequest) {
 
 TEST_F(State, RefusesRequestsItCannotRead) {
   for (const char* text : {"{", "[]", R"({"num_gpu": 1})", R"({"num_cpus": -1})",
-                           R"({"num_cpus": "1"})", R"({"gpu_memory": 1e300})"}) {
+                           R"({"num_cpus": "1"})", R"({"gpu_memory": 1e300})",
+                           R"({"resources": {"TPU": 0.5}})"}) {
     const auto reply = cluster.tool("explain", "", text);
     EXPECT_FALSE(reply.ok) << text;
     EXPECT_EQ(reply.code, ErrorCode::invalid_argument) << text;

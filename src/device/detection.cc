@@ -1,0 +1,55 @@
+#include "device/detection.h"
+
+#include <array>
+
+#include "device/accelerator_names.h"
+#include "device/detect_vendors.h"
+
+namespace mobula::internal {
+namespace {
+
+using Detect = Detected(const DetectionPaths&);
+
+// By Vendor. MetaX's library and Furiosa's have no interface that is documented in public.
+constexpr std::array<Detect*, vendor_count> detections{
+    detect_amd,        detect_intel,  detect_nvidia, nullptr /* metax */,
+    detect_biren,      detect_cambricon,
+    detect_neuron,     detect_tpu,    detect_gaudi,  detect_ascend,
+    detect_rebellions, nullptr /* furiosa */,        detect_tenstorrent,
+    detect_mobilint};
+
+}  // namespace
+
+Detected detect_devices(Vendor vendor, const DetectionPaths& paths) {
+  Detect* const detect = detections[static_cast<std::size_t>(vendor)];
+  return detect == nullptr ? Detected() : detect(paths);
+}
+
+bool has_detection(Vendor vendor) {
+  return detections[static_cast<std::size_t>(vendor)] != nullptr;
+}
+
+Detected detect_nvidia(const DetectionPaths& paths) {
+  GpuFacts facts = probe_gpus(paths.nvidia);
+  Detected found;
+  found.devices = std::move(facts.devices);
+  // Without devices, that there is no library is no news.
+  if (!found.devices.empty()) found.notes = std::move(facts.notes);
+  return found;
+}
+
+Detected detect_neuron(const DetectionPaths& paths) {
+  Detected found;
+  const auto cores = probe_neuron_cores(paths.neuron);
+  if (!cores) {
+    found.notes.push_back(cores.error().text);
+    return found;
+  }
+  for (unsigned i = 0; i < *cores; ++i) {
+    found.devices.push_back(
+        {.id = std::to_string(i), .types = {std::string(neuron_core_type)}});
+  }
+  return found;
+}
+
+}  // namespace mobula::internal
