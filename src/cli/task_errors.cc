@@ -24,6 +24,7 @@ const char* type_of(ErrorKind kind) {
     case ErrorKind::not_found: return "NotFoundError";
     case ErrorKind::permission: return "PermissionError";
     case ErrorKind::connection: return "ConnectionError";
+    case ErrorKind::placement_group_removed: return "PlacementGroupRemovedError";
   }
   return "Error";
 }

@@ -110,9 +110,11 @@ void Groups::forget(GroupId id) {
   erase_if_over(id);
 }
 
-void Groups::slot_gone(GroupId id) {
-  const auto* row = rows_.find(id);
-  if (row != nullptr && row->forgotten) erase_if_over(id);
+void Groups::slot_gone(GroupId id, Time now, std::vector<GroupNews>& news) {
+  auto* row = rows_.find(id);
+  if (row == nullptr) return;
+  if (row->forgotten) return erase_if_over(id);
+  leave_unusable(*row, now, news);
 }
 
 // Bundles without users go back; the group with the last of them.
@@ -190,20 +192,25 @@ void Groups::node_lost(NodeId node, Time now, std::vector<GroupNews>& news) {
   }
 }
 
-void Groups::program_cannot_start(NodeId node, ProgramId program, Time now,
-                                  std::vector<GroupNews>& news) {
+void Groups::program_cannot_start(ProgramId program, Time now, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    if (row.spec.program != program || row.removing) continue;
-    std::set<std::int32_t> in_use;
-    for (const auto slot : books_.slots_in(id)) {
-      in_use.insert(books_.find(slot)->slot.allocation.bundle);
-    }
-    for (std::size_t i = 0; i < row.places.size(); ++i) {
-      const auto bundle = static_cast<std::int32_t>(i);
-      if (row.places[i].node != node || !row.booked[i] || in_use.contains(bundle)) continue;
-      books_.release(slot_of(id, bundle));
-      lose(row, i, now, news);
-    }
+    if (row.spec.program == program) leave_unusable(row, now, news);
+  }
+}
+
+// Bundles in which nothing runs leave nodes where their program cannot start.
+void Groups::leave_unusable(Row& row, Time now, std::vector<GroupNews>& news) {
+  if (row.removing) return;
+  const GroupId id = row.spec.id;
+  std::set<std::int32_t> in_use;
+  for (const auto slot : books_.slots_in(id)) in_use.insert(books_.find(slot)->slot.allocation.bundle);
+  for (std::size_t i = 0; i < row.places.size(); ++i) {
+    const auto bundle = static_cast<std::int32_t>(i);
+    const auto* node = cluster_.nodes().find(row.places[i].node);
+    const bool unusable = node != nullptr && node->cannot_start.contains(row.spec.program);
+    if (!unusable || !row.booked[i] || in_use.contains(bundle)) continue;
+    books_.release(slot_of(id, bundle));
+    lose(row, i, now, news);
   }
 }
 

@@ -76,12 +76,12 @@ class Groups {
   // The node is there, and what it states is booked: bundles that a durable record has on it are, or
   // are lost if what they held is not free.
   void restore_on(Node& node, Time now, std::vector<GroupNews>& news);
-  // Bundles in which nothing runs are given back, to find another node.
-  void program_cannot_start(NodeId node, ProgramId program, Time now, std::vector<GroupNews>& news);
+  // Somewhere: bundles there are given back when nothing runs in them, to find another node.
+  void program_cannot_start(ProgramId program, Time now, std::vector<GroupNews>& news);
   // Its slots, bundles among them, are being released.
   void node_lost(NodeId node, Time now, std::vector<GroupNews>& news);
   // A slot in a bundle of the group is back.
-  void slot_gone(GroupId id);
+  void slot_gone(GroupId id, Time now, std::vector<GroupNews>& news);
 
   // Places what can be; true if it stopped before all were looked at.
   bool place(std::vector<GroupNews>& news);
@@ -99,6 +99,7 @@ class Groups {
   void queue(const Row& row);
   void book(Row& row, std::int32_t bundle);
   void erase_if_over(GroupId id);
+  void leave_unusable(Row& row, Time now, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>& news);
   std::string shortage_of(const GroupSpec& spec) const;
 

@@ -62,7 +62,7 @@ void Scheduler::set_node_state(NodeId id, NodeState state) {
 
 void Scheduler::set_program_state(NodeId id, ProgramId program, const std::string& why_not) {
   if (!cluster_.set_program(id, program, why_not)) return;
-  if (!why_not.empty()) groups_.program_cannot_start(id, program, last_plan_, group_news_);
+  if (!why_not.empty()) groups_.program_cannot_start(program, last_plan_, group_news_);
   dirty_ = true;
 }
 
@@ -115,7 +115,7 @@ bool Scheduler::release(SlotId id) {
   const auto key = holder_of(held->slot);
   const auto group = held->slot.allocation.group;
   books_.release(id);
-  if (!group.empty()) groups_.slot_gone(group);
+  if (!group.empty()) groups_.slot_gone(group, last_plan_, group_news_);
   pending_.refresh(key);
   gave_back_.push_back(key);
   return dirty_ = true;

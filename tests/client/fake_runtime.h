@@ -15,6 +15,8 @@
 #include <mobula/detail/registry.h>
 #include <mobula/detail/runtime.h>
 
+#include "client/without_groups.h"
+
 namespace mobula::testing {
 
 using detail::Answer;
@@ -34,7 +36,7 @@ inline ErrorRecord error_of(ErrorKind kind, std::string message) {
   return record;
 }
 
-class FakeRuntime final : public detail::Runtime {
+class FakeRuntime final : public WithoutGroups {
  public:
   Answer<std::vector<RawId>> submit_task(const detail::TaskSubmission& submission) override {
     last_task = submission.request;
@@ -162,22 +164,6 @@ class FakeRuntime final : public detail::Runtime {
     return all;
   }
 
-  Answer<RawId> create_group(const detail::GroupRequest& request) override {
-    if (refusal) return *refusal;
-    last_group = request;
-    return next_id();
-  }
-  Answer<RawId> group_ready(RawId) override {
-    return *keep(detail::OutgoingValue<bool>(true));
-  }
-  detail::Done remove_group(RawId) override { return {}; }
-  Answer<PlacementGroup> get_group(std::string_view, std::string_view) override {
-    return error_of(ErrorKind::not_found, "no such group");
-  }
-  Answer<std::vector<PlacementGroupInfo>> groups() override {
-    return std::vector<PlacementGroupInfo>{};
-  }
-
   // An object that never becomes ready.
   RawId make_pending() {
     const RawId id = next_id();
@@ -214,7 +200,6 @@ class FakeRuntime final : public detail::Runtime {
   std::optional<ErrorRecord> refusal;
   std::shared_ptr<const detail::TaskRequest> last_task;
   std::shared_ptr<const detail::ActorRequest> last_actor;
-  detail::GroupRequest last_group;
   std::shared_ptr<const detail::CallRequest> last_call;
   detail::GetRequest last_get;
   std::string last_name;

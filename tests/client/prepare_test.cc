@@ -205,6 +205,20 @@ TEST(BadRequests, LabelsAndPlaces) {
   EXPECT_TRUE(prepare(TaskOptions{.placement = mobula::Placement{}}).ok());
 }
 
+TEST(PlacementOptions, HaveABundleThatIsThereAndLargeEnough) {
+  const mobula::PlacementGroup group({1, 2}, {{{"CPU", 1}}, {{"CPU", 2}, {"GPU", 1}}},
+                                     mobula::Strategy::pack);
+  const auto there = [&](int bundle) { return mobula::Placement{group, bundle}; };
+  EXPECT_TRUE(prepare(TaskOptions{.num_gpus = 1, .placement = there(-1)}).ok());
+  EXPECT_TRUE(prepare(ActorOptions{.placement = there(0)}).ok());
+  expect_refused(TaskOptions{.placement = there(2)}, "placement.bundle_index");
+  expect_refused(TaskOptions{.placement = there(-2)}, "placement.bundle_index");
+  expect_refused(TaskOptions{.num_gpus = 1, .placement = there(0)}, "placement");
+  expect_refused(TaskOptions{.num_cpus = 3, .placement = there(-1)}, "placement");
+  expect_refused(ActorOptions{.num_gpus = 2, .placement = there(-1)}, "placement");
+  expect_refused(TaskOptions{.resources = {{"ssd", 1}}, .placement = there(-1)}, "placement");
+}
+
 template <class Options>
 void expect_unsupported(const Options& options, const std::string& field) {
   expect_refused(options, field);
@@ -214,9 +228,6 @@ void expect_unsupported(const Options& options, const std::string& field) {
 }
 
 TEST(OptionsOfLaterVersions, AreRefusedRatherThanIgnored) {
-  const mobula::PlacementGroupId group({1, 2});
-  expect_unsupported(TaskOptions{.placement = mobula::Placement{group}}, "placement");
-  expect_unsupported(ActorOptions{.placement = mobula::Placement{group, 0}}, "placement");
   for (const auto transport :
        {mobula::Transport::automatic, mobula::Transport::shm, mobula::Transport::tcp,
         mobula::Transport::gloo, mobula::Transport::ucx, mobula::Transport::cuda_ipc,

@@ -50,7 +50,21 @@ class Report {
   int failures_ = 0;
 };
 
-// The actor of all scenarios.
+// That `f` throws an E.
+template <class E, class F>
+void throws(Report& report, const char* what, const F& f) {
+  try {
+    f();
+    report.fail(std::string("no error: ") + what);
+  } catch (const E&) {
+  } catch (const std::exception& error) {
+    report.fail(std::string(what) + " threw something else: " + error.what());
+  }
+}
+
+// The task and the actor of all scenarios.
+inline int one() { return 1; }
+
 class Counter {
  public:
   int add(int by) { return value_ += by; }

@@ -8,7 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 
-int one() { return 1; }
 std::string where() { return mobula::current().node_id; }
 std::string bundle_devices() {
   std::string ids;
@@ -25,17 +24,6 @@ int uses(mobula::PlacementGroup group) {
   return mobula::get(mobula::task<one>.options({.num_cpus = 1,
                                                 .placement = mobula::Placement{group, 0}})
                          .remote());
-}
-
-template <class E, class F>
-void throws(Report& report, const char* what, const F& f) {
-  try {
-    f();
-    report.fail(std::string("no error: ") + what);
-  } catch (const E&) {
-  } catch (const std::exception& error) {
-    report.fail(std::string(what) + " threw something else: " + error.what());
-  }
 }
 
 // Needs 4 CPUs and 2 GPUs on one node.

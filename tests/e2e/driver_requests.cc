@@ -8,8 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 
-int one() { return 1; }
-
 class Other {
  public:
   int nothing() { return 0; }
@@ -52,17 +50,6 @@ int bad_requests(const Words&) {
   report.equal("0.1 + 0.2 is fine",
                mobula::get(mobula::task<one>.options({.num_cpus = 0.1 + 0.2}).remote(), seconds(30)), 1);
   return report.exit_code();
-}
-
-template <class E, class F>
-void throws(Report& report, const char* what, const F& f) {
-  try {
-    f();
-    report.fail(std::string("no error: ") + what);
-  } catch (const E&) {
-  } catch (const std::exception& error) {
-    report.fail(std::string(what) + " threw something else: " + error.what());
-  }
 }
 
 int wrong_use(const Words&) {

@@ -280,7 +280,12 @@ TEST_F(GroupTest, BundlesLeaveANodeWhereTheirProgramCannotStart) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(2)});
   EXPECT_THAT(opened(group), ElementsAre(1));
+  bench_.want(1, 1, inside(group, cpus(1)), 1);
+  const auto grants = bench_.plan().grants;
+  ASSERT_EQ(grants.size(), 1u);
   bench_.scheduler.set_program_state(Bench::node(1), ProgramId::of(1), "no such library");
+  EXPECT_THAT(places(group), ElementsAre(1)) << "the one that could not start is not gone yet";
+  bench_.scheduler.release(grants[0].id);
   EXPECT_THAT(places(group), ElementsAre(0));
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
   bench_.add_node(2, node_with(2, 0));

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/core/group_events.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
 #include "protocol/local_control.h"
@@ -176,38 +177,6 @@ struct KillActor {
     return visit(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
   }
   friend bool operator==(const KillActor&, const KillActor&) = default;
-};
-
-struct SubmitGroup {
-  GroupSpec spec;  // without its creator, which is this process
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &SubmitGroup::spec));
-  }
-  friend bool operator==(const SubmitGroup&, const SubmitGroup&) = default;
-};
-
-// Makes `object`, which has `value` when all bundles of the group have their places, and an error
-// when they never will.
-struct AwaitGroup {
-  GroupId group;
-  ObjectId object;
-  ValueRecord value;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &AwaitGroup::group), field("object", &AwaitGroup::object),
-                 field("value", &AwaitGroup::value));
-  }
-  friend bool operator==(const AwaitGroup&, const AwaitGroup&) = default;
-};
-
-struct EndGroup {
-  GroupId group;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &EndGroup::group));
-  }
-  friend bool operator==(const EndGroup&, const EndGroup&) = default;
 };
 
 // A question for the head (FindActor, ReadState); answered by HeadAnswered.

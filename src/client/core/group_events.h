@@ -1,0 +1,42 @@
+// What user code does with placement groups. Plain structs with field lists; part of client_events.h.
+#pragma once
+
+#include "base/fields.h"
+#include "model/group.h"
+#include "model/task.h"
+
+namespace mobula::internal::client {
+
+struct SubmitGroup {
+  GroupSpec spec;  // without its creator, which is this process
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &SubmitGroup::spec));
+  }
+  friend bool operator==(const SubmitGroup&, const SubmitGroup&) = default;
+};
+
+// Makes `object`, which has `value` when all bundles of the group have their places, and an error
+// when they never will.
+struct AwaitGroup {
+  GroupId group;
+  ObjectId object;
+  ValueRecord value;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &AwaitGroup::group), field("object", &AwaitGroup::object),
+                 field("value", &AwaitGroup::value));
+  }
+  friend bool operator==(const AwaitGroup&, const AwaitGroup&) = default;
+};
+
+struct EndGroup {
+  GroupId group;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("group", &EndGroup::group));
+  }
+  friend bool operator==(const EndGroup&, const EndGroup&) = default;
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,27 @@
+// A runtime that knows no placement groups: the part of the fakes that is the same in all of them.
+#pragma once
+
+#include <mobula/detail/runtime.h>
+
+namespace mobula::testing {
+
+class WithoutGroups : public detail::Runtime {
+ public:
+  detail::Answer<detail::RawId> create_group(const detail::GroupRequest&) override { return none(); }
+  detail::Answer<detail::RawId> group_ready(detail::RawId) override { return none(); }
+  detail::Done remove_group(detail::RawId) override { return none(); }
+  detail::Answer<PlacementGroup> get_group(std::string_view, std::string_view) override {
+    return none();
+  }
+  detail::Answer<std::vector<PlacementGroupInfo>> groups() override { return none(); }
+
+ private:
+  static detail::ErrorRecord none() {
+    detail::ErrorRecord record;
+    record.kind = detail::ErrorKind::not_found;
+    record.message = "there are no placement groups here";
+    return record;
+  }
+};
+
+}  // namespace mobula::testing
