@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   mobula::remove_placement_group(group);
   bool removed = false;
   try {
-    mobula::get(shards[0].call<&Shard::gpu>(), seconds(30));
+    // Removal returns when it is sent: until it is carried out, the actor answers.
+    while (true) mobula::get(shards[0].call<&Shard::gpu>(), seconds(30));
   } catch (const mobula::PlacementGroupRemovedError& error) {
     removed = true;
     std::cout << "after removal: " << error.what() << "\n";
