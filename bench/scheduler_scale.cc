@@ -1,0 +1,178 @@
+// What one decision of the scheduler costs, alone in a process: nodes of 8 GPUs, full, and more demand
+// than fits, in classes of many lessees. A *placement* is: one slot comes back, and the plan gives it to
+// whoever is next. A *refusal* is: a class states its demand anew, and the plan finds no room. Prints a
+// table over numbers of nodes; the bounds to compare with stand in docs/roadmap.md.
+//
+//   mobula-bench-scheduler [NODES...]      default: 10 100 1000 10000
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <vector>
+
+#include "base/random.h"
+#include "scheduler/scheduler.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int classes = 1000;
+constexpr int lessees_of_class = 100;
+constexpr int decisions = 20'000;
+
+struct Costs {
+  std::vector<double> all;  // µs
+  void add(Clock::duration took) {
+    all.push_back(std::chrono::duration<double, std::micro>(took).count());
+  }
+  double at(double part) {
+    if (all.empty()) return 0;
+    const auto which = static_cast<std::ptrdiff_t>(part * static_cast<double>(all.size() - 1));
+    std::ranges::nth_element(all, all.begin() + which);
+    return all[static_cast<std::size_t>(which)];
+  }
+};
+
+NodeShape node_of_eight() {
+  NodeShape shape;
+  shape.resources.push_back({"CPU", {{Quantity::whole(64), {}, {}, 0}}});
+  ResourceShape gpus{"GPU", {}};
+  for (int i = 0; i < 8; ++i) {
+    gpus.instances.push_back({Quantity::whole(1), std::to_string(i), {"H100"}, std::int64_t{80} << 30});
+  }
+  shape.resources.push_back(std::move(gpus));
+  shape.task_executors = 256;
+  shape.actor_executors = 1000;
+  return shape;
+}
+
+// Classes differ in what they ask: quarters to eight GPUs, and CPUs.
+DemandClass class_of(int number) {
+  DemandClass made;
+  made.id = ClassId::of(static_cast<std::uint64_t>(number) + 1);
+  made.job = JobId::of(static_cast<std::uint64_t>(number % 10) + 1);
+  made.program = ProgramId::of(1);
+  static constexpr int units[] = {2500, 5000, 10'000, 10'000, 20'000, 40'000, 80'000};
+  made.request.resources.set("GPU", Quantity::from_units(units[number % 7]));
+  made.request.resources.set("CPU", Quantity::from_units(10'000 + number % 50));
+  return made;
+}
+
+class Cluster {
+ public:
+  explicit Cluster(int nodes) : random_(7), scheduler_(SchedulerSettings{}) {
+    for (int i = 0; i < nodes; ++i) add_node(i);
+    for (int i = 0; i < classes; ++i) {
+      for (int lessee = 0; lessee < lessees_of_class; ++lessee) state(i, lessee, 10);
+    }
+    plan_all();
+  }
+
+  std::size_t held() const { return slots_.size(); }
+
+  double placement() {
+    const auto which = static_cast<std::size_t>(random_.below(slots_.size()));
+    const SlotId slot = std::exchange(slots_[which], slots_.back());
+    slots_.pop_back();
+    const auto begin = Clock::now();
+    scheduler_.release(slot);
+    plan();
+    return spent(begin);
+  }
+  double refusal() {
+    const int number = static_cast<int>(random_.below(classes));
+    const int lessee = static_cast<int>(random_.below(lessees_of_class));
+    const auto begin = Clock::now();
+    state(number, lessee, 10 + static_cast<int>(random_.below(5)));
+    plan();
+    return spent(begin);
+  }
+  // A node that leaves with what ran there, and one that joins and is filled.
+  std::pair<double, double> exchange_node(int number) {
+    const auto begin = Clock::now();
+    scheduler_.remove_node(NodeId::of(static_cast<std::uint64_t>(number) + 1));
+    plan();
+    const double left = spent(begin);
+    const auto joined = Clock::now();
+    add_node(number);
+    plan();
+    std::erase_if(slots_, [&](SlotId slot) { return scheduler_.find_slot(slot) == nullptr; });
+    return {left, spent(joined)};
+  }
+
+ private:
+  static double spent(Clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  }
+  void add_node(int number) {
+    scheduler_.add_node(NodeId::of(static_cast<std::uint64_t>(number) + 1), node_of_eight());
+  }
+  void state(int number, int lessee, int more) {
+    LesseeDemand demand;
+    demand.lessee = ProcessId::of(static_cast<std::uint64_t>(number * lessees_of_class + lessee) + 1);
+    demand.demand = class_of(number);
+    demand.wanted_slots = more;
+    demand.oldest_waiting = now_;
+    scheduler_.set_demand(demand);
+  }
+  bool plan() {
+    now_ = now_ + Duration(1us);  // so little that nothing is old enough to be recalled for
+    auto plan = scheduler_.plan(now_, [this] { return SlotId::of(++next_); });
+    for (const auto& grant : plan.grants) slots_.push_back(grant.id);
+    return !plan.grants.empty();
+  }
+  void plan_all() {
+    while (plan()) {
+    }
+  }
+
+  Random random_;
+  Scheduler scheduler_;
+  std::vector<SlotId> slots_;
+  Time now_ = Time::from_ns(1'000'000'000);
+  std::uint64_t next_ = 0;
+};
+
+std::int64_t resident_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+void measure(int nodes) {
+  const auto begin = Clock::now();
+  Cluster cluster(nodes);
+  const auto filled = std::chrono::duration<double>(Clock::now() - begin).count();
+  Costs placements, refusals, leaves, joins;
+  for (int i = 0; i < decisions; ++i) {
+    placements.all.push_back(cluster.placement());
+    refusals.all.push_back(cluster.refusal());
+  }
+  for (int i = 0; i < std::min(nodes, 20); ++i) {
+    const auto [left, joined] = cluster.exchange_node(i);
+    leaves.all.push_back(left);
+    joins.all.push_back(joined);
+  }
+  fmt::print("{:>7} {:>8} {:>9.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>9.0f} {:>7}\n", nodes,
+             cluster.held(), filled, placements.at(0.5), placements.at(0.99), refusals.at(0.5),
+             refusals.at(0.99), leaves.at(1), joins.at(1), resident_mib());
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler
+
+int main(int argc, char** argv) {
+  std::vector<int> sizes{argv + 1 == argv + argc ? std::vector<int>{10, 100, 1000, 10'000}
+                                                 : std::vector<int>{}};
+  for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
+  fmt::print("{} classes of {} lessees, each wanting 10 slots; µs, memory in MiB\n",
+             mobula::internal::scheduler::classes, mobula::internal::scheduler::lessees_of_class);
+  fmt::print("{:>7} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7}\n", "nodes", "slots", "fill s",
+             "place50", "place99", "refuse50", "refuse99", "leave", "join", "memory");
+  for (const int nodes : sizes) mobula::internal::scheduler::measure(nodes);
+  return 0;
+}
