@@ -141,6 +141,9 @@ void ClusterView::touch(Node& node) {
   freed_.erase(node.freed_at);
   node.freed_at = ++stamp_;
   freed_.emplace(node.freed_at, node.id);
+  // Its executors' places are those of its rooms, too.
+  const auto at = groups_on_.find(node.id);
+  if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
 }
 
 void ClusterView::count_totals() {

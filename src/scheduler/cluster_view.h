@@ -180,6 +180,7 @@ class ClusterView {
   NodeOrder order_;           // of nodes that are alive
   FreeIndex free_;
   Table<GroupId, GroupRooms> groups_;
+  std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one for each room
   std::set<GroupId> freed_groups_;
   std::map<std::uint64_t, NodeId> freed_;  // by freed_at
   ResourceSet totals_;

@@ -33,12 +33,20 @@ void ClusterView::add_room(GroupId group, std::int32_t bundle, const Node& node,
   auto& rooms = groups_[group].rooms;
   const auto at = rooms.find(bundle);
   const bool open = at != rooms.end() && at->second.open;
+  if (at == rooms.end()) groups_on_[node.id].insert(group);
   rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(node.shape, share), open});
   freed_groups_.insert(group);
 }
 
 void ClusterView::remove_room(GroupId id, std::int32_t bundle) {
-  if (auto* group = groups_.find(id)) group->rooms.erase(bundle);
+  auto* group = groups_.find(id);
+  if (group == nullptr) return;
+  const auto room = group->rooms.find(bundle);
+  if (room == group->rooms.end()) return;
+  const auto on_node = groups_on_.find(room->second.node);
+  on_node->second.erase(on_node->second.find(id));
+  if (on_node->second.empty()) groups_on_.erase(on_node);
+  group->rooms.erase(room);
   freed_groups_.insert(id);
 }
 

@@ -153,6 +153,20 @@ TEST_F(GroupTest, ARequestGoesToTheFirstBundleThatFitsItWhole) {
   EXPECT_EQ(grants[0].allocation.group, group);
 }
 
+TEST_F(GroupTest, APlaceForAnExecutorThatIsFreedOnTheNodeServesItsBundles) {
+  auto shape = node_with(4, 0);
+  shape.task_executors = 1;
+  bench_.add_node(1, shape);
+  const auto group = add(1, GroupStrategy::pack, {cpus(1)});
+  bench_.want(1, 1, cpus(1), 1);
+  opened(group);
+  ASSERT_EQ(bench_.granted.size(), 1u);
+  bench_.want(1, 1, inside(group, cpus(1)), 1);
+  EXPECT_TRUE(bench_.plan().grants.empty());
+  bench_.scheduler.release(bench_.granted[0].id);
+  EXPECT_EQ(bench_.plan().grants.size(), 1u);
+}
+
 TEST_F(GroupTest, FractionsOfABundlesDevicePackWithinIt) {
   bench_.add_node(1, node_with(4, 2));
   const auto group = add(1, GroupStrategy::pack, {gpus(0.5), gpus(1)});
