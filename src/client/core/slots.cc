@@ -130,7 +130,7 @@ void ClientCore::head_says(const GenerationEnded& message) {
 
 void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) return;
+  if (slot == nullptr) return remember_returned(message.slot);  // it may be on its way here
   const ClassId demand_class = slot->demand_class;
   if (!slot->executor.empty()) end_stream(slot->executor, message.cause);
   forget_slot(message.slot);

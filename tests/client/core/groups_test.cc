@@ -101,6 +101,17 @@ TEST_F(ClientGroups, TasksAndActorsOfARemovedGroupFailWithItsName) {
   EXPECT_EQ(error(result(waiting)).kind, ErrorKind::placement_group_removed);
 }
 
+// The head's word may come before the agent's that the slot is ready.
+TEST_F(ClientGroups, ASlotThatIsLostBeforeItIsReadyIsNotTaken) {
+  submit();
+  EndCause cause;
+  cause.kind = EndKind::group_removed;
+  head(SlotLost{SlotId::of(3), cause});
+  slot(3, 20);
+  EXPECT_EQ(core_.sizes().slots, 0u);
+  EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
+}
+
 // The agent has forgotten the driver, and would refuse what is to be stored for ever.
 TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
   head(JobStarted{JobId::of(1), "here"});
