@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "head/core/rows.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::sim {
@@ -265,6 +266,42 @@ Hooks all_get_the_first_gpu() {
   return hooks;
 }
 
+// The record of a group is written as if it had no places yet.
+Hooks places_are_not_written() {
+  Hooks hooks;
+  hooks.head.out = [](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      auto* batch = std::get_if<head::Persist>(&each);
+      if (batch == nullptr) continue;
+      for (auto& change : batch->changes) {
+        if (change.table != "groups" || change.erase) continue;
+        auto row = decode<head::GroupRow>(change.value);
+        if (!row) continue;
+        row->places.clear();
+        change.value = encode(*row);
+      }
+    }
+  };
+  return hooks;
+}
+
+// Each slot in a group takes twice what it was given.
+Hooks slots_outgrow_their_bundles() {
+  Hooks hooks;
+  hooks.head.out = [](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
+      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&*frame->frame.message) : nullptr;
+      if (start == nullptr || start->allocation.group.empty()) continue;
+      for (auto& resource : start->allocation.resources) {
+        for (auto& share : resource.shares) share.amount = share.amount + share.amount;
+      }
+    }
+  };
+  return hooks;
+}
+
 Hooks pulls_land_elsewhere() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -320,6 +357,8 @@ const std::vector<Mutation>& mutations() {
       {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
+      {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
   };
   return all;
 }
