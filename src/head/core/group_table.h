@@ -23,7 +23,7 @@ struct Survivors;
 struct Group {
   GroupSpec spec;  // with its name space
   GroupState state = GroupState::pending;
-  std::uint64_t version = 0;
+  std::uint64_t version = 1;  // of what watchers hear; they know 0
   bool infeasible = false;  // on the nodes present
   bool refused = false;
   std::string why;

@@ -139,6 +139,7 @@ TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
   const auto heard = news();
   ASSERT_FALSE(heard.empty());
   EXPECT_EQ(heard.back().state, GroupState::created);
+  EXPECT_GT(heard.back().version, 0u) << "a process that has heard nothing from this head takes it";
   wants_in(GroupId::of(5), 1);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
