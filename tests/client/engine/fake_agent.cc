@@ -167,7 +167,8 @@ void FakeAgent::called(PeerHandle from, std::span<const std::byte> bytes) {
       CallReply reply;
       reply.number = push->number;
       reply.task = push->call.task;
-      reply.results.push_back(push->call.arguments.at(0).value);
+      const auto& arguments = push->call.arguments;
+      reply.results.push_back(arguments.empty() ? ValueRecord() : arguments.front().value);
       session.send(monotonic_now(), std::move(reply), frames);
     }
   }
