@@ -24,6 +24,10 @@ bool GroupTable::is_told(const Group& group) {
   return group.state != GroupState::removed || group.durable == group.placed;
 }
 
+bool GroupTable::may_change(const Group& group) {
+  return group.state != GroupState::removed || !is_told(group);
+}
+
 GroupChanged GroupTable::news_of(const Group& group) {
   return {group.spec.id,  group.version,    group.state,
           group.refused,  group.infeasible, group.why};
@@ -36,7 +40,7 @@ void GroupTable::become(Group& group, GroupState state) {
 }
 
 void GroupTable::write_row(const Group& group, bool gated) {
-  GroupRow row{group.spec, {}};
+  GroupRow row{group.spec, {}, gated || group.placed > 0};
   if (const auto* placed = parts_.scheduler.groups().find(group.spec.id)) row.places = placed->places;
   parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
 }
@@ -59,7 +63,7 @@ void GroupTable::restore(const GroupRow& row) {
   group.watchers.insert(row.spec.creator);
   if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
   parts_.scheduler.add_group(row.spec, row.places, parts_.now);
-  if (!row.places.empty()) {
+  if (row.created) {
     group.placed = group.durable = 1;
     group.state = parts_.scheduler.groups().find(row.spec.id)->complete()
                       ? GroupState::created
@@ -99,7 +103,7 @@ void GroupTable::create(const CreateGroup& message) {
   if (Group* group = rows_.find(spec.id)) {
     mark_group_restated.hit();
     if (group->spec.creator != spec.creator) return;
-    group->watchers.insert(spec.creator);
+    if (may_change(*group)) group->watchers.insert(spec.creator);
     if (!is_told(*group)) return;
     return parts_.processes.tell(spec.creator, news_of(*group));
   }
@@ -147,7 +151,7 @@ void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& mess
 
 void GroupTable::watch(ProcessId process, const WatchGroup& message) {
   if (Group* group = rows_.find(message.group)) {
-    group->watchers.insert(process);
+    if (may_change(*group)) group->watchers.insert(process);
     if (!is_told(*group)) return;
     return parts_.processes.tell(process, news_of(*group));
   }

@@ -76,6 +76,7 @@ class GroupTable {
   void save(Group& group);
   void removal_durable(Group& group);
   static bool is_told(const Group& group);
+  static bool may_change(const Group& group);
   void forget_oldest();
 
   Parts& parts_;

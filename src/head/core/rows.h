@@ -46,13 +46,15 @@ struct JobRow {
   }
 };
 
-// table "groups". Places are missing while it has none.
+// table "groups".
 struct GroupRow {
   GroupSpec spec;
-  std::vector<BundlePlace> places;
+  std::vector<BundlePlace> places;  // by bundle
+  bool created = false;             // all bundles have had a place, which some may have lost
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &GroupRow::spec), field("places", &GroupRow::places));
+    return visit(field("spec", &GroupRow::spec), field("places", &GroupRow::places),
+                 field("created", &GroupRow::created));
   }
 };
 

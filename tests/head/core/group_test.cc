@@ -144,6 +144,26 @@ TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
 
+TEST_F(HeadGroups, OneThatStillWaitsWhenTheHeadIsRestartedIsNotSaidToHaveBeenCreated) {
+  creates(group(5, 1, 4));
+  news();
+  ASSERT_EQ(rows(), 1u);
+  home.facts.processes = {
+      {SmallCluster::driver(1), Principal{Role::driver, "driver1", JobId::of(1)}, 0}};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, cluster.job_of(1));
+  creates(group(5, 1, 4));
+  auto heard = news();
+  ASSERT_FALSE(heard.empty());
+  for (const auto& each : heard) EXPECT_EQ(each.state, GroupState::pending);
+  cluster.node_joins(3, SmallCluster::shape(4));
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].state, GroupState::created);
+}
+
 TEST_F(HeadGroups, TheyEndWithTheirJobUnlessDetached) {
   auto kept = group(6, 1);
   kept.detached = true;
