@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <mobula/mobula.h>
@@ -62,8 +63,12 @@ void throws(Report& report, const char* what, const F& f) {
   }
 }
 
-// The task and the actor of all scenarios.
+// The tasks and the actor of all scenarios.
 inline int one() { return 1; }
+inline int until_cancelled() {
+  while (!mobula::current().cancelled()) std::this_thread::yield();
+  return 0;
+}
 
 class Counter {
  public:

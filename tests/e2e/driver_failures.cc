@@ -26,11 +26,6 @@ int exits() { ::_exit(42); }
 
 int next(int x) { return x + 1; }
 
-int until_cancelled() {
-  while (!mobula::current().cancelled()) std::this_thread::yield();
-  return 0;
-}
-
 int crashes(const Words&) {
   Report report;
   report.equal("attempt that ran", mobula::get(mobula::task<dies_first>.remote(2), seconds(60)), 2);

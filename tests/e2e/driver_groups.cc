@@ -1,5 +1,4 @@
 #include <chrono>
-#include <thread>
 
 #include "e2e/driver.h"
 
@@ -13,10 +12,6 @@ std::string bundle_devices() {
   std::string ids;
   for (const auto& id : mobula::current().gpu_ids()) ids += id + ",";
   return ids + std::getenv("CUDA_VISIBLE_DEVICES");
-}
-int sleeps() {
-  while (!mobula::current().cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  return 1;
 }
 // A group that came as an argument, and that this process did not make.
 int uses(mobula::PlacementGroup group) {
@@ -70,7 +65,7 @@ int group_removal(const Words&) {
   Report report;
   auto group = mobula::placement_group({{{"CPU", 1}}});
   const mobula::Placement there{group, 0};
-  const auto running = mobula::task<sleeps>.options({.placement = there, .max_retries = 5}).remote();
+  const auto running = mobula::task<until_cancelled>.options({.placement = there, .max_retries = 5}).remote();
   const auto waiting = mobula::task<one>.options({.placement = there}).remote();
   auto actor = mobula::actor<Counter>.options({.num_cpus = 0, .placement = there,
                                                .max_restarts = -1}).remote();

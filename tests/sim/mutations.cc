@@ -250,20 +250,37 @@ Hooks calls_change_places() {
   return hooks;
 }
 
-Hooks all_get_the_first_gpu() {
+// Every order of the head to start a slot is changed on its way.
+template <class Change>
+Hooks head_starts(Change change) {
   Hooks hooks;
-  hooks.head.out = [](std::vector<head::Command>& commands) {
+  hooks.head.out = [change](std::vector<head::Command>& commands) {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
       auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&*frame->frame.message) : nullptr;
-      if (start == nullptr) continue;
-      for (auto& resource : start->allocation.resources) {
-        for (auto& share : resource.shares) share.index = 0;
-      }
+      if (start != nullptr) change(start->allocation);
     }
   };
   return hooks;
+}
+
+Hooks all_get_the_first_gpu() {
+  return head_starts([](Allocation& allocation) {
+    for (auto& resource : allocation.resources) {
+      for (auto& share : resource.shares) share.index = 0;
+    }
+  });
+}
+
+// Each slot in a group takes twice what it was given.
+Hooks slots_outgrow_their_bundles() {
+  return head_starts([](Allocation& allocation) {
+    if (allocation.group.empty()) return;
+    for (auto& resource : allocation.resources) {
+      for (auto& share : resource.shares) share.amount += share.amount;
+    }
+  });
 }
 
 // The record of a group is written as if it had no places yet.
@@ -279,23 +296,6 @@ Hooks places_are_not_written() {
         if (!row) continue;
         row->places.clear();
         change.value = encode(*row);
-      }
-    }
-  };
-  return hooks;
-}
-
-// Each slot in a group takes twice what it was given.
-Hooks slots_outgrow_their_bundles() {
-  Hooks hooks;
-  hooks.head.out = [](std::vector<head::Command>& commands) {
-    for (auto& each : commands) {
-      auto* send = std::get_if<head::SendAgent>(&each);
-      auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&*frame->frame.message) : nullptr;
-      if (start == nullptr || start->allocation.group.empty()) continue;
-      for (auto& resource : start->allocation.resources) {
-        for (auto& share : resource.shares) share.amount = share.amount + share.amount;
       }
     }
   };

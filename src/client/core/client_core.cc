@@ -222,7 +222,8 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) return "its bytes are on their way from another node";
   const auto* task = tasks_.find(row->creator);
-  if (task == nullptr) return row->owned ? "nothing makes it" : "its owner has not finished it";
+  if (task == nullptr && !row->owned) return "its owner has not finished it";
+  if (task == nullptr) return why_group_pending(object);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
   const auto name = "task " + task->call.name;
   switch (task->state) {

@@ -232,6 +232,7 @@ class ClientCore {
 
   // groups.cc
   void restate_groups();
+  std::string why_group_pending(ObjectId object) const;
   void end_groups(const std::string& why);
   static ErrorRecord group_error(GroupId group, const GroupChanged& message);
 

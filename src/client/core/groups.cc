@@ -1,4 +1,6 @@
 // Placement groups as their creators and users see them: asked for, waited for, removed.
+#include <algorithm>
+
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
@@ -50,12 +52,12 @@ void ClientCore::head_says(const GroupChanged& message) {
   row->version = message.version;
   row->state = message.state;
   if (message.state == GroupState::pending) {
-    if (message.infeasible && !std::exchange(row->warned, true)) {
-      emit(Warn{"placement group " + message.group.brief() + " waits: " + message.why});
-    }
+    const bool news = message.infeasible && row->shortage.empty();
+    row->shortage = message.infeasible ? message.why : std::string();
+    if (news) emit(Warn{"placement group " + message.group.brief() + " waits: " + message.why});
     return;
   }
-  row->warned = false;
+  row->shortage.clear();
   const auto waiting = std::exchange(row->waiting, {});
   if (message.state != GroupState::removed) {
     for (const auto& each : waiting) complete(each.object, each.value);
@@ -63,6 +65,15 @@ void ClientCore::head_says(const GroupChanged& message) {
   }
   groups_.erase(message.group);
   for (const auto& each : waiting) fail_object(each.object, group_error(message.group, message));
+}
+
+std::string ClientCore::why_group_pending(ObjectId object) const {
+  for (const auto& [id, row] : groups_) {
+    if (std::ranges::find(row.waiting, object, &GroupRow::Waiting::object) == row.waiting.end()) continue;
+    return "placement group " + id.brief() + " waits for room for all of its bundles" +
+           (row.shortage.empty() ? "" : ": " + row.shortage);
+  }
+  return "nothing makes it";
 }
 
 // The job is over, and its groups with it.

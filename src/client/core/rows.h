@@ -136,7 +136,7 @@ struct GroupRow {
   bool removing = false;  // by this process
   GroupState state = GroupState::pending;
   std::uint64_t version = 0;
-  bool warned = false;
+  std::string shortage;  // why the nodes present can never hold it; warned of once
   struct Waiting {
     ObjectId object;
     ValueRecord value;  // which it has when the group is there
