@@ -155,6 +155,21 @@ void ClusterView::count_totals() {
   }
 }
 
+Scarcest ClusterView::scarcest_of(const Need& need) const {
+  Scarcest scarcest;
+  std::int64_t most = -1;
+  for (const auto& each : need.amounts) {
+    const auto amount = std::max(each.amount, Quantity::from_units(1));
+    // A resource that no node has yet is the scarcest of all.
+    const auto total = totals_.get(each.name);
+    const auto scarcity = total == Quantity() ? Quantity::max_whole : millionths(amount, total);
+    if (scarcity <= most) continue;
+    most = scarcity;
+    scarcest = {each.name, amount};
+  }
+  return scarcest;
+}
+
 // Everything but capacity.
 bool ClusterView::allows(const Node& node, const Ask& ask) const {
   return node.state == NodeState::alive && meets_labels(node, ask) &&

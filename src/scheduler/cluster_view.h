@@ -62,6 +62,13 @@ struct Node {
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
 };
 
+// The resource of which a need wants the largest part of what the cluster has. No name: it wants
+// nothing.
+struct Scarcest {
+  std::string resource;
+  Quantity amount;
+};
+
 // What one bundle holds of a node, for those who run in it.
 struct Room {
   NodeId node;
@@ -154,6 +161,7 @@ class ClusterView {
   const FreeIndex& free() const { return free_; }
   // Sums over all nodes that are not dead.
   const ResourceSet& totals() const { return totals_; }
+  Scarcest scarcest_of(const Need& need) const;
   // Grows when nodes, states, shapes or startable programs change.
   std::uint64_t version() const { return version_; }
   std::uint64_t last_stamp() const { return stamp_; }

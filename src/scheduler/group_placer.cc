@@ -10,7 +10,7 @@ namespace mobula::internal::scheduler {
 std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strategy) {
   used_.clear();
   placed_.clear();
-  for (const auto& each : sites_) {
+  for (const auto& each : places_) {
     if (!each.node.empty()) ++used_[each.node];
   }
   const auto bundles = largest_first();
@@ -34,20 +34,20 @@ std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strate
 GroupPlacer::Bundles GroupPlacer::largest_first() const {
   Bundles bundles;
   for (std::size_t i = 0; i < sites_.size(); ++i) {
-    if (sites_[i].node.empty()) bundles.push_back(static_cast<std::int32_t>(i));
+    if (places_[i].node.empty()) bundles.push_back(static_cast<std::int32_t>(i));
   }
   std::ranges::stable_sort(bundles, std::greater<>(), [&](std::int32_t bundle) {
     const auto& each = site(bundle);
-    const auto total = cluster_.totals().get(each.scarcest);
+    const auto total = cluster_.totals().get(each.scarcest.resource);
     return std::tuple(each.ask.need.has_devices, !each.ask.labels.empty(),
-                      millionths(each.scarcest_amount, total), each.ask.need.amounts.size());
+                      millionths(each.scarcest.amount, total), each.ask.need.amounts.size());
   });
   return bundles;
 }
 
 bool GroupPlacer::put(Node& node, std::int32_t bundle) {
   const auto& ask = site(bundle).ask;
-  if (!cluster_.fits(node, ask, &owner_)) return false;
+  if (!cluster_.fits(node, ask)) return false;
   placed_.push_back({bundle, node.id, cluster_.book({&node, -1}, ask)});
   ++used_[node.id];
   return true;
@@ -77,14 +77,14 @@ bool GroupPlacer::put_all(Node& node, const Bundles& bundles) {
 template <class Visit>
 bool GroupPlacer::visit_tightest(std::int32_t bundle, Visit&& visit) {
   const auto& each = site(bundle);
-  if (each.scarcest.empty()) {
+  if (each.scarcest.resource.empty()) {
     for (const auto& rank : cluster_.order().ranks(false)) {
       if (visit(cluster_.nodes().at(rank.node))) return true;
     }
     return false;
   }
-  const auto& order = cluster_.free().nodes(each.scarcest);
-  for (auto at = order.lower_bound({each.scarcest_amount, {}}); at != order.end(); ++at) {
+  const auto& order = cluster_.free().nodes(each.scarcest.resource);
+  for (auto at = order.lower_bound({each.scarcest.amount, {}}); at != order.end(); ++at) {
     if (visit(cluster_.nodes().at(at->second))) return true;
   }
   return false;
@@ -140,7 +140,7 @@ std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limi
   for (const auto& rank : cluster_.order().ranks(ask.need.has_devices)) {
     if (homes.size() >= limit) break;
     const auto& node = cluster_.nodes().at(rank.node);
-    if (!used_.contains(rank.node) && cluster_.fits(node, ask, &owner_)) homes.push_back(rank.node);
+    if (!used_.contains(rank.node) && cluster_.fits(node, ask)) homes.push_back(rank.node);
   }
   return homes;
 }

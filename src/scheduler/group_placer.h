@@ -23,19 +23,18 @@ struct PlacedBundle {
   Allocation allocation;
 };
 
-// A bundle in search of a place, or with one.
+// What one bundle asks for.
 struct BundleSite {
   Ask ask;
-  std::string scarcest;  // of what it asks
-  Quantity scarcest_amount;
-  NodeId node;           // empty: has none
+  Scarcest scarcest;  // of it
 };
 
 class GroupPlacer {
  public:
-  // `owner`: whose reservation does not bar the group.
-  GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites, const ClassKey& owner)
-      : cluster_(cluster), sites_(sites), owner_(owner) {}
+  // `sites` and `places` by bundle; a place without a node is to be found.
+  GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites,
+              const std::vector<BundlePlace>& places)
+      : cluster_(cluster), sites_(sites), places_(places) {}
 
   // Nothing, and nothing booked, if there is no way now.
   std::optional<std::vector<PlacedBundle>> place(GroupStrategy strategy);
@@ -58,7 +57,7 @@ class GroupPlacer {
 
   ClusterView& cluster_;
   const std::vector<BundleSite>& sites_;
-  const ClassKey& owner_;
+  const std::vector<BundlePlace>& places_;
   std::map<NodeId, std::int64_t> used_;  // nodes with bundles of the group, and how many
   std::vector<PlacedBundle> placed_;
 };

@@ -12,28 +12,10 @@ namespace {
 const Mark mark_placed("scheduler.group_placed");
 const Mark mark_lost("scheduler.group_lost_bundles");
 
-// The resource of which `ask` wants the largest part of what the cluster has.
-void find_scarcest(const ClusterView& cluster, BundleSite& site) {
-  std::int64_t most = -1;
-  for (const auto& each : site.ask.need.amounts) {
-    const auto amount = std::max(each.amount, Quantity::from_units(1));
-    const auto total = cluster.totals().get(each.name);
-    const auto scarcity = total == Quantity() ? Quantity::max_whole : millionths(amount, total);
-    if (scarcity <= most) continue;
-    most = scarcity;
-    site.scarcest = each.name;
-    site.scarcest_amount = amount;
-  }
-}
-
 }  // namespace
 
 SlotId slot_of(GroupId group, std::int32_t bundle) {
   return SlotId::derived(group, "bundle", static_cast<std::uint64_t>(bundle));
-}
-
-ClassKey reservation_key(const GroupSpec& spec) {
-  return {spec.job, ClassId::derived(spec.id, "group", 0)};
 }
 
 bool Groups::Row::complete() const {
@@ -51,8 +33,9 @@ Groups::Row Groups::make_row(const GroupSpec& spec) const {
     Request request = bundle;
     request.strategy = DefaultStrategy{};
     request.placement = {};
-    row.sites.push_back({Ask(request, spec.program, Tenant::bundle), {}, {}, {}});
-    find_scarcest(cluster_, row.sites.back());
+    Ask ask(request, spec.program, Tenant::bundle);
+    auto scarcest = cluster_.scarcest_of(ask.need);
+    row.sites.push_back({std::move(ask), std::move(scarcest)});
   }
   row.places.resize(spec.bundles.size());
   row.booked.resize(spec.bundles.size());
@@ -75,14 +58,12 @@ void Groups::book(Row& row, std::int32_t bundle) {
   row.booked[at] = books_.restore(slot);
 }
 
-void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now) {
+void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;
-  made.waiting_since = now;
   for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
     made.places[i] = places[i];
-    made.sites[i].node = places[i].node;
     made.lost = made.lost || !places[i].node.empty();
   }
   cluster_.add_group(spec.id, spec.bundles.size());
@@ -110,54 +91,42 @@ void Groups::forget(GroupId id) {
   erase_if_over(id);
 }
 
-void Groups::slot_gone(GroupId id, Time now, std::vector<GroupNews>& news) {
+void Groups::slot_gone(GroupId id, std::vector<GroupNews>& news) {
   auto* row = rows_.find(id);
   if (row == nullptr) return;
   if (row->forgotten) return erase_if_over(id);
-  leave_unusable(*row, now, news);
+  leave_unusable(*row, news);
+}
+
+std::set<std::int32_t> Groups::in_use(GroupId id) const {
+  std::set<std::int32_t> bundles;
+  for (const auto slot : books_.slots_in(id)) bundles.insert(books_.find(slot)->slot.allocation.bundle);
+  return bundles;
 }
 
 // Bundles without users go back; the group with the last of them.
 void Groups::erase_if_over(GroupId id) {
   auto& row = rows_.at(id);
-  std::set<std::int32_t> in_use;
-  for (const auto slot : books_.slots_in(id)) in_use.insert(books_.find(slot)->slot.allocation.bundle);
+  const auto used = in_use(id);
   for (std::size_t i = 0; i < row.places.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
-    if (in_use.contains(bundle) || !row.booked[i]) continue;
+    if (used.contains(bundle) || !row.booked[i]) continue;
     books_.release(slot_of(id, bundle));
     row.booked[i] = false;
     row.places[i] = {};
-    row.sites[i].node = {};
   }
-  if (!in_use.empty()) return;
+  if (!used.empty()) return;
   cluster_.drop_group(id);
   rows_.erase(id);
 }
 
-void Groups::unplace(GroupId id) {
-  auto* row = rows_.find(id);
-  if (row == nullptr || row->removing) return;
-  queue_.erase(turn_of(*row));
-  for (std::size_t i = 0; i < row->places.size(); ++i) {
-    const auto bundle = static_cast<std::int32_t>(i);
-    const auto* room = cluster_.room(id, bundle);
-    if (!row->booked[i] || room == nullptr || room->open) continue;
-    books_.release(slot_of(id, bundle));
-    row->booked[i] = false;
-    row->places[i] = {};
-    row->sites[i].node = {};
-  }
-  queue(*row);
-}
-
-void Groups::restore_on(Node& node, Time now, std::vector<GroupNews>& news) {
+void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
     row.reported = false;
     for (std::size_t i = 0; i < row.places.size(); ++i) {
       if (row.places[i].node != node.id || row.booked[i]) continue;
       if (!node.ledger.has_free(row.places[i].allocation)) {
-        lose(row, i, now, news);
+        lose(row, i, news);
         continue;
       }
       const auto bundle = static_cast<std::int32_t>(i);
@@ -168,14 +137,12 @@ void Groups::restore_on(Node& node, Time now, std::vector<GroupNews>& news) {
 }
 
 // The place is gone, and another is wanted.
-void Groups::lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>& news) {
+void Groups::lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news) {
   row.booked[bundle] = false;
   row.places[bundle] = {};
-  row.sites[bundle].node = {};
   if (row.removing) return;
   mark_lost.hit();
   queue_.erase(turn_of(row));
-  if (!row.lost) row.waiting_since = now;
   row.lost = true;
   row.examined_through = 0;
   queue(row);
@@ -184,33 +151,32 @@ void Groups::lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>
   }
 }
 
-void Groups::node_lost(NodeId node, Time now, std::vector<GroupNews>& news) {
+void Groups::node_lost(NodeId node, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
     for (std::size_t i = 0; i < row.places.size(); ++i) {
-      if (row.places[i].node == node) lose(row, i, now, news);
+      if (row.places[i].node == node) lose(row, i, news);
     }
   }
 }
 
-void Groups::program_cannot_start(ProgramId program, Time now, std::vector<GroupNews>& news) {
+void Groups::program_cannot_start(ProgramId program, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    if (row.spec.program == program) leave_unusable(row, now, news);
+    if (row.spec.program == program) leave_unusable(row, news);
   }
 }
 
 // Bundles in which nothing runs leave nodes where their program cannot start.
-void Groups::leave_unusable(Row& row, Time now, std::vector<GroupNews>& news) {
+void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
   if (row.removing) return;
   const GroupId id = row.spec.id;
-  std::set<std::int32_t> in_use;
-  for (const auto slot : books_.slots_in(id)) in_use.insert(books_.find(slot)->slot.allocation.bundle);
+  const auto used = in_use(id);
   for (std::size_t i = 0; i < row.places.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
     const auto* node = cluster_.nodes().find(row.places[i].node);
     const bool unusable = node != nullptr && node->cannot_start.contains(row.spec.program);
-    if (!unusable || !row.booked[i] || in_use.contains(bundle)) continue;
+    if (!unusable || !row.booked[i] || used.contains(bundle)) continue;
     books_.release(slot_of(id, bundle));
-    lose(row, i, now, news);
+    lose(row, i, news);
   }
 }
 
@@ -232,9 +198,8 @@ bool Groups::place(std::vector<GroupNews>& news) {
     auto& row = rows_.at(id);
     if (nodes_changed) row.reported = false;
     if (row.examined_through == stamp && !nodes_changed && stamp != 0) continue;
-    for (auto& site : row.sites) find_scarcest(cluster_, site);
-    const auto owner = reservation_key(row.spec);
-    auto found = GroupPlacer(cluster_, row.sites, owner).place(row.spec.strategy);
+    for (auto& site : row.sites) site.scarcest = cluster_.scarcest_of(site.ask.need);
+    auto found = GroupPlacer(cluster_, row.sites, row.places).place(row.spec.strategy);
     last_tried_ = turn_of(row);
     if (found) {
       queue_.erase(turn_of(row));
@@ -243,7 +208,6 @@ bool Groups::place(std::vector<GroupNews>& news) {
         // The placer has booked it on the ledger: the slot books do it themselves.
         cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
         row.places[at] = {each.node, std::move(each.allocation)};
-        row.sites[at].node = each.node;
         book(row, each.bundle);
       }
       row.lost = true;  // whatever it loses from here on comes first
@@ -274,7 +238,7 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
   }
   for (const auto id : silent) empty.set_state(id, NodeState::alive);
   const auto row = make_row(spec);
-  if (GroupPlacer(empty, row.sites, reservation_key(spec)).place(spec.strategy)) return {};
+  if (GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) return {};
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
@@ -311,8 +275,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
     BundleReasons reasons{static_cast<std::int32_t>(i), {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (reasons.nodes.size() >= reasons_per_bundle) break;
-      const auto owner = reservation_key(spec);
-      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask, &owner)});
+      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask)});
     }
     explanation.bundles.push_back(std::move(reasons));
   }

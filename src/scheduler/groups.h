@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/table.h"
-#include "base/time.h"
 #include "model/group.h"
 #include "scheduler/group_placer.h"
 #include "scheduler/slot_books.h"
@@ -51,11 +50,10 @@ class Groups {
     std::vector<BundleSite> sites;
     std::vector<BundlePlace> places;
     std::vector<bool> booked;  // by bundle; not while its node is still expected
-    Time waiting_since;
-    bool lost = false;      // had a place for all bundles, and has not
+    bool lost = false;       // bundles of it have had places: those it lacks come first
     bool removing = false;   // users of it are ending
     bool forgotten = false;  // and the durable record is gone
-    bool reported = false;  // as infeasible, on these nodes
+    bool reported = false;   // as infeasible, on these nodes
     std::uint64_t examined_through = 0;
     bool complete() const;
   };
@@ -64,31 +62,28 @@ class Groups {
       : cluster_(cluster), books_(books), settings_(settings) {}
 
   // `places`: what a durable record says; empty for a new group.
-  void add(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now);
+  void add(const GroupSpec& spec, const std::vector<BundlePlace>& places);
   // Nothing starts in it any more; what is in its bundles is to be ended by the caller, and returned.
   std::vector<SlotId> remove(GroupId id);
   // It is gone from the durable record: its bundles go back as soon as nothing is in them.
   void forget(GroupId id);
-  // Takes the bundles that were placed last back: they could not be made durable.
-  void unplace(GroupId id);
   void open(GroupId id) { cluster_.open_group(id); }
 
   // The node is there, and what it states is booked: bundles that a durable record has on it are, or
   // are lost if what they held is not free.
-  void restore_on(Node& node, Time now, std::vector<GroupNews>& news);
+  void restore_on(Node& node, std::vector<GroupNews>& news);
   // Somewhere: bundles there are given back when nothing runs in them, to find another node.
-  void program_cannot_start(ProgramId program, Time now, std::vector<GroupNews>& news);
+  void program_cannot_start(ProgramId program, std::vector<GroupNews>& news);
   // Its slots, bundles among them, are being released.
-  void node_lost(NodeId node, Time now, std::vector<GroupNews>& news);
+  void node_lost(NodeId node, std::vector<GroupNews>& news);
   // A slot in a bundle of the group is back.
-  void slot_gone(GroupId id, Time now, std::vector<GroupNews>& news);
+  void slot_gone(GroupId id, std::vector<GroupNews>& news);
 
   // Places what can be; true if it stopped before all were looked at.
   bool place(std::vector<GroupNews>& news);
 
   const Row* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Row>& rows() const { return rows_; }
-  bool waiting() const { return !queue_.empty(); }
   GroupExplanation explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const;
 
  private:
@@ -98,9 +93,11 @@ class Groups {
   Row make_row(const GroupSpec& spec) const;
   void queue(const Row& row);
   void book(Row& row, std::int32_t bundle);
+  // The bundles in which something has a slot.
+  std::set<std::int32_t> in_use(GroupId id) const;
   void erase_if_over(GroupId id);
-  void leave_unusable(Row& row, Time now, std::vector<GroupNews>& news);
-  void lose(Row& row, std::size_t bundle, Time now, std::vector<GroupNews>& news);
+  void leave_unusable(Row& row, std::vector<GroupNews>& news);
+  void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   std::string shortage_of(const GroupSpec& spec) const;
 
   ClusterView& cluster_;
@@ -115,7 +112,5 @@ class Groups {
 
 // The slot that a bundle is.
 SlotId slot_of(GroupId group, std::int32_t bundle);
-// Whose reservation a group's is.
-ClassKey reservation_key(const GroupSpec& spec);
 
 }  // namespace mobula::internal::scheduler

@@ -53,18 +53,9 @@ AskNumber PendingDemands::ask_for(const ClassKey& key, const DemandClass& demand
   if (added) {
     ++sequence_;
     AskRow row{.ask = Ask(demand_class.request, demand_class.program, tenant), .text = text};
-    std::int64_t most = -1;
-    for (const auto& each : row.ask.need.amounts) {
-      const auto amount = std::max(each.amount, Quantity::from_units(1));
-      // A resource that no node has yet is the scarcest of all.
-      const auto total = cluster_.totals().get(each.name);
-      const auto scarcity =
-          total == Quantity() ? Quantity::max_whole : millionths(amount, total);
-      if (scarcity <= most) continue;
-      most = scarcity;
-      row.scarcest = each.name;
-      row.scarcest_amount = amount;
-    }
+    auto scarcest = cluster_.scarcest_of(row.ask.need);
+    row.scarcest = std::move(scarcest.resource);
+    row.scarcest_amount = scarcest.amount;
     asks_.emplace(number->second, std::move(row));
   }
   asks_.at(number->second).classes.insert(key);

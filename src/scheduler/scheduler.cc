@@ -50,7 +50,7 @@ std::vector<Slot> Scheduler::remove_node(NodeId id) {
     if (held.bundle_of.empty()) lost.push_back(held);
     release(slot);
   }
-  groups_.node_lost(id, last_plan_, group_news_);
+  groups_.node_lost(id, group_news_);
   cluster_.remove_node(id);
   dirty_ = true;
   return lost;
@@ -62,7 +62,7 @@ void Scheduler::set_node_state(NodeId id, NodeState state) {
 
 void Scheduler::set_program_state(NodeId id, ProgramId program, const std::string& why_not) {
   if (!cluster_.set_program(id, program, why_not)) return;
-  if (!why_not.empty()) groups_.program_cannot_start(program, last_plan_, group_news_);
+  if (!why_not.empty()) groups_.program_cannot_start(program, group_news_);
   dirty_ = true;
 }
 
@@ -115,24 +115,19 @@ bool Scheduler::release(SlotId id) {
   const auto key = holder_of(held->slot);
   const auto group = held->slot.allocation.group;
   books_.release(id);
-  if (!group.empty()) groups_.slot_gone(group, last_plan_, group_news_);
+  if (!group.empty()) groups_.slot_gone(group, group_news_);
   pending_.refresh(key);
   gave_back_.push_back(key);
   return dirty_ = true;
 }
 
-void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now) {
-  groups_.add(spec, places, now);
+void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
+  groups_.add(spec, places);
   dirty_ = true;
 }
 
 void Scheduler::open_group(GroupId group) {
   groups_.open(group);
-  dirty_ = true;
-}
-
-void Scheduler::unplace_group(GroupId group) {
-  groups_.unplace(group);
   dirty_ = true;
 }
 
@@ -147,7 +142,7 @@ void Scheduler::forget_group(GroupId group) {
 }
 
 void Scheduler::restore_bundles(NodeId id) {
-  if (auto* node = cluster_.nodes().find(id)) groups_.restore_on(*node, last_plan_, group_news_);
+  if (auto* node = cluster_.nodes().find(id)) groups_.restore_on(*node, group_news_);
   dirty_ = true;
 }
 

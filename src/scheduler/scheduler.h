@@ -101,10 +101,8 @@ class Scheduler {
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
   // A placement group; `places` as a durable record has them. Its bundles are booked by `plan`, and
   // used once it is open.
-  void add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places, Time now);
+  void add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places);
   void open_group(GroupId group);
-  // Its bundles were placed, and could not be made durable.
-  void unplace_group(GroupId group);
   // Nothing starts in it any more. Returns the slots in its bundles, which are booked until released.
   std::vector<SlotId> remove_group(GroupId group);
   // The record of a removed group is gone: its bundles are free once nothing is in them.

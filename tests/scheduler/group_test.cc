@@ -23,7 +23,7 @@ class GroupTest : public ::testing::Test {
     spec.strategy = strategy;
     spec.program = ProgramId::of(1);
     spec.bundles = std::move(bundles);
-    bench_.scheduler.add_group(spec, {}, bench_.now);
+    bench_.scheduler.add_group(spec, {});
     return spec.id;
   }
   // The nodes of its bundles after a plan; 0: none. An empty list: it is gone.
@@ -258,7 +258,7 @@ TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
   const auto& row = *bench_.scheduler.groups().find(group);
 
   Bench anew;
-  anew.scheduler.add_group(row.spec, row.places, anew.now);
+  anew.scheduler.add_group(row.spec, row.places);
   anew.scheduler.open_group(group);
   EXPECT_TRUE(anew.plan().groups.empty()) << "it has its place, though the node is not there yet";
   anew.add_node(1, node_with(2, 0));
@@ -281,7 +281,7 @@ TEST_F(GroupTest, ARestoredBundleIsLostWhereWhatItHeldIsTaken) {
   ASSERT_EQ(bench_.plan().grants.size(), 1u);
   auto row = *bench_.scheduler.groups().find(group);
   Bench anew;
-  anew.scheduler.add_group(row.spec, row.places, anew.now);
+  anew.scheduler.add_group(row.spec, row.places);
   anew.add_node(1, node_with(1, 0));
   EXPECT_TRUE(anew.scheduler.restore(bench_.granted.back()));
   anew.scheduler.restore_bundles(Bench::node(1));
@@ -304,18 +304,6 @@ TEST_F(GroupTest, BundlesLeaveANodeWhereTheirProgramCannotStart) {
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
   bench_.add_node(2, node_with(2, 0));
   EXPECT_THAT(places(group), ElementsAre(2));
-}
-
-TEST_F(GroupTest, AGroupThatCannotBeMadeDurableGivesItsPlacesBack) {
-  bench_.add_node(1, node_with(2, 0));
-  const auto group = add(1, GroupStrategy::pack, {cpus(2)});
-  EXPECT_THAT(places(group), ElementsAre(1));
-  bench_.scheduler.unplace_group(group);
-  EXPECT_EQ(available("CPU"), 2);
-  EXPECT_THAT(places(group), ElementsAre(1));
-  bench_.scheduler.open_group(group);
-  bench_.scheduler.unplace_group(group);
-  EXPECT_EQ(available("CPU"), 0) << "it is in use";
 }
 
 TEST_F(GroupTest, LabelsOfABundleAreMetAndExplainNamesTheRule) {

@@ -62,7 +62,7 @@ void GroupTable::restore(const GroupRow& row) {
   group.spec = row.spec;
   group.watchers.insert(row.spec.creator);
   if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
-  parts_.scheduler.add_group(row.spec, row.places, parts_.now);
+  parts_.scheduler.add_group(row.spec, row.places);
   if (row.created) {
     group.placed = group.durable = 1;
     group.state = parts_.scheduler.groups().find(row.spec.id)->complete()
@@ -116,7 +116,7 @@ void GroupTable::create(const CreateGroup& message) {
   if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
   if (!spec.name.empty()) names_[{spec.name_space, spec.name}] = spec.id;
   const Group& row = *rows_.insert(spec.id, std::move(group)).first;
-  parts_.scheduler.add_group(spec, {}, parts_.now);
+  parts_.scheduler.add_group(spec, {});
   write_row(row, false);
 }
 
