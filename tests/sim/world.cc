@@ -1,5 +1,7 @@
 #include "sim/world.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
@@ -7,9 +9,17 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration liveness_bound = 240s;   // after the last fault, until all work is done
-constexpr Duration teardown_bound = 120s;   // after the last driver, until nothing is left
+constexpr Duration liveness_bound = 240s;  // after the last fault, until all work is done
+constexpr Duration hanging_end_bound =
+    worker::WorkerOptions{}.drain_within;  // more, for each executor that has to be killed
+constexpr Duration teardown_bound = 120s;  // after the last driver, until nothing is left
 constexpr std::uint64_t max_steps = 3'000'000;
+
+Duration work_bound(const Plans& plans) {
+  const auto hanging =
+      std::count_if(plans.begin(), plans.end(), [](const Plan& plan) { return plan.hangs; });
+  return liveness_bound + hanging * hanging_end_bound;
+}
 
 }  // namespace
 
@@ -41,7 +51,8 @@ void World::violation(std::string checker, std::string text) {
 
 Outcome World::run() {
   start();
-  const bool done = run_until(plan_.heal + liveness_bound, [this] { return drivers_done(); });
+  const bool done =
+      run_until(plan_.heal + work_bound(plan_.plans), [this] { return drivers_done(); });
   if (!done && !over()) violation("waiting", "work is not done: " + unfinished_work());
   std::string left;
   if (!over()) {
@@ -67,7 +78,8 @@ bool World::run_until(Time limit, const std::function<bool()>& done) {
     if (done()) return true;
     if (!kernel_.step()) return done();
     if (kernel_.steps() > max_steps) {
-      violation("waiting", "more than " + std::to_string(max_steps) + " steps: something goes round and round");
+      violation("waiting", "more than " + std::to_string(max_steps) +
+                               " steps: something goes round and round");
     }
   }
   return false;
@@ -120,9 +132,9 @@ void World::agent_ended(Agent& agent) {
   node.agent = nullptr;
   for (const auto& [incarnation, other] : agents_) {
     if (!other->alive()) continue;
-    kernel_.after(latency(agent.host(), other->host()), [other = other, dead = agent.address().incarnation] {
-      other->peer_link(dead, false);
-    });
+    kernel_.after(
+        latency(agent.host(), other->host()),
+        [other = other, dead = agent.address().incarnation] { other->peer_link(dead, false); });
   }
   kernel_.after(forks_.between(Duration(50ms), Duration(3s)), [this, &node] {
     if (!over() && node.agent == nullptr) start_agent(node);
@@ -130,14 +142,16 @@ void World::agent_ended(Agent& agent) {
 }
 
 void World::start_driver(int index) {
-  Node& node = nodes_.at(static_cast<std::size_t>(plan_.driver_nodes.at(static_cast<std::size_t>(index))));
+  Node& node =
+      nodes_.at(static_cast<std::size_t>(plan_.driver_nodes.at(static_cast<std::size_t>(index))));
   auto driver = std::make_unique<Process>(*this, node, index);
   drivers_.push_back(driver.get());
   all_processes_.push_back(driver.get());
   processes_[driver->id()] = driver.get();
   Process* started = driver.get();
   roles_.push_back(std::move(driver));
-  kernel_.after(user_.between(Duration(1ms), Duration(200ms)), [started] { started->start_driver(); });
+  kernel_.after(user_.between(Duration(1ms), Duration(200ms)),
+                [started] { started->start_driver(); });
 }
 
 Process& World::add_executor(Node& node, const worker::StartExecutor& start) {
@@ -225,14 +239,16 @@ std::string World::leftovers() {
   for (auto& node : nodes_) {
     const std::string where = "node" + std::to_string(node.index);
     if (!node.executors.empty()) return where + " still runs " + node.executors.front()->name();
-    if (node.agent == nullptr || !node.agent->core().registered()) return where + " is not registered";
+    if (node.agent == nullptr || !node.agent->core().registered())
+      return where + " is not registered";
     const auto census = node.agent->core().census();
     const auto count = [&](const char* what, std::size_t number) {
       return number == 0 ? std::string() : where + " keeps " + std::to_string(number) + " " + what;
     };
     for (const auto& text :
-         {count("slots", census.slots), count("links", census.links), count("processes", census.processes),
-          count("programs", census.programs), count("objects", census.objects), count("entries", census.entries),
+         {count("slots", census.slots), count("links", census.links),
+          count("processes", census.processes), count("programs", census.programs),
+          count("objects", census.objects), count("entries", census.entries),
           count("pins", census.pins), count("pulls", census.pulls), count("offers", census.offers),
           count("slabs", census.slabs), count("slabs of the machine", node.agent->slabs()),
           count("prepared programs", node.agent->programs())}) {
@@ -247,7 +263,8 @@ std::string World::leftovers() {
   }
   if (view.groups > 0) return "the head keeps " + std::to_string(view.groups) + " placement groups";
   for (const auto& actor : view.actors) {
-    if (actor.state != ActorState::dead) return "the head keeps actor " + actor.actor.brief() + " " + actor.name;
+    if (actor.state != ActorState::dead)
+      return "the head keeps actor " + actor.actor.brief() + " " + actor.name;
   }
   return {};
 }
