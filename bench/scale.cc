@@ -116,26 +116,35 @@ std::vector<Figure> many_actors(const Pace& pace) {
   return {started};
 }
 
-// max_calls is 1 with accelerators, so every task gets a process of its own.
+// max_calls is 1 with accelerators, so every task gets a process of its own. One after another: each waits
+// for the process before it to be gone. With a pause between them: the next process stands ready.
 std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   const int count = std::max(20, pace.batch(200));
   const Floor floor = fork_and_exit();
   const auto cluster = init({.num_gpus = 1});
   const auto one = task<visible_devices>.options({.num_cpus = 0, .num_gpus = 1});
   for (int i = 0; i < 10; ++i) expect(get(one.remote()) == "0", "CUDA_VISIBLE_DEVICES");
-  std::vector<double> milliseconds;
-  for (int i = 0; i < count; ++i) {
-    milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(one.remote()); }));
-  }
-  const Rate mean = mean_of(milliseconds);
-  std::sort(milliseconds.begin(), milliseconds.end());
-  Figure median = figure("GPU task in a fresh process, median round trip", "gpu_task_fresh_process",
-                         milliseconds[milliseconds.size() / 2], "ms");
-  median.sd = mean.sd;
-  median.runs = count;
-  put_beside(median, floor, median.mean * 1e3, true);
-  return {median, figure("the same, 99th percentile", "gpu_task_fresh_process_p99",
-                         milliseconds[milliseconds.size() * 99 / 100], "ms")};
+  std::vector<Figure> figures;
+  const auto measure = [&](const std::string& what, const std::string& key, std::chrono::milliseconds pause) {
+    std::vector<double> milliseconds;
+    for (int i = 0; i < count; ++i) {
+      std::this_thread::sleep_for(pause);
+      milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(one.remote()); }));
+    }
+    const Rate mean = mean_of(milliseconds);
+    std::sort(milliseconds.begin(), milliseconds.end());
+    Figure median = figure(what + ", median", key, milliseconds[milliseconds.size() / 2], "ms");
+    median.sd = mean.sd;
+    median.runs = count;
+    put_beside(median, floor, median.mean * 1e3, true);
+    figures.push_back(median);
+    figures.push_back(figure("the same, 99th percentile", key + "_p99",
+                             milliseconds[milliseconds.size() * 99 / 100], "ms"));
+  };
+  using namespace std::chrono_literals;
+  measure("GPU task in a fresh process, 40 ms after the one before", "gpu_task_fresh_process_after_pause", 40ms);
+  measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms);
+  return figures;
 }
 
 std::vector<Figure> at_rest(const Pace& pace) {

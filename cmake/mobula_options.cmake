@@ -25,4 +25,6 @@ if(MOBULA_FAST_LINKER)
     target_link_options(mobula_options INTERFACE -fuse-ld=mold)
   endif()
 endif()
+# Symbols are bound when a program starts: a nursery does it once for all the processes forked from it.
+target_link_options(mobula_options INTERFACE -Wl,-z,now)
 target_link_libraries(mobula_options INTERFACE Threads::Threads)

@@ -69,6 +69,7 @@ class ExecutorProcess {
 
   // Guarded by the engine's lock.
   bool ready_ = false;  // start() is through: before, the loop thread keeps out
+  std::vector<AgentToProcess> said_early_;
   bool stepping_ = false;
   std::deque<Event> events_;
   std::deque<RunCall> to_run_;
@@ -125,6 +126,7 @@ Result<void> ExecutorProcess::start() {
   ready_ = true;
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   step(Assigned{assignment_});
+  for (const auto& message : std::exchange(said_early_, {})) agent_said(message);
   return {};
 }
 
@@ -278,7 +280,7 @@ void ExecutorProcess::leave() {
 // ---- agent and callers -------------------------------------------------------------------------
 
 void ExecutorProcess::agent_said(const AgentToProcess& message) {
-  if (!ready_) return;
+  if (!ready_) return said_early_.push_back(message);
   if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {
     for (const ProcessId process : dead->processes) {

@@ -20,6 +20,7 @@
 
 #include "executor/fork_check.h"
 #include "protocol/nursery_wire.h"
+#include "transport/zmq_parts.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -164,6 +165,10 @@ ForkOutcome fork_executor(const ForkRequest& request) {
   return outcome;
 }
 
+// A first ZeroMQ context makes libc load its name services. What is loaded here is not loaded in every
+// executor again. Without sockets the context has no threads, and it is gone at once.
+void load_libraries_for_executors() { const ZmqContext first(1); }
+
 }  // namespace
 
 StartedAs started_as() {
@@ -180,6 +185,7 @@ ForkedExecutor run_nursery(const NurseryLimits& limits) {
   auto socket = take_socket(nursery_fd_variable);
   if (!socket) refuse_to_run("this process was not started as a nursery");
   NurseryHello hello;
+  load_libraries_for_executors();
   if (const auto checked = nursery_check(limits); !checked) hello.refusal = checked.error().text;
   const auto said = send_packet(socket->get(), encode(hello), {}, 0);
   if (!said || !hello.refusal.empty()) ::_exit(0);

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -64,7 +65,7 @@ int steady(const Words&) {
                                .lifetime = mobula::Lifetime::detached, .max_restarts = -1,
                                .max_task_retries = -1})
                      .remote();
-  bool stopped = false;
+  std::atomic<bool> stopped = false;
   std::thread listener([&stopped] { stopped = hear() == "stop"; });
   for (int round = 1; !stopped; ++round) {
     std::vector<mobula::ObjectRef<int>> refs;

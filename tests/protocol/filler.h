@@ -33,7 +33,9 @@ class Filler {
   void fill(Hash128& value) { value = {number() << 40, number()}; }
   void fill(ResourceSet& value) {
     value.set("CPU", Quantity::from_units(wide()));
-    value.set("custom " + std::to_string(number()), Quantity::from_units(wide()));
+    // In this order, whatever the compiler: golden bytes hold both.
+    const auto quantity = Quantity::from_units(wide());
+    value.set("custom " + std::to_string(number()), quantity);
   }
   void fill(Failure& value) { value = {ErrorCode::timed_out, "failure " + std::to_string(number())}; }
   template <class Tag>

@@ -190,7 +190,7 @@ void check_plan(World& world, const Plan& plan, const std::map<ClassId, Request>
 void expect_nothing_waits_that_fits(const World& world,
                                     const std::map<ClassId, Request>& requests) {
   for (const auto& [holder, wanted] : world.wanted) {
-    const auto held = std::ranges::count_if(world.live, [&](const auto& each) {
+    const auto held = std::ranges::count_if(world.live, [&holder = holder](const auto& each) {
       return each.second.lessee == holder.first && each.second.class_id == holder.second;
     });
     if (held >= wanted) continue;

@@ -118,6 +118,8 @@ void ClientCore::head_says(const SlotReady& message) {
   demand->warned = false;
   StreamRow& stream = open_stream(message.endpoint);
   stream.slot = message.slot;
+  // Where no call opens the connection, this does: the next call does not wait for one.
+  if (demand->queue.empty()) send_frames(stream, {stream.session.acknowledgement()});
   stale_.push_back(message.demand_class);
 }
 
@@ -256,10 +258,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
 void ClientCore::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
-  if (stream != nullptr && !stream->in_flight.empty()) {
-    slot.idle_since = now_;
-    return;
-  }
+  if (stream != nullptr && !stream->in_flight.empty()) return;
   if (owes_holds(slot.executor)) return;
   const ClassRow& own = classes_.at(slot.demand_class);
   const bool others_wait = std::ranges::any_of(classes_, [&](const auto& each) {
@@ -345,8 +344,12 @@ void ClientCore::on(const ExecutorSaid& event) {
   send_frames(*stream, std::move(frames));
   if (!message) return;
   std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
-  // A stream whose executor is known to have ended is over with its last call.
   stream = streams_.find(event.executor);
+  if (stream && stream->retires) {
+    // The executor ends on purpose; telling it at once that all was taken lets it go sooner.
+    send_frames(*stream, {stream->session.acknowledgement()});
+  }
+  // A stream whose executor is known to have ended is over with its last call.
   if (stream && stream->ending) {
     mark_death_before_data.hit();
     if (stream->in_flight.empty()) conclude_stream(event.executor);
@@ -358,15 +361,13 @@ void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
   stream.in_flight.erase(number);
   stream.last_reply = now_;
   if (stream.in_flight.size() < 2) stream.taking_back = false;
-  if (!stream.slot.empty()) stale_.push_back(tasks_.at(task).demand_class);
+  if (stream.slot.empty()) return;
+  if (auto* slot = slots_.find(stream.slot)) slot->idle_since = now_;
+  stale_.push_back(tasks_.at(task).demand_class);
 }
 
-// The executor ends on purpose; telling it at once that all was taken lets it go sooner.
 void ClientCore::executor_says(ProcessId executor, StreamRetires) {
-  auto& stream = streams_.at(executor);
-  stream.retires = true;
-  std::vector<CallerFrame> frames{stream.session.acknowledgement()};
-  send_frames(stream, std::move(frames));
+  streams_.at(executor).retires = true;
 }
 
 void ClientCore::on(const StreamEnded& event) {

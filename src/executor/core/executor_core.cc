@@ -195,10 +195,12 @@ void ExecutorCore::on(CallFinished& event) {
       caller->pinned.emplace(row.number, std::move(event.pinned));
     }
   }
-  reply(row, std::move(answer));
   ++finished_;
   const auto max_calls = assignment_.demand_class.max_calls;
   if (!is_actor() && max_calls > 0 && finished_ >= max_calls) leave_when_done(EndKind::retired);
+  // Before the answer, which makes the caller look for where its next call may go.
+  if (leaving_ && running_.empty()) say_farewell();
+  reply(row, std::move(answer));
 }
 
 void ExecutorCore::reply(const CallRow& row, CallReply answer) {
@@ -346,14 +348,16 @@ void ExecutorCore::leave_when_done(EndKind kind) {
   hand_back_queue();
 }
 
+void ExecutorCore::say_farewell() {
+  if (std::exchange(farewell_said_, true)) return;
+  leave_by_ = now_ + options_.leave_bound;
+  for (auto& [id, caller] : callers_) say(id, StreamRetires{caller.last_number});
+}
+
 // Leaves once nothing runs and every caller has all answers and holds what they contain.
 void ExecutorCore::try_leave() {
   if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
-  if (!farewell_said_) {
-    farewell_said_ = true;
-    leave_by_ = now_ + options_.leave_bound;
-    for (auto& [id, caller] : callers_) say(id, StreamRetires{caller.last_number});
-  }
+  say_farewell();
   const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
     return each.second.session.drained() && each.second.pinned.empty();
   });

@@ -258,6 +258,7 @@ class ExecutorCore {
   void hand_back_queue();
   void say(ProcessId caller, ExecutorMessage message);
   void leave_when_done(EndKind kind);
+  void say_farewell();
   void try_leave();
   void update_lending();
   bool is_actor() const { return !assignment_.actor.actor.empty(); }

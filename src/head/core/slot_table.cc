@@ -108,7 +108,6 @@ std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
 
 // A slot of an earlier epoch that its lessee did not count when it stated its demand, but has.
 void SlotTable::learn(Slot& slot) {
-  unannounced_.erase(slot.id);
   const bool counted = std::exchange(slot.counted, false);
   if (std::exchange(slot.known, true) || counted) return;
   const auto at = demands_.find({slot.lessee, slot.demand_class.id});
@@ -184,7 +183,10 @@ void SlotTable::returned(ProcessId lessee, SlotId id) {
 
 void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
   if (Slot* slot = rows_.find(message.slot)) {
-    if (slot->lessee == lessee) learn(*slot);
+    if (slot->lessee != lessee) return;
+    learn(*slot);
+    // Another process may run there by now than the one the lessee knows.
+    if (slot->ready && !slot->stopping) parts_.processes.tell(lessee, ready_of(*slot));
     return;
   }
   if (parts_.nodes.recovering() && unseen_holds_.size() < parts_.options.max_actors) {

@@ -39,9 +39,38 @@ class Streams : public testing::Test {
     ready.endpoint.process = executor;
     return step(AgentSaid{FromHead{ready}});
   }
+  std::vector<Command> executor_says(ExecutorMessage message) {
+    ExecutorSaid said;
+    said.executor = ProcessId::of(20);
+    said.frame.sequence = ++said_;
+    said.frame.acknowledged = 1;
+    said.frame.message = std::move(message);
+    return step(said);
+  }
+  static CallReply reply_to(std::uint64_t number, std::uint64_t task) {
+    CallReply reply;
+    reply.number = number;
+    reply.task = TaskId::of(task);
+    reply.results.resize(1);
+    return reply;
+  }
+  static bool returned_in(const std::vector<Command>& commands) {
+    return std::ranges::any_of(commands, [](const auto& each) {
+      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      return relay && std::holds_alternative<ReturnSlot>(relay->message);
+    });
+  }
   static bool talks_to_executor(const std::vector<Command>& commands) {
     return std::ranges::any_of(commands, [](const auto& each) {
       return std::holds_alternative<TellExecutor>(each);
+    });
+  }
+
+  static bool pushes_in(const std::vector<Command>& commands) {
+    return std::ranges::any_of(commands, [](const auto& each) {
+      const auto* told = std::get_if<TellExecutor>(&each);
+      return told && told->frame.message && std::holds_alternative<PushCall>(*told->frame.message);
     });
   }
 
@@ -59,6 +88,7 @@ class Streams : public testing::Test {
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
   std::uint64_t tasks_ = 100;
+  std::uint64_t said_ = 0;
 };
 
 TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
@@ -95,20 +125,40 @@ TEST_F(Streams, SlotThatIsRecalledBeforeItCameGoesBackAndIsWantedStill) {
   EXPECT_EQ(wanted_in(step(Tick{})), std::vector<std::int64_t>{1});
 }
 
+TEST_F(Streams, ASlotIsIdleFromTheEndOfItsCallNotFromItsBeginning) {
+  submit();
+  slot_ready(0, ProcessId::of(20));
+  now_ = now_ + 10s;  // the call takes so long
+  EXPECT_FALSE(returned_in(executor_says(reply_to(1, 101))));
+  now_ = now_ + 99ms;
+  EXPECT_FALSE(returned_in(step(Tick{})));
+  now_ = now_ + 1ms;
+  EXPECT_TRUE(returned_in(step(Tick{})));
+}
+
+TEST_F(Streams, AnExecutorThatRetiresHearsAtOnceThatAllWasTaken) {
+  submit();
+  slot_ready(0, ProcessId::of(20));
+  submit();
+  EXPECT_TRUE(talks_to_executor(executor_says(StreamRetires{1})));
+  const auto after_reply = executor_says(reply_to(1, 101));
+  EXPECT_TRUE(talks_to_executor(after_reply));
+  EXPECT_FALSE(pushes_in(after_reply)) << "the second call waits for the next executor";
+}
+
+TEST_F(Streams, TheNextExecutorOfASlotIsConnectedToBeforeThereIsACall) {
+  submit();
+  slot_ready(0, ProcessId::of(20));
+  executor_says(StreamRetires{1});
+  executor_says(reply_to(1, 101));
+  EXPECT_TRUE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
+}
+
 TEST_F(Streams, NewsOfASlotThatWasReturnedOpensNothing) {
   slot_ready(0, ProcessId::of(20));  // nobody waits: it goes back
   submit();
   slot_ready(0, ProcessId::of(20));
-  CallReply reply;
-  reply.number = 1;
-  reply.task = TaskId::of(101);
-  reply.results.resize(1);
-  ExecutorSaid said;
-  said.executor = ProcessId::of(20);
-  said.frame.sequence = 1;
-  said.frame.acknowledged = 1;
-  said.frame.message = reply;
-  step(said);
+  executor_says(reply_to(1, 101));
   now_ = now_ + 1s;
   step(Tick{});  // idle for long: returned
   submit();

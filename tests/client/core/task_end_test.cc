@@ -215,7 +215,7 @@ TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
   slot(3, 20);
   reply_value(20, "small");
   ASSERT_EQ(calls_at(20).size(), 1u);
-  const Argument& sent = calls_at(20)[0].call.arguments.at(0);
+  const Argument sent = calls_at(20)[0].call.arguments.at(0);
   EXPECT_FALSE(sent.is_ref);
   EXPECT_EQ(sent.value.bytes.size(), 5u);
 }

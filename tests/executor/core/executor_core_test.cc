@@ -102,6 +102,16 @@ class Executor : public testing::Test {
     }
     return found;
   }
+  ExecutorMessage last_told(std::uint64_t caller) const {
+    ExecutorMessage last;
+    for (const auto& each : out_) {
+      const auto* frame = std::get_if<TellCaller>(&each);
+      if (frame && frame->caller == ProcessId::of(caller) && frame->frame.message) {
+        last = *frame->frame.message;
+      }
+    }
+    return last;
+  }
   template <class M>
   std::vector<M> told_agent() const {
     std::vector<M> found;
@@ -270,6 +280,9 @@ TEST_F(Executor, RetiresAfterItsCallsOnceTheyAreAcknowledged) {
   finish(running_.at(0).token);
   finish(running_.at(1).token);
   EXPECT_EQ(told<StreamRetires>().size(), 1u);
+  EXPECT_EQ(told<CallReply>().size(), 1u);
+  // The caller knows that the next call does not come here before it has the last answer.
+  EXPECT_TRUE(std::holds_alternative<CallReply>(last_told(owner)));
   ASSERT_EQ(told<CallHandedBack>().size(), 1u);
   EXPECT_EQ(told<CallHandedBack>()[0].number, 3u);
   EXPECT_TRUE(commanded<Leave>().empty());

@@ -62,6 +62,25 @@ TEST_F(Recovery, SlotsGoOnAndStayBooked) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // of two CPUs one is held
 }
 
+// The process the lessee knows may have ended, and the next one begun, while there was no head.
+TEST_F(Recovery, ALesseeThatSpeaksFirstIsToldOfTheProcessThatRunsNow) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  auto fact = fact_of(start, cluster.executor_ready(agent, start));
+  fact.generation = 3;
+  agent.facts.slots = {fact};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
+  cluster.register_agent(agent);
+  const auto before = cluster.heard<SlotReady>(home, driver);
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(before[0].generation, 3u);
+  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
+  EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
+}
+
 TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
   cluster.driver_starts_job(agent, 2);
   cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
