@@ -13,20 +13,20 @@ const Mark mark_late("head.object_list_without_a_node");
 
 }  // namespace
 
-Result<void> ObjectLists::ask(Asker asker, std::uint64_t request, std::string id) {
+Result<void> ObjectLists::ask(Asker asker, std::string id) {
   if (questions_.size() >= max_open) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("{} questions about objects are open; ask again in a moment",
                                questions_.size()));
   }
   const std::uint64_t number = ++last_;
-  Question question{asker, request, std::move(id), {}, {}, 0, parts_.now + parts_.options.list_within};
+  Question question{asker, std::move(id), {}, {}, 0, parts_.now + parts_.options.list_within};
   for (const auto& [node, row] : parts_.nodes.rows()) {
     if (row.registered()) question.missing.insert(node);
   }
   const auto& kept = questions_.emplace(number, std::move(question)).first->second;
   if (kept.missing.empty()) {
-    answer(number);
+    settle(number);
     return {};
   }
   const std::set<NodeId> nodes = kept.missing;
@@ -41,7 +41,7 @@ void ObjectLists::listed(NodeId node, const ObjectsListed& message) {
   if (at == questions_.end() || at->second.missing.erase(node) == 0) return;
   for (const auto& object : message.objects) at->second.items.push_back({node, object});
   at->second.left_out += message.left_out;
-  if (at->second.missing.empty()) answer(message.request);
+  if (at->second.missing.empty()) settle(message.request);
 }
 
 void ObjectLists::node_died(NodeId node) {
@@ -49,7 +49,7 @@ void ObjectLists::node_died(NodeId node) {
   for (auto& [number, question] : questions_) {
     if (question.missing.erase(node) != 0 && question.missing.empty()) answered.push_back(number);
   }
-  for (const auto number : answered) answer(number);
+  for (const auto number : answered) settle(number);
 }
 
 void ObjectLists::tick() {
@@ -59,7 +59,7 @@ void ObjectLists::tick() {
   }
   for (const auto number : late) {
     mark_late.hit();
-    answer(number);
+    settle(number);
   }
 }
 
@@ -69,7 +69,7 @@ std::optional<Time> ObjectLists::next_deadline() const {
   return due;
 }
 
-void ObjectLists::answer(std::uint64_t number) {
+void ObjectLists::settle(std::uint64_t number) {
   const auto at = questions_.find(number);
   const Question question = std::move(at->second);
   questions_.erase(at);
@@ -81,23 +81,7 @@ void ObjectLists::answer(std::uint64_t number) {
     warnings.push_back(fmt::format("{} objects are left out", question.left_out));
   }
   const auto json = objects_json(parts_, question.items, question.id, warnings);
-  if (const auto* link = std::get_if<LinkId>(&question.asker)) {
-    ToolReply reply;
-    reply.request = question.request;
-    reply.ok = json.ok();
-    if (json) {
-      reply.json = *json;
-    } else {
-      reply.code = json.error().code;
-      reply.text = json.error().text;
-    }
-    parts_.commands.push_back(ReplyTool{*link, std::move(reply)});
-    return;
-  }
-  StateRead read;
-  read.request = question.request;
-  (json ? read.json : read.error) = json ? *json : json.error().text;
-  parts_.processes.tell(std::get<ProcessId>(question.asker), std::move(read));
+  answer(parts_, question.asker, json);
 }
 
 }  // namespace mobula::internal::head

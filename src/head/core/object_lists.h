@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "head/core/asker.h"
 #include "head/core/inputs.h"
 
 namespace mobula::internal::head {
@@ -19,8 +20,6 @@ struct Parts;
 
 class ObjectLists {
  public:
-  // A tool by its link, or a process.
-  using Asker = std::variant<LinkId, ProcessId>;
   struct Item {
     NodeId node;
     ObjectFact object;
@@ -29,7 +28,7 @@ class ObjectLists {
   explicit ObjectLists(Parts& parts) : parts_(parts) {}
 
   // `id` not empty: of this one object alone. Refused when too many questions are open.
-  Result<void> ask(Asker asker, std::uint64_t request, std::string id);
+  Result<void> ask(Asker asker, std::string id);
   void listed(NodeId node, const ObjectsListed& message);
   void node_died(NodeId node);
   void tick();
@@ -40,14 +39,13 @@ class ObjectLists {
 
   struct Question {
     Asker asker;
-    std::uint64_t request = 0;  // the asker's number
     std::string id;
     std::set<NodeId> missing;
     std::vector<Item> items;
     std::uint64_t left_out = 0;
     Time until;
   };
-  void answer(std::uint64_t number);
+  void settle(std::uint64_t number);
 
   Parts& parts_;
   std::uint64_t last_ = 0;

@@ -36,17 +36,17 @@ std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& v
 std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
                                            ProcessId process) {
   if (message.kind == "objects" || message.kind == "object") {
-    const auto asked = parts_.objects.ask(process, message.request, message.argument);
+    const auto asked = parts_.objects.ask({process, message.request}, message.argument);
     if (asked) return std::nullopt;
-    return StateRead{message.request, "", asked.error().text};
+    return state_read(message.request, asked.error());
   }
   const char* task_verb = message.kind == "explain" ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
   if (const auto purpose = task_purpose(parts_, task_verb, message.kind, message.argument)) {
-    const auto asked = parts_.tasks.ask(process, message.request, *purpose, message.argument);
+    const auto asked = parts_.tasks.ask({process, message.request}, *purpose, message.argument);
     if (asked) return std::nullopt;
-    return StateRead{message.request, "", asked.error().text};
+    return state_read(message.request, asked.error());
   }
   const bool verb = message.kind == "status" || message.kind == "explain" ||
                     message.kind == "named_actors";
@@ -57,14 +57,7 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
   const auto json = verb               ? answer(message.kind, "", argument)
                     : argument.empty() ? answer("list", message.kind, argument)
                                        : answer("get", message.kind, argument);
-  StateRead reply;
-  reply.request = message.request;
-  if (json) {
-    reply.json = *json;
-  } else {
-    reply.error = json.error().text;
-  }
-  return reply;
+  return state_read(message.request, json);
 }
 
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
@@ -100,13 +93,13 @@ void StateReader::said(const ToolSaid& event) {
   }
   const bool objects = request.kind == "objects" || request.kind == "object";
   if (objects && (request.verb == "list" || request.verb == "get")) {
-    const auto asked = parts_.objects.ask(event.link, request.request,
+    const auto asked = parts_.objects.ask({event.link, request.request},
                                           request.verb == "get" ? request.argument : "");
     if (!asked) reply(event, asked.error());
     return;
   }
   if (const auto purpose = task_purpose(parts_, request.verb, request.kind, request.argument)) {
-    const auto asked = parts_.tasks.ask(event.link, request.request, *purpose, request.argument);
+    const auto asked = parts_.tasks.ask({event.link, request.request}, *purpose, request.argument);
     if (!asked) reply(event, asked.error());
     return;
   }
@@ -126,17 +119,8 @@ void StateReader::said(const ToolSaid& event) {
   parts_.journal.wait(ReplyGate{event.link, std::move(held)});
 }
 
-void StateReader::reply(const ToolSaid& event, Result<std::string> answer) {
-  ToolReply reply;
-  reply.request = event.request.request;
-  reply.ok = answer.ok();
-  if (answer) {
-    reply.json = *answer;
-  } else {
-    reply.code = answer.error().code;
-    reply.text = answer.error().text;
-  }
-  parts_.commands.push_back(ReplyTool{event.link, std::move(reply)});
+void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer) {
+  parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
 }
 
 // What ends for good is answered when the journal says so, too.

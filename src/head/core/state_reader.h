@@ -30,7 +30,7 @@ class StateReader {
   Result<std::string> order(const ToolRequest& request, bool& waits);
   Result<std::string> drain(const ToolRequest& request);
   Result<std::string> stop_job(const std::string& argument);
-  void reply(const ToolSaid& event, Result<std::string> answer);
+  void reply(const ToolSaid& event, const Result<std::string>& answer);
 
   Parts& parts_;
 };

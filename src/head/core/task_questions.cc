@@ -18,7 +18,7 @@ constexpr std::size_t id_digits = 32;
 
 }  // namespace
 
-Result<void> TaskQuestions::ask(Asker asker, std::uint64_t request, TaskPurpose purpose,
+Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
                                 const std::string& argument) {
   if (questions_.size() >= max_open) {
     return failure(
@@ -47,7 +47,6 @@ Result<void> TaskQuestions::ask(Asker asker, std::uint64_t request, TaskPurpose 
   asked.request = number;
   Question question;
   question.asker = asker;
-  question.request = request;
   question.purpose = purpose;
   question.id = asked.id;
   question.until = parts_.now + parts_.options.list_within;
@@ -56,7 +55,7 @@ Result<void> TaskQuestions::ask(Asker asker, std::uint64_t request, TaskPurpose 
   for (const auto& [process, name] : question.missing) owners.push_back(process);
   questions_.emplace(number, std::move(question));
   for (const auto owner : owners) parts_.processes.tell(owner, asked);
-  if (owners.empty()) answer(number);
+  if (owners.empty()) settle(number);
   return {};
 }
 
@@ -108,7 +107,7 @@ void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
     const bool room = answers.counts.size() < parts_.options.max_listed;
     if (room || answers.counts.contains(key)) answers.counts[key] += each.count;
   }
-  if (complete(at->second)) answer(message.request);
+  if (complete(at->second)) settle(message.request);
 }
 
 // A whole id has one owner: nobody else need be heard.
@@ -123,7 +122,7 @@ void TaskQuestions::process_ended(ProcessId process) {
     const bool awaited = question.missing.erase(process) != 0;
     if (awaited && question.missing.empty()) answered.push_back(number);
   }
-  for (const auto number : answered) answer(number);
+  for (const auto number : answered) settle(number);
 }
 
 void TaskQuestions::tick() {
@@ -134,7 +133,7 @@ void TaskQuestions::tick() {
   for (const auto number : late) {
     mark_late.hit();
     say_who_is_missing(questions_.at(number));
-    answer(number);
+    settle(number);
   }
 }
 
@@ -159,40 +158,25 @@ void TaskQuestions::say_who_is_missing(Question& question) const {
   }
 }
 
-void TaskQuestions::answer(std::uint64_t number) {
+void TaskQuestions::settle(std::uint64_t number) {
   const auto at = questions_.find(number);
   const Question question = std::move(at->second);
   questions_.erase(at);
-  switch (question.purpose) {
-    case TaskPurpose::list: return reply(question, tasks_json(parts_, question.answers));
-    case TaskPurpose::get: return reply(question, task_json(parts_, question.id, question.answers));
-    case TaskPurpose::explain:
-      return reply(question, explain_task_json(parts_, question.id, question.answers));
+  std::vector<TaskError> errors;
+  for (const auto& item : question.answers.items) {
+    if (item.fact.error.empty() || errors.size() >= max_errors) continue;
+    errors.push_back({item.fact.task, item.fact.error});
   }
+  answer(parts_, question.asker, document(question), std::move(errors));
 }
 
-void TaskQuestions::reply(const Question& question, const Result<std::string>& json) {
-  if (const auto* link = std::get_if<LinkId>(&question.asker)) {
-    ToolReply reply;
-    reply.request = question.request;
-    reply.ok = json.ok();
-    if (json) {
-      reply.json = *json;
-      for (const auto& item : question.answers.items) {
-        if (item.fact.error.empty() || reply.errors.size() >= max_errors) continue;
-        reply.errors.push_back({item.fact.task, item.fact.error});
-      }
-    } else {
-      reply.code = json.error().code;
-      reply.text = json.error().text;
-    }
-    parts_.commands.push_back(ReplyTool{*link, std::move(reply)});
-    return;
+Result<std::string> TaskQuestions::document(const Question& question) const {
+  switch (question.purpose) {
+    case TaskPurpose::list: return tasks_json(parts_, question.answers);
+    case TaskPurpose::get: return task_json(parts_, question.id, question.answers);
+    case TaskPurpose::explain: break;
   }
-  StateRead read;
-  read.request = question.request;
-  (json ? read.json : read.error) = json ? *json : json.error().text;
-  parts_.processes.tell(std::get<ProcessId>(question.asker), std::move(read));
+  return explain_task_json(parts_, question.id, question.answers);
 }
 
 }  // namespace mobula::internal::head

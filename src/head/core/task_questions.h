@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "head/core/asker.h"
 #include "head/core/inputs.h"
 
 namespace mobula::internal::head {
@@ -34,16 +35,12 @@ struct TaskAnswers {
 
 class TaskQuestions {
  public:
-  // A tool by its link, or a process.
-  using Asker = std::variant<LinkId, ProcessId>;
-
   explicit TaskQuestions(Parts& parts) : parts_(parts) {}
 
   // `argument`: to list, filters as a JSON object or nothing; else the id of a task or of one of
   // its results, or the beginning of it. Refused where that is wrong, or too many questions are
   // open.
-  Result<void> ask(Asker asker, std::uint64_t request, TaskPurpose purpose,
-                   const std::string& argument);
+  Result<void> ask(Asker asker, TaskPurpose purpose, const std::string& argument);
   void told(ProcessId owner, const TasksTold& message);
   // Its tasks are gone with it: nobody waits for it.
   void process_ended(ProcessId process);
@@ -58,7 +55,6 @@ class TaskQuestions {
 
   struct Question {
     Asker asker;
-    std::uint64_t request = 0;  // the asker's number
     TaskPurpose purpose = TaskPurpose::list;
     std::string id;
     std::map<ProcessId, std::string> missing;  // and what it is, for people
@@ -68,9 +64,9 @@ class TaskQuestions {
   std::string name_of(ProcessId process) const;
   void choose_owners(Question& question, JobId job) const;
   bool complete(const Question& question) const;
-  void answer(std::uint64_t number);
+  void settle(std::uint64_t number);
   void say_who_is_missing(Question& question) const;
-  void reply(const Question& question, const Result<std::string>& json);
+  Result<std::string> document(const Question& question) const;
 
   Parts& parts_;
   std::uint64_t last_ = 0;
