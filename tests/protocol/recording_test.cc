@@ -112,6 +112,17 @@ TEST_F(Recording, TheFileIsItsOwnersAloneAndNamedByItsCore) {
             "driver_agent-" + std::to_string(::getpid()) + "-" + hex_of({1, 2}) + ".mobrec");
 }
 
+// Whoever kills a process at any moment finds no recording of it, or one that can be read.
+TEST_F(Recording, AFileUnderItsNameIsWholeFromTheBeginning) {
+  const auto recorder = start();
+  const auto steps = read();
+  ASSERT_TRUE(steps.ok());
+  EXPECT_TRUE(steps->empty());
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
+  EXPECT_EQ(names, std::vector<std::string>{fs::path(path_).filename()});
+}
+
 TEST_F(Recording, NoFolderMeansNoRecording) {
   const auto recorder = Recorder::start({}, header());
   ASSERT_TRUE(recorder.ok());
