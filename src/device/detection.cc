@@ -4,6 +4,7 @@
 
 #include "device/accelerator_names.h"
 #include "device/detect_vendors.h"
+#include "device/pci.h"
 
 namespace mobula::internal {
 namespace {
@@ -18,11 +19,32 @@ constexpr std::array<Detect*, vendor_count> detections{
     detect_rebellions, nullptr /* furiosa */,        detect_tenstorrent,
     detect_mobilint};
 
+// The devices of one NUMA node are an island. One device alone needs none.
+void find_islands(const std::string& topology_xml, Detected& found) {
+  std::vector<std::string> bus_ids;
+  for (const auto& device : found.devices) {
+    if (!device.pci_bus_id.empty()) bus_ids.push_back(device.pci_bus_id);
+  }
+  if (bus_ids.size() < 2) return;
+  const auto nodes = numa_nodes_of(bus_ids, topology_xml);
+  if (!nodes) {
+    found.notes.push_back("which devices are close to each other is not known: " + nodes.error().text);
+    return;
+  }
+  for (auto& device : found.devices) {
+    const auto at = nodes->find(device.pci_bus_id);
+    if (at != nodes->end()) device.island = at->second;
+  }
+}
+
 }  // namespace
 
 Detected detect_devices(Vendor vendor, const DetectionPaths& paths) {
   Detect* const detect = detections[static_cast<std::size_t>(vendor)];
-  return detect == nullptr ? Detected() : detect(paths);
+  if (detect == nullptr) return {};
+  Detected found = detect(paths);
+  find_islands(paths.topology_xml, found);
+  return found;
 }
 
 bool has_detection(Vendor vendor) {

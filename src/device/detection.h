@@ -20,6 +20,7 @@ struct DetectionPaths {
   std::string sys = "/sys";
   std::string hl_smi = "/usr/bin/hl-smi";
   Duration hl_smi_timeout = 10s;
+  std::string topology_xml{};  // see numa_nodes_of
   std::string tpu_type{};  // TPU_ACCELERATOR_TYPE, as GKE sets it: "v5litepod-16"
 };
 

@@ -140,7 +140,10 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
     std::uint64_t bytes = device == nullptr ? 0 : device->memory_bytes;
     if (is_gpu) bytes = request.gpu_memory_bytes.value_or(bytes);
     instance.memory_bytes = static_cast<std::int64_t>(bytes);
-    if (device != nullptr) instance.uuid = device->uuid;
+    if (device != nullptr) {
+      instance.uuid = device->uuid;
+      instance.island = device->island;
+    }
     shape.instances.push_back(std::move(instance));
   }
   return shape;

@@ -18,14 +18,12 @@ struct DestroyTopology {
 };
 using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
 
-}  // namespace
-
-Result<std::vector<std::string>> nvidia_pci_devices(const std::string& topology_xml) {
+Result<Topology> load_topology(const std::string& topology_xml) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) {
     return failure(ErrorCode::unavailable, "hwloc could not begin to read this machine's topology");
   }
-  const Topology topology(raw);
+  Topology topology(raw);
   if (!topology_xml.empty() && hwloc_topology_set_xml(raw, topology_xml.c_str()) != 0) {
     return failure(ErrorCode::not_found, "hwloc could not read " + topology_xml);
   }
@@ -34,6 +32,15 @@ Result<std::vector<std::string>> nvidia_pci_devices(const std::string& topology_
   if (hwloc_topology_load(raw) != 0) {
     return failure(ErrorCode::unavailable, "hwloc could not read this machine's topology");
   }
+  return topology;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> nvidia_pci_devices(const std::string& topology_xml) {
+  const auto topology = load_topology(topology_xml);
+  if (!topology) return topology.error();
+  hwloc_topology_t raw = topology->get();
   std::vector<std::string> found;
   for (hwloc_obj_t at = hwloc_get_next_pcidev(raw, nullptr); at != nullptr;
        at = hwloc_get_next_pcidev(raw, at)) {
@@ -45,6 +52,22 @@ Result<std::vector<std::string>> nvidia_pci_devices(const std::string& topology_
                                 static_cast<unsigned>(pci.func)));
   }
   std::ranges::sort(found);
+  return found;
+}
+
+Result<std::map<std::string, std::int32_t>> numa_nodes_of(const std::vector<std::string>& bus_ids,
+                                                          const std::string& topology_xml) {
+  const auto topology = load_topology(topology_xml);
+  if (!topology) return topology.error();
+  std::map<std::string, std::int32_t> found;
+  for (const std::string& bus_id : bus_ids) {
+    hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->get(), bus_id.c_str());
+    if (device == nullptr) continue;
+    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology->get(), device);
+    if (near == nullptr || near->nodeset == nullptr) continue;
+    if (hwloc_bitmap_weight(near->nodeset) != 1) continue;
+    found.emplace(bus_id, hwloc_bitmap_first(near->nodeset));
+  }
   return found;
 }
 

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "device/detection.h"
 #include "device/neuron.h"
 #include "device/nvml.h"
 #include "device/pci.h"
+#include "device/probe.h"
 #include "device/scratch.h"
 
 namespace mobula::internal {
@@ -122,6 +124,82 @@ constexpr std::string_view topology = R"(<?xml version="1.0" encoding="UTF-8"?>
   </object>
 </topology>
 )";
+
+// Two packages with a NUMA node and two GPUs each, and a GPU that is as far from both.
+constexpr std::string_view two_islands = R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x00000003" complete_cpuset="0x00000003"
+          allowed_cpuset="0x00000003" nodeset="0x00000003" complete_nodeset="0x00000003"
+          allowed_nodeset="0x00000003" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+            nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="2">
+      <object type="NUMANode" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+              nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="3" local_memory="1000000"/>
+      <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001"
+              nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="4"/>
+      <object type="Bridge" gp_index="5" bridge_type="0-1" depth="0" bridge_pci="0000:[00-7f]">
+        <object type="PCIDev" gp_index="6" pci_busid="0000:1b:00.0"
+                pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
+        <object type="PCIDev" gp_index="7" pci_busid="0000:3b:00.0"
+                pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
+      </object>
+    </object>
+    <object type="Package" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002"
+            nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="8">
+      <object type="NUMANode" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002"
+              nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="9" local_memory="1000000"/>
+      <object type="PU" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002"
+              nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="10"/>
+      <object type="Bridge" gp_index="11" bridge_type="0-1" depth="0" bridge_pci="0000:[80-ef]">
+        <object type="PCIDev" gp_index="12" pci_busid="0000:86:00.0"
+                pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
+      </object>
+    </object>
+    <object type="Bridge" gp_index="13" bridge_type="0-1" depth="0" bridge_pci="0000:[f0-ff]">
+      <object type="PCIDev" gp_index="14" pci_busid="0000:f1:00.0"
+              pci_type="0302 [10de:2330] [0000:0000] 00" pci_link_speed="0.0"/>
+    </object>
+  </object>
+</topology>
+)";
+
+TEST(Pci, DevicesOfOneNumaNodeAreFoundTogether) {
+  const Scratch files;
+  const auto nodes = numa_nodes_of({"0000:3b:00.0", "00000000:1B:00.0", "0000:86:00.0",
+                                    "0000:f1:00.0", "0000:aa:00.0", "no bus id"},
+                                   files.write("two.xml", two_islands));
+  ASSERT_TRUE(nodes.ok()) << nodes.error().text;
+  EXPECT_EQ(*nodes, (std::map<std::string, std::int32_t>{
+                        {"0000:3b:00.0", 0}, {"00000000:1B:00.0", 0}, {"0000:86:00.0", 1}}));
+}
+
+TEST(Pci, ATopologyThatCannotBeReadIsAFailure) {
+  const Scratch files;
+  EXPECT_FALSE(numa_nodes_of({"0000:3b:00.0"}, files.path("missing.xml")).ok());
+}
+
+TEST(Pci, DetectedDevicesCarryTheirIsland) {
+  const Scratch files;
+  for (const std::string bus_id : {"0000:1b:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:f1:00.0"}) {
+    files.write("proc/driver/nvidia/gpus/" + bus_id + "/information",
+                "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-" + bus_id.substr(5, 2) + "\n");
+  }
+  DetectionPaths paths;
+  paths.nvidia = {.nvml_library = "libmobula-no-such-nvml.so", .proc = files.path("proc")};
+  paths.topology_xml = files.write("two.xml", two_islands);
+  std::vector<std::int32_t> islands;
+  for (const auto& device : detect_devices(Vendor::nvidia, paths).devices) {
+    islands.push_back(device.island);
+  }
+  EXPECT_EQ(islands, (std::vector<std::int32_t>{0, 0, 1, -1}));
+
+  MachineFacts machine;
+  machine.devices[Vendor::nvidia] = detect_devices(Vendor::nvidia, paths).devices;
+  const auto shape = node_shape(machine, {});
+  ASSERT_TRUE(shape.ok()) << shape.error().text;
+  EXPECT_EQ(shape->find("GPU")->instances.at(2).island, 1);
+}
 
 class GpuProbe : public testing::Test {
  protected:
