@@ -1,6 +1,7 @@
 #include <mobula/mobula.h>
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <thread>
 #include <tuple>
 
@@ -95,6 +96,7 @@ struct Definition {
   double multiplier = 1;  // operations per call, before batches are divided
   Prepare prepare{};
   double num_cpus = 4;
+  Resources resources{};  // the node's, beside its CPUs
 };
 
 enum class Against { round_trip, memcpy };
@@ -107,7 +109,7 @@ Benchmark rate_benchmark(Definition definition, Against against) {
     const Floor floor = against == Against::memcpy ? warm_memcpy() : spinning_round_trip();
     Rate rate;
     {
-      const auto cluster = init({.num_cpus = definition.num_cpus});
+      const auto cluster = init({.num_cpus = definition.num_cpus, .resources = definition.resources});
       const auto once = definition.prepare(pace);
       // What counts as one operation is whole batches where it is not divided with them.
       const double divided =
@@ -259,6 +261,26 @@ std::vector<Definition> actor_definitions() {
   };
 }
 
+// Waits for each group before it removes any; removal returns when it is sent, as in Ray's measurement.
+std::vector<Definition> group_definitions() {
+  return {{.name = "placement group create and remove",
+           .key = "placement_group_create_remove",
+           .multiplier = 100,
+           .prepare = [](const Pace& pace) -> std::function<void()> {
+             return [count = pace.batch(100)] {
+               std::vector<PlacementGroup> groups;
+               for (int i = 0; i < count; ++i) groups.push_back(placement_group({{{"custom", 0.001}}}));
+               for (const auto& group : groups) {
+                 if (!group.wait(std::chrono::seconds(30))) {
+                   throw std::runtime_error("a placement group of 0.001 custom did not come");
+                 }
+               }
+               for (const auto& group : groups) remove_placement_group(group);
+             };
+           },
+           .resources = {{"custom", 100}}}};
+}
+
 }  // namespace
 
 std::vector<Benchmark> microbenchmarks() {
@@ -267,6 +289,7 @@ std::vector<Benchmark> microbenchmarks() {
   for (auto& one : gigabyte_definitions()) all.push_back(rate_benchmark(one, Against::memcpy));
   for (auto& one : task_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : actor_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
+  for (auto& one : group_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   return all;
 }
 
