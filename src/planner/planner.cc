@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "planner/fleet.h"
@@ -20,8 +21,9 @@ class Planning {
  public:
   Planning(const ClusterState& state, const std::vector<NodeType>& types, const Limits& limits)
       : state_(state), limits_(limits), fleet_(state, types, limits),
-        stage_(state.nodes, Rehearsal::Books::as_they_are),
-        idle_stage_(state.nodes, Rehearsal::Books::empty) {}
+        stage_(state.nodes, Rehearsal::Books::as_they_are) {
+    if (!state.standing.empty()) idle_stage_.emplace(state.nodes, Rehearsal::Books::empty);
+  }
 
   Plan run() {
     reach_minima();
@@ -37,12 +39,14 @@ class Planning {
   void reach_minima() {
     for (const auto& type : fleet_.types()) {
       while (fleet_.count(type.name) < type.min_workers && fleet_.has_room(type)) {
-        fleet_.show(fleet_.launch(type, Cause::minimum, stage_), idle_stage_);
+        const auto node = fleet_.launch(type, Cause::minimum, stage_);
+        if (idle_stage_) fleet_.show(node, *idle_stage_);
       }
     }
   }
 
   void serve_standing() {
+    if (!idle_stage_) return;
     std::vector<WantedSlots> wanted;
     for (const auto& standing : state_.standing) {
       WantedSlots slots;
@@ -52,7 +56,7 @@ class Planning {
       slots.tenant = Tenant::bundle;  // room, no executors
       wanted.push_back(std::move(slots));
     }
-    serve(wanted, Cause::standing, idle_stage_, &stage_);
+    serve(wanted, Cause::standing, *idle_stage_, &stage_);
   }
 
   void serve_groups() {
@@ -67,14 +71,38 @@ class Planning {
 
   void serve_slots() { serve(state_.slots, Cause::slots, stage_, nullptr); }
 
-  std::vector<Unit> left(const std::vector<WantedSlots>& wanted, const Rehearsal& stage) const {
-    std::vector<Unit> units;
+  // The order in which they get places on the nodes there are.
+  static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
+    std::vector<std::pair<Ask, std::size_t>> asks;
+    for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
+    std::ranges::stable_sort(asks, [](const auto& a, const auto& b) {
+      return larger(a.first, b.first);
+    });
+    std::vector<std::size_t> order;
+    for (const auto& [ask, which] : asks) order.push_back(which);
+    return order;
+  }
+
+  // Those that some type serves, by their place in `wanted`: the rest must not decide which type is
+  // launched.
+  std::map<std::size_t, Unit> servable(const std::vector<WantedSlots>& wanted) const {
+    std::map<std::size_t, Unit> units;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const auto count = stage.unserved(i);
-      if (count > 0) units.push_back({{ask_of(wanted[i])}, count});
+      Unit unit{{ask_of(wanted[i])}, 1};
+      const auto holds = [&](const NodeType& type) { return why_not(type, unit).empty(); };
+      if (std::ranges::any_of(fleet_.types(), holds)) units.emplace(i, std::move(unit));
     }
-    sort_largest_first(units);
     return units;
+  }
+
+  static std::vector<Unit> left(const std::map<std::size_t, Unit>& units, const Rehearsal& stage) {
+    std::vector<Unit> rest;
+    for (const auto& [which, unit] : units) {
+      const auto count = stage.unserved(which);
+      if (count > 0) rest.push_back({unit.asks, count});
+    }
+    sort_largest_first(rest);
+    return rest;
   }
 
   static Ask ask_of(const WantedSlots& slots) {
@@ -84,12 +112,14 @@ class Planning {
   // Launches until all has a place, or nothing more helps. `also`: where launched nodes are shown.
   void serve(const std::vector<WantedSlots>& wanted, Cause cause, Rehearsal& stage,
              Rehearsal* also) {
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i].demand.request.placement.group.empty()) stage.want(i, wanted[i]);
+    for (const auto which : largest_first(wanted)) {
+      if (!wanted[which].demand.request.placement.group.empty()) continue;
+      stage.want(which, wanted[which]);
+      stage.settle();
     }
-    stage.settle();
     std::set<std::string> useless;
-    for (auto units = left(wanted, stage); !units.empty(); units = left(wanted, stage)) {
+    const auto able = servable(wanted);
+    for (auto units = left(able, stage); !units.empty(); units = left(able, stage)) {
       auto closed = fleet_.closed();
       closed.insert(useless.begin(), useless.end());
       const auto best = best_types(fleet_.types(), units, closed);
@@ -145,7 +175,8 @@ class Planning {
       const bool over = node.phase == NodePhase::running && node.idle &&
                         *node.idle >= limits_.idle_timeout && !node.has_objects;
       const bool holds = node.task_slots + node.actor_slots > 0 || !node.held.resources.empty();
-      if (ours && over && !holds && !stage_.used(node.id) && !idle_stage_.used(node.id)) {
+      const bool stands = idle_stage_ && idle_stage_->used(node.id);
+      if (ours && over && !holds && !stands && !stage_.used(node.id)) {
         idle.push_back(&node);
       }
     }
@@ -166,7 +197,7 @@ class Planning {
   const Limits& limits_;
   Fleet fleet_;
   Rehearsal stage_;
-  Rehearsal idle_stage_;
+  std::optional<Rehearsal> idle_stage_;  // as if nothing ran, where something is to stand
   Plan plan_;
 };
 

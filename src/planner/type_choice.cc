@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace mobula::internal::planner {
 namespace {
@@ -12,21 +13,6 @@ using scheduler::InstanceLedger;
 constexpr std::int32_t most_task_slots = 1000;
 
 __extension__ using Wide = __int128;
-
-struct Score {
-  bool devices_wanted = false;
-  std::int64_t kinds = 0;
-  Wide least = 0;
-  Wide sum = 0;           // over `resources` of them
-  std::int64_t resources = 1;
-};
-
-bool better(const Score& a, const Score& b) {
-  if (a.devices_wanted != b.devices_wanted) return a.devices_wanted;
-  if (a.kinds != b.kinds) return a.kinds > b.kinds;
-  if (a.least != b.least) return a.least > b.least;
-  return a.sum * b.resources > b.sum * a.resources;
-}
 
 // v x u^3 in units, u in millionths.
 Wide weight(Quantity total, Quantity left) {
@@ -53,30 +39,6 @@ std::int64_t pack(InstanceLedger& ledger, const Labels& labels, const Unit& unit
   std::int64_t packed = 0;
   while (packed < unit.count && take(ledger, labels, unit)) ++packed;
   return packed;
-}
-
-std::optional<Score> score(const NodeType& type, const std::vector<Unit>& units) {
-  auto ledger = books_of(type.shape);
-  std::int64_t packed = 0;
-  for (const auto& unit : units) packed += pack(ledger, type.shape.labels, unit);
-  if (packed == 0) return std::nullopt;
-  Score made;
-  bool any = false;
-  for (const auto& name : ledger.names()) {
-    const auto total = ledger.total(name);
-    if (total < Quantity::whole(1)) continue;
-    made.kinds += std::ranges::any_of(units, [&](const Unit& each) { return wants(each, name); });
-    const Wide here = weight(total, ledger.available(name));
-    made.least = any ? std::min(made.least, here) : here;
-    made.sum += here;
-    made.resources = any ? made.resources + 1 : 1;
-    any = true;
-  }
-  const auto asks_devices = [](const Unit& unit) {
-    return std::ranges::any_of(unit.asks, [](const Ask& ask) { return ask.need.has_devices; });
-  };
-  made.devices_wanted = !ledger.has_devices() || std::ranges::any_of(units, asks_devices);
-  return made;
 }
 
 }  // namespace
@@ -134,6 +96,33 @@ std::string why_not(const NodeType& type, const Unit& unit) {
 
 InstanceLedger books_of(const NodeShape& shape) { return InstanceLedger(shape, most_task_slots); }
 
+std::optional<TypeScore> score(const NodeType& type, const std::vector<Unit>& units) {
+  auto ledger = books_of(type.shape);
+  std::int64_t packed = 0;
+  for (const auto& unit : units) packed += pack(ledger, type.shape.labels, unit);
+  if (packed == 0) return std::nullopt;
+  TypeScore made;
+  std::vector<Wide> weights;
+  for (const auto& name : ledger.names()) {
+    const auto total = ledger.total(name);
+    if (total < Quantity::whole(1)) continue;
+    made.kinds += std::ranges::any_of(units, [&](const Unit& each) { return wants(each, name); });
+    weights.push_back(weight(total, ledger.available(name)));
+  }
+  if (!weights.empty()) {
+    Wide sum = 0;
+    for (const auto each : weights) sum += each;
+    made.least = Quantity::from_units(static_cast<std::int64_t>(std::ranges::min(weights)));
+    made.mean = Quantity::from_units(
+        static_cast<std::int64_t>(sum / static_cast<Wide>(weights.size())));
+  }
+  const auto asks_devices = [](const Unit& unit) {
+    return std::ranges::any_of(unit.asks, [](const Ask& ask) { return ask.need.has_devices; });
+  };
+  made.devices_wanted = !ledger.has_devices() || std::ranges::any_of(units, asks_devices);
+  return made;
+}
+
 void subtract(const NodeType& type, std::vector<Unit>& units) {
   auto ledger = books_of(type.shape);
   for (auto& unit : units) unit.count -= pack(ledger, type.shape.labels, unit);
@@ -143,14 +132,13 @@ void subtract(const NodeType& type, std::vector<Unit>& units) {
 std::vector<const NodeType*> best_types(const std::vector<NodeType>& types,
                                         const std::vector<Unit>& units,
                                         const std::set<std::string>& closed) {
-  std::vector<std::pair<Score, const NodeType*>> scored;
+  std::vector<std::pair<TypeScore, const NodeType*>> scored;
   for (const auto& type : types) {
     if (closed.contains(type.name)) continue;
     if (const auto made = score(type, units)) scored.emplace_back(*made, &type);
   }
   std::ranges::sort(scored, [](const auto& a, const auto& b) {
-    if (better(a.first, b.first)) return true;
-    return !better(b.first, a.first) && a.second->name < b.second->name;
+    return a.first != b.first ? a.first > b.first : a.second->name > b.second->name;
   });
   std::vector<const NodeType*> best;
   for (const auto& [made, type] : scored) best.push_back(type);

@@ -4,6 +4,7 @@
 // amount x (part in use)^3. Ray's score, on books with instances instead of sums. Not thread-safe.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -32,10 +33,22 @@ std::string why_not(const NodeType& type, const Unit& unit);
 // A fresh node's books.
 scheduler::InstanceLedger books_of(const NodeShape& shape);
 
+// How well one fresh node of a type serves `units`; a greater one is better.
+struct TypeScore {
+  bool devices_wanted = false;  // or it has none
+  std::int64_t kinds = 0;       // of its resources that are wanted
+  Quantity least;
+  Quantity mean;
+  friend auto operator<=>(const TypeScore&, const TypeScore&) = default;
+};
+// Nothing if it serves none of them.
+std::optional<TypeScore> score(const NodeType& type, const std::vector<Unit>& units);
+
 // Takes what one node of the type holds away from `units`, those with nothing left among them.
 void subtract(const NodeType& type, std::vector<Unit>& units);
 
-// The types that hold any of `units`, best first, equals by name; without those in `closed`.
+// The types that hold any of `units`, best first, of equals the last by name (as in Ray); without those
+// in `closed`.
 std::vector<const NodeType*> best_types(const std::vector<NodeType>& types,
                                         const std::vector<Unit>& units,
                                         const std::set<std::string>& closed);

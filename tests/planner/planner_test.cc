@@ -204,6 +204,12 @@ TEST_F(PlannerTest, WhatNoTypeHoldsIsInfeasibleWithTheReasonPerType) {
   EXPECT_THAT(made_.infeasible[1].why, HasSubstr("cpu: its label zone is not a"));
 }
 
+TEST_F(PlannerTest, WhatIsInfeasibleDoesNotDecideWhatIsLaunched) {
+  want(gpus(5), 1);
+  want(cpus(8), 2);
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
+}
+
 TEST_F(PlannerTest, WhatOnlyABusyNodeHoldsWaitsForIt) {
   const auto own = node_type("", node_with(64, 0), 0);
   occupy(add(own), cpus(64));

@@ -51,10 +51,10 @@ TEST(TypeChoice, ThenTheLeastAndTheMeanUse) {
   EXPECT_THAT(order(types, {unit(cpus(1), 100)}), ElementsAre("c16", "a8", "b4"));
 }
 
-TEST(TypeChoice, EqualsByName) {
+TEST(TypeChoice, OfEqualsTheLastByName) {
   const std::vector<NodeType> types{node_type("b", node_with(4, 0), 1),
                                     node_type("a", node_with(4, 0), 1)};
-  EXPECT_THAT(order(types, {unit(cpus(1), 1)}), ElementsAre("a", "b"));
+  EXPECT_THAT(order(types, {unit(cpus(1), 1)}), ElementsAre("b", "a"));
 }
 
 TEST(TypeChoice, TypesThatServeNothingAreNone) {
