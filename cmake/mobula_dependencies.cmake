@@ -17,6 +17,10 @@ find_package(CLI11 REQUIRED)                                       # CLI11::CLI1
 find_package(nlohmann_json REQUIRED)                               # nlohmann_json::nlohmann_json
 find_package(SQLite3 REQUIRED)                                     # SQLite::SQLite3
 find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto
+find_package(yaml-cpp REQUIRED)                                    # yaml-cpp::yaml-cpp
+if(NOT TARGET yaml-cpp::yaml-cpp)  # before release 0.8
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)            # PkgConfig::HWLOC
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)       # PkgConfig::SODIUM
 if(BUILD_TESTING)

@@ -90,7 +90,7 @@ def without_comments(text):
 
 
 def is_core(folder):
-    return folder in ("scheduler", "session") or bool(folder and folder.endswith("/core"))
+    return folder in ("planner", "scheduler", "session") or bool(folder and folder.endswith("/core"))
 
 
 class Check:

@@ -36,6 +36,7 @@ std::string kind_of(std::string text) {
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, memory, object_store, resources, labels, format, port;
   std::vector<std::string> filters;
+  bool json = false;
 };
 
 [[noreturn]] void wrong(const std::string& flag, const std::string& why) {
@@ -122,6 +123,10 @@ void read_texts(const Texts& texts, CommandLine& line) {
             "'" + texts.format + "' is none of table, wide, json, jsonl, yaml, csv, name");
     }
     line.output = format->second;
+  }
+  if (texts.json) {
+    if (!texts.format.empty()) wrong("--json", "does not go with --output");
+    line.output = OutputFormat::json;
   }
   for (const auto& filter : texts.filters) {
     const auto equals = filter.find('=');
@@ -234,6 +239,10 @@ class Grammar {
     add_asking("summary", "how many there are of each kind and state");
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
     explain.add_option("subject", line_.subject, "the id of a task, of its result, of an actor, or a request as JSON")->required();
+    CLI::App& plan = add_asking("plan", "which nodes to launch and to give back for what is asked now");
+    plan.add_option("--types", line_.types_file, "YAML file with the types of nodes there could be")
+        ->required();
+    plan.add_flag("--json", texts_.json, "the same as -o json");
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
     drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds");

@@ -57,6 +57,7 @@ struct CommandLine {
   std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
+  std::string types_file;  // of `plan`
   std::string subject;  // a node, a request, whose log
   std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};

@@ -17,6 +17,7 @@
 #include "cli/exit_code.h"
 #include "cli/logs.h"
 #include "cli/output.h"
+#include "cli/plan_command.h"
 #include "cli/programs.h"
 #include "cli/start.h"
 #include "cli/state_commands.h"
@@ -129,6 +130,7 @@ int run_command(const CommandLine& line) {
   if (command == "get") return get_item(line);
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);
+  if (command == "plan") return show_plan(line);
   if (command == "drain") return drain(line);
   if (command == "logs") return show_logs(line);
   if (command == "doctor") return examine(line);

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "model/executor_bounds.h"
+
 namespace mobula::internal {
 namespace {
 
-constexpr std::int32_t executors_per_cpu = 4;
-constexpr std::int32_t most_actors = 10'000;
 constexpr std::string_view product_label = "mobula.io/accelerator-product";
 constexpr std::string_view type_label = "mobula.io/accelerator-type";
 
@@ -180,10 +180,8 @@ Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& req
   if (!node.accelerator_types.empty()) {
     node.labels.emplace(type_label, label_value(node.accelerator_types.front()));
   }
-  const auto whole_cpus = static_cast<std::int32_t>(
-      std::min<std::int64_t>(cpus.units() / Quantity::units_per_one, 100'000));
-  node.task_executors = executors_per_cpu * std::max(whole_cpus, 1);
-  node.actor_executors = most_actors;
+  node.task_executors = task_executors_of(cpus.units() / Quantity::units_per_one);
+  node.actor_executors = most_actor_executors;
   for (auto& [name, shape] : shapes) node.resources.push_back(std::move(shape));
   return node;
 }

@@ -27,6 +27,8 @@ std::map<std::string, Scenario> node_scenarios();
 std::map<std::string, Scenario> group_scenarios();
 std::map<std::string, Scenario> question_scenarios();
 std::map<std::string, Scenario> device_scenarios();
+std::map<std::string, Scenario> plan_scenarios();
+std::map<std::string, Scenario> capture_scenarios();
 
 // Counts what was not as expected.
 class Report {

@@ -196,6 +196,11 @@ void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
 }
 
 void GroupTable::removal_durable(Group& group) {
+  if (const auto* row = parts_.scheduler.groups().find(group.spec.id)) {
+    for (const auto& place : row->places) {
+      if (!place.node.empty()) parts_.last_use.at(place.node, parts_.now);
+    }
+  }
   parts_.scheduler.forget_group(group.spec.id);
   become(group, GroupState::removed);
   group.watchers.clear();

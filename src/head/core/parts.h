@@ -10,6 +10,7 @@
 #include "head/core/group_table.h"
 #include "head/core/job_table.h"
 #include "head/core/journal.h"
+#include "head/core/last_use.h"
 #include "head/core/node_table.h"
 #include "head/core/object_copies.h"
 #include "head/core/object_lists.h"
@@ -47,6 +48,7 @@ struct Parts {
   GroupTable groups{*this};
   CopyTable copies{*this};
   ObjectLists objects{*this};
+  LastUse last_use;
   TaskQuestions tasks{*this};
   StateReader reader{*this};
 };

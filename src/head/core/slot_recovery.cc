@@ -39,6 +39,7 @@ void SlotTable::node_reshaped(const Node& node) {
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
   strangers_.erase(node.id);
+  parts_.last_use.at(node.id, parts_.now);
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
   const auto take = [&](const SlotFact& fact) {
     if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) return;
@@ -135,6 +136,7 @@ void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
   parts_.scheduler.remove_node(node);
   strangers_.erase(node);
   for (const auto id : slots_on(node)) remove(id, cause, true);
+  parts_.last_use.forget(node);
 }
 
 void SlotTable::recovery_ended() {

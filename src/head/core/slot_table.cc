@@ -68,6 +68,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   on_its_node.erase(id);
   if (on_its_node.empty()) by_node_.erase(slot.node);
   parts_.scheduler.release(id);
+  parts_.last_use.at(slot.node, parts_.now);
   parts_.jobs.slot_gone(slot.demand_class.job);
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "head/core/parts.h"
+#include "head/core/planner_json.h"
 #include "head/core/state_json.h"
 #include "head/core/task_json.h"
 
@@ -64,6 +65,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
                                         const std::string& argument) const {
   if (verb == "ping") return done_json("Pong", {});
   if (verb == "status") return status_json(parts_);
+  if (verb == "planner_state") return planner_json(parts_);
   if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "list") return list_json(parts_, kind);
@@ -71,7 +73,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, drain, job_stop, stop",
+                             "explain, planner_state, drain, job_stop, stop",
                              verb));
 }
 

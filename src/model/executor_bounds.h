@@ -1,0 +1,16 @@
+// How many executors a node runs that says nothing else. Constants.
+#pragma once
+
+#include <cstdint>
+
+namespace mobula::internal {
+
+// At once, of those that run tasks.
+constexpr std::int32_t task_executors_of(std::int64_t cpus) {
+  constexpr std::int64_t most_cpus = 100'000;
+  const auto counted = cpus < 1 ? 1 : cpus > most_cpus ? most_cpus : cpus;
+  return static_cast<std::int32_t>(4 * counted);
+}
+inline constexpr std::int32_t most_actor_executors = 10'000;
+
+}  // namespace mobula::internal

@@ -1,0 +1,41 @@
+// Nodes for one placement group at a time: tries them on a rehearsal and keeps them only if the
+// scheduler then places all of its bundles. Lives for one plan. Not thread-safe.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/fleet.h"
+#include "planner/rehearsal.h"
+#include "planner/state.h"
+#include "planner/type_choice.h"
+
+namespace mobula::internal::planner {
+
+class GroupServer {
+ public:
+  GroupServer(Fleet& fleet, Rehearsal& stage) : fleet_(fleet), stage_(stage) {}
+
+  // The group finds its places among the nodes there, or gets nodes. Else it leaves the stage,
+  // unless bundles of it have places, and this says why.
+  std::optional<Unserved> serve(const WantedGroup& group);
+
+ private:
+  bool on_one_node(const std::vector<Unit>& units);
+  bool on_several(const WantedGroup& group, std::vector<Unit> units);
+  // Takes away what finds room on the nodes there.
+  std::vector<Unit> beyond_room(const WantedGroup& group, const std::vector<Unit>& units) const;
+  bool launch(const NodeType& type);
+  void take_back();
+  void drop_unused();
+  Unserved refusal(const WantedGroup& group, const std::vector<Unit>& units) const;
+
+  Fleet& fleet_;
+  Rehearsal& stage_;
+  GroupId group_;  // the one that is being served
+  std::vector<NodeId> launched_;  // for it
+};
+
+}  // namespace mobula::internal::planner

@@ -1,0 +1,14 @@
+// Children of what runs in a placement group, as Ray's test_placement_group_2.py has it.
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using test_placement_group_2 = ClusterTest;
+
+TEST_F(test_placement_group_2, test_capture_child_tasks) {
+  drive({"group_capture", "--mobula-num-cpus=2"});
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,77 @@
+// `mobula plan` at a real cluster: what it would launch and give back.
+#include <fstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class Planning : public ClusterTest {
+ protected:
+  std::string types(const std::string& idle_minutes) {
+    const std::string file = folder() + "/types.yaml";
+    std::ofstream(file) << "max_workers: 12\nidle_timeout_minutes: " << idle_minutes << R"(
+available_node_types:
+  cpu:
+    resources: {CPU: 8}
+    max_workers: 9
+  gpu:
+    resources: {CPU: 8, GPU: 4}
+    accelerator_type: H100
+    max_workers: 2
+)";
+    return file;
+  }
+  Json plan(const std::string& file, int code) {
+    const auto ended = mobula({"plan", "--types", file, "--json"});
+    EXPECT_EQ(ended.code, code) << ended.err;
+    return Json::parse(ended.out, nullptr, false);
+  }
+  static std::int64_t count(const Json& plan, const std::string& type) {
+    for (const auto& each : plan["items"]) {
+      if (each["name"] == type) return each["count"];
+    }
+    return 0;
+  }
+};
+
+TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
+  start_head({"--num-cpus", "2"});
+  start_node("b", {"--num-cpus", "2", "--labels", "mobula.io/node-group=cpu"});
+  Process driver = start_driver({"ask_for_more"});
+  ASSERT_TRUE(driver.prints("asked")) << driver.err();
+  // Three tasks of 4 CPUs share what the group leaves of its two nodes; the actor needs a GPU.
+  const auto wanted = plan(types("1000"), 6);
+  EXPECT_EQ(count(wanted, "cpu"), 3) << wanted.dump(2);
+  EXPECT_EQ(count(wanted, "gpu"), 1) << wanted.dump(2);
+  ASSERT_EQ(wanted["infeasible"].size(), 1u) << wanted.dump(2);
+  EXPECT_EQ(wanted["infeasible"][0]["resources"]["GPU"], 16);
+  EXPECT_TRUE(wanted["waiting"].empty()) << wanted.dump(2);
+  EXPECT_TRUE(wanted["terminate"].empty());
+  driver.say("go");
+  EXPECT_EQ(driver.wait().code, 0);
+
+  ASSERT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
+  EXPECT_TRUE(plan(types("1000"), 0)["terminate"].empty()) << "not idle for so long";
+  const auto idle = plan(types("0"), 0);
+  EXPECT_TRUE(idle["items"].empty()) << idle.dump(2);
+  ASSERT_EQ(idle["terminate"].size(), 1u) << "not the one beside the head";
+  EXPECT_EQ(idle["terminate"][0]["node_id"], node_id("b"));
+  const auto said = mobula({"plan", "--types", types("0")});
+  EXPECT_NE(said.out.find("give back " + node_id("b") + " of cpu"), std::string::npos) << said.out;
+}
+
+TEST_F(Planning, ABadFileIsRefusedWithItsLine) {
+  start_head();
+  std::ofstream(folder() + "/bad.yaml") << "max_workers: 3\navailable_node_types:\n  a: 7\n";
+  const auto ended = mobula({"plan", "--types", folder() + "/bad.yaml"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("bad.yaml:3: available_node_types.a: is not a mapping"),
+            std::string::npos)
+      << ended.err;
+  EXPECT_EQ(mobula({"plan"}).code, 2);
+  EXPECT_EQ(mobula({"plan", "--types", folder() + "/none.yaml"}).code, 7);
+}
+
+}  // namespace
+}  // namespace mobula::e2e

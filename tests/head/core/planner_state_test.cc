@@ -1,0 +1,104 @@
+// What the head states for a plan of nodes.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class PlannerState : public testing::Test {
+ protected:
+  PlannerState() { cluster.driver_starts_job(home, 1); }
+  Json state() { return Json::parse(cluster.tool("planner_state").json); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(4, 2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+};
+
+TEST_F(PlannerState, WhatWaitsIsStatedWithAllThatDecidesWhereItMayRun) {
+  auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(3)}});
+  demand.request.accelerator_type = "H100";
+  demand.request.label_selector["zone"] = "a";
+  demand.request.gpu_memory = 7;
+  cluster.wants(home, demand, 5);
+  auto inside = cluster.demand_class(1, 2, {{"CPU", Quantity::whole(1)}});
+  inside.request.placement.group = GroupId::of(9);
+  cluster.wants(home, inside, 5);
+  const auto slots = state()["slots"];
+  ASSERT_EQ(slots.size(), 1u) << "slots in a group are no demand for nodes";
+  EXPECT_EQ(slots[0]["count"], 5);
+  EXPECT_EQ(slots[0]["actor"], false);
+  EXPECT_EQ(slots[0]["request"]["resources"]["GPU"], 3);
+  EXPECT_EQ(slots[0]["request"]["accelerator_type"], "H100");
+  EXPECT_EQ(slots[0]["request"]["label_selector"]["zone"], "a");
+  EXPECT_EQ(slots[0]["request"]["gpu_memory"], 7);
+}
+
+TEST_F(PlannerState, WhatIsHeldIsStatedByInstanceAndIsNotWantedAgain) {
+  const auto demand = cluster.demand_class(
+      1, 1, {{"CPU", Quantity::whole(1)}, {"GPU", Quantity::from_units(5000)}});
+  cluster.wants(home, demand, 6);  // four find a place
+  const auto start = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(start.size(), 4u);
+  auto json = state();
+  const auto& node = json["nodes"][0];
+  EXPECT_EQ(json["nodes"].size(), 1u) << "a driver's own node offers nothing";
+  EXPECT_EQ(node["held"],
+            Json::parse(R"([["CPU",0,4,0],["GPU",0,1,85899345920],["GPU",1,1,85899345920]])"))
+      << "resource, instance, amount, bytes of device memory";
+  EXPECT_EQ(node["task_slots"], 4);
+  EXPECT_TRUE(node["idle_ms"].is_null());
+  EXPECT_EQ(json["slots"][0]["count"], 2);
+  cluster.says(agent, SlotLent{start[0].slot, true});
+  json = state();
+  EXPECT_EQ(json["nodes"][0]["blocked_task_slots"], 1);
+}
+
+TEST_F(PlannerState, ANodeIsIdleSinceTheLastOfItsSlotsWasGone) {
+  cluster.pass(5s);
+  EXPECT_GE(state()["nodes"][0]["idle_ms"], 5000) << "since it came";
+  const auto demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  cluster.wants(home, demand, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  EXPECT_TRUE(state()["nodes"][0]["idle_ms"].is_null());
+  cluster.wants(home, demand, 0);
+  cluster.slot_gone(agent, start.slot);
+  EXPECT_LT(state()["nodes"][0]["idle_ms"], 1000);
+  cluster.pass(3s);
+  EXPECT_GE(state()["nodes"][0]["idle_ms"], 3000);
+}
+
+TEST_F(PlannerState, AGroupThatWaitsIsStatedAndOneThatIsPlacedHoldsItsNode) {
+  GroupSpec spec;
+  spec.id = GroupId::of(5);
+  spec.job = JobId::of(1);
+  spec.creator = SmallCluster::driver(1);
+  spec.strategy = GroupStrategy::strict_spread;
+  Request bundle;
+  bundle.resources.set("CPU", Quantity::whole(3));
+  spec.bundles = {bundle, bundle};
+  cluster.driver_says(home, 1, CreateGroup{spec});
+  auto json = state();
+  ASSERT_EQ(json["groups"].size(), 1u);
+  EXPECT_EQ(json["groups"][0]["strategy"], "STRICT_SPREAD");
+  EXPECT_EQ(json["groups"][0]["bundles"][1]["request"]["resources"]["CPU"], 3);
+  EXPECT_FALSE(json["groups"][0]["bundles"][1].contains("node_id"));
+
+  auto& other = cluster.node_joins(3, SmallCluster::shape(4));
+  json = state();
+  EXPECT_TRUE(json["groups"].empty());
+  for (const auto& node : json["nodes"]) {
+    EXPECT_EQ(node["held"], Json::parse(R"([["CPU",0,3,0]])"));
+    EXPECT_TRUE(node["idle_ms"].is_null());
+  }
+  cluster.pass(10s);
+  cluster.driver_says(home, 1, RemoveGroup{spec.id});
+  for (const auto& node : state()["nodes"]) EXPECT_LT(node["idle_ms"], 1000);
+  static_cast<void>(other);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,55 @@
+// How the scheduler packs small cases, against Ray's rule and against the best there is.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/packing.h"
+
+namespace mobula::internal::packing {
+namespace {
+
+constexpr int small_cases = 2000;
+
+// Known: groups on machines partly in use that Ray's rule places and the greedy placer does not. PACK
+// begins with the node that has least to spare, SPREAD with the least used, and neither looks back.
+const std::vector<std::uint64_t> known_to_be_worse{351, 827, 961, 1063, 1142, 1323};
+
+TEST(PackingQuality, RequestsAreNeverPackedWorseThanByRaysRule) {
+  const auto quality = measure_requests(small_cases);
+  std::printf("%s", describe(quality, "requests").c_str());
+  EXPECT_EQ(quality.worse_than_ray, 0) << "first seed: " << quality.worse.front();
+  EXPECT_GE(quality.best, 1500);
+  EXPECT_LT(quality.best, small_cases) << "no case in which an order of arrival is unlucky?";
+  EXPECT_LE(quality.used, quality.most);
+}
+
+TEST(PackingQuality, GroupsFindPlacesWhereverRaysRuleDoesButForTheKnownCases) {
+  const auto quality = measure_groups(small_cases);
+  std::printf("%s", describe(quality, "groups").c_str());
+  EXPECT_EQ(quality.worse, known_to_be_worse);
+  EXPECT_GE(quality.better_than_ray, 21);
+  EXPECT_GE(quality.best, 1980);
+  EXPECT_LE(quality.used, quality.most);
+}
+
+// The two judges, by hand.
+TEST(PackingQuality, TheOptimumAndRaysRuleByHand) {
+  const Case unlucky{{{40, {10, 10}}}, {{0, 6}, {0, 5}, {0, 5}, {0, 4}}, GroupStrategy::pack};
+  EXPECT_EQ(most_in_use(unlucky), 20);
+  EXPECT_EQ(in_use_by_ray(unlucky), 20);
+  const Case first_large{{{40, {10}}}, {{0, 6}, {0, 5}, {0, 5}}, GroupStrategy::pack};
+  EXPECT_EQ(most_in_use(first_large), 10);
+  EXPECT_EQ(in_use_by_ray(first_large), 6);
+  const Case split{{{40, {5, 5}}}, {{0, 10}}, GroupStrategy::strict_pack};
+  EXPECT_FALSE(can_be_placed(split)) << "a device is not put together from halves";
+  EXPECT_FALSE(placed_by_ray(split));
+  Case apart{{{40, {10}}, {40, {10}}}, {{10, 0}, {10, 0}, {10, 0}}, GroupStrategy::strict_spread};
+  EXPECT_FALSE(can_be_placed(apart));
+  apart.strategy = GroupStrategy::spread;
+  EXPECT_TRUE(can_be_placed(apart));
+  EXPECT_TRUE(placed_by_ray(apart));
+}
+
+}  // namespace
+}  // namespace mobula::internal::packing
