@@ -22,6 +22,7 @@ namespace mobula::internal::scheduler {
 
 struct GroupSettings {
   std::int64_t attempts_per_plan = 64;  // groups looked at in vain
+  std::int64_t visits_per_plan = 1000;  // groups met, whether looked at or not
 };
 
 // Why a bundle has no place: per node the first rule that refuses it, and what the strategy adds.
@@ -53,8 +54,8 @@ class Groups {
     bool lost = false;       // bundles of it have had places: those it lacks come first
     bool removing = false;   // users of it are ending
     bool forgotten = false;  // and the durable record is gone
-    bool reported = false;   // as infeasible, on these nodes
-    std::uint64_t examined_through = 0;
+    std::uint64_t examined_through = 0;  // nothing freed up to this stamp lets it be placed
+    std::uint64_t checked_version = 0;   // of the cluster, when it was last found to have room if empty
     bool complete() const;
   };
 
@@ -88,10 +89,15 @@ class Groups {
 
  private:
   using Turn = std::tuple<bool, std::int64_t, std::uint64_t>;  // kept, minus priority, sequence
+  enum class Attempt : std::uint8_t { placed, in_vain, not_worth };
 
   static Turn turn_of(const Row& row);
   Row make_row(const GroupSpec& spec) const;
   void queue(const Row& row);
+  Attempt try_to_place(Row& row, std::vector<GroupNews>& news);
+  // Whether a node freed since it was looked at could take one of its bundles.
+  bool is_worth_a_try(const Row& row) const;
+  void report_shortage(Row& row, std::vector<GroupNews>& news);
   void book(Row& row, std::int32_t bundle);
   // The bundles in which something has a slot.
   std::set<std::int32_t> in_use(GroupId id) const;
@@ -99,6 +105,8 @@ class Groups {
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   std::string shortage_of(const GroupSpec& spec) const;
+  // The nodes present with nothing booked on them, those that are silent counted as alive.
+  ClusterView& empty_cluster() const;
 
   ClusterView& cluster_;
   SlotBooks& books_;
@@ -107,7 +115,9 @@ class Groups {
   std::map<Turn, GroupId> queue_;
   Turn last_tried_{};
   std::uint64_t sequence_ = 0;
-  std::uint64_t checked_version_ = 0;
+  // Kept up with the nodes while groups wait, so that what never fits is found without a copy of all.
+  mutable std::optional<ClusterView> empty_;
+  mutable std::uint64_t empty_version_ = 0;
 };
 
 // The slot that a bundle is.

@@ -50,7 +50,7 @@ void Reclaimer::lift_unneeded() {
   std::vector<ClassKey> unneeded;
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || !pending_.is_waiting(key)) unneeded.push_back(key);
+    if (node == nullptr || !node->reservation || pending_.waiting_class(key) == nullptr) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
 }
@@ -59,7 +59,7 @@ void Reclaimer::lift_unneeded() {
 bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
                          const ResourceSet& taken) const {
   const auto& slot = victim.slot;
-  const auto& mine = search.demand->key;
+  const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
   if (!slot.actor.empty() || theirs == mine) return false;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
@@ -101,7 +101,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
 // The fewest slots of `id` that have to come back before the ask fits there.
 std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) const {
   const auto& node = cluster_.nodes().at(id);
-  const ClassKey class_key = class_of(search.demand->key);
+  const ClassKey class_key = search.demand->of->key;
   if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
@@ -142,7 +142,7 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) cons
   std::optional<Returns> best;
   std::set<NodeId> tried;
   for (const auto* job : victims_) {
-    for (const auto& [sequence, slot_id] : job->task_slots) {
+    for (const auto slot_id : job->task_slots) {
       const auto& held = *books_.find(slot_id);
       if (held.recalled && !search.patient) continue;
       if (tried.size() >= settings_.nodes_per_demand) return best;
@@ -161,15 +161,14 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
   for (const auto id : returns.recall) {
     const auto slot = books_.find(id)->slot;
     books_.mark_recalled(id, search.now);
-    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key.job,
-                   search.demand->key.class_id});
+    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key->job,
+                   search.demand->key->class_id});
     mark_recall.hit();
   }
 }
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const auto& ask = pending_.ask_at(
-      pending_.class_at(class_of(demand.key)).ask).ask;
+  const auto& ask = demand.of->ask->ask;
   Search search{now, &demand, &ask, false, {}, 0};
   demand.recall_from = now + settings_.recall_after;
   for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
@@ -183,21 +182,21 @@ void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
 }
 
 // Reserves the node with least to wait for; a reservation moves only to one with less.
-void Reclaimer::reserve_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const ClassKey key = class_of(demand.key);
-  const auto& ask = pending_.ask_at(pending_.class_at(key).ask).ask;
+void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out) {
+  auto& demand = of.first();
+  const auto& ask = of.ask->ask;
   const Search search{now, &demand, &ask, true, {}, 0};
   auto chosen = cheapest(search);
-  if (const auto at = reserved_.find(key); at != reserved_.end()) {
+  if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
     auto here = returns_on(search, at->second);
     if (here && (!chosen || here->cost <= chosen->cost)) chosen = std::move(here);
-    if (!chosen || chosen->node != at->second) lift(key);
+    if (!chosen || chosen->node != at->second) lift(of.key);
   }
   if (!chosen) return;
   demand.recall_from = now + settings_.recall_again;
   recall(search, *chosen, RecallCause::reservation, out);
-  if (!reserved_.emplace(key, chosen->node).second) return;
-  cluster_.reserve(cluster_.nodes().at(chosen->node), {key, ask.need});
+  if (!reserved_.emplace(of.key, chosen->node).second) return;
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, ask.need});
   mark_reserve.hit();
 }
 
@@ -214,43 +213,66 @@ std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
   return sorted;
 }
 
+std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t limit,
+                                        std::vector<Recall>& out) {
+  std::size_t examined = 0;
+  for (const auto& [rank, demand] : of.waiting) {
+    if (now - rank.since < settings_.recall_after) {
+      wake_at(rank.since + settings_.recall_after);
+      continue;
+    }
+    if (now >= demand->recall_from) {
+      if (examined == limit) return limit;
+      ++examined;
+      recall_for(*demand, now, out);
+    }
+    wake_at(std::max(demand->recall_from, now + settings_.pause));
+  }
+  return examined;
+}
+
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
+  if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
+  // What could never be served may be now.
+  if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
+  if (!due_ || now < *due_) return;
+  due_.reset();
   std::set<std::string> reserved_resources;
   for (const auto& [key, node] : reserved_) {
-    reserved_resources.insert(pending_.ask_at(pending_.class_at(key).ask).scarcest);
+    reserved_resources.insert(pending_.waiting_class(key)->ask->scarcest.resource);
   }
   victims_ = jobs_by_share();
-  due_.reset();
-  const auto wake_at = [&](Time time) { due_ = std::min(due_.value_or(time), time); };
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
-  for (const auto& [since, key] : pending_.by_age()) {
+  pending_.for_each_by_age([&](Time since, PendingClass& of) {
     if (now - since < settings_.recall_after) {
       wake_at(since + settings_.recall_after);
-      break;
+      return false;
     }
-    auto& demand = *pending_.find(key);
-    const ClassKey class_key = class_of(key);
-    auto& row = pending_.ask_at(pending_.class_at(class_key).ask);
-    if (!row.ask.group.empty() || !pending_.feasible(row)) continue;
+    auto& row = *of.ask;
+    if (!row.ask.group.empty() || !pending_.feasible(row)) return true;
     if (examined >= settings_.demands_per_round) {
       wake_at(next_round);
-      break;
+      return false;
     }
-    if (now >= demand.recall_from) {
+    auto& first = of.first();
+    const auto& resource = row.scarcest.resource;
+    if (now >= first.recall_from && now - since >= settings_.reserve_after &&
+        (reserved_.contains(of.key) || !reserved_resources.contains(resource))) {
       ++examined;
-      const bool may_reserve =
-          reserved_.contains(class_key) || !reserved_resources.contains(row.scarcest);
-      if (now - since >= settings_.reserve_after && may_reserve) reserve_for(demand, now, out);
-      if (reserved_.contains(class_key)) {
-        reserved_resources.insert(row.scarcest);
-        demand.recall_from = std::max(demand.recall_from, next_round);
-      } else {
-        recall_for(demand, now, out);
-      }
+      reserve_for(of, now, out);
     }
-    wake_at(std::max(demand.recall_from, next_round));
-  }
+    if (reserved_.contains(of.key)) {
+      reserved_resources.insert(resource);
+      first.recall_from = std::max(first.recall_from, next_round);
+      wake_at(first.recall_from);
+    } else if (examined < settings_.demands_per_round) {
+      examined += recall_for_class(of, now, settings_.demands_per_round - examined, out);
+    } else {
+      wake_at(next_round);
+    }
+    return true;
+  });
 }
 
 }  // namespace mobula::internal::scheduler

@@ -53,7 +53,8 @@ class Reclaimer {
   void lift(const ClassKey& key);
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
 
-  // After a round of placement: everything that still waits, waits for something to be freed.
+  // After a round of placement: everything that still waits, waits for something to be freed. Costs
+  // nothing before it is due.
   void run(Time now, std::vector<Recall>& out);
   // When `run` may have something to do if nothing changes before.
   std::optional<Time> due() const { return due_; }
@@ -88,7 +89,11 @@ class Reclaimer {
   void recall(const Search& search, const Returns& returns, RecallCause cause,
               std::vector<Recall>& out);
   void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
-  void reserve_for(Demand& demand, Time now, std::vector<Recall>& out);
+  void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
+  // Those of the class that are due, at most `limit`; returns how many.
+  std::size_t recall_for_class(PendingClass& of, Time now, std::size_t limit,
+                               std::vector<Recall>& out);
+  void wake_at(Time time) { due_ = std::min(due_.value_or(time), time); }
   std::vector<const SlotBooks::Job*> jobs_by_share() const;
 
   ClusterView& cluster_;
@@ -97,6 +102,7 @@ class Reclaimer {
   const ReclaimSettings& settings_;
   std::map<ClassKey, NodeId> reserved_;
   std::optional<Time> due_;
+  std::uint64_t seen_version_ = 0;  // of the cluster
   std::vector<const SlotBooks::Job*> victims_;  // of this round, largest share first
 };
 

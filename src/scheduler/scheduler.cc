@@ -67,21 +67,13 @@ void Scheduler::set_program_state(NodeId id, ProgramId program, const std::strin
 }
 
 void Scheduler::set_demand(const LesseeDemand& demand) {
-  Demand row;
-  row.key = {demand.lessee, {}, demand.demand.job, demand.demand.id};
-  row.preference = demand.preference;
-  row.wanted = demand.wanted_slots;
-  row.oldest_waiting = demand.oldest_waiting;
-  pending_.set(row, demand.demand);
+  pending_.set({demand.lessee, {}, demand.demand.job, demand.demand.id}, demand.demand,
+               demand.wanted_slots, demand.oldest_waiting, demand.preference);
   dirty_ = true;
 }
 
 void Scheduler::add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since) {
-  Demand row;
-  row.key = actor_key(actor, demand);
-  row.wanted = 1;
-  row.oldest_waiting = waiting_since;
-  pending_.set(row, demand);
+  pending_.set(actor_key(actor, demand), demand, 1, waiting_since, {});
   dirty_ = true;
 }
 
@@ -105,19 +97,17 @@ std::vector<SlotId> Scheduler::drop_job(JobId job) {
 }
 
 void Scheduler::set_job_weight(JobId job, std::int64_t weight) {
-  books_.job_row(job).weight = std::max<std::int64_t>(weight, 1);
+  books_.set_weight(job, std::max<std::int64_t>(weight, 1));
   dirty_ = true;
 }
 
 bool Scheduler::release(SlotId id) {
   const auto* held = books_.find(id);
   if (held == nullptr) return false;
-  const auto key = holder_of(held->slot);
   const auto group = held->slot.allocation.group;
+  pending_.gave_back(held->slot.job, held->holder->demand);
   books_.release(id);
   if (!group.empty()) groups_.slot_gone(group, group_news_);
-  pending_.refresh(key);
-  gave_back_.push_back(key);
   return dirty_ = true;
 }
 
@@ -165,19 +155,20 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   const auto due = reclaimer_.due();
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
-  for (const auto& key : std::exchange(gave_back_, {})) pending_.gave_back(key, now);
+  pending_.note_returns(now);
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
   const bool groups_left = groups_.place(plan.groups);
-  PlacementRound round(cluster_, books_, pending_, settings_.placement);
-  const bool stopped_early = round.run(now, reclaimer_.reserved(), next_slot, plan.grants);
+  PlacementRound round(cluster_, books_, pending_, settings_.placement, reclaimer_.reserved());
+  const bool stopped_early = round.run(now, next_slot, plan.grants);
   for (const auto& grant : plan.grants) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
   report_infeasible(plan);
   if (!stopped_early) reclaimer_.run(now, plan.recalls);
+  cluster_.update_indexes();
   // A reservation that was lifted may let others start.
   dirty_ = stopped_early || groups_left || cluster_.last_stamp() != stamp;
   return plan;
@@ -189,7 +180,7 @@ std::optional<Time> Scheduler::next_deadline() const {
 
 void Scheduler::report_infeasible(Plan& plan) {
   for (const auto& key : pending_.take_infeasible()) {
-    const auto& ask = pending_.ask_at(pending_.class_at(class_of(key)).ask).ask;
+    const auto& ask = pending_.ask_of(key);
     Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (report.reasons.size() >= settings_.reasons_per_report) break;

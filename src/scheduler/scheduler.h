@@ -155,7 +155,6 @@ class Scheduler {
   Reclaimer reclaimer_;
   Groups groups_;
   std::vector<GroupNews> group_news_;  // since the last plan
-  std::vector<HolderKey> gave_back_;  // since the last plan
   bool dirty_ = false;
   Time last_plan_;
 };
