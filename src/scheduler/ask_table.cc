@@ -40,8 +40,9 @@ AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant)
   if (added) {
     ++last_number_;
     AskRow row{.ask = Ask(request, program, tenant), .text = std::move(text), .number = last_number_,
-               .scarcest = {}};
+               .scarcest = {}, .most_held = {}};
     row.scarcest = cluster_.scarcest_of(row.ask.need);
+    row.most_held = most_held_by(row.ask.need);
     rows_.emplace(last_number_, std::move(row));
   }
   auto& row = rows_.at(number->second);
@@ -57,14 +58,17 @@ void AskTable::leave(AskRow& row) {
 
 void AskTable::waits(AskRow& row, const ClassKey& key) {
   if (row.waiting.empty()) {
-    // Sweeps since then have not looked at it.
-    if (!row.ask.group.empty() || row.examined_through != cluster_.last_stamp()) {
-      row.examined_through = 0;
-    }
     if (row.ask.wanted_softly) soft_.insert(row.number);
     if (!row.ask.group.empty()) by_group_[row.ask.group].insert(row.number);
   }
   row.waiting.insert(key);
+}
+
+void AskTable::enters_line(AskRow& row) {
+  if (row.in_lines++ > 0) return;
+  if (!row.ask.group.empty() || row.examined_through != cluster_.last_stamp()) {
+    row.examined_through = 0;
+  }
 }
 
 void AskTable::waits_no_more(AskRow& row, const ClassKey& key) {

@@ -21,7 +21,9 @@ struct AskRow {
   std::uint64_t number = 0;
   Scarcest scarcest;
   std::size_t classes = 0;
+  ResourceSet most_held;               // by one slot for it
   std::set<ClassKey> waiting{};
+  std::size_t in_lines = 0;            // of those, whose lines sweeps go along for it
   std::uint64_t examined_through = 0;  // no node freed up to this stamp fits; 0: nothing is known
   std::uint64_t examined_in = 0;       // the last sweep in which a room of its group was looked for
   std::uint64_t checked_version = 0;   // of the cluster, when `feasible` was found out
@@ -39,9 +41,12 @@ class AskTable {
   // One class more, and less, that asks so. A row keeps its address while classes share it.
   AskRow& join(const Request& request, ProgramId program, Tenant tenant);
   void leave(AskRow& row);
-  // A class with it waits, or no more. Nothing is known of one for which none has waited.
   void waits(AskRow& row, const ClassKey& key);
   void waits_no_more(AskRow& row, const ClassKey& key);
+  // A class with it is where sweeps look for it, or no more. What was freed while none was there is
+  // not known to fit or not.
+  void enters_line(AskRow& row);
+  void leaves_line(AskRow& row) { --row.in_lines; }
 
   // Whether some node present could ever serve it. Remembered until nodes change.
   bool feasible(AskRow& row) const;

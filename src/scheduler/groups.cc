@@ -24,7 +24,7 @@ bool Groups::Row::complete() const {
 }
 
 Groups::Turn Groups::turn_of(const Row& row) {
-  return {!row.lost, -std::int64_t{row.spec.priority}, row.sequence};
+  return {-std::int64_t{row.job_priority}, !row.lost, -std::int64_t{row.spec.priority}, row.sequence};
 }
 
 Groups::Row Groups::make_row(const GroupSpec& spec) const {
@@ -63,6 +63,7 @@ void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places) 
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;
+  made.job_priority = books_.terms(spec.job).priority;
   for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
     made.places[i] = places[i];
     made.lost = made.lost || !places[i].node.empty();
@@ -195,6 +196,15 @@ bool Groups::is_worth_a_try(const Row& row) const {
   });
 }
 
+std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
+  if (books_.terms(row.spec.job).quota.empty()) return std::nullopt;
+  ResourceSet wanted;
+  for (std::size_t i = 0; i < row.sites.size(); ++i) {
+    if (ever || row.places[i].node.empty()) wanted.add(most_held_by(row.sites[i].ask.need));
+  }
+  return books_.over_quota(row.spec.job, wanted, ever);
+}
+
 void Groups::report_shortage(Row& row, std::vector<GroupNews>& news) {
   if (row.checked_version == cluster_.version()) return;
   row.checked_version = cluster_.version();
@@ -211,6 +221,11 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
   }
   if (row.examined_through > 0 && !is_worth_a_try(row)) {
     row.examined_through = stamp;
+    return Attempt::not_worth;
+  }
+  // What frees some of the quota frees something on a node, too.
+  if (over_quota(row, false)) {
+    report_shortage(row, news);
     return Attempt::not_worth;
   }
   auto found = GroupPlacer(cluster_, row.sites, row.places).place(row.spec.strategy);
@@ -234,9 +249,19 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
   return Attempt::placed;
 }
 
+std::vector<std::int32_t> Groups::priorities() const {
+  std::vector<std::int32_t> priorities;
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    const auto minus = std::get<0>(at->first);
+    priorities.push_back(static_cast<std::int32_t>(-minus));
+    at = queue_.lower_bound({minus + 1, false, std::numeric_limits<std::int64_t>::min(), 0});
+  }
+  return priorities;
+}
+
 // Those that lost bundles first, always; the others going round from the one looked at last, so that
 // none is left out for ever.
-bool Groups::place(std::vector<GroupNews>& news) {
+bool Groups::place(std::int32_t priority, std::vector<GroupNews>& news) {
   auto in_vain = settings_.attempts_per_plan;
   auto visits = settings_.visits_per_plan;
   // False once the budget is spent.
@@ -251,17 +276,21 @@ bool Groups::place(std::vector<GroupNews>& news) {
     return true;
   };
   const auto stopped_at = last_tried_;
-  const Turn first_lost{false, std::numeric_limits<std::int64_t>::min(), 0};
-  const Turn first_whole{true, std::numeric_limits<std::int64_t>::min(), 0};
-  const Turn last{true, std::numeric_limits<std::int64_t>::max(), 0};
-  const auto from = std::max(stopped_at, first_whole);
+  const auto level = -std::int64_t{priority};
+  const Turn first_lost{level, false, std::numeric_limits<std::int64_t>::min(), 0};
+  const Turn first_whole{level, true, std::numeric_limits<std::int64_t>::min(), 0};
+  const Turn last{level, true, std::numeric_limits<std::int64_t>::max(), 0};
+  const auto from = stopped_at > first_whole && stopped_at < last ? stopped_at : first_whole;
   if (!go_along(first_lost, first_whole) || !go_along(from, last) ||
       !go_along(first_whole, from)) {
     return true;
   }
   last_tried_ = {};
-  if (queue_.empty()) empty_.reset();
   return false;
+}
+
+void Groups::rest() {
+  if (queue_.empty()) empty_.reset();
 }
 
 ClusterView& Groups::empty_cluster() const {
@@ -288,6 +317,7 @@ ClusterView& Groups::empty_cluster() const {
 std::string Groups::shortage_of(const GroupSpec& spec) const {
   auto& empty = empty_cluster();
   const auto row = make_row(spec);
+  if (const auto refusal = over_quota(row, true)) return to_string(*refusal);
   if (const auto found = GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) {
     for (const auto& each : *found) {
       empty.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
@@ -325,6 +355,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   const auto& row = known != nullptr ? *known : fresh;
   explanation.shortage = shortage_of(spec);
   explanation.feasible = explanation.shortage.empty();
+  if (!row.complete()) explanation.held_back = over_quota(row, false);
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     if (!row.places[i].node.empty()) continue;
     BundleReasons reasons{static_cast<std::int32_t>(i), {}};

@@ -101,7 +101,8 @@ void PendingDemands::refresh(Demand& demand) {
   }
   demand.rank = rank;
   demand.waiting = waits;
-  if (waits && !demand.reported && !asks_.is_known_feasible(*demand.of->ask)) {
+  if (waits && !demand.reported &&
+      (!asks_.is_known_feasible(*demand.of->ask) || never_allowed(*demand.of))) {
     unchecked_.insert(demand.of->ask->number);
   }
   line_up(*demand.of);
@@ -117,10 +118,9 @@ void PendingDemands::line_up(PendingClass& of) {
   const bool waited = of.bucket != nullptr;
   if (of.waiting.empty()) {
     if (!waited) return;
-    lines_.leave(*of.bucket, of.rank);
+    leave_lane(of);
     by_age_.erase({of.age_key, of.sequence});
     asks_.waits_no_more(*of.ask, of.key);
-    of.bucket = nullptr;
     return;
   }
   const LineRank rank{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first};
@@ -131,7 +131,9 @@ void PendingDemands::line_up(PendingClass& of) {
     if (since < of.age_key) set_age(of, since);
   } else {
     asks_.waits(*of.ask, of.key);
-    of.bucket = &lines_.enter(of.key.first, Lane::of(*of.ask), rank, of);
+    asks_.enters_line(*of.ask);
+    of.rank = rank;
+    enter_lane(of, Lane::of(*of.ask));
     of.age_key = since;
     by_age_.emplace(std::pair(since, of.sequence), &of);
     oldest_new_ = std::min(oldest_new_.value_or(since), since);
@@ -145,13 +147,36 @@ PendingDemands::ByAge::iterator PendingDemands::set_age(PendingClass& of, Time s
   return by_age_.insert(std::move(moved)).position;
 }
 
+void PendingDemands::enter_lane(PendingClass& of, const Lane& lane) {
+  of.bucket = &lines_.enter(of.key.first, lane, of.rank, of);
+}
+
+void PendingDemands::leave_lane(PendingClass& of) {
+  if (!of.is_parked()) asks_.leaves_line(*of.ask);
+  lines_.leave(*std::exchange(of.bucket, nullptr), of.rank);
+}
+
 void PendingDemands::move_to_lane(AskRow& row) {
   const auto lane = Lane::of(row);
   for (const auto& key : row.waiting) {
     auto& of = classes_.at(key);
+    if (of.is_parked()) continue;
     lines_.leave(*of.bucket, of.rank);
-    of.bucket = &lines_.enter(key.first, lane, of.rank, of);
+    enter_lane(of, lane);
   }
+}
+
+void PendingDemands::park(PendingClass& of) {
+  if (of.is_parked()) return;
+  leave_lane(of);
+  enter_lane(of, {.kind = Lane::Kind::quota});
+}
+
+void PendingDemands::unpark(PendingClass& of) {
+  if (!of.is_parked()) return;
+  leave_lane(of);
+  asks_.enters_line(*of.ask);
+  enter_lane(of, Lane::of(*of.ask));
 }
 
 void PendingDemands::got(Demand& demand, Holder& holder, Time now) {
@@ -245,9 +270,11 @@ std::vector<HolderKey> PendingDemands::take_infeasible() {
   std::vector<HolderKey> found;
   for (const auto number : std::exchange(unchecked_, {})) {
     auto& row = *asks_.find(number);
-    if (feasible(row)) continue;
+    const bool can_be = feasible(row);
     for (const auto& class_key : row.waiting) {
-      for (const auto& [rank, demand] : classes_.at(class_key).waiting) {
+      const auto& of = classes_.at(class_key);
+      if (can_be && !never_allowed(of)) continue;
+      for (const auto& [rank, demand] : of.waiting) {
         if (demand->reported && !nodes_changed) continue;
         demand->reported = true;
         found.push_back(*demand->key);

@@ -48,6 +48,8 @@ struct PendingClass {
   Time age_key{};  // in the order of ages: no later than the first demand's
 
   Demand& first() const { return *waiting.begin()->second; }
+  // It waits for something that its own job holds.
+  bool is_parked() const { return bucket != nullptr && bucket->lane->kind == Lane::Kind::quota; }
 };
 
 class PendingDemands {
@@ -99,6 +101,7 @@ class PendingDemands {
   // Everything was offered. Returns whether more was freed meanwhile.
   bool end_sweep();
   WaitingLines& lines() { return lines_; }
+  const WaitingLines& lines() const { return lines_; }
   // Whether, for all that is known, the sweep may hold what serves it.
   bool may_fit(const AskRow& row) const;
   // Of a row that was examined: nothing freed up to here fits, or earlier sweeps would have found it.
@@ -108,11 +111,19 @@ class PendingDemands {
   // No node freed up to `stamp`, or no room, fits.
   void examined(AskRow& row, std::uint64_t stamp);
 
+  // Its job's quota does not allow it now; and does again: nothing is known of where it fits.
+  void park(PendingClass& of);
+  void unpark(PendingClass& of);
+
   bool feasible(AskRow& row) const { return asks_.feasible(row); }
+  // Why its job may never have one, whatever the nodes are.
+  std::optional<Reason> never_allowed(const PendingClass& of) const {
+    return books_.over_quota(of.key.first, of.ask->most_held, true);
+  }
   // Waiting demands that no node present can ever serve and that were not returned since the nodes
   // or the demand changed.
   std::vector<HolderKey> take_infeasible();
-  const Ask& ask_of(const HolderKey& key) const { return demands_.at(key).of->ask->ask; }
+  const PendingClass& class_of_demand(const HolderKey& key) const { return *demands_.at(key).of; }
 
  private:
   PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class);
@@ -122,6 +133,8 @@ class PendingDemands {
   void line_up(PendingClass& of);
   // All classes with this ask, after what is known of it has changed.
   void move_to_lane(AskRow& row);
+  void enter_lane(PendingClass& of, const Lane& lane);
+  void leave_lane(PendingClass& of);
   void leave_class(PendingClass& of);
   using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
   ByAge::iterator set_age(PendingClass& of, Time since);

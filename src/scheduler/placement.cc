@@ -12,15 +12,16 @@ constexpr std::size_t nodes_compared = 4;
 }  // namespace
 
 PlacementRound::PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
-                               const PlacementSettings& settings,
-                               const std::map<ClassKey, NodeId>& reserved)
+                               const PlacementSettings& settings, const Terms& terms)
     : cluster_(cluster),
       books_(books),
       pending_(pending),
       settings_(settings),
-      reserved_(reserved),
+      terms_(terms),
       sweep_(pending.continue_sweep()),
-      stamp_(cluster.last_stamp()) {}
+      stamp_(cluster.last_stamp()),
+      in_vain_(settings.examinations_per_free *
+               std::max<std::int64_t>(1, static_cast<std::int64_t>(sweep_.nodes.size()))) {}
 
 Node* PlacementRound::best_freed(AskRow& row) {
   Node* best = nullptr;
@@ -91,7 +92,7 @@ Spot PlacementRound::place(PendingClass& of) {
   auto& row = *of.ask;
   const auto& ask = row.ask;
   if (!ask.group.empty()) return cluster_.room_for(ask);
-  if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
+  if (const auto at = terms_.reserved.find(of.key); at != terms_.reserved.end()) {
     auto* node = cluster_.nodes().find(at->second);
     if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
   }
@@ -108,7 +109,7 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   auto& demand = of.first();
   const auto& key = *demand.key;
   Slot slot;
-  slot.id = (*next_slot_)();
+  slot.id = terms_.next_slot();
   slot.node = spot.node->id;
   slot.job = key.job;
   slot.class_id = key.class_id;
@@ -119,14 +120,19 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   if (was_freed) sweep_.count(*spot.node, -1);
   slot.allocation = cluster_.book(spot, of.ask->ask);
   if (was_freed) sweep_.count(*spot.node, 1);
-  auto& holder = books_.granted(slot, now_, demand.holder);
-  pending_.got(demand, holder, now_);
+  auto& holder = books_.granted(slot, terms_.now, demand.holder);
+  pending_.got(demand, holder, terms_.now);
   granted_->push_back(std::move(slot));
 }
 
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
+  if (books_.over_quota(of.key.first, of.ask->most_held)) {
+    pending_.park(of);
+    return Outcome::passed;
+  }
+  pending_.unpark(of);
   // Another class with the same ask may have found that nothing fits, its own reservation aside.
-  if (!pending_.may_fit(*of.ask) && !reserved_.contains(of.key)) return Outcome::passed;
+  if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
   if (const auto spot = place(of)) {
     grant(spot, of);
     return Outcome::granted;
@@ -166,28 +172,24 @@ PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {
     if (is_spent()) return Outcome::in_vain;
     push_next(*next.bucket);
   }
-  line.ended_in = sweep_.number;
+  pending_.lines().end(line, sweep_);
   return Outcome::passed;
 }
 
-bool PlacementRound::run(Time now, const std::function<SlotId()>& next_slot,
-                         std::vector<Slot>& granted) {
-  now_ = now;
-  next_slot_ = &next_slot;
+bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t> above) {
   granted_ = &granted;
   auto& lines = pending_.lines();
-  if (sweep_.empty() && !lines.has_unknown()) return pending_.end_sweep();
-  in_vain_ = settings_.examinations_per_free *
-             std::max<std::int64_t>(1, static_cast<std::int64_t>(sweep_.nodes.size()));
-  auto* line = lines.at_or_after({});
+  const bool nothing = sweep_.empty() && !lines.has_more_to_try();
+  auto* line = nothing ? nullptr : lines.at_or_after(JobTurn::first());
   while (line != nullptr) {
     const auto turn = line->turn;
+    if (above && turn.minus_priority >= -std::int64_t{*above}) return false;
     const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
     if (is_spent()) return true;
     // Its turn has become a later one, or its line has ended: those before have passed.
     line = outcome == Outcome::granted ? lines.at_or_after(turn) : lines.after(turn);
   }
-  return pending_.end_sweep();
+  return !above && pending_.end_sweep();
 }
 
 }  // namespace mobula::internal::scheduler

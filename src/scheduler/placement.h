@@ -26,12 +26,16 @@ struct PlacementSettings {
 
 class PlacementRound {
  public:
-  // `reserved`: the node withheld for a class, tried first.
+  struct Terms {
+    Time now;
+    const std::function<SlotId()>& next_slot;
+    const std::map<ClassKey, NodeId>& reserved;  // the node withheld for a class, tried first
+  };
   PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
-                 const PlacementSettings& settings, const std::map<ClassKey, NodeId>& reserved);
+                 const PlacementSettings& settings, const Terms& terms);
 
-  // Returns whether there is more to do.
-  bool run(Time now, const std::function<SlotId()>& next_slot, std::vector<Slot>& granted);
+  // Serves jobs of a priority above `above`, or all. Returns whether there is more to do for them.
+  bool run(std::vector<Slot>& granted, std::optional<std::int32_t> above = std::nullopt);
 
  private:
   // The next class of each lane of a line.
@@ -61,11 +65,9 @@ class PlacementRound {
   SlotBooks& books_;
   PendingDemands& pending_;
   const PlacementSettings& settings_;
-  const std::map<ClassKey, NodeId>& reserved_;
+  const Terms terms_;
   Sweep& sweep_;
   const std::uint64_t stamp_;  // what is freed later is for the next round
-  Time now_;
-  const std::function<SlotId()>* next_slot_ = nullptr;
   std::vector<Slot>* granted_ = nullptr;
   std::vector<Next> heads_;  // a heap, of the line being gone along
   // Ranks only get worse in a round, so what does not serve at a place in the order never will.

@@ -46,11 +46,23 @@ void Reclaimer::lift(const ClassKey& key) {
   reserved_.erase(at);
 }
 
+bool Reclaimer::is_outranked(JobId job, const Need& need) const {
+  const auto wants_some = [&](const Need::Amount& each) {
+    return std::ranges::any_of(need.amounts, [&](const auto& held) { return held.name == each.name; });
+  };
+  return pending_.lines().any_of_higher(books_.terms(job).priority, [&](PendingClass& of) {
+    return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
+           pending_.feasible(*of.ask);
+  });
+}
+
 void Reclaimer::lift_unneeded() {
   std::vector<ClassKey> unneeded;
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || pending_.waiting_class(key) == nullptr) unneeded.push_back(key);
+    const auto* of = pending_.waiting_class(key);
+    const bool holds = node != nullptr && node->reservation && of != nullptr && !of->is_parked();
+    if (!holds || is_outranked(key.first, node->reservation->need)) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
 }
@@ -68,6 +80,10 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
     const auto holder = books_.holder(theirs);
     return my_slots == 0 || holder.slots - holder.recalled - 1 >= my_slots + 1;
   }
+  // Priority comes before shares; nothing is taken from those of a higher one.
+  const auto my_priority = books_.terms(mine.job).priority;
+  const auto their_priority = books_.terms(slot.job).priority;
+  if (their_priority != my_priority) return their_priority < my_priority;
   if (search.patient && my_slots == 0) return true;
   const auto* job = books_.jobs().find(mine.job);
   if ((job == nullptr || job->slots == 0) && search.promised_slots == 0) return true;
@@ -90,10 +106,11 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
-    victims.push_back({overdue, !held->recalled, -share->second, held->sequence, held});
+    victims.push_back({overdue, !held->recalled, books_.terms(job).priority, -share->second,
+                       held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
-    return std::tuple(each.overdue, each.fresh, each.minus_share, each.sequence);
+    return std::tuple(each.overdue, each.fresh, each.priority, each.minus_share, each.sequence);
   });
   return victims;
 }
@@ -201,15 +218,18 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
 }
 
 std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
-  std::vector<std::tuple<std::int64_t, std::uint64_t, const SlotBooks::Job*>> jobs;
+  struct Row {
+    std::tuple<std::int32_t, std::int64_t, std::uint64_t> order;
+    const SlotBooks::Job* job;
+  };
+  std::vector<Row> rows;
   for (const auto& [id, job] : books_.jobs()) {
-    if (!job.task_slots.empty()) jobs.emplace_back(-books_.lasting_share(id), job.sequence, &job);
+    if (job.task_slots.empty()) continue;
+    rows.push_back({{job.terms.priority, -books_.lasting_share(id), job.sequence}, &job});
   }
-  std::ranges::sort(jobs, [](const auto& a, const auto& b) {
-    return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
-  });
+  std::ranges::sort(rows, {}, &Row::order);
   std::vector<const SlotBooks::Job*> sorted;
-  for (const auto& each : jobs) sorted.push_back(std::get<2>(each));
+  for (const auto& each : rows) sorted.push_back(each.job);
   return sorted;
 }
 
@@ -250,7 +270,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return false;
     }
     auto& row = *of.ask;
-    if (!row.ask.group.empty() || !pending_.feasible(row)) return true;
+    if (!row.ask.group.empty() || of.is_parked() || !pending_.feasible(row)) return true;
     if (examined >= settings_.demands_per_round) {
       wake_at(next_round);
       return false;
@@ -258,7 +278,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     auto& first = of.first();
     const auto& resource = row.scarcest.resource;
     if (now >= first.recall_from && now - since >= settings_.reserve_after &&
-        (reserved_.contains(of.key) || !reserved_resources.contains(resource))) {
+        (reserved_.contains(of.key) || !reserved_resources.contains(resource)) &&
+        !is_outranked(of.key.first, row.ask.need)) {
       ++examined;
       reserve_for(of, now, out);
     }

@@ -1,6 +1,6 @@
 // Getting slots back for those who wait. A demand that got nothing for `recall_after` has slots of
-// others recalled, as many as it lacks and no more: longest held first, from the job with the
-// largest dominant share, as long as that job stays no smaller than the waiting one (a job or
+// others recalled, as many as it lacks and no more: longest held first, from the job of the lowest
+// priority, among those from the one with the largest dominant share, as long as that job stays no smaller than the waiting one (a job or
 // holder that has nothing may always take one), and none that is not held that long itself. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
 // what is freed there is withheld from others until it is placed. Actors' slots are never recalled,
@@ -48,7 +48,8 @@ class Reclaimer {
             const ReclaimSettings& settings)
       : cluster_(cluster), books_(books), pending_(pending), settings_(settings) {}
 
-  // Drops reservations whose class waits no longer or whose node is gone.
+  // Drops reservations whose class waits no longer, or behind others of a higher priority that may
+  // want what is withheld, and those whose node is gone.
   void lift_unneeded();
   void lift(const ClassKey& key);
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
@@ -68,6 +69,7 @@ class Reclaimer {
   struct Victim {
     bool overdue = false;  // recalled and not back in time
     bool fresh = false;    // not recalled yet
+    std::int32_t priority = 0;
     std::int64_t minus_share = 0;
     std::uint64_t sequence = 0;
     const HeldSlot* held = nullptr;
@@ -82,6 +84,7 @@ class Reclaimer {
     std::int64_t promised_slots = 0;
   };
 
+  bool is_outranked(JobId job, const Need& need) const;
   bool may_take(const Search& search, const HeldSlot& victim, const ResourceSet& taken) const;
   std::vector<Victim> victims_on(const Search& search, NodeId node) const;
   std::optional<Returns> returns_on(const Search& search, NodeId node) const;

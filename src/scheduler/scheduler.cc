@@ -1,5 +1,7 @@
 #include "scheduler/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -96,8 +98,8 @@ std::vector<SlotId> Scheduler::drop_job(JobId job) {
   return slots;
 }
 
-void Scheduler::set_job_weight(JobId job, std::int64_t weight) {
-  books_.set_weight(job, std::max<std::int64_t>(weight, 1));
+void Scheduler::set_job_terms(JobId job, const JobTerms& terms) {
+  books_.set_terms(job, terms);
   dirty_ = true;
 }
 
@@ -159,9 +161,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
-  const bool groups_left = groups_.place(plan.groups);
-  PlacementRound round(cluster_, books_, pending_, settings_.placement, reclaimer_.reserved());
-  const bool stopped_early = round.run(now, next_slot, plan.grants);
+  const bool stopped_early = place(now, next_slot, plan);
   for (const auto& grant : plan.grants) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
@@ -170,8 +170,21 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   if (!stopped_early) reclaimer_.run(now, plan.recalls);
   cluster_.update_indexes();
   // A reservation that was lifted may let others start.
-  dirty_ = stopped_early || groups_left || cluster_.last_stamp() != stamp;
+  dirty_ = stopped_early || cluster_.last_stamp() != stamp;
   return plan;
+}
+
+// Groups come before what else has their job's priority. True if there is more to do.
+bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
+  bool groups_left = false;
+  PlacementRound round(cluster_, books_, pending_, settings_.placement,
+                       {now, next_slot, reclaimer_.reserved()});
+  for (const auto priority : groups_.priorities()) {
+    if (round.run(plan.grants, priority)) return true;
+    groups_left = groups_.place(priority, plan.groups) || groups_left;
+  }
+  groups_.rest();
+  return round.run(plan.grants) || groups_left;
 }
 
 std::optional<Time> Scheduler::next_deadline() const {
@@ -180,8 +193,14 @@ std::optional<Time> Scheduler::next_deadline() const {
 
 void Scheduler::report_infeasible(Plan& plan) {
   for (const auto& key : pending_.take_infeasible()) {
-    const auto& ask = pending_.ask_of(key);
+    const auto& of = pending_.class_of_demand(key);
+    const auto& ask = of.ask->ask;
     Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
+    if (auto refusal = pending_.never_allowed(of)) {
+      report.reasons.push_back({{}, std::move(*refusal)});
+      plan.infeasible.push_back(std::move(report));
+      continue;
+    }
     for (const auto& [id, node] : cluster_.nodes()) {
       if (report.reasons.size() >= settings_.reasons_per_report) break;
       report.reasons.push_back({id, cluster_.why_not(node, ask)});
@@ -198,6 +217,26 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
     explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
   }
   if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
+  return explanation;
+}
+
+Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
+  auto explanation = explain(demand.request, demand.program, tenant);
+  if (!demand.request.placement.group.empty()) return explanation;  // its bundle is what counts
+  const auto held = most_held_by(Need(demand.request, tenant));
+  explanation.held_back = books_.over_quota(demand.job, held);
+  if (books_.over_quota(demand.job, held, true)) explanation.feasible = false;
+  if (explanation.held_back) return explanation;
+  std::int64_t before = 0;
+  pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
+    ++before;
+    return false;
+  });
+  if (before > 0) {
+    explanation.held_back = {ReasonCode::behind_priority, {}, {}, {},
+                             fmt::format("requests of {} kinds from jobs of a higher priority wait",
+                                         before)};
+  }
   return explanation;
 }
 

@@ -43,16 +43,41 @@ SlotBooks::Job& SlotBooks::job_row(JobId id) {
   return *job;
 }
 
-void SlotBooks::set_weight(JobId id, std::int64_t weight) {
+void SlotBooks::set_terms(JobId id, const JobTerms& terms) {
   auto& job = job_row(id);
-  job.weight = weight;
-  share_changed(id, job);
+  job.terms = terms;
+  job.ended = false;
+  share_changed(id, job, true);
 }
 
-void SlotBooks::share_changed(JobId id, Job& job) {
+const JobTerms& SlotBooks::terms(JobId id) const {
+  static const JobTerms none;
+  const auto* job = jobs_.find(id);
+  return job == nullptr ? none : job->terms;
+}
+
+std::optional<Reason> SlotBooks::over_quota(JobId id, const ResourceSet& amounts, bool alone) const {
+  const auto* job = jobs_.find(id);
+  if (job == nullptr) return std::nullopt;
+  for (const auto& [name, quota] : job->terms.quota) {
+    const auto wanted = amounts.get(name);
+    const auto left = alone ? quota : std::max(quota - job->held.get(name), Quantity());
+    if (wanted == Quantity() || wanted <= left) continue;
+    return Reason{ReasonCode::over_quota, name, wanted, left, quota.to_string()};
+  }
+  return std::nullopt;
+}
+
+void SlotBooks::share_changed(JobId id, Job& job, bool freed) {
   job.share_version = 0;
+  job.quota_freed = job.quota_freed || (freed && !job.terms.quota.empty());
   if (std::exchange(job.share_changed, true)) return;
   changed_jobs_.push_back(id);
+}
+
+bool SlotBooks::take_quota_freed(JobId id) {
+  auto* job = jobs_.find(id);
+  return job != nullptr && std::exchange(job->quota_freed, false);
 }
 
 std::vector<JobId> SlotBooks::take_changed_jobs() {
@@ -78,7 +103,7 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   held.on_node = on_node.insert(on_node.end(), slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
-  share_changed(slot.job, job);
+  share_changed(slot.job, job, false);
   ++job.slots;
   if (tenant_of(slot) == Tenant::task) {
     held.in_job = job.task_slots.insert(job.task_slots.end(), slot.id);
@@ -112,7 +137,7 @@ bool SlotBooks::release(SlotId id) {
   if (on_node.empty()) on_node_.erase(slot.node);
   auto& job = jobs_.at(slot.job);
   count(job.held, slot, -1);
-  share_changed(slot.job, job);
+  share_changed(slot.job, job, true);
   if (held.recalled) count(job.returning, slot, -1);
   if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.in_job);
   if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
@@ -140,7 +165,7 @@ bool SlotBooks::lend(SlotId id) {
   subtract(lent, counted(held->slot));
   auto& job = jobs_.at(held->slot.job);
   subtract(job.held, lent);
-  share_changed(held->slot.job, job);
+  share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
   auto& node = cluster_.nodes().at(held->slot.node);
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
@@ -157,7 +182,7 @@ bool SlotBooks::resume(SlotId id) {
   subtract(back, taken);
   auto& job = jobs_.at(held->slot.job);
   job.held.add(back);
-  share_changed(held->slot.job, job);
+  share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
   auto& node = cluster_.nodes().at(held->slot.node);
   cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
@@ -199,7 +224,7 @@ std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool 
   };
   for (const auto& [name, amount] : job.held.amounts()) consider(name);
   for (const auto& [name, amount] : extra.amounts()) consider(name);
-  return most / std::max<std::int64_t>(job.weight, 1);
+  return most / job.terms.weight;
 }
 
 std::int64_t SlotBooks::share(JobId id) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/id.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "model/job_terms.h"
 #include "model/node_shape.h"
 #include "scheduler/cluster_view.h"
 
@@ -78,7 +80,7 @@ struct HeldSlot {
 class SlotBooks {
  public:
   struct Job {
-    std::int64_t weight = 1;
+    JobTerms terms;
     std::uint64_t sequence = 0;
     ResourceSet held;       // what its slots hold, lent CPU left out
     ResourceSet returning;  // the part of it that was recalled
@@ -88,6 +90,7 @@ class SlotBooks {
     bool share_changed = false;                  // since it was last told
     std::int64_t share = 0;                      // as it was with these totals of the cluster
     std::uint64_t share_version = 0;
+    bool quota_freed = false;                    // something it may want for others is back
   };
   explicit SlotBooks(ClusterView& cluster) : cluster_(cluster) {}
 
@@ -105,10 +108,18 @@ class SlotBooks {
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
 
-  void set_weight(JobId job, std::int64_t weight);
+  void set_terms(JobId job, const JobTerms& terms);
+  // Those of a job that was told nothing are the defaults.
+  const JobTerms& terms(JobId job) const;
+  // Why the job may not hold `amounts` beside what it has, or `alone`, ever. What a blocked slot lends
+  // does not count meanwhile. Device memory alone counts as a device, until it is known how much of
+  // one it is.
+  std::optional<Reason> over_quota(JobId job, const ResourceSet& amounts, bool alone = false) const;
   Job& job_row(JobId id);
   // Those whose share has changed since the last call, other than by the cluster's totals.
   std::vector<JobId> take_changed_jobs();
+  // Whether something of the job's quota was freed since the last call.
+  bool take_quota_freed(JobId job);
   void end_job(JobId job);
   // Millionths of the scarcest resource that the job holds, by its weight.
   std::int64_t share(JobId id);
@@ -134,7 +145,7 @@ class SlotBooks {
 
  private:
   Holder& add(const Slot& slot, Time now, Holder* known);
-  void share_changed(JobId id, Job& job);
+  void share_changed(JobId id, Job& job, bool freed);
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
 
   ClusterView& cluster_;

@@ -67,7 +67,8 @@ void WaitingLines::served(JobId job, Time now) {
 }
 
 void WaitingLines::update_turn(Line& line, Time since) {
-  const JobTurn turn{books_.share(line.job), since, books_.job_row(line.job).sequence};
+  const auto& job = books_.job_row(line.job);
+  const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since, job.sequence};
   if (line.in_turn) {
     if (line.classes > 0 && turn == line.turn) return;
     turns_.erase(line.turn);
@@ -78,15 +79,30 @@ void WaitingLines::update_turn(Line& line, Time since) {
 }
 
 void WaitingLines::update_turns(bool all) {
-  const auto changed = books_.take_changed_jobs();
-  if (all) {
-    for (auto& [job, line] : lines_) update_turn(line, line.turn.since);
-    return;
+  for (auto& [job, line] : lines_) {
+    if (!all) break;
+    update_turn(line, line.turn.since);
   }
+  const auto changed = books_.take_changed_jobs();
   for (const auto job : changed) {
     const auto at = lines_.find(job);
-    if (at != lines_.end()) update_turn(at->second, at->second.turn.since);
+    if (at == lines_.end()) continue;
+    update_turn(at->second, at->second.turn.since);
+    if (books_.take_quota_freed(job)) open_quota(at->second);
   }
+}
+
+void WaitingLines::open_quota(Line& line) {
+  const auto lane = line.buckets.find({.kind = Lane::Kind::quota});
+  if (lane == line.buckets.end()) return;
+  lane->second.passed.reset();
+  line.ended_in = 0;
+  if (!std::exchange(line.quota_open, true)) ++quotas_open_;
+}
+
+void WaitingLines::end(Line& line, const Sweep& sweep) {
+  line.ended_in = sweep.number;
+  if (std::exchange(line.quota_open, false)) --quotas_open_;
 }
 
 void WaitingLines::prune() {
@@ -102,7 +118,9 @@ void WaitingLines::prune() {
         if (--count->second == 0) resources_.erase(count);
       }
     }
-    if (buckets.empty()) lines_.erase(line);
+    if (!buckets.empty()) continue;
+    if (line->second.quota_open) --quotas_open_;
+    lines_.erase(line);
   }
 }
 

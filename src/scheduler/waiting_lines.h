@@ -1,5 +1,5 @@
-// The order in which what waits is served. Jobs by their turns: weighted dominant share, then how long
-// they have got nothing; within a job a line of its classes, by priority, slots held, and age. A line
+// The order in which what waits is served. Jobs by their turns: priority, weighted dominant share, then
+// how long they have got nothing; within a job a line of its classes, by priority, slots held, and age. A line
 // is kept apart in lanes by what has to be freed before a class may be served, so that something freed
 // is offered only to those who may want it. A sweep goes along the lines once for all that was freed
 // before it; it may take several rounds, and no class is passed over. Kept while demands and books
@@ -19,6 +19,7 @@
 #include "base/id.h"
 #include "base/time.h"
 #include "scheduler/ask_table.h"
+#include "model/job_terms.h"
 #include "scheduler/slot_books.h"
 
 namespace mobula::internal::scheduler {
@@ -47,6 +48,7 @@ struct Lane {
     amount,   // so much of its scarcest resource on one node
     node,     // something on that node
     group,    // something in that placement group
+    quota,    // something that its job holds
   };
   Kind kind = Kind::unknown;
   std::string resource{};
@@ -74,10 +76,14 @@ struct Sweep {
 };
 
 struct JobTurn {
+  std::int64_t minus_priority = 0;
   std::int64_t share = 0;
   Time since;
   std::uint64_t sequence = 0;  // of the job
   friend auto operator<=>(const JobTurn&, const JobTurn&) = default;
+
+  // Before all others.
+  static JobTurn first() { return {-greatest_priority, 0, {}, 0}; }
 };
 
 class WaitingLines {
@@ -96,6 +102,7 @@ class WaitingLines {
     JobTurn turn{};
     bool in_turn = false;
     Time served{};
+    bool quota_open = false;  // what waits for the job's quota may be served
     std::size_t classes = 0;
     std::uint64_t ended_in = 0;  // the last sweep that has passed them all
     std::map<Lane, Bucket> buckets{};
@@ -117,8 +124,26 @@ class WaitingLines {
   // The first line whose turn is not before `turn`, or null.
   Line* at_or_after(const JobTurn& turn);
   Line* after(const JobTurn& turn);
-  // Whether something waits of which it is not known whether it fits anywhere.
-  bool has_unknown() const { return unknown_ > 0; }
+  // Whether something may be served though nothing was freed: it is not known whether it fits
+  // anywhere, or it waited for its job's quota.
+  bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }
+  // All of a line have been passed in a sweep.
+  void end(Line& line, const Sweep& sweep);
+  // Calls visit(PendingClass&) for classes of jobs of a higher priority, those that wait for their
+  // quotas left out, until it returns true; returns whether it did.
+  template <class Visit>
+  bool any_of_higher(std::int32_t priority, Visit&& visit) const {
+    for (const auto& [turn, line] : turns_) {
+      if (turn.minus_priority >= -std::int64_t{priority}) return false;
+      for (const auto& [lane, bucket] : line->buckets) {
+        if (lane.kind == Lane::Kind::quota) continue;
+        for (const auto& [rank, of] : bucket.classes) {
+          if (visit(*of)) return true;
+        }
+      }
+    }
+    return false;
+  }
   // The resources that lanes are about.
   const std::map<std::string, std::size_t, std::less<>>& resources() const { return resources_; }
 
@@ -128,12 +153,14 @@ class WaitingLines {
 
  private:
   void update_turn(Line& line, Time since);
+  void open_quota(Line& line);
 
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
   std::map<JobTurn, Line*> turns_;  // of lines with classes
   std::map<std::string, std::size_t, std::less<>> resources_;
   std::size_t unknown_ = 0;
+  std::size_t quotas_open_ = 0;
   std::vector<std::pair<JobId, Lane>> emptied_;
 };
 
@@ -164,6 +191,9 @@ void WaitingLines::for_each_served(Line& line, const Sweep& sweep, Visit&& visit
           [](NodeId node) { return Lane{.kind = Lane::Kind::node, .node = node}; });
   each_of(Lane::Kind::group, sweep.groups,
           [](GroupId group) { return Lane{.kind = Lane::Kind::group, .group = group}; });
+  if (!line.quota_open) return;
+  at = buckets.find({.kind = Lane::Kind::quota});
+  if (at != buckets.end()) visit(at->second);
 }
 
 }  // namespace mobula::internal::scheduler

@@ -274,7 +274,7 @@ TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
     bench.add_node(1, node_with(16, 4));
     std::map<std::pair<std::uint64_t, std::uint64_t>, Request> demands;  // job, lessee
     for (std::uint64_t job = 1; job <= 4; ++job) {
-      bench.scheduler.set_job_weight(JobId::of(job), static_cast<std::int64_t>(job));
+      bench.scheduler.set_job_terms(JobId::of(job), {.weight = static_cast<std::int32_t>(job)});
       for (std::uint64_t each = 1; each <= 3; ++each) {
         auto made = cpus(static_cast<double>(random.between(1, 4)));
         if (random.chance(500)) {

@@ -52,7 +52,7 @@ TEST(Scheduler, JobsTakeTurnsByDominantShare) {
 TEST(Scheduler, WeightMultipliesAJobsShare) {
   Bench bench;
   bench.add_node(1, node_with(9, 0));
-  bench.scheduler.set_job_weight(JobId::of(2), 2);
+  bench.scheduler.set_job_terms(JobId::of(2), {.weight = 2});
   bench.want(1, 1, cpus(1), 9);
   bench.want(2, 2, cpus(1), 9);
   bench.plan();
