@@ -42,7 +42,8 @@ AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant)
     AskRow row{.ask = Ask(request, program, tenant), .text = std::move(text), .number = last_number_,
                .scarcest = {}, .most_held = {}};
     row.scarcest = cluster_.scarcest_of(row.ask.need);
-    row.most_held = most_held_by(row.ask.need);
+    // What is in a bundle is held by the bundle.
+    if (row.ask.group.empty()) row.most_held = most_held_by(row.ask.need);
     rows_.emplace(last_number_, std::move(row));
   }
   auto& row = rows_.at(number->second);

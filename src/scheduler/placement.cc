@@ -125,8 +125,25 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   granted_->push_back(std::move(slot));
 }
 
+bool PlacementRound::is_allowed(const PendingClass& of) const {
+  const auto job = of.key.first;
+  const auto& quota = books_.terms(job).quota;
+  if (quota.empty()) return true;
+  if (books_.over_quota(job, of.ask->most_held)) return false;
+  // One that lacks more comes first, and has waited so long that smaller ones may not pass it.
+  const auto* first = pending_.lines().first_for_quota(job);
+  if (first == nullptr || first == &of || of.rank < first->rank ||
+      terms_.now - first->rank.rank.since < settings_.quota_reserve_after) {
+    return true;
+  }
+  return std::ranges::none_of(quota, [&](const auto& each) {
+    return first->ask->most_held.get(each.first) > Quantity() &&
+           of.ask->most_held.get(each.first) > Quantity();
+  });
+}
+
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
-  if (books_.over_quota(of.key.first, of.ask->most_held)) {
+  if (!is_allowed(of)) {
     pending_.park(of);
     return Outcome::passed;
   }

@@ -22,6 +22,7 @@ struct PlacementSettings {
   std::int64_t examinations_per_free = 64;  // asks looked at in vain per freed node
   std::int64_t visits_per_plan = 20'000;    // classes met, whether looked at or not
   std::int64_t node_checks_per_plan = 200'000;
+  Duration quota_reserve_after = 2s;  // what is left of a quota is withheld for who waits so long
 };
 
 class PlacementRound {
@@ -52,6 +53,8 @@ class PlacementRound {
   Outcome go_along(WaitingLines::Line& line);
   void push_next(WaitingLines::Bucket& bucket);
   Outcome examine(PendingClass& of);
+  // Whether its job's quota lets it have one, now and in its turn.
+  bool is_allowed(const PendingClass& of) const;
   Spot place(PendingClass& of);
   void grant(Spot spot, PendingClass& of);
   // The best node for an ask of which it is known that nothing freed long ago fits it.

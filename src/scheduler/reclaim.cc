@@ -32,6 +32,7 @@ std::string_view to_string(RecallCause cause) {
   switch (cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
+    case RecallCause::quota: return "another demand of the job waits for its quota";
   }
   return "unknown";
 }
@@ -233,6 +234,37 @@ std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
   return sorted;
 }
 
+void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out) {
+  const auto job_id = demand.key->job;
+  const auto& most = demand.of->ask->most_held;
+  const Search search{now, &demand, &demand.of->ask->ask, true, {}, 0};
+  demand.recall_from = now + settings_.recall_after;
+  const auto& job = books_.job_row(job_id);
+  ResourceSet back = job.returning;
+  Returns returns;
+  const auto suffices = [&] {
+    return std::ranges::all_of(job.terms.quota, [&](const auto& each) {
+      const auto& [name, quota] = each;
+      const auto wanted = most.get(name);
+      return wanted == Quantity() || job.held.get(name) - back.get(name) + wanted <= quota;
+    });
+  };
+  for (const auto id : job.task_slots) {
+    if (suffices()) break;
+    const auto& held = *books_.find(id);
+    const auto amounts = amounts_of(held.slot.allocation);
+    const bool helps = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
+      return amounts.get(each.first) > Quantity() && most.get(each.first) > Quantity();
+    });
+    if (!helps || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
+    back.add(amounts);
+    returns.recall.push_back(id);
+  }
+  if (returns.recall.empty() || !suffices()) return;
+  demand.recall_from = now + settings_.recall_again;
+  recall(search, returns, RecallCause::quota, out);
+}
+
 std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t limit,
                                         std::vector<Recall>& out) {
   std::size_t examined = 0;
@@ -270,12 +302,20 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return false;
     }
     auto& row = *of.ask;
-    if (!row.ask.group.empty() || of.is_parked() || !pending_.feasible(row)) return true;
+    if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of)) return true;
     if (examined >= settings_.demands_per_round) {
       wake_at(next_round);
       return false;
     }
     auto& first = of.first();
+    if (of.is_parked()) {
+      if (now >= first.recall_from && pending_.lines().first_for_quota(of.key.first) == &of) {
+        ++examined;
+        recall_for_quota(first, now, out);
+      }
+      wake_at(std::max(first.recall_from, next_round));
+      return true;
+    }
     const auto& resource = row.scarcest.resource;
     if (now >= first.recall_from && now - since >= settings_.reserve_after &&
         (reserved_.contains(of.key) || !reserved_resources.contains(resource)) &&

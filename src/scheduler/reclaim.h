@@ -20,7 +20,7 @@
 
 namespace mobula::internal::scheduler {
 
-enum class RecallCause : std::uint8_t { fair_share, reservation };
+enum class RecallCause : std::uint8_t { fair_share, reservation, quota };
 std::string_view to_string(RecallCause cause);
 
 // The lessee is to finish the running task, hand the rest back and return the slot.
@@ -93,6 +93,8 @@ class Reclaimer {
               std::vector<Recall>& out);
   void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
   void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
+  // Slots of the same job, so that its quota lets it have one.
+  void recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out);
   // Those of the class that are due, at most `limit`; returns how many.
   std::size_t recall_for_class(PendingClass& of, Time now, std::size_t limit,
                                std::vector<Recall>& out);

@@ -103,6 +103,11 @@ void Scheduler::set_job_terms(JobId job, const JobTerms& terms) {
   dirty_ = true;
 }
 
+void Scheduler::set_all_known(bool known) {
+  books_.set_all_known(known);
+  dirty_ = true;
+}
+
 bool Scheduler::release(SlotId id) {
   const auto* held = books_.find(id);
   if (held == nullptr) return false;
@@ -222,22 +227,33 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
 
 Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
   auto explanation = explain(demand.request, demand.program, tenant);
-  if (!demand.request.placement.group.empty()) return explanation;  // its bundle is what counts
-  const auto held = most_held_by(Need(demand.request, tenant));
-  explanation.held_back = books_.over_quota(demand.job, held);
-  if (books_.over_quota(demand.job, held, true)) explanation.feasible = false;
-  if (explanation.held_back) return explanation;
+  const auto most = most_held_by(Need(demand.request, tenant));
+  const bool in_bundle = !demand.request.placement.group.empty();
+  explanation.held_back = held_back(demand, tenant);
+  explanation.never_allowed = !in_bundle && books_.over_quota(demand.job, most, true).has_value();
+  explanation.feasible = explanation.feasible && !explanation.never_allowed;
+  return explanation;
+}
+
+std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant tenant) const {
+  // Its bundle is what counts.
+  if (!demand.request.placement.group.empty()) return std::nullopt;
+  const auto most = most_held_by(Need(demand.request, tenant));
+  if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
   std::int64_t before = 0;
   pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
     ++before;
     return false;
   });
-  if (before > 0) {
-    explanation.held_back = {ReasonCode::behind_priority, {}, {}, {},
-                             fmt::format("requests of {} kinds from jobs of a higher priority wait",
-                                         before)};
-  }
-  return explanation;
+  if (before == 0) return std::nullopt;
+  return Reason{ReasonCode::behind_priority, {}, {}, {},
+                fmt::format("requests of {} kind{} from jobs of a higher priority wait", before,
+                            before == 1 ? "" : "s")};
+}
+
+ResourceSet Scheduler::held_by(JobId job) const {
+  const auto* row = books_.jobs().find(job);
+  return row == nullptr ? ResourceSet() : row->held;
 }
 
 std::vector<NodeUse> Scheduler::node_use() const {

@@ -65,6 +65,7 @@ struct Plan {
 struct Explanation {
   bool feasible = false;
   std::optional<Reason> held_back{};  // by what its job may hold, or by whose turn it is
+  bool never_allowed = false;         // held back for ever
   std::vector<NodeReason> nodes;  // dead ones too; Reason `fits` where it could start now
 };
 
@@ -121,6 +122,9 @@ class Scheduler {
   // Before anything is asked for in its name. Lasts until the job is dropped.
   void set_job_terms(JobId job, const JobTerms& terms);
 
+  // Whether all slots that are out have been restored: until then quotas let nothing more be taken.
+  void set_all_known(bool known);
+
   // For a slot nobody knows these do nothing and return false.
   bool release(SlotId slot);
   bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
@@ -139,6 +143,10 @@ class Scheduler {
                       Tenant tenant = Tenant::task) const;
   // The same for what a job waits for, with what the job's terms have to do with it.
   Explanation explain(const DemandClass& demand, Tenant tenant) const;
+  // That reason alone.
+  std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
+  // What the job's slots and bundles hold, what blocked ones lend left out.
+  ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;
   // Sums over nodes that are not dead.
   Use cluster_use() const;

@@ -56,13 +56,20 @@ const JobTerms& SlotBooks::terms(JobId id) const {
   return job == nullptr ? none : job->terms;
 }
 
+void SlotBooks::set_all_known(bool known) {
+  if (std::exchange(all_known_, known) || !known) return;
+  for (auto& [id, job] : jobs_) share_changed(id, job, true);
+}
+
 std::optional<Reason> SlotBooks::over_quota(JobId id, const ResourceSet& amounts, bool alone) const {
   const auto* job = jobs_.find(id);
   if (job == nullptr) return std::nullopt;
   for (const auto& [name, quota] : job->terms.quota) {
     const auto wanted = amounts.get(name);
     const auto left = alone ? quota : std::max(quota - job->held.get(name), Quantity());
-    if (wanted == Quantity() || wanted <= left) continue;
+    if (wanted == Quantity()) continue;
+    if (!all_known_ && !alone) return Reason{ReasonCode::recovering, name, {}, {}, {}};
+    if (wanted <= left) continue;
     return Reason{ReasonCode::over_quota, name, wanted, left, quota.to_string()};
   }
   return std::nullopt;

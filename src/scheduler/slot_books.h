@@ -111,6 +111,8 @@ class SlotBooks {
   void set_terms(JobId job, const JobTerms& terms);
   // Those of a job that was told nothing are the defaults.
   const JobTerms& terms(JobId job) const;
+  // While slots may be out that have not been restored yet, a quota lets nothing more be taken.
+  void set_all_known(bool known);
   // Why the job may not hold `amounts` beside what it has, or `alone`, ever. What a blocked slot lends
   // does not count meanwhile. Device memory alone counts as a device, until it is known how much of
   // one it is.
@@ -154,6 +156,7 @@ class SlotBooks {
   std::map<HolderKey, Holder> holders_;
   Table<NodeId, std::list<SlotId>> on_node_;  // in the order of booking
   std::map<GroupId, std::set<SlotId>> in_group_;
+  bool all_known_ = true;
   std::vector<JobId> changed_jobs_;
   std::uint64_t sequence_ = 0;
 };

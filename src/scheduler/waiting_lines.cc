@@ -100,6 +100,14 @@ void WaitingLines::open_quota(Line& line) {
   if (!std::exchange(line.quota_open, true)) ++quotas_open_;
 }
 
+PendingClass* WaitingLines::first_for_quota(JobId job) const {
+  const auto line = lines_.find(job);
+  if (line == lines_.end()) return nullptr;
+  const auto lane = line->second.buckets.find({.kind = Lane::Kind::quota});
+  if (lane == line->second.buckets.end() || lane->second.classes.empty()) return nullptr;
+  return lane->second.classes.begin()->second;
+}
+
 void WaitingLines::end(Line& line, const Sweep& sweep) {
   line.ended_in = sweep.number;
   if (std::exchange(line.quota_open, false)) --quotas_open_;

@@ -124,6 +124,8 @@ class WaitingLines {
   // The first line whose turn is not before `turn`, or null.
   Line* at_or_after(const JobTurn& turn);
   Line* after(const JobTurn& turn);
+  // The next of a job of those that wait for its quota, or null.
+  PendingClass* first_for_quota(JobId job) const;
   // Whether something may be served though nothing was freed: it is not known whether it fits
   // anywhere, or it waited for its job's quota.
   bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }

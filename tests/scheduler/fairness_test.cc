@@ -148,7 +148,7 @@ TEST_F(Fairness, WhatWaitsForItsQuotaLetsOthersOfItsJobPass) {
   EXPECT_THAT(bench.plan().grants, SizeIs(2));
 }
 
-TEST_F(Fairness, NothingIsRecalledForWhatItsQuotaForbids) {
+TEST_F(Fairness, NothingOfOtherJobsIsRecalledForWhatItsQuotaForbids) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
   bench.want(2, 2, cpus(1), 3);
@@ -156,6 +156,41 @@ TEST_F(Fairness, NothingIsRecalledForWhatItsQuotaForbids) {
   bench.plan();
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(1));
   for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+}
+
+TEST_F(Fairness, ALargeRequestIsNotStarvedBySmallOnesWithinAQuota) {
+  bench.add_node(1, node_with(8, 0));
+  terms(1, with_quota("CPU", 2));
+  bench.want(1, 1, cpus(1), 50);
+  bench.plan();
+  bench.want(1, 2, cpus(2), 1);
+  bool placed = false;
+  std::size_t back = 0;
+  for (int i = 0; i < 60 && !placed; ++i) {
+    // One small task ends in every round, and others of its kind wait.
+    bench.scheduler.release(bench.granted.at(back++).id);
+    for (const auto& each : plan_after(100ms).grants) {
+      placed = placed || each.lessee == ProcessId::of(2);
+    }
+  }
+  EXPECT_TRUE(placed);
+}
+
+TEST_F(Fairness, SlotsOfTheSameJobAreRecalledForItsQuota) {
+  bench.add_node(1, node_with(8, 0));
+  terms(1, with_quota("CPU", 3));
+  bench.want(1, 1, cpus(1), 50);
+  bench.want(2, 9, cpus(1), 5);
+  bench.plan();
+  bench.want(1, 2, cpus(2), 1);
+  const auto plan = plan_after(200ms);
+  ASSERT_THAT(plan.recalls, SizeIs(2)) << "as many as its quota lacks";
+  for (const auto& each : plan.recalls) {
+    EXPECT_EQ(each.lessee, ProcessId::of(1));
+    EXPECT_EQ(each.cause, RecallCause::quota);
+    bench.scheduler.release(each.slot);
+  }
+  EXPECT_EQ(bench.plan().grants.at(0).lessee, ProcessId::of(2));
 }
 
 TEST_F(Fairness, WhatIsFreedWhileAClassWaitsForItsQuotaIsFoundLater) {
@@ -193,6 +228,18 @@ TEST_F(Fairness, LentCpuDoesNotCountInAQuota) {
   bench.scheduler.release(bench.granted.back().id);
   bench.want(1, 1, cpus(1), 5);
   EXPECT_THAT(bench.plan().grants, IsEmpty());
+}
+
+TEST_F(Fairness, AQuotaLetsNothingBeTakenBeforeAllSlotsAreKnown) {
+  bench.add_node(1, node_with(4, 0));
+  terms(1, with_quota("CPU", 1));
+  bench.scheduler.set_all_known(false);
+  bench.want(1, 1, cpus(1), 1);
+  bench.want(2, 2, cpus(1), 1);
+  EXPECT_THAT(jobs_of(bench.plan()), ElementsAre(2));
+  EXPECT_EQ(explain(1, cpus(1)).held_back->code, ReasonCode::recovering);
+  bench.scheduler.set_all_known(true);
+  EXPECT_THAT(jobs_of(bench.plan()), ElementsAre(1));
 }
 
 TEST_F(Fairness, MoreThanTheQuotaIsReportedAtOnceAndOnce) {
@@ -242,6 +289,18 @@ TEST_F(Fairness, BundlesCountInTheQuotaOfTheirJobAllOrNone) {
   const auto plan = bench.plan();
   ASSERT_THAT(plan.groups, SizeIs(1));
   EXPECT_EQ(plan.groups.front().kind, GroupNews::Kind::placed);
+}
+
+TEST_F(Fairness, WhatRunsInABundleIsHeldByTheBundleAlone) {
+  bench.add_node(1, node_with(8, 4));
+  terms(1, with_quota("GPU", 1));
+  bench.scheduler.add_group(group_of(1, 7, {gpus(1)}), {});
+  bench.plan();
+  bench.scheduler.open_group(GroupId::of(7));
+  auto inside = gpus(1);
+  inside.placement.group = GroupId::of(7);
+  bench.want(1, 1, inside, 1);
+  EXPECT_THAT(bench.plan().grants, SizeIs(1));
 }
 
 TEST_F(Fairness, AGroupThatIsMoreThanTheQuotaIsInfeasible) {
