@@ -137,14 +137,15 @@ class Cluster {
     const auto plan = scheduler_.plan(now_, [this] { return SlotId::of(++next_); });
     for (const auto& grant : plan.grants) {
       ends_[grant.id] = next_end(grant.job);
-      if (grant.class_id.bits().low > 100 && large_at_) large_waited_ = now_ - *large_at_;
+      if (grant.class_id.bits().low > 100 && large_waited_ < Duration(0)) large_waited_ = now_ - *large_at_;
     }
     for (const auto& each : plan.recalls) recalled_.insert(each.slot);
   }
   double share(std::size_t i) const {
     double most = 0;
-    for (const auto& [name, held] : scheduler_.held_by(job(i)).amounts()) {
-      most = std::max(most, held.to_double() / totals_.at(name).to_double());
+    const auto held = scheduler_.held_by(job(i));
+    for (const auto& [name, amount] : held.amounts()) {
+      most = std::max(most, amount.to_double() / totals_.at(name).to_double());
     }
     return most;
   }
@@ -174,11 +175,7 @@ void measure(const std::string& what, const std::vector<Greedy>& jobs) {
   fmt::print("{:<44} Jain {:.4f}   {}\n", what, cluster.jain(), shares);
 }
 
-}  // namespace
-}  // namespace mobula::internal::scheduler
-
-int main() {
-  using namespace mobula::internal::scheduler;
+void measure_all() {
   fmt::print("4 nodes of 8 GPUs and 64 CPUs, 100 s after 20 s, shares of the dominant resource\n");
   measure("two alike, one 10 s later", {{"a", asking(1, 1)}, {"b", asking(1, 1), 1, 10s}});
   measure("GPUs against CPUs", {{"gpus", asking(1, 1)}, {"cpus", asking(0, 2)}});
@@ -193,5 +190,12 @@ int main() {
   stream.run(120s, 20s);
   fmt::print("a request for 8 GPUs beside a stream of halves waited {:.2f} s\n",
              std::chrono::duration<double>(stream.large_waited()).count());
+}
+
+}  // namespace
+}  // namespace mobula::internal::scheduler
+
+int main() {
+  mobula::internal::scheduler::measure_all();
   return 0;
 }

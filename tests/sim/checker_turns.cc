@@ -11,7 +11,7 @@ namespace mobula::internal::sim {
 namespace {
 
 // Reserving takes 2 s, and small tasks end within half a second; several large ones may be in line.
-constexpr Duration whole_bound = 30s;
+constexpr Duration whole_bound = 5s;
 
 ResourceSet amounts_of(const Allocation& allocation) {
   ResourceSet sums;

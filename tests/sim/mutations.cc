@@ -325,6 +325,19 @@ Hooks priorities_are_turned_round() {
   return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
 }
 
+// Lessees are not told that a slot is wanted back.
+Hooks recalls_are_not_heard() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    std::erase_if(events, [](const auto& each) {
+      const auto* agent = std::get_if<client::AgentSaid>(&each);
+      const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
+      return relayed != nullptr && std::holds_alternative<RecallSlot>(relayed->message);
+    });
+  };
+  return hooks;
+}
+
 Hooks pulls_land_elsewhere() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -381,6 +394,7 @@ const std::vector<Mutation>& mutations() {
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
