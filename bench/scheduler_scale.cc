@@ -1,15 +1,18 @@
 // What one decision of the scheduler costs, alone in a process: nodes of 8 GPUs, full, and more demand
-// than fits, in classes of many lessees. A *placement* is: one slot comes back, and the plan gives it to
-// whoever is next. A *refusal* is: a class states its demand anew, and the plan finds no room. Prints a
-// table over numbers of nodes; the bounds to compare with stand in docs/roadmap.md.
+// than fits, in classes of many lessees. A *return* is: one slot comes back, and the plan gives what it
+// held to whoever is next, which is a number of *placements*. A *refusal* is: a class states its demand
+// anew, and the plan finds no room. Prints a table over numbers of nodes, in processor time of the
+// thread, so that other work on the machine does not count; the bounds to compare with stand in
+// docs/roadmap.md.
 //
 //   mobula-bench-scheduler [NODES...]      default: 10 100 1000 10000
 #include <fmt/format.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <vector>
 
 #include "base/random.h"
@@ -18,7 +21,12 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// Processor time of this thread, in microseconds.
+double cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
 
 constexpr int classes = 1000;
 constexpr int lessees_of_class = 100;
@@ -26,9 +34,6 @@ constexpr int decisions = 20'000;
 
 struct Costs {
   std::vector<double> all;  // µs
-  void add(Clock::duration took) {
-    all.push_back(std::chrono::duration<double, std::micro>(took).count());
-  }
   double at(double part) {
     if (all.empty()) return 0;
     const auto which = static_cast<std::ptrdiff_t>(part * static_cast<double>(all.size() - 1));
@@ -74,30 +79,35 @@ class Cluster {
 
   std::size_t held() const { return slots_.size(); }
 
-  double placement() {
+  struct Return {
+    double took = 0;
+    std::size_t placed = 0;
+  };
+  Return give_back() {
     const auto which = static_cast<std::size_t>(random_.below(slots_.size()));
     const SlotId slot = std::exchange(slots_[which], slots_.back());
     slots_.pop_back();
-    const auto begin = Clock::now();
+    const auto held = slots_.size();
+    const double begin = cpu_us();
     scheduler_.release(slot);
     plan();
-    return spent(begin);
+    return {cpu_us() - begin, slots_.size() - held};
   }
   double refusal() {
     const int number = static_cast<int>(random_.below(classes));
     const int lessee = static_cast<int>(random_.below(lessees_of_class));
-    const auto begin = Clock::now();
+    const double begin = cpu_us();
     state(number, lessee, 10 + static_cast<int>(random_.below(5)));
     plan();
     return spent(begin);
   }
   // A node that leaves with what ran there, and one that joins and is filled.
   std::pair<double, double> exchange_node(int number) {
-    const auto begin = Clock::now();
+    const double begin = cpu_us();
     scheduler_.remove_node(NodeId::of(static_cast<std::uint64_t>(number) + 1));
     plan();
     const double left = spent(begin);
-    const auto joined = Clock::now();
+    const double joined = cpu_us();
     add_node(number);
     plan();
     std::erase_if(slots_, [&](SlotId slot) { return scheduler_.find_slot(slot) == nullptr; });
@@ -105,9 +115,7 @@ class Cluster {
   }
 
  private:
-  static double spent(Clock::time_point begin) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-  }
+  static double spent(double begin) { return cpu_us() - begin; }
   void add_node(int number) {
     scheduler_.add_node(NodeId::of(static_cast<std::uint64_t>(number) + 1), node_of_eight());
   }
@@ -137,19 +145,26 @@ class Cluster {
   std::uint64_t next_ = 0;
 };
 
+// Of the whole process, now.
 std::int64_t resident_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss / 1024;
+  long pages = 0;
+  if (auto* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * sysconf(_SC_PAGESIZE) / (1024 * 1024);
 }
 
 void measure(int nodes) {
-  const auto begin = Clock::now();
+  const double begin = cpu_us();
   Cluster cluster(nodes);
-  const auto filled = std::chrono::duration<double>(Clock::now() - begin).count();
-  Costs placements, refusals, leaves, joins;
+  const double filled = (cpu_us() - begin) / 1e6;
+  const auto memory = resident_mib();
+  Costs returns, placements, refusals, leaves, joins;
   for (int i = 0; i < decisions; ++i) {
-    placements.all.push_back(cluster.placement());
+    const auto [took, placed] = cluster.give_back();
+    returns.all.push_back(took);
+    if (placed > 0) placements.all.push_back(took / static_cast<double>(placed));
     refusals.all.push_back(cluster.refusal());
   }
   for (int i = 0; i < std::min(nodes, 20); ++i) {
@@ -157,9 +172,10 @@ void measure(int nodes) {
     leaves.all.push_back(left);
     joins.all.push_back(joined);
   }
-  fmt::print("{:>7} {:>8} {:>9.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>9.0f} {:>7}\n", nodes,
-             cluster.held(), filled, placements.at(0.5), placements.at(0.99), refusals.at(0.5),
-             refusals.at(0.99), leaves.at(1), joins.at(1), resident_mib());
+  fmt::print("{:>6} {:>7} {:>7.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.0f} {:>7.0f} {:>6}\n",
+             nodes, cluster.held(), filled, placements.at(0.5), placements.at(0.99), returns.at(0.5),
+             returns.at(0.99), refusals.at(0.5), refusals.at(0.99), leaves.at(1), joins.at(1), memory);
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -169,10 +185,11 @@ int main(int argc, char** argv) {
   std::vector<int> sizes{argv + 1 == argv + argc ? std::vector<int>{10, 100, 1000, 10'000}
                                                  : std::vector<int>{}};
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
-  fmt::print("{} classes of {} lessees, each wanting 10 slots; µs, memory in MiB\n",
+  fmt::print("{} classes of {} lessees, each wanting 10 slots; µs, leave and join at worst, memory in MiB\n",
              mobula::internal::scheduler::classes, mobula::internal::scheduler::lessees_of_class);
-  fmt::print("{:>7} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7}\n", "nodes", "slots", "fill s",
-             "place50", "place99", "refuse50", "refuse99", "leave", "join", "memory");
+  fmt::print("{:>6} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}\n", "nodes", "slots",
+             "fill s", "place50", "place99", "return50", "return99", "refuse50", "refuse99", "leave", "join",
+             "memory");
   for (const int nodes : sizes) mobula::internal::scheduler::measure(nodes);
   return 0;
 }

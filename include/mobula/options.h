@@ -75,6 +75,9 @@ struct InitOptions {
   Environment env = {};
   std::string log_level = {};
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  int job_priority = 0;        // -1000 to 1000; higher is served first
+  int job_weight = 1;          // 1 to 10000: its part beside jobs of the same priority
+  Resources job_quota = {};    // the most that the job holds at once, by resource
 };
 
 struct TaskOptions {
@@ -97,6 +100,7 @@ struct TaskOptions {
   bool allow_fallback = false;
   bool block_on_limit = true;
   bool fail_if_infeasible = false;
+  int priority = 0;  // -1000 to 1000, within the job; higher is served first
 };
 
 struct ActorOptions {
@@ -121,6 +125,7 @@ struct ActorOptions {
   Environment env = {};
   bool block_on_limit = true;
   bool fail_if_infeasible = false;
+  int priority = 0;  // -1000 to 1000, within the job; higher is served first
 };
 
 struct CallOptions {

@@ -33,6 +33,10 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"STATE", "state"},
             {"NAME", "name"},
             {"NODE_ID", "node_id"},
+            {"PRIORITY", "priority"},
+            {"HELD", "held"},
+            {"QUOTA", "quota"},
+            {"WEIGHT", "weight", true},
             {"NAME_SPACE", "name_space", true},
             {"DRIVER", "driver", true},
             {"REASON", "reason"}};

@@ -66,6 +66,7 @@ Request request_of(const detail::ResourceRequest& request) {
   result.required_totals.set(resource::cpu, Quantity::from_units(request.placing_cpu_units));
   result.gpu_memory = request.gpu_memory_bytes;
   result.accelerator_type = request.accelerator_type;
+  result.priority = request.priority;
   for (const auto& rule : request.labels) result.label_selector[rule.key] = selector_text(rule);
   result.strategy = strategy_of(request.scheduling);
   if (request.placement) {
@@ -74,6 +75,16 @@ Request request_of(const detail::ResourceRequest& request) {
     result.placement.capture_children = request.placement->capture_child_tasks;
   }
   return result;
+}
+
+JobTerms terms_of(const detail::JobRequest& request) {
+  JobTerms terms;
+  terms.priority = request.priority;
+  terms.weight = request.weight;
+  for (const auto& [name, units] : request.quota_units) {
+    terms.quota.emplace(name, Quantity::from_units(units));
+  }
+  return terms;
 }
 
 DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/error_record.h"
+#include "model/job_terms.h"
 #include "model/request.h"
 #include "model/task.h"
 #include "mobula/detail/error_record.h"
@@ -17,6 +18,9 @@ inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
 
 // What placement needs of checked options.
 Request request_of(const detail::ResourceRequest& request);
+
+// What the job is entitled to beside others.
+JobTerms terms_of(const detail::JobRequest& request);
 
 // The class of demand with its id, which is a hash of everything else in it.
 // `captured`: the place of the children of a task that captures them, unless they say otherwise.

@@ -44,6 +44,8 @@ std::string_view to_string(ReasonCode code) {
     case ReasonCode::recovering: return "Recovering";
     case ReasonCode::oversubscribed: return "Oversubscribed";
     case ReasonCode::outside_group: return "OutsideGroup";
+    case ReasonCode::over_quota: return "Quota";
+    case ReasonCode::behind_priority: return "Priority";
   }
   return "Unknown";
 }
@@ -83,11 +85,16 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::executors_full:
       return fmt::format("executors: all {} places are taken", available);
     case ReasonCode::reserved_for_older:
-      return "freed instances are withheld for an older request";
+      return fmt::format("(Reserved) freed instances are withheld for an older request{}",
+                         reason.detail.empty() ? "" : ": " + reason.detail);
     case ReasonCode::group_unplaced: return "its placement group is not placed yet";
     case ReasonCode::recovering: return "the head is recovering and waits for nodes to register";
     case ReasonCode::oversubscribed: return "CPU is over-committed by resumed executors";
     case ReasonCode::outside_group: return "no bundle of its placement group is here";
+    case ReasonCode::over_quota:
+      return fmt::format("(Quota) {}: needs {}, {} left of the job's quota of {}", reason.what, needed,
+                         available, reason.detail);
+    case ReasonCode::behind_priority: return fmt::format("(Priority) {}", reason.detail);
   }
   return "unknown reason";
 }

@@ -35,6 +35,8 @@ enum class ReasonCode : std::uint8_t {
   recovering = 18,      // the head has just started and waits for nodes
   oversubscribed = 19,  // a resumed executor runs on lent CPU
   outside_group = 20,   // no bundle of its placement group is here
+  over_quota = 21,      // the job holds as much of it as it may
+  behind_priority = 22,  // others of higher priority wait
 };
 
 struct Reason {

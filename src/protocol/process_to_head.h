@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "model/group.h"
+#include "model/job_terms.h"
 #include "model/node_shape.h"
 #include "model/reason.h"
 #include "model/task.h"
@@ -30,6 +31,7 @@ struct StartJob {
   std::int64_t started_ms = 0;  // wall clock
   bool local_cluster = false;   // started by init: what can never fit is an error at once
   bool show_output = true;      // the driver prints what executors print
+  JobTerms terms{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("job", &StartJob::job), field("driver", &StartJob::driver),
@@ -37,7 +39,8 @@ struct StartJob {
                  field("program", &StartJob::program), field("env", &StartJob::env),
                  field("started_ms", &StartJob::started_ms),
                  field("local_cluster", &StartJob::local_cluster),
-                 field("show_output", &StartJob::show_output));
+                 field("show_output", &StartJob::show_output),
+                 field("terms", &StartJob::terms));
   }
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };

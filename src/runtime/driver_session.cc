@@ -136,6 +136,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   job.started_ms = wall_clock_ms();
   job.local_cluster = is_own();
   job.show_output = options_.show_output;
+  job.terms = options_.terms;
   return event;
 }
 

@@ -22,6 +22,7 @@ struct DriverOptions {
   detail::NodeRequest node; // of that cluster
   std::string job_name;
   std::string name_space;
+  JobTerms terms;
   Environment env;
   bool show_output = true;  // of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;

@@ -52,6 +52,8 @@ Cluster start(InitOptions options) {
   }
   const auto node = detail::prepare(options, !options.address.empty());
   if (!node.ok()) detail::throw_error(node.error());
+  const auto job = detail::prepare_job(options);
+  if (!job.ok()) detail::throw_error(job.error());
   if (!options.log_level.empty()) {
     const auto level = internal::parse_log_level(options.log_level);
     if (!level) refuse(level.error());
@@ -65,6 +67,7 @@ Cluster start(InitOptions options) {
   driver.node = node.value();
   driver.job_name = options.job_name;
   driver.name_space = options.name_space;
+  driver.terms = internal::client::terms_of(job.value());
   driver.env = options.env;
   driver.show_output = options.log_level != "off";
   driver.max_pending_bytes = options.max_pending_bytes;

@@ -1,5 +1,6 @@
 #include "runtime/init_flags.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -39,6 +40,15 @@ Setter bytes(Field& field) {
       return bad(text, "a size such as 1073741824, 512MiB or 4GiB");
     }
     field = static_cast<std::int64_t>(number) << shift->second;
+    return {};
+  };
+}
+
+Setter integer(int& field) {
+  return [&field](const std::string& text) -> Result<void> {
+    const auto* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, field);
+    if (error != std::errc() || stopped != end) return bad(text, "a whole number");
     return {};
   };
 }
@@ -95,6 +105,9 @@ Result<void> take_flags(int& argc, char** argv, InitOptions& options) {
       {"env", pairs(options.env)},
       {"log-level", text_of(options.log_level)},
       {"max-pending-bytes", bytes(options.max_pending_bytes)},
+      {"job-priority", integer(options.job_priority)},
+      {"job-weight", integer(options.job_weight)},
+      {"job-quota", resources(options.job_quota)},
   };
   constexpr std::string_view prefix = "--mobula-";
   int kept = 1;

@@ -5,6 +5,8 @@
 namespace mobula::internal::scheduler {
 namespace {
 
+constexpr std::size_t changes_kept = 1000;
+
 bool is_present(const Node& node) {
   return node.state == NodeState::alive || node.state == NodeState::suspect;
 }
@@ -54,8 +56,10 @@ Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
 
 Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) {
   InstanceLedger ledger(shape, max_task_slots_);
-  auto [node, added] = nodes_.insert(id, Node{id, state, shape, ledger, {}, {}, 0, 0, 0});
+  auto [node, added] = nodes_.insert(id, Node{.id = id, .state = state, .shape = shape, .ledger = ledger, .cannot_start = {},
+                                        .reservation = {}});
   if (!added) {
+    count_totals(*node, -1);
     node->state = state;
     node->shape = shape;
     node->ledger = std::move(ledger);
@@ -63,7 +67,8 @@ Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) 
     node->reservation.reset();
     node->spread_slots = 0;
   }
-  count_totals();
+  count_totals(*node, 1);
+  changed(id, node);
   freed(*node);
   return *node;
 }
@@ -77,21 +82,25 @@ ClusterView ClusterView::emptied() const {
 }
 
 void ClusterView::remove_node(NodeId id) {
-  const auto* node = nodes_.find(id);
+  auto* node = nodes_.find(id);
   if (node == nullptr) return;
-  freed_.erase(node->freed_at);
-  order_.remove(id);
-  free_.remove(id);
+  count_totals(*node, -1);
+  changed(id, node);
+  freed_.erase(node->freed_place);
+  if (node->stale) std::erase(stale_, node);
+  order_.remove(node->order_entry);
+  free_.remove(node->free_entry);
   nodes_.erase(id);
-  count_totals();
 }
 
 bool ClusterView::set_state(NodeId id, NodeState state) {
   auto* node = nodes_.find(id);
   if (node == nullptr || node->state == state) return false;
+  count_totals(*node, -1);
   node->state = state;
   if (!is_present(*node)) node->reservation.reset();
-  count_totals();
+  count_totals(*node, 1);
+  changed(id, node);
   freed(*node);
   return true;
 }
@@ -107,7 +116,7 @@ bool ClusterView::set_program(NodeId id, ProgramId program, const std::string& w
     if (at != node->cannot_start.end() && at->second == why) return false;
     node->cannot_start[program] = why;
   }
-  ++version_;
+  changed(id, node);
   touch(*node);
   return true;
 }
@@ -123,13 +132,21 @@ void ClusterView::lift_reservation(Node& node) {
 
 void ClusterView::took(Node& node) {
   node.score = packing_score(node.ledger, spread_threshold_);
-  if (node.state == NodeState::alive) {
-    order_.put(node.id, node.ledger.has_devices(), node.score);
-    free_.put(node.id, node.ledger);
-  } else {
-    order_.remove(node.id);
-    free_.remove(node.id);
+  if (!std::exchange(node.stale, true)) stale_.push_back(&node);
+}
+
+void ClusterView::update_indexes() {
+  for (auto* node : stale_) {
+    node->stale = false;
+    if (node->state == NodeState::alive) {
+      order_.put(node->id, node->ledger.has_devices(), node->score, node->order_entry);
+      free_.put(node->id, node->ledger, node->free_entry);
+    } else {
+      order_.remove(node->order_entry);
+      free_.remove(node->free_entry);
+    }
   }
+  stale_.clear();
 }
 
 void ClusterView::freed(Node& node) {
@@ -138,20 +155,33 @@ void ClusterView::freed(Node& node) {
 }
 
 void ClusterView::touch(Node& node) {
-  freed_.erase(node.freed_at);
+  if (node.freed_at == 0) {
+    node.freed_place = freed_.insert(freed_.end(), &node);
+  } else {
+    freed_.splice(freed_.end(), freed_, node.freed_place);
+  }
   node.freed_at = ++stamp_;
-  freed_.emplace(node.freed_at, node.id);
   // Its executors' places are those of its rooms, too.
   const auto at = groups_on_.find(node.id);
   if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
 }
 
-void ClusterView::count_totals() {
-  ++version_;
-  totals_ = {};
-  for (const auto& [id, node] : nodes_) {
-    if (node.state == NodeState::dead) continue;
-    for (const auto& name : node.ledger.names()) totals_.add(name, node.ledger.total(name));
+void ClusterView::changed(NodeId id, Node* node) {
+  changes_.erase(node->changed_at);
+  node->changed_at = ++version_;
+  changes_.emplace(version_, id);
+  // Those of nodes that are gone.
+  while (changes_.size() > nodes_.size() + changes_kept) {
+    changes_from_ = changes_.begin()->first;
+    changes_.erase(changes_.begin());
+  }
+}
+
+void ClusterView::count_totals(const Node& node, int sign) {
+  if (node.state == NodeState::dead) return;
+  for (const auto& name : node.ledger.names()) {
+    const auto total = node.ledger.total(name);
+    totals_.add(name, sign > 0 ? total : -total);
   }
 }
 

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -60,6 +62,11 @@ struct Node {
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
+  std::list<Node*>::iterator freed_place{};  // while `freed_at` is not 0
+  std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
+  NodeRank order_entry{};         // both: while it is alive
+  FreeIndex::Entry free_entry{};
+  bool stale = false;             // the indexes are behind its books
 };
 
 // The resource of which a need wants the largest part of what the cluster has. No name: it wants
@@ -95,6 +102,8 @@ class ClusterView {
   // (millionths).
   ClusterView(std::int32_t max_task_slots, std::int64_t spread_threshold)
       : max_task_slots_(max_task_slots), spread_threshold_(spread_threshold) {}
+  ClusterView(ClusterView&&) = default;
+  ClusterView& operator=(ClusterView&&) = default;
 
   // A view with the same nodes and nothing booked.
   ClusterView emptied() const;
@@ -129,6 +138,7 @@ class ClusterView {
   const GroupRooms* rooms(GroupId group) const { return groups_.find(group); }
   const Room* room(GroupId group, std::int32_t bundle) const;
   // Groups in which something was freed, placed or lost since the last call.
+  bool has_freed_groups() const { return !freed_groups_.empty(); }
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
 
   // Books `ask`, which fits there.
@@ -156,22 +166,43 @@ class ClusterView {
 
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
-  const NodeOrder& order() const { return order_; }
-  // Of nodes that are alive.
-  const FreeIndex& free() const { return free_; }
+  // Both of nodes that are alive.
+  const NodeOrder& order() {
+    update_indexes();
+    return order_;
+  }
+  const FreeIndex& free() {
+    update_indexes();
+    return free_;
+  }
+  // Brings them up to the books. What is freed and booked again before changes nothing in them.
+  void update_indexes();
   // Sums over all nodes that are not dead.
   const ResourceSet& totals() const { return totals_; }
   Scarcest scarcest_of(const Need& need) const;
   // Grows when nodes, states, shapes or startable programs change.
   std::uint64_t version() const { return version_; }
+  // Calls visit(NodeId) for nodes that were added, changed or removed after `version`. False if that
+  // is too long ago to tell: any node may have been.
+  template <class Visit>
+  bool for_each_changed_since(std::uint64_t version, Visit&& visit) const {
+    if (version < changes_from_) return false;
+    for (auto at = changes_.upper_bound(version); at != changes_.end(); ++at) visit(at->second);
+    return true;
+  }
+  // Above 0: what was examined up to it was examined.
   std::uint64_t last_stamp() const { return stamp_; }
 
-  // Calls visit(Node&) for nodes that became freer after `stamp`, longest ago first.
+  // Calls visit(const Node&) for nodes that became freer after `stamp`, longest ago first, until it
+  // returns true; returns whether it did.
   template <class Visit>
-  void for_each_freed_since(std::uint64_t stamp, Visit&& visit) {
-    for (auto at = freed_.upper_bound(stamp); at != freed_.end(); ++at) {
-      visit(nodes_.at(at->second));
+  bool any_freed_since(std::uint64_t stamp, Visit&& visit) const {
+    auto at = freed_.end();
+    while (at != freed_.begin() && (*std::prev(at))->freed_at > stamp) --at;
+    for (; at != freed_.end(); ++at) {
+      if (visit(std::as_const(**at))) return true;
     }
+    return false;
   }
 
  private:
@@ -180,20 +211,24 @@ class ClusterView {
   bool allows(const Node& node, const Ask& ask) const;
   Reason why_not_in_rooms(const Node& node, const Ask& ask) const;
   void touch(Node& node);
-  void count_totals();
+  void changed(NodeId id, Node* node);
+  void count_totals(const Node& node, int sign);
 
   std::int32_t max_task_slots_;
   std::int64_t spread_threshold_;
   Table<NodeId, Node> nodes_;
-  NodeOrder order_;           // of nodes that are alive
+  NodeOrder order_;
   FreeIndex free_;
+  std::vector<Node*> stale_;
   Table<GroupId, GroupRooms> groups_;
   std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one for each room
   std::set<GroupId> freed_groups_;
-  std::map<std::uint64_t, NodeId> freed_;  // by freed_at
+  std::list<Node*> freed_;                   // by freed_at
+  std::map<std::uint64_t, NodeId> changes_;  // by version
   ResourceSet totals_;
-  std::uint64_t stamp_ = 0;
+  std::uint64_t stamp_ = 1;
   std::uint64_t version_ = 0;
+  std::uint64_t changes_from_ = 0;  // changes up to this version may have been forgotten
 };
 
 }  // namespace mobula::internal::scheduler

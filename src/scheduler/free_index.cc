@@ -2,28 +2,36 @@
 
 namespace mobula::internal::scheduler {
 
-void FreeIndex::put(NodeId node, const InstanceLedger& ledger) {
-  auto& shares = shares_[node];
-  for (const auto& name : ledger.names()) {
-    const auto share = ledger.largest_share(name);
-    const auto [at, added] = shares.try_emplace(name, share);
-    if (!added && at->second == share) continue;
-    auto& order = by_resource_[name];
-    if (!added) order.erase({at->second, node});
-    at->second = share;
-    order.emplace(share, node);
-  }
+void FreeIndex::put(NodeId node, const InstanceLedger& ledger, Entry& entry) {
+  std::size_t at = 0;
+  const auto forget_rest = [&] {
+    for (auto rest = at; rest < entry.size(); ++rest) erase(entry[rest]);
+    entry.resize(at);
+  };
+  ledger.for_each_share([&](const std::string& name, Quantity share) {
+    if (at < entry.size() && entry[at].resource != name) forget_rest();  // it has another shape
+    if (at == entry.size()) {
+      entry.push_back({name, by_resource_[name].emplace(share, node).first});
+    } else if (entry[at].at->first != share) {
+      auto& order = by_resource_.find(name)->second;
+      auto moved = order.extract(entry[at].at);
+      moved.value().first = share;
+      entry[at].at = order.insert(std::move(moved)).position;
+    }
+    ++at;
+  });
+  forget_rest();
 }
 
-void FreeIndex::remove(NodeId node) {
-  const auto at = shares_.find(node);
-  if (at == shares_.end()) return;
-  for (const auto& [name, share] : at->second) {
-    const auto order = by_resource_.find(name);
-    order->second.erase({share, node});
-    if (order->second.empty()) by_resource_.erase(order);
-  }
-  shares_.erase(at);
+void FreeIndex::remove(Entry& entry) {
+  for (const auto& known : entry) erase(known);
+  entry.clear();
+}
+
+void FreeIndex::erase(const Known& known) {
+  const auto order = by_resource_.find(known.resource);
+  order->second.erase(known.at);
+  if (order->second.empty()) by_resource_.erase(order);
 }
 
 const FreeIndex::Order& FreeIndex::nodes(std::string_view resource) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/id.h"
 #include "scheduler/instance_ledger.h"
@@ -18,15 +19,21 @@ namespace mobula::internal::scheduler {
 class FreeIndex {
  public:
   using Order = std::set<std::pair<Quantity, NodeId>>;
+  // What it knows of one node, kept by the node's owner.
+  struct Known {
+    std::string resource;
+    Order::iterator at;
+  };
+  using Entry = std::vector<Known>;
 
-  void put(NodeId node, const InstanceLedger& ledger);
-  void remove(NodeId node);
+  void put(NodeId node, const InstanceLedger& ledger, Entry& entry);
+  void remove(Entry& entry);
   // All nodes that have the resource; from lower_bound({amount, {}}) on those with enough of it.
   const Order& nodes(std::string_view resource) const;
 
  private:
   std::map<std::string, Order, std::less<>> by_resource_;
-  std::map<NodeId, std::map<std::string, Quantity>> shares_;
+  void erase(const Known& known);
 };
 
 }  // namespace mobula::internal::scheduler

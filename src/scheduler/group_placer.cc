@@ -72,22 +72,35 @@ bool GroupPlacer::put_all(Node& node, const Bundles& bundles) {
   return true;
 }
 
-// Nodes with enough of the bundle's scarcest resource, those with least to spare first, until
-// `visit` is content.
+// Nodes with so much of a resource, those with least to spare first, until `visit` is content.
 template <class Visit>
-bool GroupPlacer::visit_tightest(std::int32_t bundle, Visit&& visit) {
-  const auto& each = site(bundle);
-  if (each.scarcest.resource.empty()) {
+bool GroupPlacer::visit_tightest(const Scarcest& least, Visit&& visit) {
+  if (least.resource.empty()) {
     for (const auto& rank : cluster_.order().ranks(false)) {
       if (visit(cluster_.nodes().at(rank.node))) return true;
     }
     return false;
   }
-  const auto& order = cluster_.free().nodes(each.scarcest.resource);
-  for (auto at = order.lower_bound({each.scarcest.amount, {}}); at != order.end(); ++at) {
+  const auto& order = cluster_.free().nodes(least.resource);
+  for (auto at = order.lower_bound({least.amount, {}}); at != order.end(); ++at) {
     if (visit(cluster_.nodes().at(at->second))) return true;
   }
   return false;
+}
+
+// What a node needs at least to hold them all. Fractions may share devices, so their sum says nothing.
+Scarcest GroupPlacer::least_for(const Bundles& bundles) const {
+  Scarcest least = site(bundles.front()).scarcest;
+  Quantity sum;
+  for (const auto bundle : bundles) {
+    for (const auto& each : site(bundle).ask.need.amounts) {
+      if (each.name != least.resource) continue;
+      if (!each.amount.is_whole()) return least;
+      sum += each.amount;
+    }
+  }
+  least.amount = std::max(least.amount, sum);
+  return least;
 }
 
 bool GroupPlacer::on_one_node(const Bundles& bundles) {
@@ -96,7 +109,7 @@ bool GroupPlacer::on_one_node(const Bundles& bundles) {
     auto* node = cluster_.nodes().find(used_.begin()->first);
     return used_.size() == 1 && node != nullptr && put_all(*node, bundles);
   }
-  return visit_tightest(bundles.front(), [&](Node& node) { return put_all(node, bundles); });
+  return visit_tightest(least_for(bundles), [&](Node& node) { return put_all(node, bundles); });
 }
 
 bool GroupPlacer::packed(const Bundles& bundles) {
@@ -109,7 +122,7 @@ bool GroupPlacer::packed(const Bundles& bundles) {
       return node != nullptr && put(*node, bundle);
     };
     if (std::ranges::any_of(homes, beside)) continue;
-    if (!visit_tightest(bundle, [&](Node& node) { return put(node, bundle); })) return false;
+    if (!visit_tightest(site(bundle).scarcest, [&](Node& node) { return put(node, bundle); })) return false;
     homes.push_back(placed_.back().node);
   }
   return true;

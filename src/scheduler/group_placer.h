@@ -53,7 +53,8 @@ class GroupPlacer {
   bool each_alone(const Bundles& bundles);
   std::vector<NodeId> homes_for(std::int32_t bundle, std::size_t limit);
   template <class Visit>
-  bool visit_tightest(std::int32_t bundle, Visit&& visit);
+  bool visit_tightest(const Scarcest& least, Visit&& visit);
+  Scarcest least_for(const Bundles& bundles) const;
 
   ClusterView& cluster_;
   const std::vector<BundleSite>& sites_;

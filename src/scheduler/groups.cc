@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/mark.h"
 
@@ -23,7 +24,7 @@ bool Groups::Row::complete() const {
 }
 
 Groups::Turn Groups::turn_of(const Row& row) {
-  return {!row.lost, -std::int64_t{row.spec.priority}, row.sequence};
+  return {-std::int64_t{row.job_priority}, !row.lost, -std::int64_t{row.spec.priority}, row.sequence};
 }
 
 Groups::Row Groups::make_row(const GroupSpec& spec) const {
@@ -62,6 +63,7 @@ void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places) 
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;
+  made.job_priority = books_.terms(spec.job).priority;
   for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
     made.places[i] = places[i];
     made.lost = made.lost || !places[i].node.empty();
@@ -122,7 +124,6 @@ void Groups::erase_if_over(GroupId id) {
 
 void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    row.reported = false;
     for (std::size_t i = 0; i < row.places.size(); ++i) {
       if (row.places[i].node != node.id || row.booked[i]) continue;
       if (!node.ledger.has_free(row.places[i].allocation)) {
@@ -180,65 +181,149 @@ void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
   }
 }
 
-bool Groups::place(std::vector<GroupNews>& news) {
-  const bool nodes_changed = checked_version_ != cluster_.version();
-  checked_version_ = cluster_.version();
+bool Groups::is_worth_a_try(const Row& row) const {
+  std::map<std::string_view, Quantity> least;  // that any bundle without a place wants
+  for (std::size_t i = 0; i < row.sites.size(); ++i) {
+    if (!row.places[i].node.empty()) continue;
+    const auto& [resource, amount] = row.sites[i].scarcest;
+    const auto at = least.try_emplace(resource, amount).first;
+    at->second = std::min(at->second, amount);
+  }
+  return cluster_.any_freed_since(row.examined_through, [&](const Node& node) {
+    return std::ranges::any_of(least, [&](const auto& each) {
+      return node.ledger.largest_share(each.first) >= each.second;
+    });
+  });
+}
+
+std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
+  if (books_.terms(row.spec.job).quota.empty()) return std::nullopt;
+  ResourceSet wanted;
+  for (std::size_t i = 0; i < row.sites.size(); ++i) {
+    if (ever || row.places[i].node.empty()) wanted.add(most_held_by(row.sites[i].ask.need));
+  }
+  return books_.over_quota(row.spec.job, wanted, ever);
+}
+
+void Groups::report_shortage(Row& row, std::vector<GroupNews>& news) {
+  if (row.checked_version == cluster_.version()) return;
+  row.checked_version = cluster_.version();
+  if (auto shortage = shortage_of(row.spec); !shortage.empty()) {
+    news.push_back({row.spec.id, GroupNews::Kind::infeasible, std::move(shortage)});
+  }
+}
+
+Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
   const auto stamp = cluster_.last_stamp();
-  auto in_vain = settings_.attempts_per_plan;
-  // Those after the one looked at last, going round, so that no one is left out for ever; the ones
-  // that lost bundles always first.
-  std::vector<GroupId> order;
-  for (const auto& [turn, id] : queue_) {
-    if (!std::get<0>(turn) || turn > last_tried_) order.push_back(id);
-  }
-  for (const auto& [turn, id] : queue_) {
-    if (std::get<0>(turn) && turn <= last_tried_) order.push_back(id);
-  }
-  for (const auto id : order) {
-    auto& row = rows_.at(id);
-    if (nodes_changed) row.reported = false;
-    if (row.examined_through == stamp && !nodes_changed && stamp != 0) continue;
+  if (row.checked_version != cluster_.version()) {
+    row.examined_through = 0;
     for (auto& site : row.sites) site.scarcest = cluster_.scarcest_of(site.ask.need);
-    auto found = GroupPlacer(cluster_, row.sites, row.places).place(row.spec.strategy);
-    last_tried_ = turn_of(row);
-    if (found) {
-      queue_.erase(turn_of(row));
-      for (auto& each : *found) {
-        const auto at = static_cast<std::size_t>(each.bundle);
-        // The placer has booked it on the ledger: the slot books do it themselves.
-        cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
-        row.places[at] = {each.node, std::move(each.allocation)};
-        book(row, each.bundle);
-      }
-      row.lost = true;  // whatever it loses from here on comes first
-      row.reported = false;
-      mark_placed.hit();
-      news.push_back({id, GroupNews::Kind::placed, {}});
-      continue;
-    }
+  }
+  if (row.examined_through > 0 && !is_worth_a_try(row)) {
     row.examined_through = stamp;
-    if (!row.reported) {
-      if (auto shortage = shortage_of(row.spec); !shortage.empty()) {
-        row.reported = true;
-        news.push_back({id, GroupNews::Kind::infeasible, std::move(shortage)});
-      }
+    return Attempt::not_worth;
+  }
+  // What frees some of the quota frees something on a node, too.
+  if (over_quota(row, false)) {
+    report_shortage(row, news);
+    return Attempt::not_worth;
+  }
+  auto found = GroupPlacer(cluster_, row.sites, row.places).place(row.spec.strategy);
+  if (!found) {
+    row.examined_through = stamp;
+    report_shortage(row, news);
+    return Attempt::in_vain;
+  }
+  queue_.erase(turn_of(row));
+  for (auto& each : *found) {
+    const auto at = static_cast<std::size_t>(each.bundle);
+    // The placer has booked it on the ledger: the slot books do it themselves.
+    cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
+    row.places[at] = {each.node, std::move(each.allocation)};
+    book(row, each.bundle);
+  }
+  row.lost = true;  // whatever it loses from here on comes first
+  row.checked_version = 0;
+  mark_placed.hit();
+  news.push_back({row.spec.id, GroupNews::Kind::placed, {}});
+  return Attempt::placed;
+}
+
+std::vector<std::int32_t> Groups::priorities() const {
+  std::vector<std::int32_t> priorities;
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    const auto minus = std::get<0>(at->first);
+    priorities.push_back(static_cast<std::int32_t>(-minus));
+    at = queue_.lower_bound({minus + 1, false, std::numeric_limits<std::int64_t>::min(), 0});
+  }
+  return priorities;
+}
+
+// Those that lost bundles first, always; the others going round from the one looked at last, so that
+// none is left out for ever.
+bool Groups::place(std::int32_t priority, std::vector<GroupNews>& news) {
+  auto in_vain = settings_.attempts_per_plan;
+  auto visits = settings_.visits_per_plan;
+  // False once the budget is spent.
+  const auto go_along = [&](const Turn& after, const Turn& through) {
+    for (auto at = queue_.upper_bound(after); at != queue_.end() && at->first <= through;) {
+      auto& row = rows_.at(at->second);
+      last_tried_ = at->first;
+      ++at;  // a group that is placed leaves the queue
+      if (try_to_place(row, news) == Attempt::in_vain && --in_vain <= 0) return false;
+      if (--visits <= 0) return false;
     }
-    if (--in_vain <= 0) return true;
+    return true;
+  };
+  const auto stopped_at = last_tried_;
+  const auto level = -std::int64_t{priority};
+  const Turn first_lost{level, false, std::numeric_limits<std::int64_t>::min(), 0};
+  const Turn first_whole{level, true, std::numeric_limits<std::int64_t>::min(), 0};
+  const Turn last{level, true, std::numeric_limits<std::int64_t>::max(), 0};
+  const auto from = stopped_at > first_whole && stopped_at < last ? stopped_at : first_whole;
+  if (!go_along(first_lost, first_whole) || !go_along(from, last) ||
+      !go_along(first_whole, from)) {
+    return true;
   }
   last_tried_ = {};
   return false;
 }
 
+void Groups::rest() {
+  if (queue_.empty()) empty_.reset();
+}
+
+ClusterView& Groups::empty_cluster() const {
+  const auto put = [&](const Node& node) {
+    const auto state = node.state == NodeState::suspect ? NodeState::alive : node.state;
+    empty_->put_node(node.id, node.shape, state).cannot_start = node.cannot_start;
+  };
+  const auto follow = [&](NodeId id) {
+    const auto* node = cluster_.nodes().find(id);
+    if (node != nullptr) return put(*node);
+    empty_->remove_node(id);
+  };
+  if (!empty_ || !cluster_.for_each_changed_since(empty_version_, follow)) {
+    empty_ = cluster_.emptied();
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (node.state == NodeState::suspect) put(node);
+    }
+  }
+  empty_version_ = cluster_.version();
+  return *empty_;
+}
+
 // Why the group would find no place on the nodes present if they were empty; empty if it would.
 std::string Groups::shortage_of(const GroupSpec& spec) const {
-  auto empty = cluster_.emptied();
-  std::vector<NodeId> silent;
-  for (const auto& [id, node] : empty.nodes()) {
-    if (node.state == NodeState::suspect) silent.push_back(id);
-  }
-  for (const auto id : silent) empty.set_state(id, NodeState::alive);
+  auto& empty = empty_cluster();
   const auto row = make_row(spec);
-  if (GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) return {};
+  if (const auto refusal = over_quota(row, true)) return to_string(*refusal);
+  if (const auto found = GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) {
+    for (const auto& each : *found) {
+      empty.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
+    }
+    return {};
+  }
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
@@ -270,6 +355,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   const auto& row = known != nullptr ? *known : fresh;
   explanation.shortage = shortage_of(spec);
   explanation.feasible = explanation.shortage.empty();
+  if (!row.complete()) explanation.held_back = over_quota(row, false);
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     if (!row.places[i].node.empty()) continue;
     BundleReasons reasons{static_cast<std::int32_t>(i), {}};

@@ -1,5 +1,6 @@
 // The placement groups: which bundles have a place, and in which order those that have none get one.
-// Groups that lost bundles come first, then by priority, then in the order in which they were added.
+// Jobs' priorities come first, then groups that lost bundles, then the groups' own priorities, then the
+// order in which they were added.
 // A bundle is booked as a slot without an executor; all that lack a place are booked together or not
 // at all. Users get in when the owner of the scheduler opens the group (it is durable). A group that
 // is removed keeps the bundles in which something still runs. Not thread-safe: owned by one core.
@@ -22,6 +23,7 @@ namespace mobula::internal::scheduler {
 
 struct GroupSettings {
   std::int64_t attempts_per_plan = 64;  // groups looked at in vain
+  std::int64_t visits_per_plan = 1000;  // groups met, whether looked at or not
 };
 
 // Why a bundle has no place: per node the first rule that refuses it, and what the strategy adds.
@@ -32,6 +34,7 @@ struct BundleReasons {
 struct GroupExplanation {
   bool feasible = false;  // on the nodes present, were they empty
   std::string shortage;   // one sentence, if it is not
+  std::optional<Reason> held_back{};  // by its job's quota
   std::vector<BundleReasons> bundles;
 };
 
@@ -47,14 +50,15 @@ class Groups {
   struct Row {
     GroupSpec spec;
     std::uint64_t sequence = 0;
+    std::int32_t job_priority = 0;
     std::vector<BundleSite> sites;
     std::vector<BundlePlace> places;
     std::vector<bool> booked;  // by bundle; not while its node is still expected
     bool lost = false;       // bundles of it have had places: those it lacks come first
     bool removing = false;   // users of it are ending
     bool forgotten = false;  // and the durable record is gone
-    bool reported = false;   // as infeasible, on these nodes
-    std::uint64_t examined_through = 0;
+    std::uint64_t examined_through = 0;  // nothing freed up to this stamp lets it be placed
+    std::uint64_t checked_version = 0;   // of the cluster, when it was last found to have room if empty
     bool complete() const;
   };
 
@@ -79,19 +83,31 @@ class Groups {
   // A slot in a bundle of the group is back.
   void slot_gone(GroupId id, std::vector<GroupNews>& news);
 
-  // Places what can be; true if it stopped before all were looked at.
-  bool place(std::vector<GroupNews>& news);
+  // Priorities of jobs whose groups wait, highest first.
+  std::vector<std::int32_t> priorities() const;
+  // Places what can be of one priority; true if it stopped before all were looked at.
+  bool place(std::int32_t priority, std::vector<GroupNews>& news);
+  // Nothing more is to be placed now.
+  void rest();
 
   const Row* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Row>& rows() const { return rows_; }
   GroupExplanation explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const;
 
  private:
-  using Turn = std::tuple<bool, std::int64_t, std::uint64_t>;  // kept, minus priority, sequence
+  // Minus the job's priority, kept, minus its own priority, sequence.
+  using Turn = std::tuple<std::int64_t, bool, std::int64_t, std::uint64_t>;
+  enum class Attempt : std::uint8_t { placed, in_vain, not_worth };
 
   static Turn turn_of(const Row& row);
   Row make_row(const GroupSpec& spec) const;
   void queue(const Row& row);
+  Attempt try_to_place(Row& row, std::vector<GroupNews>& news);
+  // Whether a node freed since it was looked at could take one of its bundles.
+  bool is_worth_a_try(const Row& row) const;
+  // Why the job's quota does not allow the bundles that have no place; `ever`: all of them, alone.
+  std::optional<Reason> over_quota(const Row& row, bool ever) const;
+  void report_shortage(Row& row, std::vector<GroupNews>& news);
   void book(Row& row, std::int32_t bundle);
   // The bundles in which something has a slot.
   std::set<std::int32_t> in_use(GroupId id) const;
@@ -99,6 +115,8 @@ class Groups {
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   std::string shortage_of(const GroupSpec& spec) const;
+  // The nodes present with nothing booked on them, those that are silent counted as alive.
+  ClusterView& empty_cluster() const;
 
   ClusterView& cluster_;
   SlotBooks& books_;
@@ -107,7 +125,9 @@ class Groups {
   std::map<Turn, GroupId> queue_;
   Turn last_tried_{};
   std::uint64_t sequence_ = 0;
-  std::uint64_t checked_version_ = 0;
+  // Kept up with the nodes while groups wait, so that what never fits is found without a copy of all.
+  mutable std::optional<ClusterView> empty_;
+  mutable std::uint64_t empty_version_ = 0;
 };
 
 // The slot that a bundle is.

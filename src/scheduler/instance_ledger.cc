@@ -254,11 +254,14 @@ Quantity InstanceLedger::available(std::string_view name) const {
 
 Quantity InstanceLedger::largest_share(std::string_view name) const {
   const auto* of = find(name);
-  if (of == nullptr) return {};
-  if (!of->units) return of->free;
+  return of == nullptr ? Quantity() : largest_share(*of);
+}
+
+Quantity InstanceLedger::largest_share(const Resource& of) {
+  if (!of.units) return of.free;
   Quantity most;
   std::int64_t whole = 0;
-  for (const auto& entry : of->entries) {
+  for (const auto& entry : of.entries) {
     most = std::max(most, entry.free);
     if (entry.free == one_device) ++whole;
   }

@@ -67,6 +67,11 @@ class InstanceLedger {
   // The largest amount that one request could get: of devices, those wholly free, or the most that
   // is left of one.
   Quantity largest_share(std::string_view name) const;
+  // Calls visit(name, largest share) for each resource, in the order of names.
+  template <class Visit>
+  void for_each_share(Visit&& visit) const {
+    for (const auto& each : resources_) visit(each.name, largest_share(each));
+  }
   // Names in order, accelerator types excluded.
   std::vector<std::string> names() const;
   // Every type of the node or of one of its devices, with what running slots show as used of it.
@@ -131,6 +136,7 @@ class InstanceLedger {
   std::optional<Reason> busy(const Need& need) const;
   Reason busy_device(const Resource& of, const Need& need, const Need::Amount& want) const;
 
+  static Quantity largest_share(const Resource& of);
   Resource* find(std::string_view name);
   const Resource* find(std::string_view name) const;
   void move(std::span<const ResourceShare> shares, int sign, bool with_cpu);

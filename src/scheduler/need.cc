@@ -46,6 +46,15 @@ ResourceSet amounts_of(const Need& need) {
   return sums;
 }
 
+ResourceSet most_held_by(const Need& need) {
+  ResourceSet sums;
+  for (const auto& each : need.amounts) {
+    const bool by_memory = each.device && each.amount == Quantity();
+    sums.add(each.name, by_memory ? Quantity::whole(1) : each.amount);
+  }
+  return sums;
+}
+
 ResourceSet amounts_of(const Allocation& allocation) {
   ResourceSet sums;
   for (const auto& each : allocation.resources) {

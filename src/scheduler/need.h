@@ -35,6 +35,8 @@ struct Need {
 
 // Sums by resource; accelerator types, which limit nothing, are left out.
 ResourceSet amounts_of(const Need& need);
+// The most that an allocation for it can hold: device memory alone is at most one device.
+ResourceSet most_held_by(const Need& need);
 ResourceSet amounts_of(const Allocation& allocation);
 
 // part / whole in millionths, rounded down; 0 for an empty whole.

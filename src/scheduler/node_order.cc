@@ -13,25 +13,20 @@ std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_thr
   return score < spread_threshold ? 0 : score;
 }
 
-void NodeOrder::put(NodeId node, bool has_devices, std::int64_t score) {
+void NodeOrder::put(NodeId node, bool has_devices, std::int64_t score, NodeRank& known) {
   const NodeRank rank{has_devices, score, node};
-  auto [at, added] = sparing_ranks_.try_emplace(node, rank);
-  if (!added) {
-    if (at->second == rank) return;
-    sparing_.erase(at->second);
-    any_.erase({false, at->second.score, node});
-    at->second = rank;
-  }
+  if (known == rank) return;
+  remove(known);
+  known = rank;
   sparing_.insert(rank);
   any_.insert({false, score, node});
 }
 
-void NodeOrder::remove(NodeId node) {
-  const auto at = sparing_ranks_.find(node);
-  if (at == sparing_ranks_.end()) return;
-  sparing_.erase(at->second);
-  any_.erase({false, at->second.score, node});
-  sparing_ranks_.erase(at);
+void NodeOrder::remove(NodeRank& known) {
+  if (known.node.empty()) return;
+  sparing_.erase(known);
+  any_.erase({false, known.score, known.node});
+  known = {};
 }
 
 }  // namespace mobula::internal::scheduler

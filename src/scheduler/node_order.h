@@ -6,7 +6,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <set>
 
 #include "base/id.h"
@@ -27,14 +26,14 @@ std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_thr
 
 class NodeOrder {
  public:
-  void put(NodeId node, bool has_devices, std::int64_t score);
-  void remove(NodeId node);
+  // What it knows of one node, kept by the node's owner; no id: it is not in the order.
+  void put(NodeId node, bool has_devices, std::int64_t score, NodeRank& known);
+  void remove(NodeRank& known);
 
   // The order for requests that want devices, or for those that had better leave them alone.
   const std::set<NodeRank>& ranks(bool for_devices) const { return for_devices ? any_ : sparing_; }
 
  private:
-  std::map<NodeId, NodeRank> sparing_ranks_;
   std::set<NodeRank> any_, sparing_;
 };
 

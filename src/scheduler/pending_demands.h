@@ -1,130 +1,158 @@
-// What waits for slots: per holder how many, per class in the order of their turns, and per ask
-// (all that decides where a class may run; many classes share one) whether a node could serve it.
-// Asks are indexed by their scarcest resource and its amount, so that a freed node opens only asks
-// it may serve. Not thread-safe: owned by one core. Places nothing: that is placement.h.
+// What waits for slots: per holder how many, per class in the order of their turns, and in lines in
+// which classes are served. Says what a sweep of the lines may serve, and which demands can never be.
+// Not thread-safe: owned by one core. Places nothing: that is placement.h.
 #pragma once
 
-#include <compare>
+#include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/id.h"
 #include "base/time.h"
 #include "model/request.h"
-#include "scheduler/cluster_view.h"
+#include "scheduler/ask_table.h"
 #include "scheduler/policy.h"
 #include "scheduler/slot_books.h"
+#include "scheduler/waiting_lines.h"
 
 namespace mobula::internal::scheduler {
 
-using AskNumber = std::uint64_t;
-
-// Turns within a class: who holds fewer slots, then who has gone longer without any service.
-struct DemandRank {
-  std::int64_t held = 0;
-  Time since;
-  std::uint64_t sequence = 0;
-  friend auto operator<=>(const DemandRank&, const DemandRank&) = default;
-};
-
 struct Demand {
-  HolderKey key;
-  Preference preference;
+  const HolderKey* key = nullptr;
+  PendingClass* of = nullptr;
+  Holder* holder = nullptr;  // null: it has never held anything
+  std::unique_ptr<const Preference> preference;  // null: none
   std::int64_t wanted = 0;  // slots in all, those held included
   Time oldest_waiting;
   Time last_served;         // when it last got a slot or gave one back
   Time recall_from;         // nothing is recalled for it before
+  DemandRank rank;
   bool reported = false;    // as infeasible
   bool waiting = false;     // in the tables of its class, under `rank`
-  DemandRank rank;
+  bool gave_back = false;   // a slot, which has not been noted yet
 };
 
 struct PendingClass {
+  ClassKey key;
   DemandClass demand;
-  AskNumber ask = 0;
+  AskRow* ask = nullptr;
+  std::uint64_t sequence = 0;
   std::size_t holders = 0;
-  std::map<DemandRank, HolderKey> waiting;
-};
+  std::map<DemandRank, Demand*> waiting{};
+  WaitingLines::Bucket* bucket = nullptr;  // while something waits, under `rank`
+  LineRank rank{};
+  Time age_key{};  // in the order of ages: no later than the first demand's
 
-struct AskRow {
-  Ask ask;
-  std::string text;
-  std::string scarcest{};
-  Quantity scarcest_amount{};
-  std::set<ClassKey> classes{}, waiting{};
-  std::uint64_t examined_through = 0;  // no node freed up to this stamp fits; 0: nothing is known
-  std::uint64_t checked_version = 0;   // of the cluster, when `feasible` was found out
-  bool feasible = false;
-  NodeId feasible_on{};
+  Demand& first() const { return *waiting.begin()->second; }
+  // It waits for something that its own job holds.
+  bool is_parked() const { return bucket != nullptr && bucket->lane->kind == Lane::Kind::quota; }
 };
 
 class PendingDemands {
  public:
-  PendingDemands(ClusterView& cluster, const SlotBooks& books) : cluster_(cluster), books_(books) {}
+  PendingDemands(ClusterView& cluster, SlotBooks& books)
+      : cluster_(cluster), books_(books), asks_(cluster), lines_(books) {}
+  PendingDemands(const PendingDemands&) = delete;
+  PendingDemands& operator=(const PendingDemands&) = delete;
 
   // Full state of one holder's demand; wanted 0 ends it.
-  void set(const Demand& demand, const DemandClass& demand_class);
+  void set(const HolderKey& key, const DemandClass& demand_class, std::int64_t wanted,
+           Time oldest_waiting, const Preference& preference);
   void erase(const HolderKey& key);
   void erase_lessee(ProcessId lessee);
   void erase_job(JobId job);
   // What `key` holds has changed.
   void refresh(const HolderKey& key);
-  // It gave a slot back: its turn comes after those who have waited meanwhile.
-  void gave_back(const HolderKey& key, Time now);
+  // It got a slot, and has what `holder` says.
+  void got(Demand& demand, Holder& holder, Time now);
+  // A slot of the job, and of the demand if there is one, is back: their turns come after those of
+  // others who have waited meanwhile. Counts from the next `note_returns` on.
+  void gave_back(JobId job, Demand* demand);
+  void note_returns(Time now);
 
-  Demand* find(const HolderKey& key);
-  PendingClass& class_at(const ClassKey& key) { return classes_.at(key); }
-  bool is_waiting(const ClassKey& key) const;
-  AskRow& ask_at(AskNumber number) { return asks_.at(number); }
-  // Oldest first by the time since which they got nothing.
-  const std::set<std::pair<Time, HolderKey>>& by_age() const { return by_age_; }
+  // Null if nothing of it waits.
+  PendingClass* waiting_class(const ClassKey& key);
+  // Calls visit(since, PendingClass&) for waiting classes until it returns false, in the order of
+  // the time since which the first of each got nothing.
+  template <class Visit>
+  void for_each_by_age(Visit&& visit) {
+    for (auto at = by_age_.begin(); at != by_age_.end();) {
+      auto& of = *at->second;
+      const auto since = of.rank.rank.since;
+      if (since == of.age_key) {
+        if (!visit(since, of)) return;
+        ++at;
+      } else {  // it was served meanwhile: it comes later
+        const auto next = std::next(at);
+        const auto put = set_age(of, since);
+        at = next == by_age_.end() || put->first < next->first ? put : next;
+      }
+    }
+  }
+  // Since the last call: the age of the oldest that has begun to wait.
+  std::optional<Time> take_oldest_new() { return std::exchange(oldest_new_, std::nullopt); }
 
-  // Opens the asks that a node freed since the last call may serve; returns how many nodes were.
-  std::int64_t open_freed();
-  const std::set<AskNumber>& open() const { return open_; }
-  // At most `limit` of the open asks, those after the ones returned last, going round.
-  std::vector<AskNumber> next_open(std::size_t limit);
-  // Whether it is open; closes it if no node freed up to `stamp` has enough of what is scarcest
-  // for it.
-  bool still_open(AskNumber ask, std::uint64_t stamp);
-  // The least that any waiting ask wants of what is scarcest for it.
-  Quantity least_amount(const std::string& scarcest) const;
-  // No node freed up to `stamp` fits.
-  void close(AskNumber ask, std::uint64_t stamp);
-  // Whether some node present could ever serve it. Remembered until nodes change.
-  bool feasible(AskRow& row) const;
+  // The sweep in progress, or a new one, with what was freed until now.
+  Sweep& continue_sweep();
+  // Everything was offered. Returns whether more was freed meanwhile.
+  bool end_sweep();
+  WaitingLines& lines() { return lines_; }
+  const WaitingLines& lines() const { return lines_; }
+  // Whether, for all that is known, the sweep may hold what serves it.
+  bool may_fit(const AskRow& row) const;
+  // Of a row that was examined: nothing freed up to here fits, or earlier sweeps would have found it.
+  std::uint64_t unexamined_from(const AskRow& row) const {
+    return std::max(row.examined_through, sweep_.from);
+  }
+  // No node freed up to `stamp`, or no room, fits.
+  void examined(AskRow& row, std::uint64_t stamp);
+
+  // Its job's quota does not allow it now; and does again: nothing is known of where it fits.
+  void park(PendingClass& of);
+  void unpark(PendingClass& of);
+
+  bool feasible(AskRow& row) const { return asks_.feasible(row); }
+  // Why its job may never have one, whatever the nodes are.
+  std::optional<Reason> never_allowed(const PendingClass& of) const {
+    return books_.over_quota(of.key.first, of.ask->most_held, true);
+  }
   // Waiting demands that no node present can ever serve and that were not returned since the nodes
   // or the demand changed.
   std::vector<HolderKey> take_infeasible();
+  const PendingClass& class_of_demand(const HolderKey& key) const { return *demands_.at(key).of; }
 
  private:
+  PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class);
+  void refresh(Demand& demand);
   void stop_waiting(Demand& demand);
-  void open_in_freed_groups();
-  void index(AskNumber number, const AskRow& row);
-  void remove_from_index(AskNumber number, const AskRow& row);
-  AskNumber ask_for(const ClassKey& key, const DemandClass& demand_class, Tenant tenant);
-  void leave_class(const ClassKey& key);
+  // After its waiting demands have changed: the class's place in line and by age.
+  void line_up(PendingClass& of);
+  // All classes with this ask, after what is known of it has changed.
+  void move_to_lane(AskRow& row);
+  void enter_lane(PendingClass& of, const Lane& lane);
+  void leave_lane(PendingClass& of);
+  void leave_class(PendingClass& of);
+  using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
+  ByAge::iterator set_age(PendingClass& of, Time since);
 
   ClusterView& cluster_;
-  const SlotBooks& books_;
+  SlotBooks& books_;
+  AskTable asks_;
+  WaitingLines lines_;
   std::map<HolderKey, Demand> demands_;
   std::map<ClassKey, PendingClass> classes_;
-  std::map<AskNumber, AskRow> asks_;
-  std::map<std::string, AskNumber> ask_by_text_;
-  std::map<std::string, std::set<std::pair<Quantity, AskNumber>>> by_scarcest_;
-  std::set<std::pair<Time, HolderKey>> by_age_;
-  // Not in by_scarcest_: those that insist on a node, and those of a group.
-  std::map<NodeId, std::set<AskNumber>> by_node_;
-  std::map<GroupId, std::set<AskNumber>> by_group_;
-  std::set<AskNumber> open_, unchecked_;
-  AskNumber last_opened_ = 0;
-  std::uint64_t opened_through_ = 0;
-  std::uint64_t opened_version_ = 0;
+  ByAge by_age_;
+  std::set<std::uint64_t> unchecked_;  // asks whose feasibility may have changed
+  std::vector<Demand*> gave_back_;
+  std::set<JobId> jobs_gave_back_;
+  Sweep sweep_;
+  bool sweeping_ = false;
+  std::optional<Time> oldest_new_;
+  std::uint64_t lines_version_ = 0;
   std::uint64_t checked_version_ = 0;
   std::uint64_t sequence_ = 0;
 };

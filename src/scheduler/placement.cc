@@ -3,137 +3,210 @@
 #include <algorithm>
 
 namespace mobula::internal::scheduler {
+namespace {
+
+// So many nodes are looked at one by one, before an index narrows them down or a heap keeps them.
+constexpr std::size_t nodes_looked_at = 256;
+constexpr std::size_t nodes_compared = 4;
+
+}  // namespace
 
 PlacementRound::PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
-                               const PlacementSettings& settings)
+                               const PlacementSettings& settings, const Terms& terms)
     : cluster_(cluster),
       books_(books),
       pending_(pending),
       settings_(settings),
-      stamp_(cluster.last_stamp()) {}
+      terms_(terms),
+      sweep_(pending.continue_sweep()),
+      stamp_(cluster.last_stamp()),
+      in_vain_(settings.examinations_per_free *
+               std::max<std::int64_t>(1, static_cast<std::int64_t>(sweep_.nodes.size()))) {}
 
-void PlacementRound::line_up(const ClassKey& key) {
-  const auto& of = pending_.class_at(key);
-  if (of.waiting.empty()) return;
-  lines_[key.first].heads.emplace(
-      Head{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first}, key);
-}
-
-void PlacementRound::queue(JobId job) {
-  auto& line = lines_.at(job);
-  if (line.heads.empty()) return;
-  line.turn = {books_.share(job), line.heads.begin()->first.rank.since,
-               books_.job_row(job).sequence};
-  turns_.emplace(line.turn, job);
-}
-
-Node* PlacementRound::best_freed(AskNumber number) {
-  const auto& row = pending_.ask_at(number);
-  const auto found = heaps_.try_emplace(number);
-  auto& heap = found.first->second;
-  if (found.second) {
-    const auto consider = [&](const Node& node) {
-      ++node_checks_;
-      if (cluster_.fits(node, row.ask)) heap.add(node, row.ask);
-    };
-    if (const auto pinned = cluster_.pinned(row.ask)) {
-      if (const auto* node = cluster_.nodes().find(*pinned)) consider(*node);
-    } else {
-      cluster_.for_each_freed_since(row.examined_through, consider);
+Node* PlacementRound::best_freed(AskRow& row) {
+  Node* best = nullptr;
+  std::size_t seen = 0;
+  const auto compare = [&](const Node& node) {
+    ++node_checks_;
+    if (cluster_.fits(node, row.ask) &&
+        (best == nullptr || rank(node, row.ask) < rank(*best, row.ask))) {
+      best = cluster_.nodes().find(node.id);
     }
-    heap.seal();
+    return ++seen == nodes_compared;
+  };
+  if (const auto pinned = cluster_.pinned(row.ask)) {
+    if (const auto* node = cluster_.nodes().find(*pinned)) compare(*node);
+    return best;
   }
+  const auto from = row.examined_through == 0 ? 0 : pending_.unexamined_from(row);
+  const auto known = heaps_.find(row.number);
+  if (known != heaps_.end()) return known->second.best(cluster_, row.ask);
+  if (!cluster_.any_freed_since(from, compare)) return best;
+  auto& heap = heaps_[row.number];
+  cluster_.any_freed_since(from, [&](const Node& node) {
+    ++node_checks_;
+    if (cluster_.fits(node, row.ask)) heap.add(node, row.ask);
+    return false;
+  });
+  heap.seal();
   return heap.best(cluster_, row.ask);
 }
 
-Node* PlacementRound::best_of_all(AskNumber number) {
-  const auto& row = pending_.ask_at(number);
-  const bool for_devices = row.ask.need.has_devices;
-  const auto& order = cluster_.order().ranks(for_devices);
-  auto& exhausted = exhausted_[{row.scarcest, for_devices}];
-  const auto least = pending_.least_amount(row.scarcest);
-  auto& passed = passed_[number];
-  bool all_exhausted = exhausted >= passed;
-  for (auto at = order.lower_bound(std::max(exhausted, passed)); at != order.end(); ++at) {
+std::optional<Node*> PlacementRound::best_of_tightest(const AskRow& row) {
+  const auto& order = cluster_.free().nodes(row.scarcest.resource);
+  Node* best = nullptr;
+  std::size_t seen = 0;
+  for (auto at = order.lower_bound({row.scarcest.amount, {}}); at != order.end(); ++at) {
+    if (++seen > nodes_looked_at) return best != nullptr ? std::optional(best) : std::nullopt;
+    ++node_checks_;
+    auto* node = cluster_.nodes().find(at->second);
+    if (!cluster_.fits(*node, row.ask)) continue;
+    if (best == nullptr || rank(*node, row.ask) < rank(*best, row.ask)) best = node;
+  }
+  return best;
+}
+
+Node* PlacementRound::best_of_all(AskRow& row) {
+  const auto& [resource, amount] = row.scarcest;
+  if (!resource.empty()) {
+    const auto& able = cluster_.free().nodes(resource);
+    if (able.lower_bound({amount, {}}) == able.end()) return nullptr;
+  }
+  const auto& order = cluster_.order().ranks(row.ask.need.has_devices);
+  auto& passed = passed_[row.number];
+  std::size_t seen = 0;
+  for (auto at = order.lower_bound(passed); at != order.end(); ++at) {
+    // The best are taken: there may be few left anywhere, or they may be far down.
+    if (++seen == nodes_looked_at && !resource.empty()) {
+      if (const auto best = best_of_tightest(row)) return *best;
+    }
     ++node_checks_;
     auto* node = cluster_.nodes().find(at->node);
-    const bool enough =
-        row.scarcest.empty() || node->ledger.largest_share(row.scarcest) >= least;
-    all_exhausted = all_exhausted && !enough;
-    if (all_exhausted) exhausted = *at;
     passed = *at;
-    if (enough && cluster_.fits(*node, row.ask)) return node;
+    if (cluster_.fits(*node, row.ask)) return node;
   }
   return nullptr;
 }
 
-Spot PlacementRound::place(const ClassKey& key, const Demand& demand,
-                           const std::map<ClassKey, NodeId>& reserved) {
-  const auto number = pending_.class_at(key).ask;
-  const auto& ask = pending_.ask_at(number).ask;
+Spot PlacementRound::place(PendingClass& of) {
+  auto& row = *of.ask;
+  const auto& ask = row.ask;
   if (!ask.group.empty()) return cluster_.room_for(ask);
-  if (const auto at = reserved.find(key); at != reserved.end()) {
+  if (const auto at = terms_.reserved.find(of.key); at != terms_.reserved.end()) {
     auto* node = cluster_.nodes().find(at->second);
-    if (node != nullptr && cluster_.fits(*node, ask, &key)) return {node};
+    if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
   }
-  if (auto* near = nearest(cluster_, ask, demand.preference)) return {near};
-  const bool in_order = pending_.ask_at(number).examined_through == 0 && !ask.spread &&
-                        !cluster_.pinned(ask);
-  auto* best = in_order ? best_of_all(number) : best_freed(number);
-  return {prefer_home(cluster_, ask, demand.preference, best)};
+  const auto* preference = of.first().preference.get();
+  if (preference != nullptr) {
+    if (auto* near = nearest(cluster_, ask, *preference)) return {near};
+  }
+  const bool in_order = row.examined_through == 0 && !ask.spread && !cluster_.pinned(ask);
+  auto* best = in_order ? best_of_all(row) : best_freed(row);
+  return {preference == nullptr ? best : prefer_home(cluster_, ask, *preference, best)};
 }
 
-Slot PlacementRound::grant(Spot spot, Demand& demand, const Ask& ask, SlotId id, Time now) {
-  const auto& key = demand.key;
+void PlacementRound::grant(Spot spot, PendingClass& of) {
+  auto& demand = of.first();
+  const auto& key = *demand.key;
   Slot slot;
-  slot.id = id;
+  slot.id = terms_.next_slot();
   slot.node = spot.node->id;
   slot.job = key.job;
   slot.class_id = key.class_id;
   slot.lessee = key.lessee;
   slot.actor = key.actor;
-  slot.allocation = cluster_.book(spot, ask);
-  slot.spread = ask.spread;
-  books_.granted(slot, now);
-  demand.last_served = now;
-  demand.recall_from = now;
-  pending_.refresh(key);
-  return slot;
+  slot.spread = of.ask->ask.spread;
+  const bool was_freed = spot.node->freed_at > sweep_.from;
+  if (was_freed) sweep_.count(*spot.node, -1);
+  slot.allocation = cluster_.book(spot, of.ask->ask);
+  if (was_freed) sweep_.count(*spot.node, 1);
+  auto& holder = books_.granted(slot, terms_.now, demand.holder);
+  pending_.got(demand, holder, terms_.now);
+  granted_->push_back(std::move(slot));
 }
 
-bool PlacementRound::run(Time now, const std::map<ClassKey, NodeId>& reserved,
-                         const std::function<SlotId()>& next_slot, std::vector<Slot>& granted) {
-  auto in_vain = settings_.examinations_per_free * std::max<std::int64_t>(1, pending_.open_freed());
-  for (const auto number : pending_.next_open(settings_.asks_per_plan)) {
-    for (const auto& key : pending_.ask_at(number).waiting) line_up(key);
+bool PlacementRound::is_allowed(const PendingClass& of) const {
+  const auto job = of.key.first;
+  const auto& quota = books_.terms(job).quota;
+  if (quota.empty()) return true;
+  if (books_.over_quota(job, of.ask->most_held)) return false;
+  // One that lacks more comes first, and has waited so long that smaller ones may not pass it.
+  const auto* first = pending_.lines().first_for_quota(job);
+  if (first == nullptr || first == &of || of.rank < first->rank ||
+      terms_.now - first->rank.rank.since < settings_.quota_reserve_after) {
+    return true;
   }
-  for (const auto& [job, line] : lines_) queue(job);
+  return std::ranges::none_of(quota, [&](const auto& each) {
+    return first->ask->most_held.get(each.first) > Quantity() &&
+           of.ask->most_held.get(each.first) > Quantity();
+  });
+}
 
-  while (!turns_.empty()) {
-    const auto job = turns_.begin()->second;
-    turns_.erase(turns_.begin());
-    auto& line = lines_.at(job);
-    const auto key = line.heads.begin()->second;
-    line.heads.erase(line.heads.begin());
-    const auto& of = pending_.class_at(key);
-    const auto number = of.ask;
-    // Another class with the same ask may have found that nothing fits, its own reservation aside.
-    if (pending_.still_open(number, stamp_) || reserved.contains(key)) {
-      auto& demand = *pending_.find(of.waiting.begin()->second);
-      auto& row = pending_.ask_at(number);
-      if (const auto spot = place(key, demand, reserved)) {
-        granted.push_back(grant(spot, demand, row.ask, next_slot(), now));
-        line_up(key);
-      } else {
-        const bool known_before = row.examined_through > 0;
-        pending_.close(number, stamp_);
-        if (known_before && --in_vain <= 0) return !pending_.open().empty();
-      }
-      if (node_checks_ > settings_.node_checks_per_plan) return !pending_.open().empty();
-    }
-    queue(job);
+PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
+  if (!is_allowed(of)) {
+    pending_.park(of);
+    return Outcome::passed;
   }
-  return !pending_.open().empty();
+  pending_.unpark(of);
+  // Another class with the same ask may have found that nothing fits, its own reservation aside.
+  if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
+  if (const auto spot = place(of)) {
+    grant(spot, of);
+    return Outcome::granted;
+  }
+  const bool known_before = of.ask->examined_through > 0;
+  pending_.examined(*of.ask, stamp_);
+  return known_before ? Outcome::in_vain : Outcome::passed;
+}
+
+void PlacementRound::push_next(WaitingLines::Bucket& bucket) {
+  const auto at = bucket.passed ? bucket.classes.upper_bound(*bucket.passed) : bucket.classes.begin();
+  if (at == bucket.classes.end()) return;
+  heads_.push_back({at->first, &bucket, at->second});
+  std::push_heap(heads_.begin(), heads_.end());
+}
+
+bool PlacementRound::is_spent() const {
+  return in_vain_ <= 0 || visits_ >= settings_.visits_per_plan ||
+         node_checks_ >= settings_.node_checks_per_plan;
+}
+
+PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {
+  heads_.clear();
+  WaitingLines::for_each_served(line, sweep_, [&](WaitingLines::Bucket& bucket) {
+    if (std::exchange(bucket.sweep, sweep_.number) != sweep_.number) bucket.passed.reset();
+    push_next(bucket);
+  });
+  while (!heads_.empty()) {
+    std::pop_heap(heads_.begin(), heads_.end());
+    const auto next = heads_.back();
+    heads_.pop_back();
+    ++visits_;
+    const auto outcome = examine(*next.of);
+    next.bucket->passed = next.rank;
+    if (outcome == Outcome::granted) return outcome;
+    if (outcome == Outcome::in_vain) --in_vain_;
+    if (is_spent()) return Outcome::in_vain;
+    push_next(*next.bucket);
+  }
+  pending_.lines().end(line, sweep_);
+  return Outcome::passed;
+}
+
+bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t> above) {
+  granted_ = &granted;
+  auto& lines = pending_.lines();
+  const bool nothing = sweep_.empty() && !lines.has_more_to_try();
+  auto* line = nothing ? nullptr : lines.at_or_after(JobTurn::first());
+  while (line != nullptr) {
+    const auto turn = line->turn;
+    if (above && turn.minus_priority >= -std::int64_t{*above}) return false;
+    const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
+    if (is_spent()) return true;
+    // Its turn has become a later one, or its line has ended: those before have passed.
+    line = outcome == Outcome::granted ? lines.at_or_after(turn) : lines.after(turn);
+  }
+  return !above && pending_.end_sweep();
 }
 
 }  // namespace mobula::internal::scheduler

@@ -1,14 +1,12 @@
-// One round of handing out what is free: jobs in order of weighted dominant share, then of how long
-// they have got nothing; within a job by priority, slots held, and the same age. A round looks only
-// at asks that a freed node may serve, and stops when its budget is spent; what it has not looked
-// at stays open for the next. Not thread-safe: lives for one call.
+// One round of handing out what is free, to those who wait in the order of waiting_lines.h. It goes on
+// with the sweep in progress, and looks only at classes that something freed may serve; when its budget
+// is spent the sweep stays open for the next round. Not thread-safe: lives for one call.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "base/id.h"
@@ -21,60 +19,64 @@ namespace mobula::internal::scheduler {
 
 struct PlacementSettings {
   std::int64_t spread_threshold = 500'000;  // millionths of a node in use
-  std::int64_t examinations_per_free = 64;     // asks looked at in vain per freed node
+  std::int64_t examinations_per_free = 64;  // asks looked at in vain per freed node
+  std::int64_t visits_per_plan = 20'000;    // classes met, whether looked at or not
   std::int64_t node_checks_per_plan = 200'000;
-  std::size_t asks_per_plan = 1000;         // more take turns over plans
+  Duration quota_reserve_after = 2s;  // what is left of a quota is withheld for who waits so long
 };
 
 class PlacementRound {
  public:
+  struct Terms {
+    Time now;
+    const std::function<SlotId()>& next_slot;
+    const std::map<ClassKey, NodeId>& reserved;  // the node withheld for a class, tried first
+  };
   PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
-                 const PlacementSettings& settings);
+                 const PlacementSettings& settings, const Terms& terms);
 
-  // `reserved`: the node withheld for a class, tried first. Returns whether it stopped early.
-  bool run(Time now, const std::map<ClassKey, NodeId>& reserved,
-           const std::function<SlotId()>& next_slot, std::vector<Slot>& granted);
+  // Serves jobs of a priority above `above`, or all. Returns whether there is more to do for them.
+  bool run(std::vector<Slot>& granted, std::optional<std::int32_t> above = std::nullopt);
 
  private:
-  struct Head {
-    std::int64_t minus_priority = 0;
-    DemandRank rank;
-    friend auto operator<=>(const Head&, const Head&) = default;
+  // The next class of each lane of a line.
+  struct Next {
+    LineRank rank;
+    WaitingLines::Bucket* bucket = nullptr;
+    PendingClass* of = nullptr;
+    friend bool operator<(const Next& a, const Next& b) { return b.rank < a.rank; }
   };
-  struct Turn {
-    std::int64_t share = 0;
-    Time since;
-    std::uint64_t sequence = 0;
-    friend auto operator<=>(const Turn&, const Turn&) = default;
-  };
-  struct Line {  // one job's classes, the next first
-    Turn turn;
-    std::map<Head, ClassKey> heads;
-  };
+  enum class Outcome { passed, in_vain, granted };
 
-  void line_up(const ClassKey& key);
-  void queue(JobId job);
+  bool is_spent() const;
+  // Goes along a line until something is granted, it has ended, or the budget is spent.
+  Outcome go_along(WaitingLines::Line& line);
+  void push_next(WaitingLines::Bucket& bucket);
+  Outcome examine(PendingClass& of);
+  // Whether its job's quota lets it have one, now and in its turn.
+  bool is_allowed(const PendingClass& of) const;
+  Spot place(PendingClass& of);
+  void grant(Spot spot, PendingClass& of);
   // The best node for an ask of which it is known that nothing freed long ago fits it.
-  Node* best_freed(AskNumber number);
+  Node* best_freed(AskRow& row);
   // The best of all nodes.
-  Node* best_of_all(AskNumber number);
-  Spot place(const ClassKey& key, const Demand& demand,
-             const std::map<ClassKey, NodeId>& reserved);
-  Slot grant(Spot spot, Demand& demand, const Ask& ask, SlotId id, Time now);
+  Node* best_of_all(AskRow& row);
+  // The best of the nodes with least to spare for it; nothing: there are too many to tell.
+  std::optional<Node*> best_of_tightest(const AskRow& row);
 
   ClusterView& cluster_;
   SlotBooks& books_;
   PendingDemands& pending_;
   const PlacementSettings& settings_;
-  std::uint64_t stamp_;  // what is freed later is for the next round
-  std::map<JobId, Line> lines_;
-  std::map<Turn, JobId> turns_;
-  std::map<AskNumber, CandidateHeap> heaps_;
-  // Ranks only get worse in a round, so what does not serve at a place in the order never will:
-  // up to here nothing fits the ask, and up to here no ask finds enough of a resource.
-  std::map<AskNumber, NodeRank> passed_;
-  std::map<std::pair<std::string, bool>, NodeRank> exhausted_;
-  std::int64_t node_checks_ = 0;
+  const Terms terms_;
+  Sweep& sweep_;
+  const std::uint64_t stamp_;  // what is freed later is for the next round
+  std::vector<Slot>* granted_ = nullptr;
+  std::vector<Next> heads_;  // a heap, of the line being gone along
+  // Ranks only get worse in a round, so what does not serve at a place in the order never will.
+  std::map<std::uint64_t, CandidateHeap> heaps_;  // by ask
+  std::map<std::uint64_t, NodeRank> passed_;      // by ask: nothing fits it up to here
+  std::int64_t in_vain_ = 0, visits_ = 0, node_checks_ = 0;
 };
 
 }  // namespace mobula::internal::scheduler

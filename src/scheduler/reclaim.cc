@@ -32,6 +32,7 @@ std::string_view to_string(RecallCause cause) {
   switch (cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
+    case RecallCause::quota: return "another demand of the job waits for its quota";
   }
   return "unknown";
 }
@@ -46,11 +47,23 @@ void Reclaimer::lift(const ClassKey& key) {
   reserved_.erase(at);
 }
 
+bool Reclaimer::is_outranked(JobId job, const Need& need) const {
+  const auto wants_some = [&](const Need::Amount& each) {
+    return std::ranges::any_of(need.amounts, [&](const auto& held) { return held.name == each.name; });
+  };
+  return pending_.lines().any_of_higher(books_.terms(job).priority, [&](PendingClass& of) {
+    return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
+           pending_.feasible(*of.ask);
+  });
+}
+
 void Reclaimer::lift_unneeded() {
   std::vector<ClassKey> unneeded;
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || !pending_.is_waiting(key)) unneeded.push_back(key);
+    const auto* of = pending_.waiting_class(key);
+    const bool holds = node != nullptr && node->reservation && of != nullptr && !of->is_parked();
+    if (!holds || is_outranked(key.first, node->reservation->need)) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
 }
@@ -59,7 +72,7 @@ void Reclaimer::lift_unneeded() {
 bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
                          const ResourceSet& taken) const {
   const auto& slot = victim.slot;
-  const auto& mine = search.demand->key;
+  const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
   if (!slot.actor.empty() || theirs == mine) return false;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
@@ -68,6 +81,10 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
     const auto holder = books_.holder(theirs);
     return my_slots == 0 || holder.slots - holder.recalled - 1 >= my_slots + 1;
   }
+  // Priority comes before shares; nothing is taken from those of a higher one.
+  const auto my_priority = books_.terms(mine.job).priority;
+  const auto their_priority = books_.terms(slot.job).priority;
+  if (their_priority != my_priority) return their_priority < my_priority;
   if (search.patient && my_slots == 0) return true;
   const auto* job = books_.jobs().find(mine.job);
   if ((job == nullptr || job->slots == 0) && search.promised_slots == 0) return true;
@@ -90,10 +107,11 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
-    victims.push_back({overdue, !held->recalled, -share->second, held->sequence, held});
+    victims.push_back({overdue, !held->recalled, books_.terms(job).priority, -share->second,
+                       held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
-    return std::tuple(each.overdue, each.fresh, each.minus_share, each.sequence);
+    return std::tuple(each.overdue, each.fresh, each.priority, each.minus_share, each.sequence);
   });
   return victims;
 }
@@ -101,7 +119,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
 // The fewest slots of `id` that have to come back before the ask fits there.
 std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) const {
   const auto& node = cluster_.nodes().at(id);
-  const ClassKey class_key = class_of(search.demand->key);
+  const ClassKey class_key = search.demand->of->key;
   if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
@@ -142,7 +160,7 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) cons
   std::optional<Returns> best;
   std::set<NodeId> tried;
   for (const auto* job : victims_) {
-    for (const auto& [sequence, slot_id] : job->task_slots) {
+    for (const auto slot_id : job->task_slots) {
       const auto& held = *books_.find(slot_id);
       if (held.recalled && !search.patient) continue;
       if (tried.size() >= settings_.nodes_per_demand) return best;
@@ -161,15 +179,14 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
   for (const auto id : returns.recall) {
     const auto slot = books_.find(id)->slot;
     books_.mark_recalled(id, search.now);
-    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key.job,
-                   search.demand->key.class_id});
+    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key->job,
+                   search.demand->key->class_id});
     mark_recall.hit();
   }
 }
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const auto& ask = pending_.ask_at(
-      pending_.class_at(class_of(demand.key)).ask).ask;
+  const auto& ask = demand.of->ask->ask;
   Search search{now, &demand, &ask, false, {}, 0};
   demand.recall_from = now + settings_.recall_after;
   for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
@@ -183,74 +200,140 @@ void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
 }
 
 // Reserves the node with least to wait for; a reservation moves only to one with less.
-void Reclaimer::reserve_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const ClassKey key = class_of(demand.key);
-  const auto& ask = pending_.ask_at(pending_.class_at(key).ask).ask;
+void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out) {
+  auto& demand = of.first();
+  const auto& ask = of.ask->ask;
   const Search search{now, &demand, &ask, true, {}, 0};
   auto chosen = cheapest(search);
-  if (const auto at = reserved_.find(key); at != reserved_.end()) {
+  if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
     auto here = returns_on(search, at->second);
     if (here && (!chosen || here->cost <= chosen->cost)) chosen = std::move(here);
-    if (!chosen || chosen->node != at->second) lift(key);
+    if (!chosen || chosen->node != at->second) lift(of.key);
   }
   if (!chosen) return;
   demand.recall_from = now + settings_.recall_again;
   recall(search, *chosen, RecallCause::reservation, out);
-  if (!reserved_.emplace(key, chosen->node).second) return;
-  cluster_.reserve(cluster_.nodes().at(chosen->node), {key, ask.need});
+  if (!reserved_.emplace(of.key, chosen->node).second) return;
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, ask.need});
   mark_reserve.hit();
 }
 
 std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
-  std::vector<std::tuple<std::int64_t, std::uint64_t, const SlotBooks::Job*>> jobs;
+  struct Row {
+    std::tuple<std::int32_t, std::int64_t, std::uint64_t> order;
+    const SlotBooks::Job* job;
+  };
+  std::vector<Row> rows;
   for (const auto& [id, job] : books_.jobs()) {
-    if (!job.task_slots.empty()) jobs.emplace_back(-books_.lasting_share(id), job.sequence, &job);
+    if (job.task_slots.empty()) continue;
+    rows.push_back({{job.terms.priority, -books_.lasting_share(id), job.sequence}, &job});
   }
-  std::ranges::sort(jobs, [](const auto& a, const auto& b) {
-    return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
-  });
+  std::ranges::sort(rows, {}, &Row::order);
   std::vector<const SlotBooks::Job*> sorted;
-  for (const auto& each : jobs) sorted.push_back(std::get<2>(each));
+  for (const auto& each : rows) sorted.push_back(each.job);
   return sorted;
 }
 
+void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out) {
+  const auto job_id = demand.key->job;
+  const auto& most = demand.of->ask->most_held;
+  const Search search{now, &demand, &demand.of->ask->ask, true, {}, 0};
+  demand.recall_from = now + settings_.recall_after;
+  const auto& job = books_.job_row(job_id);
+  ResourceSet back = job.returning;
+  Returns returns;
+  const auto suffices = [&] {
+    return std::ranges::all_of(job.terms.quota, [&](const auto& each) {
+      const auto& [name, quota] = each;
+      const auto wanted = most.get(name);
+      return wanted == Quantity() || job.held.get(name) - back.get(name) + wanted <= quota;
+    });
+  };
+  for (const auto id : job.task_slots) {
+    if (suffices()) break;
+    const auto& held = *books_.find(id);
+    const auto amounts = amounts_of(held.slot.allocation);
+    const bool helps = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
+      return amounts.get(each.first) > Quantity() && most.get(each.first) > Quantity();
+    });
+    if (!helps || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
+    back.add(amounts);
+    returns.recall.push_back(id);
+  }
+  if (returns.recall.empty() || !suffices()) return;
+  demand.recall_from = now + settings_.recall_again;
+  recall(search, returns, RecallCause::quota, out);
+}
+
+std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t limit,
+                                        std::vector<Recall>& out) {
+  std::size_t examined = 0;
+  for (const auto& [rank, demand] : of.waiting) {
+    if (now - rank.since < settings_.recall_after) {
+      wake_at(rank.since + settings_.recall_after);
+      continue;
+    }
+    if (now >= demand->recall_from) {
+      if (examined == limit) return limit;
+      ++examined;
+      recall_for(*demand, now, out);
+    }
+    wake_at(std::max(demand->recall_from, now + settings_.pause));
+  }
+  return examined;
+}
+
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
+  if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
+  // What could never be served may be now.
+  if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
+  if (!due_ || now < *due_) return;
+  due_.reset();
   std::set<std::string> reserved_resources;
   for (const auto& [key, node] : reserved_) {
-    reserved_resources.insert(pending_.ask_at(pending_.class_at(key).ask).scarcest);
+    reserved_resources.insert(pending_.waiting_class(key)->ask->scarcest.resource);
   }
   victims_ = jobs_by_share();
-  due_.reset();
-  const auto wake_at = [&](Time time) { due_ = std::min(due_.value_or(time), time); };
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
-  for (const auto& [since, key] : pending_.by_age()) {
+  pending_.for_each_by_age([&](Time since, PendingClass& of) {
     if (now - since < settings_.recall_after) {
       wake_at(since + settings_.recall_after);
-      break;
+      return false;
     }
-    auto& demand = *pending_.find(key);
-    const ClassKey class_key = class_of(key);
-    auto& row = pending_.ask_at(pending_.class_at(class_key).ask);
-    if (!row.ask.group.empty() || !pending_.feasible(row)) continue;
+    auto& row = *of.ask;
+    if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of)) return true;
     if (examined >= settings_.demands_per_round) {
       wake_at(next_round);
-      break;
+      return false;
     }
-    if (now >= demand.recall_from) {
-      ++examined;
-      const bool may_reserve =
-          reserved_.contains(class_key) || !reserved_resources.contains(row.scarcest);
-      if (now - since >= settings_.reserve_after && may_reserve) reserve_for(demand, now, out);
-      if (reserved_.contains(class_key)) {
-        reserved_resources.insert(row.scarcest);
-        demand.recall_from = std::max(demand.recall_from, next_round);
-      } else {
-        recall_for(demand, now, out);
+    auto& first = of.first();
+    if (of.is_parked()) {
+      if (now >= first.recall_from && pending_.lines().first_for_quota(of.key.first) == &of) {
+        ++examined;
+        recall_for_quota(first, now, out);
       }
+      wake_at(std::max(first.recall_from, next_round));
+      return true;
     }
-    wake_at(std::max(demand.recall_from, next_round));
-  }
+    const auto& resource = row.scarcest.resource;
+    if (now >= first.recall_from && now - since >= settings_.reserve_after &&
+        (reserved_.contains(of.key) || !reserved_resources.contains(resource)) &&
+        !is_outranked(of.key.first, row.ask.need)) {
+      ++examined;
+      reserve_for(of, now, out);
+    }
+    if (reserved_.contains(of.key)) {
+      reserved_resources.insert(resource);
+      first.recall_from = std::max(first.recall_from, next_round);
+      wake_at(first.recall_from);
+    } else if (examined < settings_.demands_per_round) {
+      examined += recall_for_class(of, now, settings_.demands_per_round - examined, out);
+    } else {
+      wake_at(next_round);
+    }
+    return true;
+  });
 }
 
 }  // namespace mobula::internal::scheduler

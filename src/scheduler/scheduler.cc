@@ -1,5 +1,7 @@
 #include "scheduler/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -67,21 +69,13 @@ void Scheduler::set_program_state(NodeId id, ProgramId program, const std::strin
 }
 
 void Scheduler::set_demand(const LesseeDemand& demand) {
-  Demand row;
-  row.key = {demand.lessee, {}, demand.demand.job, demand.demand.id};
-  row.preference = demand.preference;
-  row.wanted = demand.wanted_slots;
-  row.oldest_waiting = demand.oldest_waiting;
-  pending_.set(row, demand.demand);
+  pending_.set({demand.lessee, {}, demand.demand.job, demand.demand.id}, demand.demand,
+               demand.wanted_slots, demand.oldest_waiting, demand.preference);
   dirty_ = true;
 }
 
 void Scheduler::add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since) {
-  Demand row;
-  row.key = actor_key(actor, demand);
-  row.wanted = 1;
-  row.oldest_waiting = waiting_since;
-  pending_.set(row, demand);
+  pending_.set(actor_key(actor, demand), demand, 1, waiting_since, {});
   dirty_ = true;
 }
 
@@ -104,20 +98,23 @@ std::vector<SlotId> Scheduler::drop_job(JobId job) {
   return slots;
 }
 
-void Scheduler::set_job_weight(JobId job, std::int64_t weight) {
-  books_.job_row(job).weight = std::max<std::int64_t>(weight, 1);
+void Scheduler::set_job_terms(JobId job, const JobTerms& terms) {
+  books_.set_terms(job, terms);
+  dirty_ = true;
+}
+
+void Scheduler::set_all_known(bool known) {
+  books_.set_all_known(known);
   dirty_ = true;
 }
 
 bool Scheduler::release(SlotId id) {
   const auto* held = books_.find(id);
   if (held == nullptr) return false;
-  const auto key = holder_of(held->slot);
   const auto group = held->slot.allocation.group;
+  pending_.gave_back(held->slot.job, held->holder->demand);
   books_.release(id);
   if (!group.empty()) groups_.slot_gone(group, group_news_);
-  pending_.refresh(key);
-  gave_back_.push_back(key);
   return dirty_ = true;
 }
 
@@ -165,22 +162,34 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   const auto due = reclaimer_.due();
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
-  for (const auto& key : std::exchange(gave_back_, {})) pending_.gave_back(key, now);
+  pending_.note_returns(now);
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
-  const bool groups_left = groups_.place(plan.groups);
-  PlacementRound round(cluster_, books_, pending_, settings_.placement);
-  const bool stopped_early = round.run(now, reclaimer_.reserved(), next_slot, plan.grants);
+  const bool stopped_early = place(now, next_slot, plan);
   for (const auto& grant : plan.grants) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
   report_infeasible(plan);
   if (!stopped_early) reclaimer_.run(now, plan.recalls);
+  cluster_.update_indexes();
   // A reservation that was lifted may let others start.
-  dirty_ = stopped_early || groups_left || cluster_.last_stamp() != stamp;
+  dirty_ = stopped_early || cluster_.last_stamp() != stamp;
   return plan;
+}
+
+// Groups come before what else has their job's priority. True if there is more to do.
+bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
+  bool groups_left = false;
+  PlacementRound round(cluster_, books_, pending_, settings_.placement,
+                       {now, next_slot, reclaimer_.reserved()});
+  for (const auto priority : groups_.priorities()) {
+    if (round.run(plan.grants, priority)) return true;
+    groups_left = groups_.place(priority, plan.groups) || groups_left;
+  }
+  groups_.rest();
+  return round.run(plan.grants) || groups_left;
 }
 
 std::optional<Time> Scheduler::next_deadline() const {
@@ -189,8 +198,14 @@ std::optional<Time> Scheduler::next_deadline() const {
 
 void Scheduler::report_infeasible(Plan& plan) {
   for (const auto& key : pending_.take_infeasible()) {
-    const auto& ask = pending_.ask_at(pending_.class_at(class_of(key)).ask).ask;
+    const auto& of = pending_.class_of_demand(key);
+    const auto& ask = of.ask->ask;
     Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
+    if (auto refusal = pending_.never_allowed(of)) {
+      report.reasons.push_back({{}, std::move(*refusal)});
+      plan.infeasible.push_back(std::move(report));
+      continue;
+    }
     for (const auto& [id, node] : cluster_.nodes()) {
       if (report.reasons.size() >= settings_.reasons_per_report) break;
       report.reasons.push_back({id, cluster_.why_not(node, ask)});
@@ -208,6 +223,37 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
   }
   if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
   return explanation;
+}
+
+Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
+  auto explanation = explain(demand.request, demand.program, tenant);
+  const auto most = most_held_by(Need(demand.request, tenant));
+  const bool in_bundle = !demand.request.placement.group.empty();
+  explanation.held_back = held_back(demand, tenant);
+  explanation.never_allowed = !in_bundle && books_.over_quota(demand.job, most, true).has_value();
+  explanation.feasible = explanation.feasible && !explanation.never_allowed;
+  return explanation;
+}
+
+std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant tenant) const {
+  // Its bundle is what counts.
+  if (!demand.request.placement.group.empty()) return std::nullopt;
+  const auto most = most_held_by(Need(demand.request, tenant));
+  if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
+  std::int64_t before = 0;
+  pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
+    ++before;
+    return false;
+  });
+  if (before == 0) return std::nullopt;
+  return Reason{ReasonCode::behind_priority, {}, {}, {},
+                fmt::format("requests of {} kind{} from jobs of a higher priority wait", before,
+                            before == 1 ? "" : "s")};
+}
+
+ResourceSet Scheduler::held_by(JobId job) const {
+  const auto* row = books_.jobs().find(job);
+  return row == nullptr ? ResourceSet() : row->held;
 }
 
 std::vector<NodeUse> Scheduler::node_use() const {

@@ -64,6 +64,8 @@ struct Plan {
 
 struct Explanation {
   bool feasible = false;
+  std::optional<Reason> held_back{};  // by what its job may hold, or by whose turn it is
+  bool never_allowed = false;         // held back for ever
   std::vector<NodeReason> nodes;  // dead ones too; Reason `fits` where it could start now
 };
 
@@ -117,7 +119,11 @@ class Scheduler {
   std::vector<SlotId> drop_lessee(ProcessId lessee);
   // The same for a job and its actors' slots.
   std::vector<SlotId> drop_job(JobId job);
-  void set_job_weight(JobId job, std::int64_t weight);
+  // Before anything is asked for in its name. Lasts until the job is dropped.
+  void set_job_terms(JobId job, const JobTerms& terms);
+
+  // Whether all slots that are out have been restored: until then quotas let nothing more be taken.
+  void set_all_known(bool known);
 
   // For a slot nobody knows these do nothing and return false.
   bool release(SlotId slot);
@@ -135,6 +141,12 @@ class Scheduler {
 
   Explanation explain(const Request& request, ProgramId program,
                       Tenant tenant = Tenant::task) const;
+  // The same for what a job waits for, with what the job's terms have to do with it.
+  Explanation explain(const DemandClass& demand, Tenant tenant) const;
+  // That reason alone.
+  std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
+  // What the job's slots and bundles hold, what blocked ones lend left out.
+  ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;
   // Sums over nodes that are not dead.
   Use cluster_use() const;
@@ -146,6 +158,7 @@ class Scheduler {
   std::string verify_books() const;
 
  private:
+  bool place(Time now, const std::function<SlotId()>& next_slot, Plan& plan);
   void report_infeasible(Plan& plan);
 
   SchedulerSettings settings_;
@@ -155,7 +168,6 @@ class Scheduler {
   Reclaimer reclaimer_;
   Groups groups_;
   std::vector<GroupNews> group_news_;  // since the last plan
-  std::vector<HolderKey> gave_back_;  // since the last plan
   bool dirty_ = false;
   Time last_plan_;
 };

@@ -7,12 +7,20 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// What a slot counts for in its job's share.
+// Adds what a slot counts for in its job's share, or takes it away.
+void count(ResourceSet& sums, const Slot& slot, int sign) {
+  if (!slot.allocation.group.empty()) return;  // its bundle counts
+  for (const auto& each : slot.allocation.resources) {
+    if (each.name.starts_with(resource::accelerator_prefix)) continue;
+    if (slot.lent && each.name == resource::cpu) continue;
+    for (const auto& share : each.shares) sums.add(each.name, sign > 0 ? share.amount : -share.amount);
+  }
+}
+
 ResourceSet counted(const Slot& slot) {
-  if (!slot.allocation.group.empty()) return {};  // its bundle counts
-  auto amounts = amounts_of(slot.allocation);
-  if (slot.lent) amounts.set(resource::cpu, Quantity());
-  return amounts;
+  ResourceSet sums;
+  count(sums, slot, 1);
+  return sums;
 }
 
 void subtract(ResourceSet& from, const ResourceSet& amounts) {
@@ -35,6 +43,58 @@ SlotBooks::Job& SlotBooks::job_row(JobId id) {
   return *job;
 }
 
+void SlotBooks::set_terms(JobId id, const JobTerms& terms) {
+  auto& job = job_row(id);
+  job.terms = terms;
+  job.ended = false;
+  share_changed(id, job, true);
+}
+
+const JobTerms& SlotBooks::terms(JobId id) const {
+  static const JobTerms none;
+  const auto* job = jobs_.find(id);
+  return job == nullptr ? none : job->terms;
+}
+
+void SlotBooks::set_all_known(bool known) {
+  if (std::exchange(all_known_, known) || !known) return;
+  for (auto& [id, job] : jobs_) share_changed(id, job, true);
+}
+
+std::optional<Reason> SlotBooks::over_quota(JobId id, const ResourceSet& amounts, bool alone) const {
+  const auto* job = jobs_.find(id);
+  if (job == nullptr) return std::nullopt;
+  for (const auto& [name, quota] : job->terms.quota) {
+    const auto wanted = amounts.get(name);
+    const auto left = alone ? quota : std::max(quota - job->held.get(name), Quantity());
+    if (wanted == Quantity()) continue;
+    if (!all_known_ && !alone) return Reason{ReasonCode::recovering, name, {}, {}, {}};
+    if (wanted <= left) continue;
+    return Reason{ReasonCode::over_quota, name, wanted, left, quota.to_string()};
+  }
+  return std::nullopt;
+}
+
+void SlotBooks::share_changed(JobId id, Job& job, bool freed) {
+  job.share_version = 0;
+  job.quota_freed = job.quota_freed || (freed && !job.terms.quota.empty());
+  if (std::exchange(job.share_changed, true)) return;
+  changed_jobs_.push_back(id);
+}
+
+bool SlotBooks::take_quota_freed(JobId id) {
+  auto* job = jobs_.find(id);
+  return job != nullptr && std::exchange(job->quota_freed, false);
+}
+
+std::vector<JobId> SlotBooks::take_changed_jobs() {
+  auto changed = std::exchange(changed_jobs_, {});
+  for (const auto id : changed) {
+    if (auto* job = jobs_.find(id)) job->share_changed = false;
+  }
+  return changed;
+}
+
 void SlotBooks::end_job(JobId id) {
   auto* job = jobs_.find(id);
   if (job == nullptr) return;
@@ -42,51 +102,59 @@ void SlotBooks::end_job(JobId id) {
   if (job->slots == 0) jobs_.erase(id);
 }
 
-void SlotBooks::add(const Slot& slot, Time now) {
-  const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, {}});
-  on_node_[slot.node].emplace(sequence, slot.id);
+Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
+  auto& holder = known != nullptr ? *known : holders_[holder_of(slot)];
+  ++holder.slots;
+  auto& held = *slots_.insert(slot.id, {slot, ++sequence_, now, false, {}, &holder, {}, {}}).first;
+  auto& on_node = on_node_[slot.node];
+  held.on_node = on_node.insert(on_node.end(), slot.id);
   auto& job = job_row(slot.job);
-  job.held.add(counted(slot));
+  count(job.held, slot, 1);
+  share_changed(slot.job, job, false);
   ++job.slots;
-  if (tenant_of(slot) == Tenant::task) job.task_slots.emplace(sequence, slot.id);
+  if (tenant_of(slot) == Tenant::task) {
+    held.in_job = job.task_slots.insert(job.task_slots.end(), slot.id);
+  }
   if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
-  ++holders_[holder_of(slot)].slots;
   auto& node = cluster_.nodes().at(slot.node);
   if (slot.spread) ++node.spread_slots;
   if (!slot.bundle_of.empty()) {
     cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
   }
   cluster_.took(node);
+  return holder;
 }
 
 bool SlotBooks::restore(const Slot& slot) {
   auto* node = cluster_.nodes().find(slot.node);
   if (node == nullptr || slots_.contains(slot.id)) return false;
   if (!cluster_.restore(*node, slot.allocation, occupancy_of(slot))) return false;
-  add(slot, {});
+  add(slot, {}, nullptr);
   return true;
 }
 
 bool SlotBooks::release(SlotId id) {
-  const auto* found = slots_.find(id);
+  auto* found = slots_.find(id);
   if (found == nullptr) return false;
-  const auto [slot, sequence, granted_at, recalled, recalled_at] = *found;
+  const auto held = std::move(*found);
+  const auto& slot = held.slot;
   slots_.erase(id);
-  on_node_[slot.node].erase(sequence);
+  auto& on_node = on_node_.at(slot.node);
+  on_node.erase(held.on_node);
+  if (on_node.empty()) on_node_.erase(slot.node);
   auto& job = jobs_.at(slot.job);
-  subtract(job.held, counted(slot));
-  if (recalled) subtract(job.returning, counted(slot));
-  job.task_slots.erase(sequence);
+  count(job.held, slot, -1);
+  share_changed(slot.job, job, true);
+  if (held.recalled) count(job.returning, slot, -1);
+  if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.in_job);
   if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
     at->second.erase(id);
     if (at->second.empty()) in_group_.erase(at);
   }
   if (!slot.bundle_of.empty()) cluster_.remove_room(slot.bundle_of, slot.bundle);
   if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
-  const auto holder = holders_.find(holder_of(slot));
-  if (recalled) --holder->second.recalled;
-  if (--holder->second.slots == 0) holders_.erase(holder);
+  if (held.recalled) --held.holder->recalled;
+  if (--held.holder->slots == 0 && held.holder->demand == nullptr) holders_.erase(holder_of(slot));
   if (auto* node = cluster_.nodes().find(slot.node)) {
     cluster_.free(*node, slot.allocation, occupancy_of(slot));
     if (slot.spread) --node->spread_slots;
@@ -104,6 +172,7 @@ bool SlotBooks::lend(SlotId id) {
   subtract(lent, counted(held->slot));
   auto& job = jobs_.at(held->slot.job);
   subtract(job.held, lent);
+  share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
   auto& node = cluster_.nodes().at(held->slot.node);
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
@@ -120,6 +189,7 @@ bool SlotBooks::resume(SlotId id) {
   subtract(back, taken);
   auto& job = jobs_.at(held->slot.job);
   job.held.add(back);
+  share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
   auto& node = cluster_.nodes().at(held->slot.node);
   cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
@@ -133,13 +203,14 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
   held->recalled = true;
   held->recalled_at = now;
   jobs_.at(held->slot.job).returning.add(counted(held->slot));
-  ++holders_[holder_of(held->slot)].recalled;
+  ++held->holder->recalled;
   return true;
 }
 
 void SlotBooks::rebook(Node& node) {
   node.spread_slots = 0;
-  for (const auto& [sequence, id] : on_node_[node.id]) {
+  const auto* here = on_node_.find(node.id);
+  for (const auto id : here == nullptr ? std::list<SlotId>() : *here) {
     // A bundle comes before the slots in it, as it was booked.
     const auto& slot = slots_.at(id).slot;
     if (!slot.bundle_of.empty()) {
@@ -160,12 +231,16 @@ std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool 
   };
   for (const auto& [name, amount] : job.held.amounts()) consider(name);
   for (const auto& [name, amount] : extra.amounts()) consider(name);
-  return most / std::max<std::int64_t>(job.weight, 1);
+  return most / job.terms.weight;
 }
 
-std::int64_t SlotBooks::share(JobId id, const ResourceSet& extra) const {
-  const auto* job = jobs_.find(id);
-  return job != nullptr ? share_of(*job, extra, false) : share_of({}, extra, false);
+std::int64_t SlotBooks::share(JobId id) {
+  auto* job = jobs_.find(id);
+  if (job == nullptr) return 0;
+  if (std::exchange(job->share_version, cluster_.version()) != cluster_.version()) {
+    job->share = share_of(*job, {}, false);
+  }
+  return job->share;
 }
 
 std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const {
@@ -173,16 +248,28 @@ std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const 
   return job != nullptr ? share_of(*job, extra, true) : share_of({}, extra, true);
 }
 
-SlotBooks::Holder SlotBooks::holder(const HolderKey& key) const {
+Holder SlotBooks::holder(const HolderKey& key) const {
   const auto at = holders_.find(key);
   return at == holders_.end() ? Holder() : at->second;
 }
 
+Holder* SlotBooks::link(const HolderKey& key, Demand& demand) {
+  const auto at = holders_.find(key);
+  if (at == holders_.end()) return nullptr;
+  at->second.demand = &demand;
+  return &at->second;
+}
+
+void SlotBooks::unlink(const HolderKey& key) {
+  const auto at = holders_.find(key);
+  if (at == holders_.end()) return;
+  at->second.demand = nullptr;
+  if (at->second.slots == 0) holders_.erase(at);
+}
+
 std::vector<SlotId> SlotBooks::slots_on(NodeId node) const {
   std::vector<SlotId> ids;
-  if (const auto at = on_node_.find(node); at != on_node_.end()) {
-    for (const auto& [sequence, id] : at->second) ids.push_back(id);
-  }
+  if (const auto* here = on_node_.find(node)) ids.assign(here->begin(), here->end());
   return ids;
 }
 

@@ -5,7 +5,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "base/id.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "model/job_terms.h"
 #include "model/node_shape.h"
 #include "scheduler/cluster_view.h"
 
@@ -54,34 +57,46 @@ HolderKey holder_of(const Slot& slot);
 // What waits as one: tasks of a class, or actors of it, which count against another bound.
 ClassKey class_of(const HolderKey& key);
 
+struct Demand;  // pending_demands.h
+
+// What one holder has.
+struct Holder {
+  std::int64_t slots = 0;
+  std::int64_t recalled = 0;
+  Demand* demand = nullptr;  // what it wants; the row stays while there is one
+};
+
 struct HeldSlot {
   Slot slot;
   std::uint64_t sequence = 0;  // order in which slots were booked
   Time granted_at;            // long ago for a restored one
   bool recalled = false;
   Time recalled_at;
+  Holder* holder = nullptr;
+  // Where it stands among the slots of its node, and of its job if a task runs in it.
+  std::list<SlotId>::iterator on_node{}, in_job{};
 };
 
 class SlotBooks {
  public:
   struct Job {
-    std::int64_t weight = 1;
+    JobTerms terms;
     std::uint64_t sequence = 0;
     ResourceSet held;       // what its slots hold, lent CPU left out
     ResourceSet returning;  // the part of it that was recalled
-    std::map<std::uint64_t, SlotId> task_slots;  // longest held first
+    std::list<SlotId> task_slots;                // longest held first
     std::int64_t slots = 0;                      // those of actors included
     bool ended = false;                          // forgotten when its last slot is back
+    bool share_changed = false;                  // since it was last told
+    std::int64_t share = 0;                      // as it was with these totals of the cluster
+    std::uint64_t share_version = 0;
+    bool quota_freed = false;                    // something it may want for others is back
   };
-  struct Holder {
-    std::int64_t slots = 0;
-    std::int64_t recalled = 0;
-  };
-
   explicit SlotBooks(ClusterView& cluster) : cluster_(cluster) {}
 
   // A slot whose allocation the node's ledger has booked already.
-  void granted(const Slot& slot, Time now) { add(slot, now); }
+  // `known`: the holder's row, if the caller has it. Returns it.
+  Holder& granted(const Slot& slot, Time now, Holder* known) { return add(slot, now, known); }
   // A slot that its agent states, or a bundle: booked whatever is free. False if the slot is known
   // already, or its node or its bundle is not.
   bool restore(const Slot& slot);
@@ -93,12 +108,24 @@ class SlotBooks {
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
 
-  void set_weight(JobId job, std::int64_t weight) { job_row(job).weight = weight; }
+  void set_terms(JobId job, const JobTerms& terms);
+  // Those of a job that was told nothing are the defaults.
+  const JobTerms& terms(JobId job) const;
+  // While slots may be out that have not been restored yet, a quota lets nothing more be taken.
+  void set_all_known(bool known);
+  // Why the job may not hold `amounts` beside what it has, or `alone`, ever. What a blocked slot lends
+  // does not count meanwhile. Device memory alone counts as a device, until it is known how much of
+  // one it is.
+  std::optional<Reason> over_quota(JobId job, const ResourceSet& amounts, bool alone = false) const;
   Job& job_row(JobId id);
+  // Those whose share has changed since the last call, other than by the cluster's totals.
+  std::vector<JobId> take_changed_jobs();
+  // Whether something of the job's quota was freed since the last call.
+  bool take_quota_freed(JobId job);
   void end_job(JobId job);
-  // Millionths of the scarcest resource that the job holds, by its weight; with `extra` added.
-  std::int64_t share(JobId id, const ResourceSet& extra = {}) const;
-  // The same without what was recalled.
+  // Millionths of the scarcest resource that the job holds, by its weight.
+  std::int64_t share(JobId id);
+  // The same without what was recalled, and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
 
   const HeldSlot* find(SlotId id) const { return slots_.find(id); }
@@ -106,6 +133,9 @@ class SlotBooks {
   const Table<JobId, Job>& jobs() const { return jobs_; }
   // Zeros for one that holds nothing.
   Holder holder(const HolderKey& key) const;
+  // Its row, which then stays until `unlink`; null for one that holds nothing.
+  Holder* link(const HolderKey& key, Demand& demand);
+  void unlink(const HolderKey& key);
   std::vector<SlotId> slots_on(NodeId node) const;
   std::vector<SlotId> slots_of(ProcessId lessee) const;
   std::vector<SlotId> slots_of(JobId job) const;
@@ -116,15 +146,18 @@ class SlotBooks {
   std::string verify() const;
 
  private:
-  void add(const Slot& slot, Time now);
+  Holder& add(const Slot& slot, Time now, Holder* known);
+  void share_changed(JobId id, Job& job, bool freed);
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
 
   ClusterView& cluster_;
   Table<SlotId, HeldSlot> slots_;
   Table<JobId, Job> jobs_;
   std::map<HolderKey, Holder> holders_;
-  std::map<NodeId, std::map<std::uint64_t, SlotId>> on_node_;
+  Table<NodeId, std::list<SlotId>> on_node_;  // in the order of booking
   std::map<GroupId, std::set<SlotId>> in_group_;
+  bool all_known_ = true;
+  std::vector<JobId> changed_jobs_;
   std::uint64_t sequence_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,30 @@ TEST(BadRequests, Amounts) {
   expect_refused(TaskOptions{.resources = {{"x", 0.00001}}}, "resources.x");
   expect_refused(ActorOptions{.num_cpus = nan}, "num_cpus");
   expect_refused(ActorOptions{.num_gpus = 2.5}, "num_gpus");
+}
+
+TEST(BadRequests, PrioritiesWeightsAndQuotasOutOfRange) {
+  expect_refused(TaskOptions{.priority = 1001}, "priority");
+  expect_refused(TaskOptions{.priority = -1001}, "priority");
+  expect_refused(ActorOptions{.priority = 1001}, "priority");
+  expect_refused(InitOptions{.job_priority = -1001}, true, "job_priority");
+  expect_refused(InitOptions{.job_weight = 0}, true, "job_weight");
+  expect_refused(InitOptions{.job_weight = 10'001}, true, "job_weight");
+  expect_refused(InitOptions{.job_quota = {{"GPU", -1}}}, true, "job_quota.GPU");
+  expect_refused(InitOptions{.job_quota = {{"", 1}}}, true, "job_quota");
+  expect_refused(InitOptions{.job_quota = {{"GPU", 1}, {"gpu", 2}}}, true, "job_quota");
+}
+
+TEST(PreparedJobs, HaveTheirTermsInUnits) {
+  const auto job = mobula::detail::prepare_job(
+      {.job_priority = -1000, .job_weight = 3, .job_quota = {{"cpu", 0}, {"GPU", 2.5}, {"shuttle", 1}}});
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job.value().priority, -1000);
+  EXPECT_EQ(job.value().weight, 3);
+  const std::map<std::string, std::int64_t> quota{{"CPU", 0}, {"GPU", 25'000}, {"shuttle", 10'000}};
+  EXPECT_EQ(job.value().quota_units, quota);
+  EXPECT_EQ(prepare(TaskOptions{.priority = 5}).value()->resources.priority, 5);
+  EXPECT_EQ(prepare(ActorOptions{.priority = -5}).value()->resources.priority, -5);
 }
 
 TEST(BadRequests, ResourcesWithAFieldOfTheirOwn) {

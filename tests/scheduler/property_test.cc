@@ -12,7 +12,8 @@ namespace mobula::internal::scheduler {
 namespace {
 
 struct World {
-  explicit World(std::uint64_t seed) : random(seed) {}
+  explicit World(std::uint64_t seed, const SchedulerSettings& settings = {})
+      : random(seed), bench(settings) {}
 
   Random random;
   Bench bench;
@@ -237,6 +238,92 @@ TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
       }
       expect_nothing_waits_that_fits(world, requests);
       if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// The same with budgets so small that a plan never gets far: what is left over is remembered.
+TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SchedulerSettings settings;
+    settings.placement.examinations_per_free = 1;
+    settings.placement.visits_per_plan = 1 + static_cast<std::int64_t>(seed % 3);
+    World world(seed, settings);
+    std::map<ClassId, Request> requests;
+    for (int step = 0; step < 80; ++step) {
+      for (auto changes = world.random.below(4); changes-- > 0;) change_something(world, requests);
+      world.bench.now = world.bench.now + 1ms;
+      // Sometimes more changes before the plans have come to an end.
+      auto plans = world.random.chance(300) ? 2 : 1000;
+      do {
+        check_plan(world, world.bench.plan(), requests);
+      } while (world.bench.scheduler.next_deadline() == world.bench.now && --plans > 0);
+      if (plans > 2) expect_nothing_waits_that_fits(world, requests);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// Whenever something is given, no job with a smaller share had a demand that fitted.
+TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(seed);
+    auto& [random, bench, shapes, states, live, lent, resumed, wanted] = world;
+    bench.add_node(1, node_with(16, 4));
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Request> demands;  // job, lessee
+    for (std::uint64_t job = 1; job <= 4; ++job) {
+      bench.scheduler.set_job_terms(JobId::of(job), {.weight = static_cast<std::int32_t>(job)});
+      for (std::uint64_t each = 1; each <= 3; ++each) {
+        auto made = cpus(static_cast<double>(random.between(1, 4)));
+        if (random.chance(500)) {
+          made.resources.set("GPU", amount(static_cast<double>(random.between(1, 2))));
+        }
+        demands[{job, 10 * job + each}] = made;
+        bench.want(job, 10 * job + each, made, 50);
+      }
+    }
+    const auto share_of = [&](std::uint64_t job) {
+      std::map<std::string, std::int64_t> units;
+      for (const auto& [id, slot] : live) {
+        if (slot.job != JobId::of(job)) continue;
+        for (const auto& each : slot.allocation.resources) {
+          for (const auto& share : each.shares) units[each.name] += share.amount.units();
+        }
+      }
+      const auto cpu = units["CPU"] * 1'000'000 / Quantity::whole(16).units();
+      const auto gpu = units["GPU"] * 1'000'000 / Quantity::whole(4).units();
+      return std::max(cpu, gpu) / static_cast<std::int64_t>(job);
+    };
+    const auto free_of = [&](const char* name, int total) {
+      auto units = Quantity::whole(total).units();
+      for (const auto& [id, slot] : live) {
+        const auto* held = slot.allocation.find(name);
+        if (held == nullptr) continue;
+        for (const auto& share : held->shares) units -= share.amount.units();
+      }
+      return units;
+    };
+    for (int step = 0; step < 200; ++step) {
+      if (!live.empty() && step > 0) {
+        auto at = live.begin();
+        std::advance(at, static_cast<std::ptrdiff_t>(random.below(live.size())));
+        bench.scheduler.release(at->first);
+        live.erase(at);
+      }
+      bench.now = bench.now + 1us;
+      for (const auto& grant : bench.plan().grants) {
+        const auto got = grant.job.bits().low;
+        for (const auto& [who, request] : demands) {
+          const bool fits = request.resources.get("CPU").units() <= free_of("CPU", 16) &&
+                            request.resources.get("GPU").units() <= free_of("GPU", 4);
+          if (!fits) continue;
+          EXPECT_LE(share_of(got), share_of(who.first)) << "job " << who.first;
+        }
+        live.emplace(grant.id, grant);
+      }
+      ASSERT_FALSE(testing::Test::HasFailure()) << "step " << step;
     }
   }
 }

@@ -52,7 +52,7 @@ TEST(Scheduler, JobsTakeTurnsByDominantShare) {
 TEST(Scheduler, WeightMultipliesAJobsShare) {
   Bench bench;
   bench.add_node(1, node_with(9, 0));
-  bench.scheduler.set_job_weight(JobId::of(2), 2);
+  bench.scheduler.set_job_terms(JobId::of(2), {.weight = 2});
   bench.want(1, 1, cpus(1), 9);
   bench.want(2, 2, cpus(1), 9);
   bench.plan();
@@ -198,10 +198,10 @@ TEST(Scheduler, ExplainNamesTheFirstRuleOfEveryNode) {
   EXPECT_FALSE(bench.scheduler.explain(gpus(2), ProgramId::of(1)).feasible);
 }
 
-// More asks than one plan looks at take turns over plans, and none is forgotten.
-TEST(Scheduler, MoreAsksThanOnePlanLooksAtTakeTurns) {
+// More classes than one plan looks at take turns over plans, and none is forgotten.
+TEST(Scheduler, MoreClassesThanOnePlanLooksAtTakeTurns) {
   SchedulerSettings settings;
-  settings.placement.asks_per_plan = 2;
+  settings.placement.visits_per_plan = 2;
   Bench bench(settings);
   bench.add_node(1, node_with(8, 0));
   for (int i = 1; i <= 5; ++i) bench.want(1, 1, cpus(i * 0.1), 1);

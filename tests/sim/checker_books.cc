@@ -53,6 +53,7 @@ void Checkers::fault(FaultKind kind) {
 }
 
 void Checkers::head_crashed() {
+  demands_.clear();
   // Orders that nobody got were never given.
   for (auto at = granted_.begin(); at != granted_.end();) {
     at = at->second.heard ? std::next(at) : granted_.erase(at);
@@ -65,6 +66,8 @@ void Checkers::head_hears(const AgentToHead& message) {
   auto& last = heard_[{frame->head_epoch, frame->incarnation}];
   if (frame->frame.sequence != last + 1) return;
   last = frame->frame.sequence;
+  if (const auto* relayed = std::get_if<FromProcess>(&*frame->frame.message)) terms_heard(*relayed);
+  if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) not_gone_.erase(gone->slot);
   if (const auto* lent = std::get_if<SlotLent>(&*frame->frame.message)) {
     const auto at = granted_.find(lent->slot);
     if (at != granted_.end()) at->second.lent = lent->on;
@@ -115,7 +118,9 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!ever_granted_.insert(start.slot).second) return;
   if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
-                          !start.actor.actor.empty(), false, false};
+                          start.demand_class.job, !start.actor.actor.empty(), false, false};
+  within_quota(start);
+  in_its_turn(start, to->node().plan);
   if (!start.allocation.group.empty()) in_its_bundle(start, to->node().id);
   count(to->node().id, false);
 }

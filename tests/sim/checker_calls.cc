@@ -14,6 +14,7 @@ void Checkers::submitted(Process& process, const CallRecord& call, Expected expe
   const auto& plan = world_.plan().plans.at(call.function.offset);
   mark.max_retries = plan.max_retries;
   expected_.insert_or_assign(mark.result, std::move(expected));
+  whole_submitted(call, call.job);
 }
 
 Expected Checkers::expected(ObjectId object) const {
@@ -26,6 +27,7 @@ Expected Checkers::expected(ObjectId object) const {
 
 void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++calls_run_;
+  whole_started(run.call);
   Running& running = running_[process.id()];
   ++running.now;
   const auto& assignment = process.assignment();

@@ -13,6 +13,9 @@
 //   groups    what runs in a group is in a place that the disk has for its bundle, and takes no more
 //             than that; nothing does before all bundles have one
 //   durable   what was said to be durable is on the disk
+//   quotas    what a job is granted beside what it has is within its quota
+//   turns     nothing is granted to a job while one of a higher priority waits for no more than that;
+//             a large request of the highest priority is served within a bound, whatever small ones do
 #pragma once
 
 #include <cstdint>
@@ -77,6 +80,7 @@ class Checkers {
     NodeId node;
     ProcessId incarnation;  // of the agent
     Allocation allocation;
+    JobId job;
     bool actor = false;
     bool heard = false;     // its agent has got the order
     bool lent = false;      // the head knows
@@ -98,6 +102,15 @@ class Checkers {
     std::set<std::pair<ProcessId, std::uint32_t>> runs;  // where, and which attempt
   };
 
+  // checker_turns.cc
+  void terms_heard(const FromProcess& message);
+  void in_its_turn(const StartSlot& start, const NodePlan& node);
+  void within_quota(const StartSlot& start);
+  const JobTerms* terms_of(JobId job) const;
+  ResourceSet held_by(JobId job) const;
+  void whole_submitted(const CallRecord& call, JobId job);
+  void whole_started(const CallRecord& call);
+
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);
   void count(NodeId node, bool physical);
@@ -113,6 +126,11 @@ class Checkers {
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence by conversation
   std::set<std::pair<std::string, std::string>> erased_;  // rows
   std::set<SlotId> ever_granted_;
+  std::map<JobId, JobTerms> terms_;
+  // What the head knows to be wanted, and whose slots it does not know to be gone.
+  std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
+  std::map<SlotId, std::pair<ProcessId, ClassId>> not_gone_;
+  std::map<TaskId, Time> whole_waits_;
   std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
   std::set<ProcessId> processes_;

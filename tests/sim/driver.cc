@@ -37,6 +37,7 @@ void Process::attached(const DriverAttached& message) {
   file.size_bytes = 1000;
   start.program.files.push_back(file);
   start.program.source = message.node;
+  start.terms = world().plan().terms.at(static_cast<std::size_t>(driver_));
   node_.files.insert(file.hash);
   step_client(client::Attached{message.node, message.agent, start});
 }

@@ -302,6 +302,42 @@ Hooks places_are_not_written() {
   return hooks;
 }
 
+// What the head is told of a job's terms is changed on the way.
+Hooks head_hears_terms(void (*change)(JobTerms&)) {
+  Hooks hooks;
+  hooks.head.in = [change](std::vector<head::Event>& events) {
+    for (auto& each : events) {
+      auto* said = std::get_if<head::AgentSaid>(&each);
+      auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
+      if (frame == nullptr || !frame->frame.message) continue;
+      auto* relayed = std::get_if<FromProcess>(&*frame->frame.message);
+      auto* start = relayed == nullptr ? nullptr : std::get_if<StartJob>(&relayed->message);
+      if (start != nullptr) change(start->terms);
+    }
+  };
+  return hooks;
+}
+
+Hooks quotas_are_not_heard() {
+  return head_hears_terms([](JobTerms& terms) { terms.quota.clear(); });
+}
+Hooks priorities_are_turned_round() {
+  return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
+}
+
+// Lessees are not told that a slot is wanted back.
+Hooks recalls_are_not_heard() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    std::erase_if(events, [](const auto& each) {
+      const auto* agent = std::get_if<client::AgentSaid>(&each);
+      const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
+      return relayed != nullptr && std::holds_alternative<RecallSlot>(relayed->message);
+    });
+  };
+  return hooks;
+}
+
 Hooks pulls_land_elsewhere() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -358,6 +394,9 @@ const std::vector<Mutation>& mutations() {
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
+      {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
+      {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
   };
   return all;

@@ -47,6 +47,9 @@ std::vector<Scenario> make_scenarios() {
       {"groups", 3, 2, false, 8, {group, group, group, task, crash}, 0, {}},
       {"group_faults", 3, 2, false, 8, {group, group, group, task, actor}, 4,
        {head_crash, agent_crash, executor_crash, disk_slow, disk_fails, head_link_break, driver_crash}},
+      {"fairness", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 0, {}, true},
+      {"fairness_faults", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 3,
+       {head_crash, agent_crash, executor_crash, disk_slow}, true},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
   };
 }
@@ -66,6 +69,15 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
   shape.task_executors = static_cast<std::int32_t>(4 * cpus);
   shape.actor_executors = 100;
   return shape;
+}
+
+// Whatever its quota is, each single thing that a job asks for is within it.
+JobTerms draw_terms(Random& random) {
+  JobTerms terms;
+  terms.priority = static_cast<std::int32_t>(random.between(-1, 1));
+  terms.weight = static_cast<std::int32_t>(random.between(1, 3));
+  if (random.chance(500)) terms.quota["CPU"] = Quantity::whole(random.between(2, 4));
+  return terms;
 }
 
 Duration span_of(FaultKind kind, Random& random) {
@@ -119,6 +131,10 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
   const auto drivers = topology.between(1, scenario.max_drivers);
   for (std::int64_t i = 0; i < drivers; ++i) {
     plan.driver_nodes.push_back(static_cast<int>(topology.below(plan.nodes.size())));
+  }
+  Random terms = random.fork("terms");
+  for (std::size_t i = 0; i < plan.driver_nodes.size(); ++i) {
+    plan.terms.push_back(scenario.terms ? draw_terms(terms) : JobTerms());
   }
   const Random work = random.fork("work");
   Random times = random.fork("times");

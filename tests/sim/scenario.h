@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "model/job_terms.h"
 #include "model/node_shape.h"
 #include "model/request.h"
 #include "sim/plan.h"
@@ -39,6 +40,7 @@ struct Item {
 enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
+  stream, whole,
 };
 
 struct Scenario {
@@ -50,6 +52,7 @@ struct Scenario {
   std::vector<Work> works{};
   int faults = 0;
   std::vector<FaultKind> kinds{};
+  bool terms = false;  // jobs differ in priority, weight and quota
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.
@@ -64,6 +67,7 @@ struct NodePlan {
 struct HistoryPlan {
   std::vector<NodePlan> nodes;
   std::vector<int> driver_nodes;  // where each driver runs
+  std::vector<JobTerms> terms;    // of each driver's job
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;
@@ -73,6 +77,9 @@ HistoryPlan draw(const Scenario& scenario, const Random& random);
 
 // workload.cc: adds the plans of one item and returns the item's own.
 int draw_item(Work work, Random& random, Plans& plans);
+
+// The name of functions whose tasks must not be starved by smaller ones begins like this.
+inline constexpr const char* whole_name = "whole";
 
 // What a shape name stands for.
 Request request_of(const std::string& shape);

@@ -1,137 +1,7 @@
-// What each kind of work looks like as plans: small programs, each about one thing of the runtime.
-#include "sim/scenario.h"
+// What each kind of work looks like as plans.
+#include "sim/author.h"
 
 namespace mobula::internal::sim {
-namespace {
-
-// Writes plans; `random` decides the details.
-class Author {
- public:
-  Author(Random& random, Plans& plans) : random_(random), plans_(plans) {}
-
-  int add(Plan plan) {
-    plan.id = static_cast<int>(plans_.size());
-    if (plan.name.empty()) plan.name = "f";
-    plan.name += std::to_string(plan.id);
-    plans_.push_back(std::move(plan));
-    return plans_.back().id;
-  }
-
-  // A task that reads its arguments and works for a moment.
-  Plan leaf() {
-    Plan plan;
-    plan.name = "leaf";
-    plan.shape = pick({"cpu", "cpu", "cpu", "half_cpu", "two_cpu", "zero", "spread"});
-    plan.run_time = random_.chance(300) ? Duration(0) : random_.between(Duration(10us), Duration(60ms));
-    return plan;
-  }
-  std::string pick(std::vector<std::string> choices) { return choices.at(random_.below(choices.size())); }
-
-  static Step submit(int plan, std::vector<Given> given = {}) {
-    Step step;
-    step.act = Act::submit;
-    step.plan = plan;
-    step.given = std::move(given);
-    return step;
-  }
-  static Step on(Act act, int var) {
-    Step step;
-    step.act = act;
-    step.var = var;
-    return step;
-  }
-  static Step call(int handle, int plan, std::vector<Given> given = {}) {
-    Step step = submit(plan, std::move(given));
-    step.act = Act::call_actor;
-    step.var = handle;
-    return step;
-  }
-  static Step make(int plan) {
-    Step step = submit(plan);
-    step.act = Act::make_actor;
-    return step;
-  }
-  static Step sleep(Duration span) {
-    Step step;
-    step.span = span;
-    return step;
-  }
-  Step put(bool large, std::vector<int> vars = {}) {
-    Step step;
-    step.act = Act::put;
-    step.number = random_.next();
-    step.large = large;
-    step.vars = std::move(vars);
-    return step;
-  }
-  static Given ref(int var) {
-    Given given;
-    given.by_ref = true;
-    given.var = var;
-    return given;
-  }
-  Given value(std::vector<int> contained = {}) {
-    Given given;
-    given.number = random_.next();
-    given.contained = std::move(contained);
-    return given;
-  }
-
-  void get_all(Plan& plan, int vars) {
-    for (int var = 0; var < vars; ++var) {
-      plan.steps.push_back(on(Act::get, var));
-      if (random_.chance(300)) plan.steps.push_back(on(Act::release, var));
-    }
-  }
-
-  int several_tasks();
-  int chain_of_tasks(bool large);
-  int crashing_tasks();
-  int throwing_tasks();
-  int gpu_tasks(bool child);
-  int nested_tasks(int depth);
-  int put_and_pass();
-  int returned_refs();
-  int waiting();
-  int cancelling();
-  int calling_actor(bool restarts);
-  int keeping_actor();
-  int passed_handle();
-  int named_actor();
-  int impossible_task();
-  int late_reads();
-  int late_reads_of_kept();
-  int parting_tasks();
-  int parting_actor();
-  int hanging_tasks();
-  int grouped_tasks();
-
- private:
-  Plan item(std::string name) {
-    Plan plan;
-    plan.name = std::move(name);
-    return plan;
-  }
-  Plan actor_class() {
-    Plan plan;
-    plan.name = "class";
-    plan.shape = pick({"zero", "placed"});  // one that holds a CPU could starve its callers
-    plan.run_time = random_.between(Duration(0), Duration(5ms));
-    plan.max_concurrency = random_.chance(250) ? 3 : 1;
-    return plan;
-  }
-  int method(Act act = Act::sleep) {
-    Plan plan;
-    plan.name = "method";
-    plan.run_time = random_.chance(500) ? Duration(0) : random_.between(Duration(10us), Duration(10ms));
-    plan.large = random_.chance(100);
-    if (act != Act::sleep) plan.steps.push_back(on(act, -1));
-    return add(std::move(plan));
-  }
-
-  Random& random_;
-  Plans& plans_;
-};
 
 int Author::several_tasks() {
   const int f = add(leaf());
@@ -530,41 +400,6 @@ int Author::hanging_tasks() {
   return add(std::move(main));
 }
 
-}  // namespace
-
-// At most two CPUs, which the first node always has. Sometimes the group is removed under its tasks.
-int Author::grouped_tasks() {
-  Plan in_group = leaf();
-  in_group.shape = pick({"cpu", "cpu", "half_cpu", "zero"});
-  in_group.may_fail = true;
-  const int f = add(std::move(in_group));
-  Plan main = item("grouped");
-  Step make;
-  make.act = Act::make_group;
-  make.number = random_.next();
-  make.strategy = static_cast<int>(random_.below(3));
-  make.bundles.assign(static_cast<std::size_t>(random_.between(1, 2)), 1);
-  main.steps.push_back(make);
-  if (random_.chance(700)) main.steps.push_back(on(Act::get, 0));
-  const int count = static_cast<int>(random_.between(1, 6));
-  for (int i = 0; i < count; ++i) {
-    Step step = submit(f, {value()});
-    step.group = 0;
-    main.steps.push_back(std::move(step));
-  }
-  const bool early = random_.chance(250);
-  if (early) {
-    main.steps.push_back(sleep(random_.between(Duration(0), Duration(100ms))));
-    main.steps.push_back(on(Act::end_group, 0));
-  }
-  for (int i = 1; i <= count; ++i) {
-    main.steps.push_back(on(Act::get, i));
-    main.steps.back().tolerant = true;
-  }
-  if (!early) main.steps.push_back(on(Act::end_group, 0));
-  main.may_fail = true;
-  return add(std::move(main));
-}
 
 int draw_item(Work work, Random& random, Plans& plans) {
   Author author(random, plans);
@@ -593,6 +428,8 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::part_actor: return author.parting_actor();
     case Work::hang: return author.hanging_tasks();
     case Work::group: return author.grouped_tasks();
+    case Work::stream: return author.stream_of_tasks();
+    case Work::whole: return author.whole_task();
   }
   return author.several_tasks();
 }

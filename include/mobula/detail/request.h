@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ struct ResourceRequest {
   std::optional<Placement> placement = {};
   Environment env = {};
   bool fail_if_infeasible = false;
+  int priority = 0;
 
   // Whether an accelerator of any kind is asked for.
   bool has_devices = false;
@@ -114,6 +116,13 @@ struct NodeRequest {
   Labels labels = {};
 };
 
+// What init asks for as a job beside others.
+struct JobRequest {
+  int priority = 0;
+  int weight = 1;
+  std::map<std::string, std::int64_t> quota_units = {};
+};
+
 template <class Request>
 using Prepared = Answer<std::shared_ptr<const Request>>;
 
@@ -127,6 +136,7 @@ MOBULA_API GroupRequest prepare_group(const std::vector<Resources>& bundles, Str
 // The whole of InitOptions is checked; `joins` says that an address is known, from wherever, so
 // that resources may not be given.
 MOBULA_API Answer<NodeRequest> prepare(const InitOptions& options, bool joins);
+MOBULA_API Answer<JobRequest> prepare_job(const InitOptions& options);
 
 // The requests of calls without options, made once.
 MOBULA_API const std::shared_ptr<const TaskRequest>& default_task_request();

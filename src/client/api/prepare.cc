@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "client/api/rules.h"
+#include "model/job_terms.h"
 
 namespace mobula::detail {
 
@@ -71,6 +72,8 @@ ResourceRequest resources_of(const Options& options) {
   request.placement = options.placement;
   request.env = options.env;
   request.fail_if_infeasible = options.fail_if_infeasible;
+  rules::check_priority("priority", options.priority);
+  request.priority = options.priority;
   return request;
 }
 
@@ -180,6 +183,17 @@ void check_joining(const InitOptions& options) {
   }
 }
 
+JobRequest job_request(const InitOptions& options) {
+  rules::check_priority("job_priority", options.job_priority);
+  if (options.job_weight < 1 || options.job_weight > internal::greatest_weight) {
+    rules::refuse("job_weight", "from 1 to " + std::to_string(internal::greatest_weight),
+                  std::to_string(options.job_weight));
+  }
+  return {.priority = options.job_priority,
+          .weight = options.job_weight,
+          .quota_units = rules::quota_units(options.job_quota)};
+}
+
 NodeRequest node_request(const InitOptions& options, bool joins) {
   rules::check_text("job_name", options.job_name);
   rules::check_text("name_space", options.name_space);
@@ -188,6 +202,7 @@ NodeRequest node_request(const InitOptions& options, bool joins) {
   rules::check_labels(options.labels);
   rules::check_at_least("max_pending_bytes", options.max_pending_bytes, 1);
   check_log_level(options.log_level);
+  job_request(options);
   if (joins) check_joining(options);
 
   auto named = rules::named_resources(options.resources, rules::Asks::total);
@@ -234,6 +249,10 @@ Prepared<CallRequest> prepare(const CallOptions& options) {
 
 Answer<NodeRequest> prepare(const InitOptions& options, bool joins) {
   return answered([&] { return node_request(options, joins); });
+}
+
+Answer<JobRequest> prepare_job(const InitOptions& options) {
+  return answered([&] { return job_request(options); });
 }
 
 const std::shared_ptr<const TaskRequest>& default_task_request() {

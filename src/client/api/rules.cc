@@ -9,6 +9,8 @@
 
 #include "base/quantity.h"
 #include "model/accelerator_vendor.h"
+#include "model/job_terms.h"
+#include "model/resources.h"
 
 namespace mobula::internal::client {
 
@@ -127,6 +129,33 @@ void check_at_least(const std::string& field, std::int64_t value, std::int64_t l
 
 void check_not_negative(const std::string& field, std::int64_t value) {
   if (value < 0) refuse(field, "an amount is not negative", std::to_string(value));
+}
+
+void check_priority(const std::string& field, int priority) {
+  if (internal::check_priority(field, priority)) return;
+  refuse(field, "from " + std::to_string(least_priority) + " to " + std::to_string(greatest_priority),
+         std::to_string(priority));
+}
+
+std::map<std::string, std::int64_t> quota_units(const Resources& quota) {
+  std::map<std::string, std::int64_t> units;
+  for (const auto& [name, most] : quota) {
+    if (name.empty()) refuse("job_quota", "a resource has a name", "an empty one");
+    check_text("job_quota", name);
+    const std::string folded = lower(name);
+    const auto booked = std::string(folded == "cpu"      ? resource::cpu
+                                    : folded == "gpu"    ? resource::gpu
+                                    : folded == "memory" ? resource::memory
+                                                         : name);
+    if (!units.emplace(booked, units_of("job_quota." + name, most)).second) {
+      refuse("job_quota", "a resource is named once", name + " and the same in another case");
+    }
+  }
+  if (units.size() > most_quota_entries) {
+    refuse("job_quota", "at most " + std::to_string(most_quota_entries) + " resources",
+           std::to_string(units.size()));
+  }
+  return units;
 }
 
 void check_environment(const Environment& env) {

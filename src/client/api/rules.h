@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ void check_text(const std::string& field, std::string_view text);
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
 // Bytes or times of something: not negative.
 void check_not_negative(const std::string& field, std::int64_t value);
+void check_priority(const std::string& field, int priority);
 void check_environment(const Environment& env);
 void check_scheduling(const Scheduling& scheduling);
 void check_placement(const std::optional<Placement>& placement);
@@ -48,6 +50,10 @@ struct NamedResources {
 // several share, has what it has.
 enum class Asks { request, total };
 NamedResources named_resources(const Resources& resources, Asks asks);
+
+// A quota by the names under which resources are booked: CPU, GPU and memory in any case. 0 is an
+// amount, too.
+std::map<std::string, std::int64_t> quota_units(const Resources& quota);
 
 // Whether a resource of this name counts accelerators.
 bool counts_devices(std::string_view resource);

@@ -81,7 +81,7 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   news.summary = summary_of(actor->spec().demand.request, report.reasons);
   // Once it has lived it waits for a node to come back, rather than be lost for good.
   const bool first = actor->row.incarnation == 0;
-  news.fatal = first && (actor->fail_if_infeasible ||
+  news.fatal = first && (actor->fail_if_infeasible || is_forbidden(report.reasons) ||
                          insists_on_node(actor->spec().demand.request) ||
                          (job != nullptr && job->start.local_cluster));
   EndCause cause;

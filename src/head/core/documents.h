@@ -31,8 +31,8 @@ Json id_json(const Id<Tag>& id) {
   return id.empty() ? Json(nullptr) : Json(id.hex());
 }
 
-// Why a request gets no slot now, per node the first rule that refuses.
-Json explanation_of(const Parts& parts, const Request& request, ProgramId program,
-                    scheduler::Tenant tenant, Json subject);
+// Why a demand gets no slot now: what holds its job back, and per node the first rule that refuses.
+Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
+                    Json subject);
 
 }  // namespace mobula::internal::head

@@ -52,6 +52,7 @@ Json group_reasons_json(const Group& group, const scheduler::Scheduler& schedule
   const auto explanation = scheduler.explain(group.spec);
   Json json = {{"feasible", explanation.feasible}, {"fits_now", explanation.bundles.empty()}};
   json["reason"] = explanation.bundles.empty() ? "all bundles have their places"
+                   : explanation.held_back     ? to_string(*explanation.held_back)
                    : explanation.feasible      ? "it fits when running work has ended"
                                                : explanation.shortage;
   json["items"] = Json::array();

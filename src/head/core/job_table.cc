@@ -33,6 +33,7 @@ void JobTable::restore(const JobRow& row) {
     job.why = "its driver ended before the head was started";
     job.lingers = true;
   }
+  parts_.scheduler.set_job_terms(row.start.job, row.start.terms);
   rows_.insert(row.start.job, std::move(job));
 }
 
@@ -70,6 +71,10 @@ void JobTable::start(NodeId node, const StartJob& message) {
                                        "has ended",
                                        parts_.options.max_jobs));
   }
+  if (const auto checked = check_terms(message.terms); !checked) {
+    return refuse(message, checked.error().text);
+  }
+  parts_.scheduler.set_job_terms(message.job, message.terms);
   rows_.insert(message.job, job_of(node, message));
   parts_.journal.put("jobs", message.job.hex(), encode(JobRow{message, node}), true);
   parts_.journal.wait(JobGate{message.job});
@@ -86,6 +91,7 @@ void JobTable::not_durable(JobId id, const std::string& why) {
   const Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;
   refuse(job->start, fmt::format("job {} cannot be made durable: {}", id.hex(), why));
+  parts_.scheduler.drop_job(id);
   rows_.erase(id);
 }
 

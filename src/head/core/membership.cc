@@ -36,6 +36,7 @@ void NodeTable::restore(const NodeRow& row) {
 void NodeTable::serve() {
   if (expected() > 0) {
     recovering_until_ = parts_.now + parts_.options.recovery;
+    parts_.scheduler.set_all_known(false);
   } else {
     parts_.slots.recovery_ended();
   }
@@ -209,6 +210,7 @@ void NodeTable::end_recovery_if_due() {
     declare_dead(nodes_.at(id), DeathKind::silent,
                  "it did not register again after the head was restarted");
   }
+  parts_.scheduler.set_all_known(true);
   parts_.slots.recovery_ended();
 }
 

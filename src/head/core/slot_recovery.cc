@@ -224,7 +224,8 @@ void SlotTable::report(const scheduler::Infeasible& infeasible) {
   news.demand_class = infeasible.class_id;
   news.reasons = infeasible.reasons;
   news.summary = summary_of(demand.demand_class.request, infeasible.reasons);
-  news.fatal = demand.fail_if_infeasible || insists_on_node(demand.demand_class.request) ||
+  news.fatal = demand.fail_if_infeasible || is_forbidden(infeasible.reasons) ||
+               insists_on_node(demand.demand_class.request) ||
                (job != nullptr && job->start.local_cluster);
   parts_.processes.tell(infeasible.lessee, std::move(news));
 }
@@ -239,12 +240,20 @@ void SlotTable::report_held_back() {
     if (demand_class == nullptr) continue;
     const auto tenant = each.actor.empty() ? scheduler::Tenant::task : scheduler::Tenant::actor;
     auto explanation =
-        parts_.scheduler.explain(demand_class->request, demand_class->program, tenant);
+        parts_.scheduler.explain(*demand_class, tenant);
     if (explanation.feasible) continue;
     auto infeasible = each;
-    infeasible.reasons = std::move(explanation.nodes);
+    if (explanation.never_allowed) {
+      infeasible.reasons = {{{}, std::move(*explanation.held_back)}};
+    } else {
+      infeasible.reasons = std::move(explanation.nodes);
+    }
     report(infeasible);
   }
+}
+
+bool is_forbidden(const std::vector<NodeReason>& reasons) {
+  return !reasons.empty() && reasons.front().reason.code == ReasonCode::over_quota;
 }
 
 bool insists_on_node(const Request& request) {
@@ -258,6 +267,10 @@ std::string summary_of(const Request& request, const std::vector<NodeReason>& re
     return fmt::format("no node can run this: it asks for {}, and the cluster has no nodes; start "
                        "one with `mobula start`",
                        asked);
+  }
+  // What its job may have decides before any node does.
+  if (is_forbidden(reasons)) {
+    return fmt::format("this can never run: it asks for {}; {}", asked, to_string(reasons.front().reason));
   }
   std::string text = fmt::format("no node can run this: it asks for {}", asked);
   if (request.gpu_memory > 0) text += fmt::format(", gpu_memory {}", request.gpu_memory);

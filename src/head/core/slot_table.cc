@@ -237,6 +237,9 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
     return each.second.demand.demand_class.job == job && !kept.processes.contains(each.first.first);
   });
   parts_.scheduler.drop_job(job);
+  if (const auto* row = parts_.jobs.find(job); row != nullptr && row->lingers) {
+    parts_.scheduler.set_job_terms(job, row->start.terms);
+  }
   parts_.actors.demand_again(job);
   for (const auto& [key, row] : demands_) {
     if (row.demand.demand_class.job == job) set_demand(key.first, row);

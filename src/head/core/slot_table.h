@@ -147,6 +147,8 @@ class SlotTable {
 
 // Whether no other node will do.
 bool insists_on_node(const Request& request);
+// Whether no node decides, but the job, which may never have so much.
+bool is_forbidden(const std::vector<NodeReason>& reasons);
 // One sentence for people: what was asked and why no node can ever give it.
 std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons);
 

@@ -89,8 +89,14 @@ std::string state_of(const Job& job) {
   return "UNKNOWN";
 }
 
-Json job_json(const Job& job) {
-  return {{"job_id", job.start.job.hex()},   {"state", state_of(job)},
+Json job_json(const Parts& parts, const Job& job) {
+  Json quota = Json::object();
+  for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
+  return {{"priority", job.start.terms.priority},
+          {"weight", job.start.terms.weight},
+          {"quota", std::move(quota)},
+          {"held", resources_json(parts.scheduler.held_by(job.start.job))},
+          {"job_id", job.start.job.hex()},   {"state", state_of(job)},
           {"name", job.start.name},          {"name_space", job.name_space},
           {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)},
           {"started_ms", job.start.started_ms}, {"reason", job.why}};
@@ -163,7 +169,14 @@ Json executor_json(const Parts& parts, const Slot& slot) {
           {"job_id", slot.demand_class.job.hex()}};
 }
 
-Json demand_json(const DemandRow& row) {
+// Why it waits, in a word that tables have room for.
+std::string waits_for(const Parts& parts, const DemandClass& demand) {
+  if (!demand.request.placement.group.empty()) return "(Group)";
+  const auto held_back = parts.scheduler.held_back(demand, scheduler::Tenant::task);
+  return "(" + (held_back ? std::string(to_string(held_back->code)) : "Resources") + ")";
+}
+
+Json demand_json(const Parts& parts, const DemandRow& row) {
   const Demand& demand = row.demand;
   return {{"class_id", demand.demand_class.id.hex()},
           {"name", demand.example_name},
@@ -171,6 +184,8 @@ Json demand_json(const DemandRow& row) {
           {"count", demand.waiting_tasks},
           {"wanted_slots", demand.wanted_slots},
           {"job_id", demand.demand_class.job.hex()},
+          {"priority", demand.demand_class.request.priority},
+          {"reason", waits_for(parts, demand.demand_class)},
           {"resources", resources_json(demand.demand_class.request.resources)}};
 }
 
@@ -201,7 +216,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     }
   } else if (kind == "jobs") {
     list.kind = "JobList";
-    for (const auto& [id, job] : parts.jobs.rows()) add(id, job_json(job));
+    for (const auto& [id, job] : parts.jobs.rows()) add(id, job_json(parts, job));
   } else if (kind == "actors") {
     list.kind = "ActorList";
     for (const auto& [id, actor] : parts.actors.rows()) add(id, actor_json(actor));
@@ -220,7 +235,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     }
   } else if (kind == "demands") {
     list.kind = "DemandList";
-    for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(row));
+    for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(parts, row));
   } else {
     return failure(ErrorCode::not_found,
                    fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
@@ -269,26 +284,27 @@ Json reasons_json(const std::vector<NodeReason>& reasons) {
   return items;
 }
 
-std::string explain_request(const Parts& parts, const Request& request, ProgramId program,
-                            scheduler::Tenant tenant, Json subject) {
-  return text_of(explanation_of(parts, request, program, tenant, std::move(subject)));
-}
-
 }  // namespace
 
-Json explanation_of(const Parts& parts, const Request& request, ProgramId program,
-                    scheduler::Tenant tenant, Json subject) {
-  const auto explanation = parts.scheduler.explain(request, program, tenant);
+Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
+                    Json subject) {
+  const auto explanation = parts.scheduler.explain(demand, tenant);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
-  const bool fits_now = std::any_of(explanation.nodes.begin(), explanation.nodes.end(), fits);
+  const bool fits_now =
+      !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
-  json["resources"] = resources_json(request.resources);
+  json["resources"] = resources_json(demand.request.resources);
+  json["priority"] = demand.request.priority;
   json["feasible"] = explanation.feasible;
   json["fits_now"] = fits_now;
-  json["reason"] = fits_now              ? "it fits now"
-                   : explanation.feasible ? "it fits when running work has ended"
-                                          : summary_of(request, explanation.nodes);
+  if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
+    json["reason"] = to_string(*explanation.held_back);
+  } else {
+    json["reason"] = fits_now               ? "it fits now"
+                     : explanation.feasible ? "it fits when running work has ended"
+                                            : summary_of(demand.request, explanation.nodes);
+  }
   json["items"] = reasons_json(explanation.nodes);
   json["warnings"] = Json::array();
   if (parts.nodes.recovering()) {
@@ -377,7 +393,7 @@ std::string status_json(const Parts& parts) {
   Json pending = Json::array();
   for (const auto& [key, row] : parts.slots.demands()) {
     if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {
-      pending.push_back(demand_json(row));
+      pending.push_back(demand_json(parts, row));
     }
   }
   json["pending"] = std::move(pending);
@@ -411,8 +427,8 @@ std::string named_actors_json(const Parts& parts, const std::string& name_space)
 Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
   if (const auto bits = bits_from_hex(argument)) {
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
-      return explain_request(parts, actor->spec().demand.request, actor->spec().demand.program,
-                             scheduler::Tenant::actor, actor_json(*actor));
+      return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
+                                    actor_json(*actor)));
     }
     if (const Group* group = parts.groups.find(GroupId(*bits))) {
       Json json = document("Explanation");
@@ -423,18 +439,19 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
     }
     for (const auto& [key, row] : parts.slots.demands()) {
       if (key.second != ClassId(*bits)) continue;
-      const auto& wanted = row.demand.demand_class;
-      return explain_request(parts, wanted.request, wanted.program, scheduler::Tenant::task,
-                             demand_json(row));
+      return text_of(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
+                                    demand_json(parts, row)));
     }
     return failure(ErrorCode::not_found,
                    fmt::format("explain {}: no actor and no placement group has this id, and no task "
                                "of such a class waits for a slot",
                                argument));
   }
-  const auto request = request_from_json(argument);
+  auto request = request_from_json(argument);
   if (!request) return request.error();
-  return explain_request(parts, *request, {}, scheduler::Tenant::task, nullptr);
+  DemandClass demand;
+  demand.request = std::move(*request);
+  return text_of(explanation_of(parts, demand, scheduler::Tenant::task, nullptr));
 }
 
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings) {

@@ -270,8 +270,7 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
   const auto demand = parts.slots.demands().find({item.owner, item.fact.demand_class});
   Json json;
   if (item.fact.phase == TaskPhase::waits_for_slot && demand != parts.slots.demands().end()) {
-    const DemandClass& wanted = demand->second.demand.demand_class;
-    json = explanation_of(parts, wanted.request, wanted.program, scheduler::Tenant::task,
+    json = explanation_of(parts, demand->second.demand.demand_class, scheduler::Tenant::task,
                           item_json(parts, item));
     Item place = item;
     place.fact.reason.clear();  // the head's own, as the owner was told it before

@@ -1,0 +1,145 @@
+#include "scheduler/waiting_lines.h"
+
+#include <algorithm>
+
+namespace mobula::internal::scheduler {
+
+Lane Lane::of(const AskRow& row) {
+  if (row.examined_through == 0) return {};
+  if (!row.ask.group.empty()) return {.kind = Kind::group, .group = row.ask.group};
+  if (row.is_pinned()) return {.kind = Kind::node, .node = *row.ask.wanted_node};
+  return {.kind = Kind::amount, .resource = row.scarcest.resource, .amount = row.scarcest.amount};
+}
+
+void Sweep::count(const Node& node, std::int64_t change) {
+  for (auto& [resource, of] : shares) {
+    const auto at = of.try_emplace(node.ledger.largest_share(resource)).first;
+    at->second += change;
+    if (at->second == 0) of.erase(at);
+  }
+}
+
+WaitingLines::Bucket& WaitingLines::enter(JobId job, const Lane& lane, const LineRank& rank,
+                                          PendingClass& of) {
+  auto& line = lines_.try_emplace(job, Line{.job = job}).first->second;
+  const auto [at, added] = line.buckets.try_emplace(lane, Bucket{.line = &line});
+  auto& bucket = at->second;
+  if (added) {
+    bucket.lane = &at->first;
+    if (lane.kind == Lane::Kind::amount) ++resources_[lane.resource];
+  }
+  bucket.classes.emplace(rank, &of);
+  if (lane.kind == Lane::Kind::unknown) ++unknown_;
+  if (bucket.passed && rank <= *bucket.passed) bucket.passed.reset();
+  line.ended_in = 0;
+  ++line.classes;
+  const auto since = rank.rank.since;
+  update_turn(line, std::max(line.served, line.in_turn ? std::min(line.turn.since, since) : since));
+  return bucket;
+}
+
+void WaitingLines::leave(Bucket& bucket, const LineRank& rank) {
+  auto& line = *bucket.line;
+  bucket.classes.erase(rank);
+  if (bucket.lane->kind == Lane::Kind::unknown) --unknown_;
+  if (bucket.classes.empty()) emptied_.emplace_back(line.job, *bucket.lane);
+  if (--line.classes == 0) update_turn(line, line.turn.since);
+}
+
+void WaitingLines::move(Bucket& bucket, const LineRank& from, const LineRank& to) {
+  auto moved = bucket.classes.extract(from);
+  moved.key() = to;
+  bucket.classes.insert(std::move(moved));
+  auto& line = *bucket.line;
+  if (to > from) return;
+  if (bucket.passed && to <= *bucket.passed) bucket.passed.reset();
+  line.ended_in = 0;
+  if (to.rank.since < line.turn.since) {
+    update_turn(line, std::max(line.served, to.rank.since));
+  }
+}
+
+void WaitingLines::served(JobId job, Time now) {
+  const auto at = lines_.find(job);
+  if (at == lines_.end()) return;
+  at->second.served = now;
+  update_turn(at->second, now);
+}
+
+void WaitingLines::update_turn(Line& line, Time since) {
+  const auto& job = books_.job_row(line.job);
+  const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since, job.sequence};
+  if (line.in_turn) {
+    if (line.classes > 0 && turn == line.turn) return;
+    turns_.erase(line.turn);
+  }
+  line.turn = turn;
+  line.in_turn = line.classes > 0;
+  if (line.in_turn) turns_.emplace(turn, &line);
+}
+
+void WaitingLines::update_turns(bool all) {
+  for (auto& [job, line] : lines_) {
+    if (!all) break;
+    update_turn(line, line.turn.since);
+  }
+  const auto changed = books_.take_changed_jobs();
+  for (const auto job : changed) {
+    const auto at = lines_.find(job);
+    if (at == lines_.end()) continue;
+    update_turn(at->second, at->second.turn.since);
+    if (books_.take_quota_freed(job)) open_quota(at->second);
+  }
+}
+
+void WaitingLines::open_quota(Line& line) {
+  const auto lane = line.buckets.find({.kind = Lane::Kind::quota});
+  if (lane == line.buckets.end()) return;
+  lane->second.passed.reset();
+  line.ended_in = 0;
+  if (!std::exchange(line.quota_open, true)) ++quotas_open_;
+}
+
+PendingClass* WaitingLines::first_for_quota(JobId job) const {
+  const auto line = lines_.find(job);
+  if (line == lines_.end()) return nullptr;
+  const auto lane = line->second.buckets.find({.kind = Lane::Kind::quota});
+  if (lane == line->second.buckets.end() || lane->second.classes.empty()) return nullptr;
+  return lane->second.classes.begin()->second;
+}
+
+void WaitingLines::end(Line& line, const Sweep& sweep) {
+  line.ended_in = sweep.number;
+  if (std::exchange(line.quota_open, false)) --quotas_open_;
+}
+
+void WaitingLines::prune() {
+  for (const auto& [job, lane] : std::exchange(emptied_, {})) {
+    const auto line = lines_.find(job);
+    if (line == lines_.end()) continue;
+    auto& buckets = line->second.buckets;
+    const auto bucket = buckets.find(lane);
+    if (bucket != buckets.end() && bucket->second.classes.empty()) {
+      buckets.erase(bucket);
+      if (lane.kind == Lane::Kind::amount) {
+        const auto count = resources_.find(lane.resource);
+        if (--count->second == 0) resources_.erase(count);
+      }
+    }
+    if (!buckets.empty()) continue;
+    if (line->second.quota_open) --quotas_open_;
+    lines_.erase(line);
+  }
+}
+
+WaitingLines::Line* WaitingLines::at_or_after(const JobTurn& turn) {
+  const auto at = turns_.lower_bound(turn);
+  return at == turns_.end() ? nullptr : at->second;
+}
+
+WaitingLines::Line* WaitingLines::after(const JobTurn& turn) {
+  const auto at = turns_.upper_bound(turn);
+  return at == turns_.end() ? nullptr : at->second;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,201 @@
+// The order in which what waits is served. Jobs by their turns: priority, weighted dominant share, then
+// how long they have got nothing; within a job a line of its classes, by priority, slots held, and age. A line
+// is kept apart in lanes by what has to be freed before a class may be served, so that something freed
+// is offered only to those who may want it. A sweep goes along the lines once for all that was freed
+// before it; it may take several rounds, and no class is passed over. Kept while demands and books
+// change. Not thread-safe: owned by one core. Places nothing: that is placement.h.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+#include "scheduler/ask_table.h"
+#include "model/job_terms.h"
+#include "scheduler/slot_books.h"
+
+namespace mobula::internal::scheduler {
+
+struct PendingClass;
+
+// Turns within a class: who holds fewer slots, then who has gone longer without any service.
+struct DemandRank {
+  std::int64_t held = 0;
+  Time since;
+  std::uint64_t sequence = 0;  // of the demand: no two ranks are equal
+  friend auto operator<=>(const DemandRank&, const DemandRank&) = default;
+};
+
+// Turns within a job: those of the classes' first demands.
+struct LineRank {
+  std::int64_t minus_priority = 0;
+  DemandRank rank;
+  friend auto operator<=>(const LineRank&, const LineRank&) = default;
+};
+
+// What has to be freed before those in it may be served.
+struct Lane {
+  enum class Kind : std::uint8_t {
+    unknown,  // nothing: whether it fits anywhere has not been found out
+    amount,   // so much of its scarcest resource on one node
+    node,     // something on that node
+    group,    // something in that placement group
+    quota,    // something that its job holds
+  };
+  Kind kind = Kind::unknown;
+  std::string resource{};
+  Quantity amount{};
+  NodeId node{};
+  GroupId group{};
+  friend auto operator<=>(const Lane&, const Lane&) = default;
+
+  static Lane of(const AskRow& row);
+};
+
+// What was freed, and is being offered to all who may want it.
+struct Sweep {
+  // How many nodes have how much for one request.
+  using Shares = std::map<Quantity, std::int64_t, std::greater<>>;
+  std::uint64_t number = 0;
+  std::uint64_t from = 0;     // nodes freed after this stamp
+  std::uint64_t through = 0;  // all of those up to this one will have been offered
+  std::set<GroupId> groups{};
+  std::vector<NodeId> nodes{};
+  std::map<std::string, Shares, std::less<>> shares{};  // of those nodes, by resource
+  bool empty() const { return nodes.empty() && groups.empty(); }
+  // Counts a node, or no more, before and after something on it is booked.
+  void count(const Node& node, std::int64_t change);
+};
+
+struct JobTurn {
+  std::int64_t minus_priority = 0;
+  std::int64_t share = 0;
+  Time since;
+  std::uint64_t sequence = 0;  // of the job
+  friend auto operator<=>(const JobTurn&, const JobTurn&) = default;
+
+  // Before all others.
+  static JobTurn first() { return {-greatest_priority, 0, {}, 0}; }
+};
+
+class WaitingLines {
+ public:
+  struct Line;
+  // The classes of one job in one lane.
+  struct Bucket {
+    Line* line = nullptr;
+    const Lane* lane = nullptr;
+    std::map<LineRank, PendingClass*> classes{};
+    std::uint64_t sweep = 0;
+    std::optional<LineRank> passed{};  // in that sweep, up to this rank
+  };
+  struct Line {
+    JobId job;
+    JobTurn turn{};
+    bool in_turn = false;
+    Time served{};
+    bool quota_open = false;  // what waits for the job's quota may be served
+    std::size_t classes = 0;
+    std::uint64_t ended_in = 0;  // the last sweep that has passed them all
+    std::map<Lane, Bucket> buckets{};
+  };
+
+  explicit WaitingLines(SlotBooks& books) : books_(books) {}
+
+  Bucket& enter(JobId job, const Lane& lane, const LineRank& rank, PendingClass& of);
+  void leave(Bucket& bucket, const LineRank& rank);
+  // Another rank in the same lane.
+  void move(Bucket& bucket, const LineRank& from, const LineRank& to);
+  // The job was given something, or gave it back: it goes after those who have waited meanwhile.
+  void served(JobId job, Time now);
+  // Shares that have changed since the last call become turns. `all`: any may have.
+  void update_turns(bool all);
+  // What is empty goes; not while somebody walks along.
+  void prune();
+
+  // The first line whose turn is not before `turn`, or null.
+  Line* at_or_after(const JobTurn& turn);
+  Line* after(const JobTurn& turn);
+  // The next of a job of those that wait for its quota, or null.
+  PendingClass* first_for_quota(JobId job) const;
+  // Whether something may be served though nothing was freed: it is not known whether it fits
+  // anywhere, or it waited for its job's quota.
+  bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }
+  // All of a line have been passed in a sweep.
+  void end(Line& line, const Sweep& sweep);
+  // Calls visit(PendingClass&) for classes of jobs of a higher priority, those that wait for their
+  // quotas left out, until it returns true; returns whether it did.
+  template <class Visit>
+  bool any_of_higher(std::int32_t priority, Visit&& visit) const {
+    for (const auto& [turn, line] : turns_) {
+      if (turn.minus_priority >= -std::int64_t{priority}) return false;
+      for (const auto& [lane, bucket] : line->buckets) {
+        if (lane.kind == Lane::Kind::quota) continue;
+        for (const auto& [rank, of] : bucket.classes) {
+          if (visit(*of)) return true;
+        }
+      }
+    }
+    return false;
+  }
+  // The resources that lanes are about.
+  const std::map<std::string, std::size_t, std::less<>>& resources() const { return resources_; }
+
+  // Calls visit(Bucket&) for those of a line that may be served from what was freed.
+  template <class Visit>
+  static void for_each_served(Line& line, const Sweep& sweep, Visit&& visit);
+
+ private:
+  void update_turn(Line& line, Time since);
+  void open_quota(Line& line);
+
+  SlotBooks& books_;
+  std::map<JobId, Line> lines_;
+  std::map<JobTurn, Line*> turns_;  // of lines with classes
+  std::map<std::string, std::size_t, std::less<>> resources_;
+  std::size_t unknown_ = 0;
+  std::size_t quotas_open_ = 0;
+  std::vector<std::pair<JobId, Lane>> emptied_;
+};
+
+template <class Visit>
+void WaitingLines::for_each_served(Line& line, const Sweep& sweep, Visit&& visit) {
+  auto& buckets = line.buckets;
+  auto at = buckets.begin();
+  if (at != buckets.end() && at->first.kind == Lane::Kind::unknown) visit(at->second);
+  for (const auto& [resource, shares] : sweep.shares) {
+    if (shares.empty()) continue;
+    const auto most = shares.begin()->first;
+    at = buckets.lower_bound({.kind = Lane::Kind::amount, .resource = resource});
+    for (; at != buckets.end() && at->first.kind == Lane::Kind::amount &&
+           at->first.resource == resource && at->first.amount <= most;
+         ++at) {
+      visit(at->second);
+    }
+  }
+  const auto each_of = [&](Lane::Kind kind, const auto& freed, auto lane_of) {
+    auto lane = buckets.lower_bound({.kind = kind});
+    if (lane == buckets.end() || lane->first.kind != kind) return;
+    for (const auto& each : freed) {
+      const auto found = buckets.find(lane_of(each));
+      if (found != buckets.end()) visit(found->second);
+    }
+  };
+  each_of(Lane::Kind::node, sweep.nodes,
+          [](NodeId node) { return Lane{.kind = Lane::Kind::node, .node = node}; });
+  each_of(Lane::Kind::group, sweep.groups,
+          [](GroupId group) { return Lane{.kind = Lane::Kind::group, .group = group}; });
+  if (!line.quota_open) return;
+  at = buckets.find({.kind = Lane::Kind::quota});
+  if (at != buckets.end()) visit(at->second);
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,117 @@
+// Priority, weight and quota of jobs, as drivers state them and as the head keeps them.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class Terms : public testing::Test {
+ protected:
+  void starts_job(int job, const JobTerms& terms) {
+    auto start = cluster.job_of(job);
+    start.terms = terms;
+    cluster.driver_says(home, job, start);
+  }
+  static JobTerms quota_of(int cpus) {
+    JobTerms terms;
+    terms.quota["CPU"] = Quantity::whole(cpus);
+    return terms;
+  }
+  DemandClass cpus_of(int job, int count) {
+    return cluster.demand_class(job, count, {{"CPU", Quantity::whole(count)}});
+  }
+  Json list(const std::string& kind) { return Json::parse(cluster.tool("list", kind).json); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+};
+
+TEST_F(Terms, OutOfRangeIsRefusedByName) {
+  JobTerms loud;
+  loud.priority = greatest_priority + 1;
+  starts_job(1, loud);
+  const auto refused = cluster.heard<RequestRefused>(home, SmallCluster::driver(1));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].why, "job_priority: from -1000 to 1000, and it is 1001");
+  JobTerms light;
+  light.weight = 0;
+  starts_job(2, light);
+  EXPECT_EQ(cluster.heard<RequestRefused>(home, SmallCluster::driver(2)).at(0).why,
+            "job_weight: from 1 to 10000, and it is 0");
+  JobTerms owing;
+  owing.quota["GPU"] = Quantity::whole(-1);
+  starts_job(3, owing);
+  EXPECT_EQ(cluster.heard<RequestRefused>(home, SmallCluster::driver(3)).size(), 1u);
+  EXPECT_TRUE(cluster.view().jobs.empty());
+}
+
+TEST_F(Terms, AreShownWithWhatTheJobHolds) {
+  auto terms = quota_of(2);
+  terms.priority = 7;
+  starts_job(1, terms);
+  cluster.wants(home, cpus_of(1, 1), 3);
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
+  const Json job = list("jobs")["items"][0];
+  EXPECT_EQ(job["priority"], 7);
+  EXPECT_EQ(job["quota"]["CPU"], 2);
+  EXPECT_EQ(job["held"]["CPU"], 2);
+  EXPECT_EQ(list("demands")["items"][0]["reason"], "(Quota)");
+  const Json why = Json::parse(cluster.tool("explain", "", cpus_of(1, 1).id.hex()).json);
+  EXPECT_EQ(why["reason"], "(Quota) CPU: needs 1, 0 left of the job's quota of 2");
+  EXPECT_EQ(why["feasible"], true);
+  EXPECT_EQ(why["fits_now"], false);
+}
+
+TEST_F(Terms, MoreThanTheQuotaIsAnErrorAtOnce) {
+  starts_job(1, quota_of(2));
+  cluster.wants(home, cpus_of(1, 3), 1);
+  const auto news = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].fatal);
+  EXPECT_EQ(news[0].summary,
+            "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's quota of 2");
+}
+
+TEST_F(Terms, OutliveTheHead) {
+  starts_job(1, quota_of(2));
+  cluster.wants(home, cpus_of(1, 1), 2);
+  const auto slots = cluster.take<StartSlot>(agent);
+  ASSERT_EQ(slots.size(), 2u);
+  for (const auto& start : slots) {
+    SlotFact fact;
+    fact.slot = start.slot;
+    fact.demand_class = start.demand_class;
+    fact.allocation = start.allocation;
+    fact.lessee = start.lessee;
+    fact.ready = true;
+    fact.endpoint = cluster.executor_ready(agent, start);
+    agent.facts.slots.push_back(fact);
+  }
+  TestAgent& other = cluster.node_joins(3, SmallCluster::shape(4));
+  home.facts.processes = {
+      {SmallCluster::driver(1), Principal{Role::driver, "user", JobId::of(1)}, 4711}};
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.register_agent(other);
+  auto start = cluster.job_of(1);
+  start.terms = quota_of(2);
+  cluster.driver_says(home, 1, start);
+  cluster.wants(home, cpus_of(1, 1), 1);
+  EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "one node has not said what it has yet";
+  cluster.register_agent(agent);
+  for (const auto& each : slots) {
+    cluster.driver_says(home, 1, HoldSlot{each.slot, each.demand_class.id});
+  }
+  cluster.wants(home, cpus_of(1, 1), 1);
+  EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "it has all that the quota allows";
+  EXPECT_TRUE(cluster.take<StartSlot>(agent).empty());
+  cluster.slot_gone(agent, slots[0].slot);
+  EXPECT_EQ(cluster.take<StartSlot>(other).size() + cluster.take<StartSlot>(agent).size(), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,129 @@
+// Between jobs: quotas, priorities, and that large requests are served. Kept from what the head hears and
+// says; where it is not certain that the head knew better, nothing is said.
+#include <algorithm>
+
+#include "head/core/rows.h"
+#include "protocol/messages.h"
+#include "sim/agent_role.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+// Reserving takes 2 s, and small tasks end within half a second; several large ones may be in line.
+constexpr Duration whole_bound = 5s;
+
+ResourceSet amounts_of(const Allocation& allocation) {
+  ResourceSet sums;
+  for (const auto& resource : allocation.resources) {
+    for (const auto& share : resource.shares) sums.add(resource.name, share.amount);
+  }
+  return sums;
+}
+
+bool is_within(const ResourceSet& amounts, const ResourceSet& others) {
+  return std::ranges::all_of(amounts.amounts(), [&](const auto& each) {
+    return each.second <= others.get(each.first);
+  });
+}
+
+}  // namespace
+
+const JobTerms* Checkers::terms_of(JobId job) const {
+  const auto at = terms_.find(job);
+  return at == terms_.end() ? nullptr : &at->second;
+}
+
+void Checkers::terms_heard(const FromProcess& message) {
+  if (const auto* start = std::get_if<StartJob>(&message.message)) {
+    terms_.emplace(start->job, start->terms);
+  } else if (const auto* demand = std::get_if<Demand>(&message.message)) {
+    auto& known = demands_[{message.process, demand->demand_class.id}];
+    if (demand->version >= known.version) known = *demand;
+  }
+}
+
+// Slots that are not known to be gone, what is lent left out; bundles as the disk has them.
+ResourceSet Checkers::held_by(JobId job) const {
+  ResourceSet held;
+  for (const auto& [slot, each] : granted_) {
+    if (each.job != job || !each.allocation.group.empty()) continue;
+    auto amounts = amounts_of(each.allocation);
+    if (each.lent) amounts.set("CPU", Quantity());
+    held.add(amounts);
+  }
+  for (const auto& [key, bytes] : world_.disk()) {
+    if (key.first != "groups") continue;
+    const auto row = decode<head::GroupRow>(bytes);
+    if (!row || row->spec.job != job) continue;
+    for (const auto& place : row->places) {
+      const Node* node = place.node.empty() ? nullptr : world_.node_of(place.node);
+      if (node != nullptr && node->agent != nullptr) held.add(amounts_of(place.allocation));
+    }
+  }
+  return held;
+}
+
+// The new slot is among those granted already.
+void Checkers::within_quota(const StartSlot& start) {
+  const auto job = start.demand_class.job;
+  const auto* terms = terms_of(job);
+  if (terms == nullptr || terms->quota.empty() || !start.allocation.group.empty()) return;
+  const auto held = held_by(job);
+  const auto taken = amounts_of(start.allocation);
+  for (const auto& [name, quota] : terms->quota) {
+    if (taken.get(name) == Quantity() || held.get(name) <= quota) continue;
+    world_.violation("quotas", "job " + job.brief() + " is granted " + held.get(name).to_string() + " " +
+                                   name + " of its quota of " + quota.to_string());
+  }
+}
+
+// Of jobs with quotas, and of nodes where programs cannot start, it is not known what else holds them back.
+void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
+  not_gone_.emplace(start.slot, std::pair(start.lessee, start.demand_class.id));
+  const auto* mine = terms_of(start.demand_class.job);
+  if (mine == nullptr || !start.allocation.group.empty() || lossy_ || node.cannot_start) return;
+  const auto taken = amounts_of(start.allocation);
+  for (const auto& [who, demand] : demands_) {
+    const auto& wanted = demand.demand_class;
+    const auto* theirs = terms_of(wanted.job);
+    const Process* lessee = world_.process_of(who.first);
+    if (theirs == nullptr || theirs->priority <= mine->priority || !theirs->quota.empty() ||
+        demand.wanted_slots <= 0 ||
+        lessee == nullptr || !lessee->alive() || !wanted.request.placement.group.empty() ||
+        std::holds_alternative<SpreadStrategy>(wanted.request.strategy) ||
+        wanted.request.resources.empty() || !is_within(wanted.request.resources, taken)) {
+      continue;
+    }
+    // With a slot of that kind out it is not certain that it waits.
+    const bool has_some = std::ranges::any_of(
+        not_gone_, [&who](const auto& each) { return each.second == who; });
+    if (has_some) continue;
+    world_.violation("turns", "a slot with " + taken.to_string() + " goes to job " +
+                                  start.demand_class.job.brief() + " of priority " +
+                                  std::to_string(mine->priority) + ", and job " + wanted.job.brief() +
+                                  " of priority " + std::to_string(theirs->priority) + " waits for " +
+                                  wanted.request.resources.to_string());
+  }
+}
+
+void Checkers::whole_submitted(const CallRecord& call, JobId job) {
+  if (!call.name.starts_with(whole_name)) return;
+  const auto* mine = terms_of(job);
+  if (mine == nullptr) return;
+  const bool highest = std::ranges::all_of(
+      terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
+  if (highest) whole_waits_.emplace(call.task, world_.now());
+}
+
+void Checkers::whole_started(const CallRecord& call) {
+  const auto at = whole_waits_.find(call.task);
+  if (at == whole_waits_.end()) return;
+  const auto waited = world_.now() - at->second;
+  whole_waits_.erase(at);
+  if (waited <= whole_bound || lossy_) return;
+  world_.violation("turns", "task " + call.name + ", of the highest priority, starts after " +
+                                std::to_string(waited / 1s) + " s");
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,67 @@
+// Work whose point is what a job gets beside others: groups, streams of small tasks, large ones.
+#include "sim/author.h"
+
+namespace mobula::internal::sim {
+
+// At most two CPUs, which the first node always has. Sometimes the group is removed under its tasks.
+int Author::grouped_tasks() {
+  Plan in_group = leaf();
+  in_group.shape = pick({"cpu", "cpu", "half_cpu", "zero"});
+  in_group.may_fail = true;
+  const int f = add(std::move(in_group));
+  Plan main = item("grouped");
+  Step make;
+  make.act = Act::make_group;
+  make.number = random_.next();
+  make.strategy = static_cast<int>(random_.below(3));
+  make.bundles.assign(static_cast<std::size_t>(random_.between(1, 2)), 1);
+  main.steps.push_back(make);
+  if (random_.chance(700)) main.steps.push_back(on(Act::get, 0));
+  const int count = static_cast<int>(random_.between(1, 6));
+  for (int i = 0; i < count; ++i) {
+    Step step = submit(f, {value()});
+    step.group = 0;
+    main.steps.push_back(std::move(step));
+  }
+  const bool early = random_.chance(250);
+  if (early) {
+    main.steps.push_back(sleep(random_.between(Duration(0), Duration(100ms))));
+    main.steps.push_back(on(Act::end_group, 0));
+  }
+  for (int i = 1; i <= count; ++i) {
+    main.steps.push_back(on(Act::get, i));
+    main.steps.back().tolerant = true;
+  }
+  if (!early) main.steps.push_back(on(Act::end_group, 0));
+  main.may_fail = true;
+  return add(std::move(main));
+}
+
+// Many small tasks at once, so that something waits for a while.
+int Author::stream_of_tasks() {
+  Plan small;
+  small.name = "small";
+  small.shape = "cpu";
+  small.run_time = random_.between(Duration(50ms), Duration(400ms));
+  const int f = add(std::move(small));
+  Plan main = item("stream");
+  const int count = static_cast<int>(random_.between(10, 40));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+// One task as large as every job may have: it has to wait until several small ones have ended.
+int Author::whole_task() {
+  Plan large;
+  large.name = whole_name;
+  large.shape = "two_cpu";
+  large.run_time = random_.between(Duration(0), Duration(50ms));
+  const int f = add(std::move(large));
+  Plan main = item("whole_task");
+  main.steps.push_back(submit(f, {value()}));
+  get_all(main, 1);
+  return add(std::move(main));
+}
+
+}  // namespace mobula::internal::sim
