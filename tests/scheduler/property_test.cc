@@ -284,7 +284,7 @@ TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
         bench.want(job, 10 * job + each, made, 50);
       }
     }
-    const auto share_of = [&](std::uint64_t job) {
+    const auto share_of = [&live = live](std::uint64_t job) {
       std::map<std::string, std::int64_t> units;
       for (const auto& [id, slot] : live) {
         if (slot.job != JobId::of(job)) continue;
@@ -296,7 +296,7 @@ TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
       const auto gpu = units["GPU"] * 1'000'000 / Quantity::whole(4).units();
       return std::max(cpu, gpu) / static_cast<std::int64_t>(job);
     };
-    const auto free_of = [&](const char* name, int total) {
+    const auto free_of = [&live = live](const char* name, int total) {
       auto units = Quantity::whole(total).units();
       for (const auto& [id, slot] : live) {
         const auto* held = slot.allocation.find(name);

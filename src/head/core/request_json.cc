@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "head/core/documents.h"
 
 namespace mobula::internal::head {
 namespace {
 
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_text_bytes = 64 * 1024;
 
