@@ -127,11 +127,11 @@ int show_status(const CommandLine& line) {
 
 int list_items(const CommandLine& line) {
   Json list;
-  if (line.kind == "placement-groups" || line.kind == "transfers") {
+  if (line.kind == "transfers") {
     list = {{"apiVersion", "mobula/v1"},
-            {"kind", line.kind == "transfers" ? "TransferList" : "PlacementGroupList"},
+            {"kind", "TransferList"},
             {"items", Json::array()},
-            {"warnings", {"this release does not list " + line.kind}}};
+            {"warnings", {"this release does not list transfers"}}};
     return print(list, line);
   }
   Asker asker(line);

@@ -48,6 +48,10 @@ TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
   EXPECT_EQ(wanted["infeasible"][0]["resources"]["GPU"], 16);
   EXPECT_TRUE(wanted["waiting"].empty()) << wanted.dump(2);
   EXPECT_TRUE(wanted["terminate"].empty());
+  const auto groups = list("placement-groups");
+  ASSERT_TRUE(groups && groups->size() == 1u);
+  EXPECT_EQ((*groups)[0]["name"], "pair");
+  EXPECT_EQ((*groups)[0]["state"], "PENDING");
   driver.say("go");
   EXPECT_EQ(driver.wait().code, 0);
 
