@@ -16,8 +16,8 @@ std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strate
   const auto bundles = largest_first();
   const auto found = [&] {
     switch (strategy) {
-      case GroupStrategy::pack: return packed(bundles);
-      case GroupStrategy::spread: return spread(bundles);
+      case GroupStrategy::pack: return packed(bundles) || searched(bundles);
+      case GroupStrategy::spread: return spread(bundles) || searched(bundles);
       case GroupStrategy::strict_pack: return on_one_node(bundles);
       case GroupStrategy::strict_spread: return each_alone(bundles);
     }
@@ -145,6 +145,29 @@ bool GroupPlacer::spread(const Bundles& bundles) {
     if (!std::ranges::any_of(shared, beside)) return false;
   }
   return true;
+}
+
+// Greedy choices may shut themselves out: then others are tried, as long as that takes few steps.
+bool GroupPlacer::searched(const Bundles& bundles) {
+  undo(0);
+  auto steps = most_steps;
+  const std::function<bool(std::size_t)> place_from = [&](std::size_t at) {
+    if (at == bundles.size()) return true;
+    std::vector<NodeId> nodes;
+    visit_tightest(bundles[at], [&](Node& node) {
+      if (cluster_.fits(node, site(bundles[at]).ask)) nodes.push_back(node.id);
+      return nodes.size() >= most_homes;
+    });
+    for (const auto id : nodes) {
+      if (--steps < 0) return false;
+      const auto before = placed_.size();
+      if (!put(cluster_.nodes().at(id), bundles[at])) continue;
+      if (place_from(at + 1)) return true;
+      undo(before);
+    }
+    return false;
+  };
+  return place_from(0);
 }
 
 std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limit) {

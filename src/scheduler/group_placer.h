@@ -4,6 +4,8 @@
 //                  the group where it fits, else on the node with least to spare
 //   SPREAD         each on a node without others of the group while there are such, least used first
 //   STRICT_SPREAD  each on a node of its own: a matching is found whenever there is one
+// Where PACK or SPREAD shut themselves out by an early choice, others are tried, up to a number of
+// steps: a small group on few nodes is placed whenever it can be.
 // Bundles that have a place keep it, and count. The same view gives the same answer. Books what it
 // found on the ledgers alone; the caller puts it into the slot books. Lives for one call.
 #pragma once
@@ -41,6 +43,8 @@ class GroupPlacer {
 
  private:
   using Bundles = std::vector<std::int32_t>;
+  static constexpr int most_steps = 1000;          // of a search
+  static constexpr std::size_t most_homes = 16;    // looked at for each bundle of it
 
   Bundles largest_first() const;
   const BundleSite& site(std::int32_t bundle) const { return sites_[static_cast<std::size_t>(bundle)]; }
@@ -51,6 +55,7 @@ class GroupPlacer {
   bool packed(const Bundles& bundles);
   bool spread(const Bundles& bundles);
   bool each_alone(const Bundles& bundles);
+  bool searched(const Bundles& bundles);
   std::vector<NodeId> homes_for(std::int32_t bundle, std::size_t limit);
   template <class Visit>
   bool visit_tightest(const Scarcest& least, Visit&& visit);

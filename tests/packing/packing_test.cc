@@ -1,19 +1,12 @@
 // How the scheduler packs small cases, against Ray's rule and against the best there is.
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <vector>
-
 #include "bench/packing.h"
 
 namespace mobula::internal::packing {
 namespace {
 
 constexpr int small_cases = 2000;
-
-// Known: groups on machines partly in use that Ray's rule places and the greedy placer does not. PACK
-// begins with the node that has least to spare, SPREAD with the least used, and neither looks back.
-const std::vector<std::uint64_t> known_to_be_worse{351, 827, 961, 1063, 1142, 1323};
 
 TEST(PackingQuality, RequestsAreNeverPackedWorseThanByRaysRule) {
   const auto quality = measure_requests(small_cases);
@@ -24,12 +17,11 @@ TEST(PackingQuality, RequestsAreNeverPackedWorseThanByRaysRule) {
   EXPECT_LE(quality.used, quality.most);
 }
 
-TEST(PackingQuality, GroupsFindPlacesWhereverRaysRuleDoesButForTheKnownCases) {
+TEST(PackingQuality, GroupsFindPlacesWheneverThereAreSome) {
   const auto quality = measure_groups(small_cases);
   std::printf("%s", describe(quality, "groups").c_str());
-  EXPECT_EQ(quality.worse, known_to_be_worse);
-  EXPECT_GE(quality.better_than_ray, 21);
-  EXPECT_GE(quality.best, 1980);
+  EXPECT_EQ(quality.worse_than_ray, 0) << "first seed: " << quality.worse.front();
+  EXPECT_GE(quality.best, 1999);
   EXPECT_LE(quality.used, quality.most);
 }
 
