@@ -154,7 +154,7 @@ bool GroupPlacer::searched(const Bundles& bundles) {
   const std::function<bool(std::size_t)> place_from = [&](std::size_t at) {
     if (at == bundles.size()) return true;
     std::vector<NodeId> nodes;
-    visit_tightest(bundles[at], [&](Node& node) {
+    visit_tightest(site(bundles[at]).scarcest, [&](Node& node) {
       if (cluster_.fits(node, site(bundles[at]).ask)) nodes.push_back(node.id);
       return nodes.size() >= most_homes;
     });

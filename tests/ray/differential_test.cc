@@ -96,7 +96,7 @@ bool bundles_took_instances_in_another_order(const Difference& at) {
     if (other == theirs->second.end() || other->second.size() != ids.size()) return false;
     if (other->second == ids) continue;
     const auto& bundles = at.step_of(asked[2])[2];
-    const auto holders = std::count_if(bundles.begin(), bundles.end(), [&](const Json& bundle) {
+    const auto holders = std::count_if(bundles.begin(), bundles.end(), [&name = name](const Json& bundle) {
       return bundle.contains(name);
     });
     if (holders < 2) return false;

@@ -97,7 +97,7 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
     }
     // With a slot of that kind out it is not certain that it waits.
     const bool has_some = std::ranges::any_of(
-        not_gone_, [&who](const auto& each) { return each.second == who; });
+        not_gone_, [&who = who](const auto& each) { return each.second == who; });
     if (has_some) continue;
     world_.violation("turns", "a slot with " + taken.to_string() + " goes to job " +
                                   start.demand_class.job.brief() + " of priority " +
