@@ -43,6 +43,7 @@ Json devices_json(const NodeShape& shape) {
       if (!each.types.empty()) device["types"] = each.types;
       if (each.memory_bytes > 0) device["memory_bytes"] = each.memory_bytes;
       if (!each.uuid.empty()) device["uuid"] = each.uuid;
+      if (each.island >= 0) device["island"] = each.island;
       if (!resource.vendor.empty()) device["vendor"] = resource.vendor;
       devices.push_back(std::move(device));
     }
