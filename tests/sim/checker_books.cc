@@ -121,7 +121,9 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
   within_quota(start);
   in_its_turn(start, to->node().plan);
-  if (!start.allocation.group.empty()) in_its_bundle(start, to->node().id);
+  // The node's CPUs were there when the bundle got its place. Since then those may have gone on who had lent
+  // theirs, which takes nothing from the bundle.
+  if (!start.allocation.group.empty()) return in_its_bundle(start, to->node().id);
   count(to->node().id, false);
 }
 
