@@ -110,7 +110,7 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
 void Checkers::whole_submitted(const CallRecord& call, JobId job) {
   if (!call.name.starts_with(whole_name)) return;
   const auto* mine = terms_of(job);
-  if (mine == nullptr) return;
+  if (mine == nullptr || !mine->quota.empty()) return;  // with a quota it waits for its own job, too
   const bool highest = std::ranges::all_of(
       terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
   if (highest) whole_waits_.emplace(call.task, world_.now());
