@@ -27,7 +27,7 @@ Expected Checkers::expected(ObjectId object) const {
 
 void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++calls_run_;
-  whole_started(run.call);
+  whole_started(run.call, process.assignment().demand_class.request.resources);
   Running& running = running_[process.id()];
   ++running.now;
   const auto& assignment = process.assignment();

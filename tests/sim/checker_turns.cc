@@ -81,6 +81,7 @@ void Checkers::within_quota(const StartSlot& start) {
 // Of jobs with quotas, and of nodes where programs cannot start, it is not known what else holds them back.
 void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
   not_gone_.emplace(start.slot, std::pair(start.lessee, start.demand_class.id));
+  grants_of_[start.demand_class.request.resources.to_string()].push_back(world_.now());
   const auto* mine = terms_of(start.demand_class.job);
   if (mine == nullptr || !start.allocation.group.empty() || lossy_ || node.cannot_start) return;
   const auto taken = amounts_of(start.allocation);
@@ -116,12 +117,16 @@ void Checkers::whole_submitted(const CallRecord& call, JobId job) {
   if (highest) whole_waits_.emplace(call.task, world_.now());
 }
 
-void Checkers::whole_started(const CallRecord& call) {
+// Demands alike wait one after another: each that got a slot meanwhile has had a turn of its own.
+void Checkers::whole_started(const CallRecord& call, const ResourceSet& resources) {
   const auto at = whole_waits_.find(call.task);
   if (at == whole_waits_.end()) return;
-  const auto waited = world_.now() - at->second;
+  const auto since = at->second;
+  const auto waited = world_.now() - since;
   whole_waits_.erase(at);
-  if (waited <= whole_bound || lossy_) return;
+  const auto& grants = grants_of_[resources.to_string()];
+  const auto turns = std::ranges::count_if(grants, [&](Time when) { return when > since; });
+  if (waited <= whole_bound * std::max<std::int64_t>(1, turns) || lossy_) return;
   world_.violation("turns", "task " + call.name + ", of the highest priority, starts after " +
                                 std::to_string(waited / 1s) + " s");
 }

@@ -109,7 +109,7 @@ class Checkers {
   const JobTerms* terms_of(JobId job) const;
   ResourceSet held_by(JobId job) const;
   void whole_submitted(const CallRecord& call, JobId job);
-  void whole_started(const CallRecord& call);
+  void whole_started(const CallRecord& call, const ResourceSet& resources);
 
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);
@@ -131,6 +131,7 @@ class Checkers {
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
   std::map<SlotId, std::pair<ProcessId, ClassId>> not_gone_;
   std::map<TaskId, Time> whole_waits_;
+  std::map<std::string, std::vector<Time>> grants_of_;  // by what was asked for
   std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
   std::set<ProcessId> processes_;
