@@ -56,6 +56,18 @@ int free_devices(const Machine& machine) {
   return std::accumulate(machine.devices.begin(), machine.devices.end(), 0);
 }
 
+// Whole devices are alike: the first that are wholly free. False, and some taken, if there are too few.
+bool take_whole(Machine& machine, int gpus) {
+  int left = gpus / one;
+  for (auto& device : machine.devices) {
+    if (left > 0 && device == one) {
+      device = 0;
+      --left;
+    }
+  }
+  return left == 0;
+}
+
 // Every way to give `ask` devices of the machine, up to the order of equal ones; visit returns
 // whether to go on.
 void each_way(const Machine& machine, const Ask& ask, const std::function<void(const Machine&)>& visit) {
@@ -64,15 +76,7 @@ void each_way(const Machine& machine, const Ask& ask, const std::function<void(c
   after.cpus -= ask.cpus;
   if (ask.gpus == 0) return visit(after);
   if (ask.gpus >= one) {
-    // Whole devices are alike.
-    int left = ask.gpus / one;
-    for (auto& device : after.devices) {
-      if (left > 0 && device == one) {
-        device = 0;
-        --left;
-      }
-    }
-    if (left == 0) visit(after);
+    if (take_whole(after, ask.gpus)) visit(after);
     return;
   }
   std::set<int> tried;
@@ -90,16 +94,7 @@ std::optional<Machine> take_as_ray(const Machine& machine, const Ask& ask) {
   if (ask.cpus > machine.cpus) return std::nullopt;
   Machine after = machine;
   after.cpus -= ask.cpus;
-  if (ask.gpus >= one) {
-    int left = ask.gpus / one;
-    for (auto& device : after.devices) {
-      if (left > 0 && device == one) {
-        device = 0;
-        --left;
-      }
-    }
-    return left == 0 ? std::optional(after) : std::nullopt;
-  }
+  if (ask.gpus >= one) return take_whole(after, ask.gpus) ? std::optional(after) : std::nullopt;
   if (ask.gpus == 0) return after;
   int* best = nullptr;
   for (auto& device : after.devices) {

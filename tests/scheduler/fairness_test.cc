@@ -34,10 +34,6 @@ class Fairness : public testing::Test {
   void terms(std::uint64_t job, const JobTerms& of) {
     bench.scheduler.set_job_terms(JobId::of(job), of);
   }
-  Plan plan_after(Duration span) {
-    bench.now = bench.now + span;
-    return bench.plan();
-  }
   Explanation explain(std::uint64_t job, const Request& request) {
     return bench.scheduler.explain(bench.demand_class(job, request), Tenant::task);
   }
@@ -79,7 +75,7 @@ TEST_F(Fairness, SlotsOfLowerPriorityAreRecalledThoughItsJobHoldsLess) {
   bench.want(1, 1, cpus(1), 1);
   bench.plan();
   bench.want(2, 2, cpus(1), 3);
-  const auto plan = plan_after(200ms);
+  const auto plan = bench.plan_after(200ms);
   ASSERT_THAT(plan.recalls, SizeIs(1));
   EXPECT_EQ(plan.recalls.front().lessee, ProcessId::of(1));
 }
@@ -90,7 +86,7 @@ TEST_F(Fairness, NothingIsRecalledFromAHigherPriority) {
   bench.want(2, 2, cpus(1), 2);
   bench.plan();
   bench.want(1, 1, cpus(1), 1);
-  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
 TEST_F(Fairness, ALineBehindAHigherPrioritySaysSo) {
@@ -111,8 +107,8 @@ TEST_F(Fairness, AReservationYieldsToAHigherPriority) {
   bench.want(1, 1, gpus(1), 2);
   bench.plan();
   bench.want(2, 3, gpus(2), 1);
-  plan_after(200ms);
-  plan_after(2s);
+  bench.plan_after(200ms);
+  bench.plan_after(2s);
   bench.scheduler.release(SlotId::of(1));
   EXPECT_THAT(bench.plan().grants, IsEmpty()) << "withheld for the large one";
   EXPECT_EQ(explain(1, gpus(1)).nodes.front().reason.code, ReasonCode::reserved_for_older);
@@ -131,7 +127,7 @@ TEST_F(Fairness, AQuotaIsNeverExceededAndWhatIsReturnedIsUsedAgain) {
   EXPECT_TRUE(why.feasible);
   ASSERT_TRUE(why.held_back);
   EXPECT_EQ(to_string(*why.held_back), "(Quota) GPU: needs 1, 0 left of the job's quota of 2");
-  EXPECT_THAT(plan_after(1ms).grants, IsEmpty());
+  EXPECT_THAT(bench.plan_after(1ms).grants, IsEmpty());
   bench.scheduler.release(bench.granted.front().id);
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
   bench.want(2, 2, gpus(1), 4);
@@ -155,7 +151,7 @@ TEST_F(Fairness, NothingOfOtherJobsIsRecalledForWhatItsQuotaForbids) {
   bench.want(1, 1, cpus(1), 5);
   bench.plan();
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(1));
-  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
 TEST_F(Fairness, ALargeRequestIsNotStarvedBySmallOnesWithinAQuota) {
@@ -169,7 +165,7 @@ TEST_F(Fairness, ALargeRequestIsNotStarvedBySmallOnesWithinAQuota) {
   for (int i = 0; i < 60 && !placed; ++i) {
     // One small task ends in every round, and others of its kind wait.
     bench.scheduler.release(bench.granted.at(back++).id);
-    for (const auto& each : plan_after(100ms).grants) {
+    for (const auto& each : bench.plan_after(100ms).grants) {
       placed = placed || each.lessee == ProcessId::of(2);
     }
   }
@@ -183,7 +179,7 @@ TEST_F(Fairness, SlotsOfTheSameJobAreRecalledForItsQuota) {
   bench.want(2, 9, cpus(1), 5);
   bench.plan();
   bench.want(1, 2, cpus(2), 1);
-  const auto plan = plan_after(200ms);
+  const auto plan = bench.plan_after(200ms);
   ASSERT_THAT(plan.recalls, SizeIs(2)) << "as many as its quota lacks";
   for (const auto& each : plan.recalls) {
     EXPECT_EQ(each.lessee, ProcessId::of(1));

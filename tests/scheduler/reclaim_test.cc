@@ -15,10 +15,6 @@ using testing::SizeIs;
 
 class Reclaim : public testing::Test {
  protected:
-  Plan plan_after(Duration span) {
-    bench.now = bench.now + span;
-    return bench.plan();
-  }
   std::set<std::uint64_t> recalled(const Plan& plan) {
     std::set<std::uint64_t> ids;
     for (const auto& each : plan.recalls) ids.insert(each.slot.bits().low);
@@ -34,14 +30,14 @@ TEST_F(Reclaim, DemandOfAnotherJobGetsASlotBackAfterAWhile) {
   bench.want(2, 2, cpus(1), 1);
   EXPECT_THAT(bench.plan().recalls, IsEmpty());
   EXPECT_EQ(bench.scheduler.next_deadline(), bench.now + 200ms);
-  EXPECT_THAT(plan_after(199ms).recalls, IsEmpty());
+  EXPECT_THAT(bench.plan_after(199ms).recalls, IsEmpty());
 
-  const auto plan = plan_after(1ms);
+  const auto plan = bench.plan_after(1ms);
   ASSERT_THAT(plan.recalls, SizeIs(1)) << "as many as it lacks";
   EXPECT_EQ(plan.recalls.front().slot, SlotId::of(1)) << "the longest held";
   EXPECT_EQ(plan.recalls.front().lessee, ProcessId::of(1));
   EXPECT_EQ(plan.recalls.front().for_job, JobId::of(2));
-  EXPECT_THAT(plan_after(300ms).recalls, IsEmpty()) << "not twice";
+  EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty()) << "not twice";
 
   bench.scheduler.release(SlotId::of(1));
   const auto next = bench.plan();
@@ -55,12 +51,12 @@ TEST_F(Reclaim, JobsEndWithEqualSharesAndThenRest) {
   bench.plan();
   bench.want(2, 2, cpus(1), 100);
   for (int i = 0; i < 50; ++i) {
-    for (const auto& each : plan_after(100ms).recalls) bench.scheduler.release(each.slot);
+    for (const auto& each : bench.plan_after(100ms).recalls) bench.scheduler.release(each.slot);
   }
   bench.plan();
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(4));
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(4));
-  for (int i = 0; i < 20; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
 TEST_F(Reclaim, OneSlotIsSharedInTurns) {
@@ -69,7 +65,7 @@ TEST_F(Reclaim, OneSlotIsSharedInTurns) {
   bench.want(2, 2, cpus(1), 5);
   std::vector<std::uint64_t> order;
   for (int i = 0; i < 40; ++i) {
-    const auto plan = plan_after(100ms);
+    const auto plan = bench.plan_after(100ms);
     for (const auto& grant : plan.grants) order.push_back(grant.job.bits().low);
     for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
   }
@@ -82,7 +78,7 @@ TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
   bench.want(1, 1, cpus(2), 1);
-  const auto plan = plan_after(200ms);
+  const auto plan = bench.plan_after(200ms);
   EXPECT_THAT(plan.recalls, SizeIs(2));
   for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
   const auto next = bench.plan();
@@ -93,7 +89,7 @@ TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
 TEST_F(Reclaim, NoSlotIsRecalledForItsOwnHolder) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
-  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
 TEST_F(Reclaim, ActorsAreNeverRecalled) {
@@ -101,7 +97,7 @@ TEST_F(Reclaim, ActorsAreNeverRecalled) {
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
   bench.plan();
   bench.want(2, 2, cpus(1), 1);
-  for (int i = 0; i < 60; ++i) EXPECT_THAT(plan_after(100ms).recalls, IsEmpty());
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
 TEST_F(Reclaim, ActorGetsTheSlotsOfTasks) {
@@ -109,7 +105,7 @@ TEST_F(Reclaim, ActorGetsTheSlotsOfTasks) {
   bench.want(1, 1, cpus(1), 3);
   bench.plan();
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
-  EXPECT_THAT(plan_after(200ms).recalls, SizeIs(1));
+  EXPECT_THAT(bench.plan_after(200ms).recalls, SizeIs(1));
 }
 
 TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
@@ -119,7 +115,7 @@ TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
   bench.want(2, 2, request({{"CPU", 1}, {"GPU", 0.5}}), 3);
   bench.plan();
   bench.want(3, 3, gpus(1), 1);
-  const auto plan = plan_after(200ms);
+  const auto plan = bench.plan_after(200ms);
   // Device 0 is shared by jobs 1 and 2, device 1 belongs to job 2 alone.
   EXPECT_THAT(recalled(plan), ElementsAre(3, 4));
 }
@@ -129,9 +125,9 @@ TEST_F(Reclaim, SlotThatDoesNotComeBackIsNotWaitedForAlone) {
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
   bench.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(recalled(plan_after(200ms)), ElementsAre(1));
+  EXPECT_THAT(recalled(bench.plan_after(200ms)), ElementsAre(1));
   std::set<std::uint64_t> later;
-  for (int i = 0; i < 25; ++i) later.merge(recalled(plan_after(100ms)));
+  for (int i = 0; i < 25; ++i) later.merge(recalled(bench.plan_after(100ms)));
   EXPECT_THAT(later, ElementsAre(2));
 }
 
@@ -185,8 +181,8 @@ TEST_F(Reclaim, ReservationEndsWithItsDemand) {
   bench.want(1, 1, gpus(1), 2);
   bench.plan();
   bench.want(2, 3, gpus(2), 1);
-  plan_after(200ms);
-  plan_after(2s);
+  bench.plan_after(200ms);
+  bench.plan_after(2s);
   bench.scheduler.release(SlotId::of(1));
   bench.plan();
   EXPECT_EQ(bench.scheduler.explain(gpus(1), ProgramId::of(1)).nodes.front().reason.code,

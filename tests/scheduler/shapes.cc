@@ -61,6 +61,11 @@ Plan Bench::plan() {
   return plan;
 }
 
+Plan Bench::plan_after(Duration span) {
+  now = now + span;
+  return plan();
+}
+
 std::vector<std::uint64_t> Bench::placed() {
   std::vector<std::uint64_t> nodes;
   for (const auto& grant : plan().grants) nodes.push_back(number_of(grant.node));

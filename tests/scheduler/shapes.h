@@ -40,6 +40,7 @@ class Bench {
   void want(std::uint64_t job, std::uint64_t lessee, const Request& request, std::int64_t slots,
             Preference preference = {});
   Plan plan();
+  Plan plan_after(Duration span);
   // Plans and returns the node numbers of the grants in order.
   std::vector<std::uint64_t> placed();
   // Wants one slot more for (job 1, lessee 1) and returns the device indices it got; empty: none.

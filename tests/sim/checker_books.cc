@@ -121,10 +121,11 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
   within_quota(start);
   in_its_turn(start, to->node().plan);
-  // The node's CPUs were there when the bundle got its place. Since then those may have gone on who had lent
-  // theirs, which takes nothing from the bundle.
-  if (!start.allocation.group.empty()) return in_its_bundle(start, to->node().id);
-  count(to->node().id, false);
+  // The node's CPUs were there when the bundle got its place; since then those may have gone on who had lent
+  // theirs. Nothing else is lent.
+  const bool in_bundle = !start.allocation.group.empty();
+  if (in_bundle) in_its_bundle(start, to->node().id);
+  count(to->node().id, in_bundle);
 }
 
 void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
@@ -162,10 +163,10 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
 }
 
 // What the head has given out on a node, by the checker's own books.
-void Checkers::count(NodeId node, bool) {
+void Checkers::count(NodeId node, bool without_cpu) {
   Used used;
   for (const auto& [slot, each] : granted_) {
-    if (each.node == node) add(used, each.allocation, each.lent);
+    if (each.node == node) add(used, each.allocation, each.lent || without_cpu);
   }
   const Node* where = world_.node_of(node);
   const std::string over = excess(used, where->plan.shape);

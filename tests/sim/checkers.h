@@ -113,7 +113,7 @@ class Checkers {
 
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);
-  void count(NodeId node, bool physical);
+  void count(NodeId node, bool without_cpu);
   void count_physical(NodeId node);
   void in_its_bundle(const StartSlot& start, NodeId node);
 
