@@ -14,7 +14,7 @@ if(MOBULA_PUBLIC_HEADERS)
   target_link_libraries(mobula_public_headers INTERFACE mobula_options)
   target_sources(mobula_public_headers INTERFACE FILE_SET HEADERS
       BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${MOBULA_PUBLIC_HEADERS})
-  set_target_properties(mobula_public_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  mobula_verify_alone(mobula_public_headers ${MOBULA_PUBLIC_HEADERS})
 endif()
 
 if(NOT TARGET mobula_runtime)

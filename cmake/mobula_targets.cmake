@@ -78,6 +78,24 @@ function(mobula_headers_to_verify result)
   set(${result} "${alone}" PARENT_SCOPE)
 endfunction()
 
+# Compiles every header alone: `ninja verify_headers`, no part of `all`.
+add_custom_target(verify_headers)
+function(mobula_verify_alone target)
+  set(sources "")
+  foreach(header IN LISTS ARGN)
+    string(REGEX REPLACE "^${PROJECT_SOURCE_DIR}/(src|include|tests)/" "" path "${header}")
+    set(source "${PROJECT_BINARY_DIR}/alone/${path}.cc")
+    # Twice: what guards it is proved as well.
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${path}>\n#include <${path}>\n")
+    list(APPEND sources "${source}")
+  endforeach()
+  add_library(${target}_alone OBJECT EXCLUDE_FROM_ALL ${sources})
+  set_target_properties(${target}_alone PROPERTIES UNITY_BUILD OFF)
+  target_link_libraries(${target}_alone PRIVATE ${target})
+  mobula_use_precompiled(${target}_alone)
+  add_dependencies(verify_headers ${target}_alone)
+endfunction()
+
 function(mobula_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;LINKS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -106,10 +124,7 @@ function(mobula_library folder)
     target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${roots} FILES ${arg_HEADERS})
     mobula_headers_to_verify(alone ${arg_HEADERS})
     if(alone)
-      target_sources(${target} INTERFACE
-          FILE_SET alone TYPE HEADERS BASE_DIRS ${roots} FILES ${alone})
-      set_target_properties(${target} PROPERTIES
-          VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY alone)
+      mobula_verify_alone(${target} ${alone})
     endif()
   endif()
   # What is not the project's own, for the one library that users link.
