@@ -116,8 +116,9 @@ std::vector<Figure> many_actors(const Pace& pace) {
   return {started};
 }
 
-// max_calls is 1 with accelerators, so every task gets a process of its own. One after another: each waits
-// for the process before it to be gone. With a pause between them: the next process stands ready.
+// max_calls is 1 with accelerators, so every task gets a process of its own. With a slot of its own: the head grants
+// it first. After a pause in the same slot: the next process stands ready. One after another: each waits for the
+// process before it to be gone.
 std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   const int count = std::max(20, pace.batch(200));
   const Floor floor = fork_and_exit();
@@ -125,11 +126,15 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   const auto one = task<visible_devices>.options({.num_cpus = 0, .num_gpus = 1});
   for (int i = 0; i < 10; ++i) expect(get(one.remote()) == "0", "CUDA_VISIBLE_DEVICES");
   std::vector<Figure> figures;
-  const auto measure = [&](const std::string& what, const std::string& key, std::chrono::milliseconds pause) {
+  const auto measure = [&](const std::string& what, const std::string& key, std::chrono::milliseconds pause,
+                           bool own_slot) {
     std::vector<double> milliseconds;
     for (int i = 0; i < count; ++i) {
       std::this_thread::sleep_for(pause);
-      milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(one.remote()); }));
+      auto options = TaskOptions{.num_cpus = 0, .num_gpus = 1};
+      if (own_slot) options.memory = i + 1;  // another class of tasks each time
+      const auto next = task<visible_devices>.options(options);
+      milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(next.remote()); }));
     }
     const Rate mean = mean_of(milliseconds);
     std::sort(milliseconds.begin(), milliseconds.end());
@@ -142,8 +147,9 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
                              milliseconds[milliseconds.size() * 99 / 100], "ms"));
   };
   using namespace std::chrono_literals;
-  measure("GPU task in a fresh process, 40 ms after the one before", "gpu_task_fresh_process_after_pause", 40ms);
-  measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms);
+  measure("GPU task in a fresh process and a slot of its own", "gpu_task_fresh_slot", 250ms, true);
+  measure("GPU task in a fresh process, 40 ms after the one before", "gpu_task_fresh_process_after_pause", 40ms, false);
+  measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms, false);
   return figures;
 }
 

@@ -18,15 +18,22 @@ Place place_of(const PlaceRecord& record) {
 
 }  // namespace
 
-ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks)
+ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
+                             std::unique_ptr<ProcessSockets> sockets)
     : options_(std::move(options)),
       hooks_(std::move(hooks)),
+      sockets_(std::move(sockets)),
+      endpoint_(sockets_->endpoint()),
       core_(options_.core),
-      ticket_(options_.ticket) {}
+      ticket_(options_.ticket) {
+  endpoint_.process = options_.core.process;
+}
 
 Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options, EngineHooks hooks,
+                                                            std::unique_ptr<ProcessSockets> sockets,
                                                             Fd agent, Attached attached) {
-  std::unique_ptr<ProcessEngine> engine(new ProcessEngine(std::move(options), std::move(hooks)));
+  std::unique_ptr<ProcessEngine> engine(
+      new ProcessEngine(std::move(options), std::move(hooks), std::move(sockets)));
   RecordingHeader header;
   header.core = "client";
   header.role = engine->options_.record_role;
@@ -35,11 +42,8 @@ Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions option
   auto recorder = Recorder::start(engine->options_.record, std::move(header));
   if (!recorder) return recorder.error();
   engine->recorder_ = std::move(*recorder);
-  auto thread = LoopThread::start();
-  if (!thread) return thread.error();
-  engine->loop_thread_ = std::move(*thread);
   Result<void> opened;
-  const auto ran = engine->loop_thread_->run([&] {
+  const auto ran = engine->sockets_->thread().run([&] {
     opened = engine->open(std::move(agent));
     if (!opened.ok()) return;
     const auto held = engine->lock();
@@ -52,19 +56,19 @@ Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions option
 
 ProcessEngine::~ProcessEngine() {
   close();
-  loop_thread_.reset();
+  sockets_.reset();
 }
 
 void ProcessEngine::close() {
   stop();
-  if (!loop_thread_) return;
+  if (!sockets_) return;
   // What is bound to the loop ends on its thread. Input of the same turn may have posted a flush that
   // runs after this, and threads that still hold refs go on to post more.
-  (void)loop_thread_->run([this] {
+  (void)sockets_->thread().run([this] {
     closed_ = true;
     timer_.reset();
     link_.reset();
-    bus_.reset();
+    sockets_->close();
   });
 }
 
@@ -82,10 +86,6 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (hooks_.tick) hooks_.tick();
     schedule_flush();
   });
-  allow_ = std::make_unique<AllowTable>(UnknownKeys::unproven);
-  BusOptions bus_options;
-  bus_options.keys = options_.keys;
-  bus_options.allow = allow_.get();
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
@@ -95,21 +95,7 @@ Result<void> ProcessEngine::open(Fd agent) {
   callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
-  auto bus = Bus::create(loop(), std::move(bus_options), std::move(callbacks));
-  if (!bus) return bus.error();
-  bus_ = std::move(*bus);
-  endpoint_ = {.process = options_.core.process, .node = {}, .local = {}, .address = {},
-               .public_key = options_.keys.public_key};
-  if (!options_.local_bind.empty()) {
-    auto bound = bus_->bind(options_.local_bind);
-    if (!bound) return bound.error();
-    endpoint_.local = *bound;
-  }
-  if (!options_.host_bind.empty()) {
-    auto bound = bus_->bind(options_.host_bind);
-    if (!bound) return bound.error();
-    endpoint_.address = *bound;
-  }
+  sockets_->serve(std::move(callbacks));
   return open_link(std::move(agent));
 }
 
@@ -271,11 +257,11 @@ void ProcessEngine::flush() {
     } else if (auto* close = std::get_if<CloseStream>(&each)) {
       const auto at = streams_.find(close->executor);
       if (at == streams_.end()) continue;
-      bus_->disconnect(at->second);
+      sockets_->bus().disconnect(at->second);
       executors_.erase(at->second);
       streams_.erase(at);
     } else if (auto* peer = std::get_if<PeerMessageBytes>(&each)) {
-      (void)bus_->send(peer->peer, peer->bytes);  // the session repeats what a full peer did not take
+      (void)sockets_->bus().send(peer->peer, peer->bytes);  // the session repeats what a full peer did not take
     }
   }
 }
@@ -286,9 +272,9 @@ void ProcessEngine::send_stream(StreamMessage& message) {
     // The node's own executors answer on their local path, others on their address.
     const auto connected = [&] {
       if (message.executor.node == core_.node() && !message.executor.local.empty()) {
-        return bus_->connect(message.executor.local, message.executor.public_key);
+        return sockets_->bus().connect(message.executor.local, message.executor.public_key);
       }
-      return bus_->connect(message.executor.address, message.executor.public_key);
+      return sockets_->bus().connect(message.executor.address, message.executor.public_key);
     }();
     if (!connected) return;  // tried again when the session repeats
     at = streams_.emplace(message.executor.process, *connected).first;
@@ -298,9 +284,9 @@ void ProcessEngine::send_stream(StreamMessage& message) {
       const auto held = lock();
       ticket = ticket_;
     }
-    (void)bus_->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
+    (void)sockets_->bus().send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
   }
-  (void)bus_->send(at->second, encode(message.frame));
+  (void)sockets_->bus().send(at->second, encode(message.frame));
 }
 
 // ---- what comes in -----------------------------------------------------------------------------
@@ -377,7 +363,7 @@ void ProcessEngine::stream_over(PeerHandle peer) {
     return;
   }
   const ProcessId executor = at->second;
-  bus_->disconnect(peer);
+  sockets_->bus().disconnect(peer);
   executors_.erase(at);
   streams_.erase(executor);
   const auto held = lock();

@@ -22,23 +22,19 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "client/core/client_core.h"
+#include "client/process_sockets.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
-#include "transport/bus.h"
 #include "transport/local_link.h"
-#include "transport/loop_thread.h"
 
 namespace mobula::internal::client {
 
 struct EngineOptions {
   ClientOptions core;
-  CurveKeys keys;
-  std::string ticket;  // shown to executors
-  std::string local_bind;  // executors: the ipc path peers of this node connect to
-  std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: none
-  RecordOptions record;    // of what the core is told
+  std::string ticket;    // shown to executors
+  RecordOptions record;  // of what the core is told
   std::string record_role = "driver";
 };
 
@@ -59,6 +55,7 @@ class ProcessEngine {
  public:
   // `agent` is a connected, greeted link: what follows on it are AgentToProcess frames.
   static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
+                                                      std::unique_ptr<ProcessSockets> sockets,
                                                       Fd agent, Attached attached);
   // Closes it and ends the loop thread.
   ~ProcessEngine();
@@ -104,7 +101,7 @@ class ProcessEngine {
   std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
 
   // ---- any thread ------------------------------------------------------------------------------
-  EventLoop& loop() { return loop_thread_->loop(); }
+  EventLoop& loop() { return sockets_->loop(); }
   Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
   // A new link to a new agent, after agent_lost; on the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
@@ -125,7 +122,7 @@ class ProcessEngine {
   };
   using Outgoing = std::variant<ProcessToAgent, StreamMessage, CloseStream, PeerMessageBytes>;
 
-  ProcessEngine(EngineOptions options, EngineHooks hooks);
+  ProcessEngine(EngineOptions options, EngineHooks hooks, std::unique_ptr<ProcessSockets> sockets);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
   void carry_out(std::vector<Command>& commands);
@@ -144,13 +141,11 @@ class ProcessEngine {
 
   const EngineOptions options_;
   const EngineHooks hooks_;
-  std::unique_ptr<LoopThread> loop_thread_;
+  std::unique_ptr<ProcessSockets> sockets_;
   Endpoint endpoint_;
 
   // The loop thread's.
   std::unique_ptr<LocalLink> link_;
-  std::unique_ptr<AllowTable> allow_;
-  std::unique_ptr<Bus> bus_;
   std::unique_ptr<Timer> timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;

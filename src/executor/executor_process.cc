@@ -1,10 +1,13 @@
 #include "executor/executor_process.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <thread>
@@ -12,6 +15,7 @@
 #include "base/log.h"
 #include "client/conversion.h"
 #include "client/process_runtime.h"
+#include "client/process_sockets.h"
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
 #include "mobula/detail/registry.h"
@@ -24,14 +28,14 @@
 namespace mobula::internal::executor {
 namespace {
 
-constexpr Duration assignment_patience = 30s;
+constexpr Duration agent_patience = 30s;
 constexpr std::size_t max_hello_bytes = 4096;
 
 // Everything of an executor but the loop of its main thread. Guarded by the engine's lock.
 class ExecutorProcess {
  public:
-  ExecutorProcess(AssignExecutor assignment, Fd link)
-      : assignment_(std::move(assignment)), link_(std::move(link)) {}
+  ExecutorProcess(AssignExecutor assignment, std::unique_ptr<client::ProcessSockets> sockets, Fd link)
+      : assignment_(std::move(assignment)), sockets_(std::move(sockets)), link_(std::move(link)) {}
 
   Result<void> start();
   [[noreturn]] void run_calls();
@@ -60,6 +64,7 @@ class ExecutorProcess {
   void leave();
 
   AssignExecutor assignment_;
+  std::unique_ptr<client::ProcessSockets> sockets_;  // both: until the engine has them
   Fd link_;
   std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
@@ -92,14 +97,11 @@ Result<void> ExecutorProcess::start() {
   options.core.process = assignment_.process;
   options.core.job = assignment_.demand_class.job;
   options.core.name_space = assignment_.name_space;
-  options.keys = {assignment_.curve_public_key, assignment_.curve_secret_key};
   options.ticket = assignment_.ticket;
-  options.local_bind = assignment_.local_endpoint;
-  if (!assignment_.bind_host.empty()) options.host_bind = assignment_.bind_host + ":0";
   options.record = open_recording();
   options.record_role = "executor_client";
-  auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(link_),
-                                             {assignment_.node, {}, {}});
+  auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(sockets_),
+                                             std::move(link_), {assignment_.node, {}, {}});
   if (!engine) return engine.error();
   engine_ = std::move(*engine);
 
@@ -348,22 +350,52 @@ void ExecutorProcess::run_calls() {
   leave_executor(0);
 }
 
+[[noreturn]] void refuse_to_start(const Failure& why) {
+  std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
+  leave_executor(1);
+}
+
+template <class Message>
+Message hear(const Fd& link, Time deadline) {
+  auto frame = receive_frame(link, deadline);
+  if (!frame) refuse_to_start(frame.error());
+  auto message = decode<AgentToProcess>(frame->bytes);
+  if (!message) refuse_to_start(message.error());
+  auto* expected = std::get_if<Message>(&*message);
+  if (expected == nullptr) {
+    refuse_to_start(failure(ErrorCode::corrupt, "the agent said something else than was expected"));
+  }
+  return std::move(*expected);
+}
+
+std::unique_ptr<client::ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
+  client::SocketOptions options;
+  options.keys = {prepare.curve_public_key, prepare.curve_secret_key};
+  options.local_bind = prepare.local_endpoint;
+  if (!prepare.bind_host.empty()) options.host_bind = prepare.bind_host + ":0";
+  auto sockets = client::ProcessSockets::open(options);
+  if (!sockets) refuse_to_start(sockets.error());
+  return std::move(*sockets);
+}
+
+// In reserve it may be for long; when the agent ends, so does this process.
+AssignExecutor wait_for_assignment(const Fd& link) {
+  pollfd readable{link.get(), POLLIN, 0};
+  while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
+  }
+  return hear<AssignExecutor>(link, monotonic_now() + agent_patience);
+}
+
 }  // namespace
 
 [[noreturn]] void run_executor(ForkedExecutor start) {
-  const auto fail = [](const Failure& why) {
-    std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
-    leave_executor(1);
-  };
-  auto frame = receive_frame(start.link, monotonic_now() + assignment_patience);
-  if (!frame) fail(frame.error());
-  auto message = decode<AgentToProcess>(frame->bytes);
-  if (!message) fail(message.error());
-  auto* assignment = std::get_if<AssignExecutor>(&*message);
-  if (assignment == nullptr) fail(failure(ErrorCode::corrupt, "the agent's first message is no assignment"));
+  auto sockets = open_sockets(hear<PrepareExecutor>(start.link, monotonic_now() + agent_patience));
+  AssignExecutor assignment = wait_for_assignment(start.link);
+  for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
   // Never destroyed: the process ends by _exit while its threads may still be inside.
-  auto* process = new ExecutorProcess(std::move(*assignment), std::move(start.link));
-  if (auto started = process->start(); !started.ok()) fail(started.error());
+  auto* process =
+      new ExecutorProcess(std::move(assignment), std::move(sockets), std::move(start.link));
+  if (auto started = process->start(); !started.ok()) refuse_to_start(started.error());
   process->run_calls();
 }
 

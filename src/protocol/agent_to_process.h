@@ -40,6 +40,23 @@ struct DriverAttached {
 
 // First message to an executor: who it is and what it may use. The device masks are in its
 // environment.
+// To a process that is to be an executor, before it is known of what: it opens its sockets. Nothing of
+// a job's runs in it before the assignment.
+struct PrepareExecutor {
+  std::string curve_public_key;  // of its bus; made by the agent so that a ticket can name it
+  std::string curve_secret_key;
+  std::string local_endpoint;  // ipc path to bind for peers of this node
+  std::string bind_host;       // as in DriverAttached
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("curve_public_key", &PrepareExecutor::curve_public_key),
+                 field("curve_secret_key", &PrepareExecutor::curve_secret_key),
+                 field("local_endpoint", &PrepareExecutor::local_endpoint),
+                 field("bind_host", &PrepareExecutor::bind_host));
+  }
+  friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
+};
+
 struct AssignExecutor {
   ProcessId process;
   NodeId node;
@@ -54,13 +71,9 @@ struct AssignExecutor {
   std::string name_space;
   std::string ticket;
   std::string head_signing_key;
-  std::string local_endpoint;  // ipc path to bind for peers of this node
-  std::string bind_host;       // as in DriverAttached
   Duration lend_after{};
   std::uint64_t seed = 0;
   Environment accelerator_env;
-  std::string curve_public_key;  // of its bus; made by the agent so that the ticket can name it
-  std::string curve_secret_key;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -73,12 +86,8 @@ struct AssignExecutor {
         field("incarnation", &AssignExecutor::incarnation),
         field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
         field("head_signing_key", &AssignExecutor::head_signing_key),
-        field("local_endpoint", &AssignExecutor::local_endpoint),
-        field("bind_host", &AssignExecutor::bind_host),
         field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
-        field("accelerator_env", &AssignExecutor::accelerator_env),
-        field("curve_public_key", &AssignExecutor::curve_public_key),
-        field("curve_secret_key", &AssignExecutor::curve_secret_key));
+        field("accelerator_env", &AssignExecutor::accelerator_env));
   }
   friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
 };
@@ -239,6 +248,6 @@ struct RetireSlab {
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
-                 EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver>;
+                 EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor>;
 
 }  // namespace mobula::internal

@@ -33,7 +33,7 @@ inline constexpr const char* executor_fd_variable = "MOBULA_EXECUTOR_FD";
 inline constexpr const char* slot_variable = "MOBULA_SLOT";
 inline constexpr const char* process_variable = "MOBULA_PROCESS";
 
-inline constexpr std::uint32_t nursery_wire_version = 1;
+inline constexpr std::uint32_t nursery_wire_version = 2;
 inline constexpr std::size_t nursery_packet_limit = 64 * 1024;
 inline constexpr std::size_t nursery_fd_limit = 2;
 

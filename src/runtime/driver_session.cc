@@ -145,9 +145,10 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.core.process = process_;
   options.core.job = job_;
   options.core.name_space = options_.name_space;
-  options.keys = keys_;
   options.ticket = greeting.attached.ticket;
   options.record = options_.record;
+  auto sockets = client::ProcessSockets::open({keys_, {}, {}});
+  if (!sockets) return sockets.error();
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   hooks.agent_said = [this](const AgentToProcess& message) {
@@ -155,7 +156,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
     job_over_ = true;
     engine_->notify();
   };
-  auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks),
+  auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
                                              std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
   const std::scoped_lock held(loss_mutex_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "transport/curve.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -41,9 +42,10 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
     : links_(links),
       options_(std::move(options)),
       tell_(std::move(tell)),
-      early_failures_(loop, [this] {
-        for (auto& failed : std::exchange(failed_, {})) tell_(std::move(failed));
-      }) {}
+      taken_up_(loop, [this] {
+        for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
+      }),
+      reserves_(loop, [this] { end_idle_reserves(); }) {}
 
 Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, ProcessLinks& links,
                                                              SlotProcessOptions options,
@@ -71,39 +73,106 @@ Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, Pr
 SlotProcesses::~SlotProcesses() {
   watch_.reset();
   pool_.reset();
-  for (const auto& [process, executor] : executors_) ::unlink(executor.endpoint.c_str());
+  for (const auto& [process, executor] : executors_) ::unlink(executor.prepare.local_endpoint.c_str());
 }
 
-void SlotProcesses::start(SlotStart start) {
-  const ProcessId process = start.assign.process;
+Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
+                                      std::vector<EnvironmentVariable> environment) {
   auto pair = make_local_pair();
-  if (!pair) {
-    failed_.push_back({start.assign.slot, start.assign.generation, pair.error().text, false});
-    early_failures_.arm(Time());
-    return;
-  }
-  nurseries_[start.program].insert(start.nursery);
+  if (!pair) return pair.error();
+  auto keys = CurveKeys::generate();
+  if (!keys) return keys.error();
   ExecutorStart what;
-  what.process = process;
-  what.slot = start.assign.slot;
-  what.nursery = std::move(start.nursery);
-  what.environment = std::move(start.masks);
+  what.process = ProcessId::random();
+  what.slot = SlotId::random();  // a mark: which slot it gets may not be known yet
+  what.nursery = key;
+  what.environment = std::move(environment);
   what.link = std::move(pair->second);
-  what.seed = start.assign.seed;
   Executor executor;
+  executor.nursery = key;
+  executor.prepare = {keys->public_key, keys->secret_key,
+                      fmt::format("{}/{}.ipc", options_.sockets_folder, ++endpoints_made_),
+                      options_.bind_host};
+  executor.own_end = std::move(pair->first);
+  const ProcessId process = what.process;
+  executors_.emplace(process, std::move(executor));
+  ++stocks_[key].starting;
+  pool_->start(std::move(what));
+  return process;
+}
+
+Result<void> SlotProcesses::start(SlotStart start) {
+  nurseries_[start.program].insert(start.nursery);
+  Stock& stock = stocks_[start.nursery];
+  stock.last_start = monotonic_now();
+  auto process = std::exchange(stock.reserve, std::nullopt);
+  if (!process) {
+    const auto& masks = start.assign.accelerator_env;
+    auto made = make(start.nursery, {masks.begin(), masks.end()});
+    if (!made) return made.error();
+    process = *made;
+  }
+  Executor& executor = executors_.at(*process);
+  executor.assigned = true;
   executor.slot = start.assign.slot;
   executor.generation = start.assign.generation;
-  executor.endpoint = start.assign.local_endpoint;
   executor.running = start.assign.actor.class_name;
+  start.assign.ticket = start.sign(executor.prepare.curve_public_key);
   executor.assign = std::move(start.assign);
-  executor.own_end = std::move(pair->first);
-  executors_.insert_or_assign(process, std::move(executor));
-  pool_->start(std::move(what));
+  if (!executor.started) return {};
+  taken_.push_back(*process);
+  taken_up_.arm(Time());
+  return {};
+}
+
+// The assignment goes first, and the core hears of the process before the process can answer.
+void SlotProcesses::take_up(ProcessId process) {
+  const auto at = executors_.find(process);
+  if (at == executors_.end() || !at->second.assign) return;
+  Executor& executor = at->second;
+  const NurseryKey key = executor.nursery;
+  ExecutorStarted started{executor.slot, executor.generation, executor.stamp.pid, executor.link};
+  links_.send(started.link, *std::exchange(executor.assign, std::nullopt));
+  tell_(std::move(started));
+  keep_reserve(key);
+}
+
+// ---- the reserve -------------------------------------------------------------------------------
+
+// While others of the program are starting it would only be in their way.
+void SlotProcesses::keep_reserve(const NurseryKey& key) {
+  const auto at = stocks_.find(key);
+  if (at == stocks_.end() || at->second.reserve || at->second.starting > 0 || !pool_->forks(key)) return;
+  auto made = make(key, {});
+  if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
+  at->second.reserve = *made;
+  if (!reserves_.armed()) reserves_.arm(at->second.last_start + options_.reserve_idle);
+}
+
+void SlotProcesses::end_reserve(Stock& stock) {
+  if (const auto process = std::exchange(stock.reserve, std::nullopt)) {
+    pool_->kill(*process, Duration(0));
+  }
+}
+
+void SlotProcesses::end_idle_reserves() {
+  const Time now = monotonic_now();
+  std::optional<Time> next;
+  for (auto& [key, stock] : stocks_) {
+    if (!stock.reserve) continue;
+    const Time due = stock.last_start + options_.reserve_idle;
+    if (due <= now) {
+      end_reserve(stock);
+    } else {
+      next = std::min(next.value_or(due), due);
+    }
+  }
+  if (next) reserves_.arm(*next);
 }
 
 void SlotProcesses::kill(SlotId slot, std::uint32_t generation) {
   for (const auto& [process, executor] : executors_) {
-    if (executor.slot == slot && executor.generation == generation) {
+    if (executor.assigned && executor.slot == slot && executor.generation == generation) {
       return pool_->kill(process, Duration(0));
     }
   }
@@ -112,7 +181,7 @@ void SlotProcesses::kill(SlotId slot, std::uint32_t generation) {
 void SlotProcesses::retire(ProgramId program) {
   const auto at = nurseries_.find(program);
   if (at == nurseries_.end()) return;
-  for (const NurseryKey& key : at->second) pool_->retire(key);
+  for (const NurseryKey& key : at->second) retire(key);
   nurseries_.erase(at);
 }
 
@@ -120,9 +189,17 @@ void SlotProcesses::retire(JobId job) {
   for (auto& [program, keys] : nurseries_) {
     std::erase_if(keys, [&](const NurseryKey& key) {
       if (key.job != job) return false;
-      pool_->retire(key);
+      retire(key);
       return true;
     });
+  }
+}
+
+void SlotProcesses::retire(const NurseryKey& key) {
+  pool_->retire(key);
+  if (const auto stock = stocks_.find(key); stock != stocks_.end()) {
+    end_reserve(stock->second);
+    stocks_.erase(stock);
   }
 }
 
@@ -138,10 +215,16 @@ void SlotProcesses::pump() {
   }
 }
 
+void SlotProcesses::no_longer_starting(const NurseryKey& key) {
+  const auto stock = stocks_.find(key);
+  if (stock != stocks_.end() && stock->second.starting > 0) --stock->second.starting;
+}
+
 void SlotProcesses::on(const PoolStarted& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
   Executor& executor = at->second;
+  no_longer_starting(executor.nursery);
   executor.stamp = event.stamp;
   const auto link = links_.adopt(std::move(executor.own_end));
   if (!link) {
@@ -150,18 +233,26 @@ void SlotProcesses::on(const PoolStarted& event) {
     return pool_->kill(event.process, Duration(0));
   }
   executor.link = *link;
+  executor.started = true;
   of_link_.emplace(*link, event.process);
-  links_.send(*link, std::exchange(executor.assign, {}));
-  tell_(ExecutorStarted{executor.slot, executor.generation, event.stamp.pid, *link});
+  links_.send(*link, executor.prepare);
+  executor.prepare.curve_secret_key.clear();
+  if (executor.assigned) take_up(event.process);
 }
 
 void SlotProcesses::on(const PoolStartFailed& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
-  ExecutorStartFailed failed{at->second.slot, at->second.generation, event.reason,
-                             event.cannot_run};
+  const Executor executor = std::move(at->second);
   executors_.erase(at);
-  tell_(std::move(failed));
+  no_longer_starting(executor.nursery);
+  if (!executor.assigned) return forget_reserve(executor.nursery, event.process);
+  tell_(ExecutorStartFailed{executor.slot, executor.generation, event.reason, event.cannot_run});
+}
+
+void SlotProcesses::forget_reserve(const NurseryKey& key, ProcessId process) {
+  const auto stock = stocks_.find(key);
+  if (stock != stocks_.end() && stock->second.reserve == process) stock->second.reserve.reset();
 }
 
 void SlotProcesses::on(const PoolExited& event) {
@@ -186,9 +277,11 @@ void SlotProcesses::conclude(ProcessId process) {
   Executor executor = std::move(at->second);
   executors_.erase(at);
   of_link_.erase(executor.link);
-  ::unlink(executor.endpoint.c_str());
-  const bool slot_has_others = std::ranges::any_of(
-      executors_, [&](const auto& entry) { return entry.second.slot == executor.slot; });
+  ::unlink(executor.prepare.local_endpoint.c_str());
+  if (!executor.assigned) return forget_reserve(executor.nursery, process);
+  const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
+    return entry.second.assigned && entry.second.slot == executor.slot;
+  });
   if (!slot_has_others) logs_.erase(executor.slot);  // closes it
   tell_(ExecutorExited{executor.slot, executor.generation,
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
@@ -215,6 +308,7 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   const auto at = executors_.find(process);
   if (at == executors_.end()) return;
   Executor& executor = at->second;
+  if (!executor.assigned) return;
   executor.tail.append(lines);
   ExecutorPrinted event{executor.slot, executor.generation, split(lines)};
   if (CappedLog* log = log_of(executor.slot)) {

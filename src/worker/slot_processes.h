@@ -1,6 +1,8 @@
 // The executors of this node as the core sees them: by slot and generation. Around ExecutorPool:
-// gives each its link with the assignment as first message, keeps what it prints in the slot's log,
-// and reports its end only after everything its link still held. Decides nothing about slots.
+// gives each its link with the assignment, keeps what it prints in the slot's log, and reports its end
+// only after everything its link still held. Of programs that can be forked it keeps one executor in
+// reserve, forked and with open sockets, for the next slot; it runs nothing before it has one. Decides
+// nothing about slots.
 // For the loop's thread alone, which must be the process's first.
 #pragma once
 
@@ -22,16 +24,19 @@ namespace mobula::internal::worker {
 
 struct SlotProcessOptions {
   std::string logs_folder;
+  std::string sockets_folder;
+  std::string bind_host;  // for peers of other nodes; empty: none
+  Duration reserve_idle = 30s;  // a reserve that no start has used for so long ends
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
 };
 
-// Everything that is known of one start; `assign` is complete.
 struct SlotStart {
-  AssignExecutor assign;
+  AssignExecutor assign;  // without its ticket
   ProgramId program;
   NurseryKey nursery;
-  std::vector<EnvironmentVariable> masks;
+  // The ticket for a process with this public key.
+  std::function<std::string(const std::string& public_key)> sign;
 };
 
 class SlotProcesses {
@@ -46,7 +51,8 @@ class SlotProcesses {
   SlotProcesses(const SlotProcesses&) = delete;
   SlotProcesses& operator=(const SlotProcesses&) = delete;
 
-  void start(SlotStart start);
+  // Fails when there is no process it could be.
+  Result<void> start(SlotStart start);
   void kill(SlotId slot, std::uint32_t generation);
   // The core has been told that this link is gone.
   void link_lost(LinkId link);
@@ -56,25 +62,43 @@ class SlotProcesses {
   void retire(ProgramId program);
   void retire(JobId job);
 
-  std::size_t size() const { return executors_.size(); }
+  std::size_t size() const { return executors_.size(); }  // those in reserve included
   std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }
 
  private:
   struct Executor {
-    SlotId slot;
+    NurseryKey nursery;
+    bool assigned = false;  // else it is a reserve
+    SlotId slot{};
     std::uint32_t generation = 0;
-    AssignExecutor assign;  // until it has started
-    Fd own_end;             // likewise
+    std::optional<AssignExecutor> assign{};  // until it has started
+    PrepareExecutor prepare{};
+    Fd own_end{};  // until it has started
+    bool started = false;
     LinkId link = 0;
     ProcessStamp stamp{};
-    std::string running;
-    std::string endpoint;  // path of its socket
-    LineTail tail;
-    std::optional<ExitCause> exit;  // and its link still has something to tell
+    std::string running{};
+    LineTail tail{};
+    std::optional<ExitCause> exit{};  // and its link still has something to tell
+  };
+  // What starts from one nursery.
+  struct Stock {
+    std::size_t starting = 0;
+    std::optional<ProcessId> reserve{};
+    Time last_start{};
   };
 
   SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOptions options,
                 std::function<void(Event)> tell);
+  // A process that waits for an assignment; its id is the pool's.
+  Result<ProcessId> make(const NurseryKey& key, std::vector<EnvironmentVariable> environment);
+  void keep_reserve(const NurseryKey& key);
+  void end_reserve(Stock& stock);
+  void end_idle_reserves();
+  void no_longer_starting(const NurseryKey& key);
+  void forget_reserve(const NurseryKey& key, ProcessId process);
+  void retire(const NurseryKey& key);
+  void take_up(ProcessId process);
   void pump();
   void printed(ProcessId process, std::string_view lines);
   void on(const PoolStarted& event);
@@ -87,13 +111,16 @@ class SlotProcesses {
   const SlotProcessOptions options_;
   const std::function<void(Event)> tell_;
   std::optional<ProcessTable> table_;
-  std::map<ProcessId, Executor> executors_;
+  std::map<ProcessId, Executor> executors_;  // by the id that the pool knows
+  std::map<NurseryKey, Stock> stocks_;
+  std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   std::map<SlotId, CappedLog> logs_;
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;
   std::vector<ExecutorPrinted> printed_;  // while the pool is read
-  Timer early_failures_;                  // starts that failed before the pool had them
-  std::vector<ExecutorStartFailed> failed_;
+  Timer taken_up_;                        // for those that left the reserve
+  std::vector<ProcessId> taken_;
+  Timer reserves_;                        // for what has been in reserve too long
   std::unique_ptr<ExecutorPool> pool_;
   Watch watch_;
 };

@@ -107,19 +107,11 @@ Environment WorkerService::masks_of(const Allocation& allocation, const Environm
                             options_.vendors_present);
 }
 
-Result<void> WorkerService::complete(AssignExecutor& assign, const Environment& job_env) {
-  auto keys = CurveKeys::generate();
-  if (!keys) return keys.error();
-  assign.curve_public_key = keys->public_key;
-  assign.curve_secret_key = keys->secret_key;
-  const Principal principal{Role::executor, assign.actor.class_name, assign.demand_class.job};
-  assign.ticket = signer_.sign(principal, assign.process, keys->public_key);
+void WorkerService::complete(AssignExecutor& assign, const Environment& job_env) const {
   assign.head_signing_key = signer_.head_signing_key();
-  assign.local_endpoint = sockets_folder_ + "/" + std::to_string(++endpoints_made_) + ".ipc";
   assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
   assign.accelerator_env = masks_of(assign.allocation, assign.demand_class.env, job_env);
   assign.seed = random_bits().low;
-  return {};
 }
 
 // Users' variables win over the agent's; where the loader looks, the program's own folder is first.
@@ -147,19 +139,23 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
 
 void WorkerService::carry_out(StartExecutor& command) {
   const RunnableProgram* program = programs_->find(command.program);
-  Result<void> completed =
-      program == nullptr ? failure(ErrorCode::not_found, "its program is not prepared on this node")
-                         : complete(command.assign, command.job_env);
-  if (!completed) {
-    step(ExecutorStartFailed{command.slot, command.generation, completed.error().text, false});
-    return;
+  Result<void> started = failure(ErrorCode::not_found, "its program is not prepared on this node");
+  if (program != nullptr) {
+    complete(command.assign, command.job_env);
+    SlotStart start;
+    start.program = command.program;
+    start.nursery = nursery_key(*program, command);
+    start.sign = [this, process = command.assign.process,
+                  principal = Principal{Role::executor, command.assign.actor.class_name,
+                                        command.assign.demand_class.job}](
+                     const std::string& public_key) {
+      return signer_.sign(principal, process, public_key);
+    };
+    start.assign = std::move(command.assign);
+    started = slots_->start(std::move(start));
   }
-  SlotStart start;
-  start.program = command.program;
-  start.nursery = nursery_key(*program, command);
-  start.masks = variables_of(command.assign.accelerator_env);
-  start.assign = std::move(command.assign);
-  slots_->start(std::move(start));
+  if (started) return;
+  step(ExecutorStartFailed{command.slot, command.generation, started.error().text, false});
 }
 
 void WorkerService::carry_out(KillExecutor& command) {

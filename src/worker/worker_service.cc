@@ -58,8 +58,11 @@ Result<void> WorkerService::open() {
   if (!programs) return programs.error();
   programs_ = std::move(*programs);
 
+  sockets_folder_ = options_.runtime_folder + "/" + incarnation_.hex().substr(0, 8);
   SlotProcessOptions slots;
   slots.logs_folder = options_.folder + "/logs";
+  slots.sockets_folder = sockets_folder_;
+  slots.bind_host = options_.bind_host;
   slots.table_path = options_.folder + "/executors";
   slots.pool = options_.pool;
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;
@@ -119,7 +122,6 @@ Result<void> WorkerService::open_sockets() {
 
   address_ = {options_.node, incarnation_, advertised(*control), advertised(*bytes),
               peers_->public_key()};
-  sockets_folder_ = options_.runtime_folder + "/" + incarnation_.hex().substr(0, 8);
   if (auto made = make_private_folder(options_.runtime_folder); !made) return made;
   socket_path_ = sockets_folder_ + "/agent.sock";
   return links_.listen(socket_path_);

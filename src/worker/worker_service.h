@@ -110,7 +110,7 @@ class WorkerService {
   void carry_out(Fence& command);
   void carry_out(Exit& command);
 
-  Result<void> complete(AssignExecutor& assign, const Environment& job_env);
+  void complete(AssignExecutor& assign, const Environment& job_env) const;
   // The masks of a slot that was given `allocation`.
   Environment masks_of(const Allocation& allocation, const Environment& call_env,
                        const Environment& job_env) const;
@@ -127,7 +127,6 @@ class WorkerService {
   AgentAddress address_;
   std::string sockets_folder_;
   std::string socket_path_;
-  std::uint64_t endpoints_made_ = 0;
 
   ProcessLinks links_;
   SlabFiles slabs_;

@@ -35,12 +35,12 @@ class ExecutorProcessTest : public testing::Test {
     assign.demand_class.job = JobId::of(1);
     assign.demand_class.program = ProgramId::of(1);
     assign.lessee = ProcessId::of(9);
-    assign.local_endpoint = folder_ + "/7.ipc";
+    return assign;
+  }
+  PrepareExecutor preparation() const {
     auto keys = CurveKeys::generate();
     EXPECT_TRUE(keys.ok());
-    assign.curve_public_key = keys->public_key;
-    assign.curve_secret_key = keys->secret_key;
-    return assign;
+    return {keys->public_key, keys->secret_key, folder_ + "/7.ipc", {}};
   }
   static void say(const Fd& link, AgentToProcess message) {
     EXPECT_TRUE(send_frame(link, encode(message), {}, monotonic_now() + 10s).ok());
@@ -53,6 +53,7 @@ TEST_F(ExecutorProcessTest, WhatTheAgentSaysBeforeItIsReadyIsHeard) {
   auto pair = make_local_pair();
   ASSERT_TRUE(pair.ok());
   // All is said before there is anybody to hear it.
+  say(pair->first, preparation());
   say(pair->first, assignment());
   say(pair->first, EndExecutor{false, "it is not wanted any more"});
   const pid_t child = ::fork();

@@ -141,7 +141,6 @@ TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
   AssignExecutor assignment;
   assignment.process = ProcessId::of(20);
   assignment.lessee = ProcessId::of(1);
-  assignment.curve_secret_key = hidden_text;
   assignment.ticket = hidden_text;
   step_recorded(core, recorder.get(), now_, executor::Event(executor::Assigned{assignment}), commands);
   executor::CallerSaid said;

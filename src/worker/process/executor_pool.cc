@@ -249,6 +249,13 @@ LineSink ExecutorPool::sink_of(const Executor& executor) const {
   };
 }
 
+bool ExecutorPool::forks(const NurseryKey& key) const {
+  const auto found = nursery_serials_.find(key);
+  if (!options_.use_nurseries || found == nursery_serials_.end()) return false;
+  const Nursery& nursery = nurseries_.at(found->second);
+  return nursery.stage == NurseryStage::ready && nursery.running && !nursery.retiring;
+}
+
 std::vector<NurseryView> ExecutorPool::nurseries() const {
   std::vector<NurseryView> views;
   for (const auto& [serial, nursery] : nurseries_) {

@@ -100,6 +100,8 @@ class ExecutorPool {
   void retire(const NurseryKey& key);
 
   std::vector<NurseryView> nurseries() const;
+  // Whether what starts with this key is forked, for all that is known.
+  bool forks(const NurseryKey& key) const;
   std::size_t size() const { return executors_.size(); }
 
  private:

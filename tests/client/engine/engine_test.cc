@@ -24,11 +24,12 @@ class Engine : public testing::TestWithParam<int> {
     EngineOptions options;
     options.core.process = ProcessId::of(1);
     options.core.job = JobId::of(1);
-    options.keys = CurveKeys::generate().value();
     StartJob job;
     job.job = JobId::of(1);
     job.driver = ProcessId::of(1);
-    engine_ = ProcessEngine::start(std::move(options), std::move(hooks), agent_->take_link(),
+    auto sockets = ProcessSockets::open({CurveKeys::generate().value(), {}, {}}).value();
+    engine_ = ProcessEngine::start(std::move(options), std::move(hooks), std::move(sockets),
+                                   agent_->take_link(),
                                    Attached{NodeId::of(1), ProcessId::of(9), job})
                   .value();
     RuntimeOptions runtime;

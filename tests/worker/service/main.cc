@@ -27,9 +27,15 @@ void print_variable(const char* name) {
   ForkedExecutor self = started_as() == StartedAs::nursery
                             ? run_nursery()
                             : adopt_executor_from_environment().value();
-  const auto frame = receive_frame(self.link, monotonic_now() + 30s).value();
-  const auto message = decode<AgentToProcess>(frame.bytes).value();
-  const auto& assign = std::get<AssignExecutor>(message);
+  const auto hear = [&] {
+    // In reserve it waits for long.
+    const auto frame = receive_frame(self.link, monotonic_now() + 300s);
+    if (!frame) leave_executor(0);
+    return decode<AgentToProcess>(frame->bytes).value();
+  };
+  const auto prepare = std::get<PrepareExecutor>(hear());
+  const auto assign = std::get<AssignExecutor>(hear());
+  for (const auto& [name, value] : assign.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
   const auto say = [&](const ProcessToAgent& said) {
     (void)send_frame(self.link, encode(said), {}, monotonic_now() + 30s);
   };
@@ -46,8 +52,8 @@ void print_variable(const char* name) {
   Endpoint endpoint;
   endpoint.process = assign.process;
   endpoint.node = assign.node;
-  endpoint.local = assign.local_endpoint;
-  endpoint.public_key = assign.curve_public_key;
+  endpoint.local = prepare.local_endpoint;
+  endpoint.public_key = prepare.curve_public_key;
   say(ExecutorReady{assign.process, endpoint});
   while (true) {
     const auto next = receive_frame(self.link, monotonic_now() + 120s);
