@@ -26,7 +26,7 @@ struct SlotProcessOptions {
   std::string logs_folder;
   std::string sockets_folder;
   std::string bind_host;  // for peers of other nodes; empty: none
-  Duration reserve_idle = 30s;  // a reserve that no start has used for so long ends
+  Duration reserve_idle{};
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
 };

@@ -41,6 +41,7 @@ struct ServiceOptions {
   std::string advertise_host;  // what others are told instead; may be empty
   WorkerOptions core;
   PoolOptions pool;  // the environment of executors, and limits
+  Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;

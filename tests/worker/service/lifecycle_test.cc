@@ -1,7 +1,10 @@
 #include <fstream>
 #include <iterator>
+#include <optional>
 
+#include "protocol/nursery_wire.h"
 #include "service_fixture.h"
+#include "worker/process/process_tree.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -100,6 +103,77 @@ TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
     }
     return false;
   })) << "devices that were not given are hidden";
+}
+
+class ReserveTest : public ServiceTest {
+ protected:
+  // Where the n-th executor of this agent listens.
+  std::string socket(int number) const {
+    return std::filesystem::path(service_->socket_path()).parent_path() / (std::to_string(number) + ".ipc");
+  }
+  // The executor in reserve: marked as one, and not `other`.
+  std::optional<pid_t> reserve_beside(std::int64_t other) const {
+    for (const pid_t child : children_of(::getpid())) {
+      const auto mark = environment_of(child, process_variable);
+      if (child != other && mark && *mark != ProcessId().hex() && is_running(read_stat(child)->stamp)) return child;
+    }
+    return std::nullopt;
+  }
+};
+
+TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot first = slot(1, "real", driver);
+  head_->say(first);
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(2)); })) << "nothing stands in reserve";
+  const StartSlot second = slot(2, "real", driver);
+  head_->say(second);
+  ASSERT_TRUE(until([&] { return started(second) != nullptr; }));
+  EXPECT_EQ(started(second)->endpoint.local, socket(2));
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(3)); })) << "there is a next one";
+  EXPECT_EQ(service_->core().census().slots, 2u) << "which has no slot";
+
+  // Its job over, nothing stands ready for it.
+  head_->say(StopSlot{first.slot, true, "done"});
+  head_->say(StopSlot{second.slot, true, "done"});
+  head_->say(JobEnded{job_, {}, false});
+  EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(3)); }));
+  EXPECT_FALSE(std::filesystem::exists(socket(4)));
+}
+
+TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
+  start_registered();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot first = slot(1, "real", driver);
+  head_->say(first);
+  ASSERT_TRUE(until([&] { return started(first) && std::filesystem::exists(socket(2)); }));
+  const auto reserve = reserve_beside(pid_of(started(first)->endpoint.process));
+  ASSERT_TRUE(reserve);
+  ::kill(*reserve, SIGKILL);
+  ASSERT_TRUE(until([&] { return !std::filesystem::exists(socket(2)); }));
+  EXPECT_EQ(gone(first), nullptr);
+  const StartSlot second = slot(2, "real", driver);
+  head_->say(second);
+  ASSERT_TRUE(until([&] { return started(second) != nullptr; }));
+  EXPECT_EQ(started(second)->endpoint.local, socket(3));
+}
+
+TEST_F(ReserveTest, AnUnusedOneEnds) {
+  auto settings = options();
+  settings.reserve_idle = 0s;
+  service_ = WorkerService::create(*loop_, std::move(settings)).value();
+  ASSERT_TRUE(until([&] { return !agent_file_.socket.empty(); }));
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  const StartSlot first = slot(1, "real", driver);
+  head_->say(first);
+  ASSERT_TRUE(until([&] { return started(first) != nullptr; }));
+  const auto pid = pid_of(started(first)->endpoint.process);
+  EXPECT_TRUE(until([&] { return !reserve_beside(pid) && !std::filesystem::exists(socket(2)); }));
+  EXPECT_EQ(gone(first), nullptr) << "the one in use is left alone";
 }
 
 TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
