@@ -101,6 +101,9 @@ struct TaskOptions {
   bool block_on_limit = true;
   bool fail_if_infeasible = false;
   int priority = 0;  // -1000 to 1000, within the job; higher is served first
+  // Selectors in place of label_selector, in order of preference: the first of all of them for which a
+  // node has room now is taken; where none has, it waits for any.
+  std::vector<Labels> fallback_selectors = {};
 };
 
 struct ActorOptions {
@@ -126,6 +129,9 @@ struct ActorOptions {
   bool block_on_limit = true;
   bool fail_if_infeasible = false;
   int priority = 0;  // -1000 to 1000, within the job; higher is served first
+  // Selectors in place of label_selector, in order of preference: the first of all of them for which a
+  // node has room now is taken; where none has, it waits for any.
+  std::vector<Labels> fallback_selectors = {};
 };
 
 struct CallOptions {

@@ -35,6 +35,9 @@ Request request_of(const Json& json) {
   request.gpu_memory = json.value("gpu_memory", std::int64_t{0});
   request.accelerator_type = json.value("accelerator_type", std::string());
   if (json.contains("label_selector")) json["label_selector"].get_to(request.label_selector);
+  if (json.contains("fallback_selectors")) {
+    json["fallback_selectors"].get_to(request.fallback_selectors);
+  }
   if (json.value("spread", false)) request.strategy = SpreadStrategy{};
   if (json.contains("node_id")) {
     request.strategy = NodeAffinityStrategy{id_of<NodeId>(json["node_id"]),

@@ -53,6 +53,12 @@ Strategy strategy_of(const Scheduling& scheduling) {
   return DefaultStrategy{};
 }
 
+Labels selector_of(const std::vector<detail::LabelRule>& rules) {
+  Labels selector;
+  for (const auto& rule : rules) selector[rule.key] = selector_text(rule);
+  return selector;
+}
+
 }  // namespace
 
 Request request_of(const detail::ResourceRequest& request) {
@@ -67,7 +73,10 @@ Request request_of(const detail::ResourceRequest& request) {
   result.gpu_memory = request.gpu_memory_bytes;
   result.accelerator_type = request.accelerator_type;
   result.priority = request.priority;
-  for (const auto& rule : request.labels) result.label_selector[rule.key] = selector_text(rule);
+  result.label_selector = selector_of(request.labels);
+  for (const auto& rules : request.fallback_labels) {
+    result.fallback_selectors.push_back(selector_of(rules));
+  }
   result.strategy = strategy_of(request.scheduling);
   if (request.placement) {
     result.placement.group = GroupId(bits(request.placement->group.raw_id()));

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/fields.h"
 #include "base/id.h"
@@ -65,6 +66,7 @@ struct Request {
   Strategy strategy;
   GroupPlacement placement;
   std::int32_t priority = 0;
+  std::vector<Labels> fallback_selectors;  // in place of label_selector, in order of preference
 
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -74,7 +76,8 @@ struct Request {
                  field("accelerator_type", &Request::accelerator_type),
                  field("label_selector", &Request::label_selector),
                  field("strategy", &Request::strategy), field("placement", &Request::placement),
-                 field("priority", &Request::priority));
+                 field("priority", &Request::priority),
+                 field("fallback_selectors", &Request::fallback_selectors));
   }
   friend bool operator==(const Request&, const Request&) = default;
 };

@@ -38,6 +38,7 @@ struct ResourceRequest {
       {};  // by name; none of the above
   std::string accelerator_type = {};
   std::vector<LabelRule> labels = {};
+  std::vector<std::vector<LabelRule>> fallback_labels = {};
   Scheduling scheduling = Default{};
   std::optional<Placement> placement = {};
   Environment env = {};

@@ -13,6 +13,7 @@ using detail::LabelRule;
 
 constexpr std::size_t max_name = 63;
 constexpr std::size_t max_prefix = 253;
+constexpr std::size_t max_fallbacks = 16;
 
 bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
@@ -72,8 +73,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-LabelRule parse_rule(const std::string& key, std::string_view text) {
-  const std::string field = "label_selector";
+LabelRule parse_rule(const std::string& field, const std::string& key, std::string_view text) {
   const std::string given = key + "=" + std::string(text);
   const bool negated = text.starts_with('!');
   if (negated) text.remove_prefix(1);
@@ -108,13 +108,25 @@ void check_labels(const Labels& labels) {
   }
 }
 
-std::vector<LabelRule> label_rules(const Labels& selector) {
+std::vector<LabelRule> label_rules(const std::string& field, const Labels& selector) {
   std::vector<LabelRule> rules;
   for (const auto& [key, value] : selector) {
-    check_key("label_selector", key);
-    rules.push_back(parse_rule(key, value));
+    check_key(field, key);
+    rules.push_back(parse_rule(field, key, value));
   }
   return rules;
+}
+
+std::vector<std::vector<LabelRule>> fallback_rules(const std::vector<Labels>& selectors) {
+  if (selectors.size() > max_fallbacks) {
+    refuse("fallback_selectors", "at most " + std::to_string(max_fallbacks) + " alternatives",
+           std::to_string(selectors.size()));
+  }
+  std::vector<std::vector<LabelRule>> fallbacks;
+  for (std::size_t i = 0; i < selectors.size(); ++i) {
+    fallbacks.push_back(label_rules("fallback_selectors[" + std::to_string(i) + "]", selectors[i]));
+  }
+  return fallbacks;
 }
 
 }  // namespace mobula::internal::client

@@ -67,7 +67,8 @@ ResourceRequest resources_of(const Options& options) {
     }
   }
   request.custom_units = std::move(named.custom_units);
-  request.labels = rules::label_rules(options.label_selector);
+  request.labels = rules::label_rules("label_selector", options.label_selector);
+  request.fallback_labels = rules::fallback_rules(options.fallback_selectors);
   request.scheduling = options.scheduling;
   request.placement = options.placement;
   request.env = options.env;

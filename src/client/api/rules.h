@@ -61,6 +61,8 @@ bool counts_neuron_cores(std::string_view resource);
 
 // Labels of a node, and conditions on them.
 void check_labels(const Labels& labels);
-std::vector<detail::LabelRule> label_rules(const Labels& selector);
+std::vector<detail::LabelRule> label_rules(const std::string& field, const Labels& selector);
+// At most 16 alternatives.
+std::vector<std::vector<detail::LabelRule>> fallback_rules(const std::vector<Labels>& selectors);
 
 }  // namespace mobula::internal::client

@@ -25,6 +25,7 @@ Json request_json(const Request& request) {
   if (request.gpu_memory > 0) json["gpu_memory"] = request.gpu_memory;
   if (!request.accelerator_type.empty()) json["accelerator_type"] = request.accelerator_type;
   if (!request.label_selector.empty()) json["label_selector"] = request.label_selector;
+  if (!request.fallback_selectors.empty()) json["fallback_selectors"] = request.fallback_selectors;
   if (std::holds_alternative<SpreadStrategy>(request.strategy)) json["spread"] = true;
   if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
     json["node_id"] = affinity->node.hex();

@@ -34,11 +34,22 @@ Result<void> read_resources(const Json& value, Request& request) {
   return {};
 }
 
-Result<void> read_labels(const Json& value, Request& request) {
-  if (!value.is_object()) return wrong("label_selector", "is not an object of labels");
+Result<void> read_labels(const std::string& member, const Json& value, Labels& labels) {
+  if (!value.is_object()) return wrong(member, "is not an object of labels");
   for (const auto& [name, each] : value.items()) {
-    if (!each.is_string()) return wrong("label_selector." + name, "is not a string");
-    request.label_selector[name] = each.get<std::string>();
+    if (!each.is_string()) return wrong(member + "." + name, "is not a string");
+    labels[name] = each.get<std::string>();
+  }
+  return {};
+}
+
+Result<void> read_fallbacks(const Json& value, Request& request) {
+  const std::string member = "fallback_selectors";
+  if (!value.is_array()) return wrong(member, "is not an array of selectors");
+  for (const auto& each : value) {
+    Labels labels;
+    if (auto read = read_labels(member, each, labels); !read) return read;
+    request.fallback_selectors.push_back(std::move(labels));
   }
   return {};
 }
@@ -75,7 +86,8 @@ Result<void> read_member(const std::string& name, const Json& value, Request& re
   }
   if (name == "gpu_memory" || name == "memory") return read_bytes(name, value, request);
   if (name == "resources") return read_resources(value, request);
-  if (name == "label_selector") return read_labels(value, request);
+  if (name == "label_selector") return read_labels(name, value, request.label_selector);
+  if (name == "fallback_selectors") return read_fallbacks(value, request);
   if (name == "node_id") return read_affinity(value, request);
   if (name == "accelerator_type") {
     if (!value.is_string()) return wrong(name, "is not a string");
@@ -83,7 +95,7 @@ Result<void> read_member(const std::string& name, const Json& value, Request& re
     return {};
   }
   return wrong(name, "is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
-                     "accelerator_type, label_selector, node_id");
+                     "accelerator_type, label_selector, fallback_selectors, node_id");
 }
 
 }  // namespace
