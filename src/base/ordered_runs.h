@@ -22,6 +22,15 @@ class OrderedRuns {
     Key first;
     Value second;
   };
+
+ private:
+  struct Run {
+    Key first;  // not above any key here, and above all of the run before
+    std::vector<Entry> entries;
+  };
+  using Runs = std::vector<Run>;  // none is empty
+
+ public:
   static_assert(std::is_trivially_copyable_v<Entry>);
 
   class const_iterator {
@@ -61,7 +70,7 @@ class OrderedRuns {
         at_ = 0;
       }
     }
-    const typename OrderedRuns::Runs* runs_ = nullptr;
+    const Runs* runs_ = nullptr;
     std::size_t run_ = 0, at_ = 0;
   };
   using iterator = const_iterator;
@@ -144,11 +153,6 @@ class OrderedRuns {
   }
 
  private:
-  struct Run {
-    Key first;  // not above any key here, and above all of the run before
-    std::vector<Entry> entries;
-  };
-  using Runs = std::vector<Run>;  // none is empty
   static constexpr std::size_t most_in_run = std::max<std::size_t>(4096 / sizeof(Entry), 4);
 
   template <class Row>

@@ -90,11 +90,9 @@ void PendingDemands::refresh(Demand& demand) {
   if (waits == demand.waiting && (!waits || rank == demand.rank)) return;
   auto& waiting = demand.of->waiting;
   if (waits && demand.waiting) {
-    auto moved = waiting.extract(demand.rank);
-    moved.key() = rank;
-    waiting.insert(std::move(moved));
+    waiting.move(demand.rank, rank);
   } else if (waits) {
-    waiting.emplace(rank, &demand);
+    waiting.insert(rank, &demand);
   } else {
     waiting.erase(demand.rank);
     demand.reported = false;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/time.h"
 #include "scheduler/ask_table.h"
 #include "model/job_terms.h"
@@ -93,7 +94,7 @@ class WaitingLines {
   struct Bucket {
     Line* line = nullptr;
     const Lane* lane = nullptr;
-    std::map<LineRank, PendingClass*> classes{};
+    OrderedRuns<LineRank, PendingClass*> classes{};
     std::uint64_t sweep = 0;
     std::optional<LineRank> passed{};  // in that sweep, up to this rank
   };
@@ -159,7 +160,7 @@ class WaitingLines {
 
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
-  std::map<JobTurn, Line*> turns_;  // of lines with classes
+  OrderedRuns<JobTurn, Line*> turns_;  // of lines with classes
   std::map<std::string, std::size_t, std::less<>> resources_;
   std::size_t unknown_ = 0;
   std::size_t quotas_open_ = 0;
