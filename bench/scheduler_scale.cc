@@ -110,8 +110,9 @@ class Cluster {
     const double joined = cpu_us();
     add_node(number);
     plan();
+    const double join = spent(joined);
     std::erase_if(slots_, [&](SlotId slot) { return scheduler_.find_slot(slot) == nullptr; });
-    return {left, spent(joined)};
+    return {left, join};
   }
 
  private:

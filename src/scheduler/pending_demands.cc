@@ -90,11 +90,9 @@ void PendingDemands::refresh(Demand& demand) {
   if (waits == demand.waiting && (!waits || rank == demand.rank)) return;
   auto& waiting = demand.of->waiting;
   if (waits && demand.waiting) {
-    auto moved = waiting.extract(demand.rank);
-    moved.key() = rank;
-    waiting.insert(std::move(moved));
+    waiting.move(demand.rank, rank);
   } else if (waits) {
-    waiting.emplace(rank, &demand);
+    waiting.insert(rank, &demand);
   } else {
     waiting.erase(demand.rank);
     demand.reported = false;
@@ -231,7 +229,9 @@ Sweep& PendingDemands::continue_sweep() {
   }
   sweep_.nodes.clear();
   sweep_.shares.clear();
-  for (const auto& [name, lanes] : lines_.resources()) sweep_.shares[name];
+  for (const auto& [number, lanes] : lines_.resources()) {
+    sweep_.shares[number].resource = asks_.resource_name(number);
+  }
   cluster_.any_freed_since(sweep_.from, [&](const Node& node) {
     if (node.state != NodeState::alive) return false;
     sweep_.nodes.push_back(node.id);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/time.h"
 #include "model/request.h"
 #include "scheduler/ask_table.h"
@@ -42,7 +43,7 @@ struct PendingClass {
   AskRow* ask = nullptr;
   std::uint64_t sequence = 0;
   std::size_t holders = 0;
-  std::map<DemandRank, Demand*> waiting{};
+  OrderedRuns<DemandRank, Demand*> waiting{};
   WaitingLines::Bucket* bucket = nullptr;  // while something waits, under `rank`
   LineRank rank{};
   Time age_key{};  // in the order of ages: no later than the first demand's

@@ -29,6 +29,16 @@ void subtract(ResourceSet& from, const ResourceSet& amounts) {
 
 }  // namespace
 
+template <class Which>
+std::vector<const HeldSlot*> SlotBooks::in_order(Which&& which) const {
+  std::vector<const HeldSlot*> rows;
+  for (const auto& [id, held] : slots_) {
+    if (which(held.slot)) rows.push_back(&held);
+  }
+  std::ranges::sort(rows, {}, &HeldSlot::sequence);
+  return rows;
+}
+
 HolderKey holder_of(const Slot& slot) {
   return {slot.lessee, slot.actor, slot.job, slot.class_id};
 }
@@ -38,9 +48,10 @@ ClassKey class_of(const HolderKey& key) {
 }
 
 SlotBooks::Job& SlotBooks::job_row(JobId id) {
-  auto [job, added] = jobs_.insert(id, {});
-  if (added) job->sequence = ++sequence_;
-  return *job;
+  if (auto* known = jobs_.find(id)) return *known;
+  auto& job = *jobs_.insert(id, {}).first;
+  job.sequence = ++sequence_;
+  return job;
 }
 
 void SlotBooks::set_terms(JobId id, const JobTerms& terms) {
@@ -105,18 +116,16 @@ void SlotBooks::end_job(JobId id) {
 Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   auto& holder = known != nullptr ? *known : holders_[holder_of(slot)];
   ++holder.slots;
-  auto& held = *slots_.insert(slot.id, {slot, ++sequence_, now, false, {}, &holder, {}, {}}).first;
-  auto& on_node = on_node_[slot.node];
-  held.on_node = on_node.insert(on_node.end(), slot.id);
+  auto& node = cluster_.nodes().at(slot.node);
+  const auto sequence = ++sequence_;
+  slots_.emplace(slot.id, HeldSlot{slot, sequence, now, false, {}, &holder, &node});
+  node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
   share_changed(slot.job, job, false);
   ++job.slots;
-  if (tenant_of(slot) == Tenant::task) {
-    held.in_job = job.task_slots.insert(job.task_slots.end(), slot.id);
-  }
+  if (tenant_of(slot) == Tenant::task) job.task_slots.insert(sequence, slot.id);
   if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
-  auto& node = cluster_.nodes().at(slot.node);
   if (slot.spread) ++node.spread_slots;
   if (!slot.bundle_of.empty()) {
     cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
@@ -134,19 +143,17 @@ bool SlotBooks::restore(const Slot& slot) {
 }
 
 bool SlotBooks::release(SlotId id) {
-  auto* found = slots_.find(id);
-  if (found == nullptr) return false;
-  const auto held = std::move(*found);
+  const auto taken = slots_.extract(id);
+  if (taken.empty()) return false;
+  const auto& held = taken.mapped();
   const auto& slot = held.slot;
-  slots_.erase(id);
-  auto& on_node = on_node_.at(slot.node);
-  on_node.erase(held.on_node);
-  if (on_node.empty()) on_node_.erase(slot.node);
+  auto& node = *held.node;
+  std::erase(node.slots, id);
   auto& job = jobs_.at(slot.job);
   count(job.held, slot, -1);
   share_changed(slot.job, job, true);
   if (held.recalled) count(job.returning, slot, -1);
-  if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.in_job);
+  if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.sequence);
   if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
     at->second.erase(id);
     if (at->second.empty()) in_group_.erase(at);
@@ -155,16 +162,14 @@ bool SlotBooks::release(SlotId id) {
   if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
   if (held.recalled) --held.holder->recalled;
   if (--held.holder->slots == 0 && held.holder->demand == nullptr) holders_.erase(holder_of(slot));
-  if (auto* node = cluster_.nodes().find(slot.node)) {
-    cluster_.free(*node, slot.allocation, occupancy_of(slot));
-    if (slot.spread) --node->spread_slots;
-    cluster_.freed(*node);
-  }
+  cluster_.free(node, slot.allocation, occupancy_of(slot));
+  if (slot.spread) --node.spread_slots;
+  cluster_.freed(node);
   return true;
 }
 
 bool SlotBooks::lend(SlotId id) {
-  auto* held = slots_.find(id);
+  auto* held = row(id);
   if (held == nullptr || held->slot.lent) return false;
   const auto before = counted(held->slot);
   held->slot.lent = true;
@@ -174,14 +179,14 @@ bool SlotBooks::lend(SlotId id) {
   subtract(job.held, lent);
   share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
-  auto& node = cluster_.nodes().at(held->slot.node);
+  auto& node = *held->node;
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.freed(node);
   return true;
 }
 
 bool SlotBooks::resume(SlotId id) {
-  auto* held = slots_.find(id);
+  auto* held = row(id);
   if (held == nullptr || !held->slot.lent) return false;
   auto taken = counted(held->slot);
   held->slot.lent = false;
@@ -191,14 +196,14 @@ bool SlotBooks::resume(SlotId id) {
   job.held.add(back);
   share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
-  auto& node = cluster_.nodes().at(held->slot.node);
+  auto& node = *held->node;
   cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.took(node);
   return true;
 }
 
 bool SlotBooks::mark_recalled(SlotId id, Time now) {
-  auto* held = slots_.find(id);
+  auto* held = row(id);
   if (held == nullptr || held->recalled) return false;
   held->recalled = true;
   held->recalled_at = now;
@@ -209,8 +214,7 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
 
 void SlotBooks::rebook(Node& node) {
   node.spread_slots = 0;
-  const auto* here = on_node_.find(node.id);
-  for (const auto id : here == nullptr ? std::list<SlotId>() : *here) {
+  for (const auto id : node.slots) {
     // A bundle comes before the slots in it, as it was booked.
     const auto& slot = slots_.at(id).slot;
     if (!slot.bundle_of.empty()) {
@@ -224,13 +228,12 @@ void SlotBooks::rebook(Node& node) {
 
 std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool lasting) const {
   std::int64_t most = 0;
-  const auto consider = [&](const std::string& name) {
-    auto amount = job.held.get(name) + extra.get(name);
+  const auto consider = [&](const std::string& name, Quantity amount) {
     if (lasting) amount -= job.returning.get(name);
     most = std::max(most, millionths(amount, cluster_.totals().get(name)));
   };
-  for (const auto& [name, amount] : job.held.amounts()) consider(name);
-  for (const auto& [name, amount] : extra.amounts()) consider(name);
+  for (const auto& [name, amount] : job.held.amounts()) consider(name, amount + extra.get(name));
+  for (const auto& [name, amount] : extra.amounts()) consider(name, amount + job.held.get(name));
   return most / job.terms.weight;
 }
 
@@ -267,24 +270,22 @@ void SlotBooks::unlink(const HolderKey& key) {
   if (at->second.slots == 0) holders_.erase(at);
 }
 
-std::vector<SlotId> SlotBooks::slots_on(NodeId node) const {
-  std::vector<SlotId> ids;
-  if (const auto* here = on_node_.find(node)) ids.assign(here->begin(), here->end());
-  return ids;
+std::vector<SlotId> SlotBooks::slots_on(NodeId id) const {
+  const auto* node = cluster_.nodes().find(id);
+  return node == nullptr ? std::vector<SlotId>() : node->slots;
 }
 
 std::vector<SlotId> SlotBooks::slots_of(ProcessId lessee) const {
   std::vector<SlotId> ids;
-  for (const auto& [id, held] : slots_) {
-    if (held.slot.lessee == lessee && held.slot.actor.empty()) ids.push_back(id);
-  }
+  const auto is_its = [&](const Slot& slot) { return slot.lessee == lessee && slot.actor.empty(); };
+  for (const auto* held : in_order(is_its)) ids.push_back(held->slot.id);
   return ids;
 }
 
 std::vector<SlotId> SlotBooks::slots_of(JobId job) const {
   std::vector<SlotId> ids;
-  for (const auto& [id, held] : slots_) {
-    if (held.slot.job == job) ids.push_back(id);
+  for (const auto* held : in_order([&](const Slot& slot) { return slot.job == job; })) {
+    ids.push_back(held->slot.id);
   }
   return ids;
 }
@@ -297,11 +298,13 @@ std::set<SlotId> SlotBooks::slots_in(GroupId group) const {
 std::string SlotBooks::verify() const {
   auto fresh = cluster_.emptied();
   SlotBooks recount(fresh);
-  for (const auto& [id, held] : slots_) {
-    if (!recount.restore(held.slot)) {
+  const auto rows = in_order([](const Slot&) { return true; });
+  for (const auto* held : rows) {
+    const auto id = held->slot.id;
+    if (!recount.restore(held->slot)) {
       return fmt::format("slot {} is on no node or in no bundle", id.hex());
     }
-    if (held.recalled) recount.mark_recalled(id, held.recalled_at);
+    if (held->recalled) recount.mark_recalled(id, held->recalled_at);
   }
   for (const auto& [id, node] : cluster_.nodes()) {
     const auto& counted_node = fresh.nodes().at(id);
@@ -317,13 +320,14 @@ std::string SlotBooks::verify() const {
                          counted_node.spread_slots);
     }
   }
-  for (const auto& [id, held] : slots_) {
-    const auto* room = cluster_.room(held.slot.bundle_of, held.slot.bundle);
-    if (held.slot.bundle_of.empty()) continue;
-    const auto* again = fresh.room(held.slot.bundle_of, held.slot.bundle);
+  for (const auto* held : rows) {
+    const auto& slot = held->slot;
+    const auto* room = cluster_.room(slot.bundle_of, slot.bundle);
+    if (slot.bundle_of.empty()) continue;
+    const auto* again = fresh.room(slot.bundle_of, slot.bundle);
     if (room == nullptr || !(room->ledger == again->ledger)) {
-      return fmt::format("the ledger of bundle {} of group {} differs from its slots",
-                         held.slot.bundle, held.slot.bundle_of.hex());
+      return fmt::format("the ledger of bundle {} of group {} differs from its slots", slot.bundle,
+                         slot.bundle_of.hex());
     }
   }
   for (const auto& [id, job] : jobs_) {

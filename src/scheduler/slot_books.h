@@ -5,14 +5,16 @@
 
 #include <compare>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/job_terms.h"
@@ -53,6 +55,11 @@ struct HolderKey {
   ClassId class_id;
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
+struct HolderHash {
+  std::size_t operator()(const HolderKey& key) const {
+    return RowHash()(std::pair(key.lessee, key.class_id)) ^ RowHash()(key.actor);
+  }
+};
 HolderKey holder_of(const Slot& slot);
 // What waits as one: tasks of a class, or actors of it, which count against another bound.
 ClassKey class_of(const HolderKey& key);
@@ -73,8 +80,7 @@ struct HeldSlot {
   bool recalled = false;
   Time recalled_at;
   Holder* holder = nullptr;
-  // Where it stands among the slots of its node, and of its job if a task runs in it.
-  std::list<SlotId>::iterator on_node{}, in_job{};
+  Node* node = nullptr;  // which stays as long as it has slots
 };
 
 class SlotBooks {
@@ -84,7 +90,7 @@ class SlotBooks {
     std::uint64_t sequence = 0;
     ResourceSet held;       // what its slots hold, lent CPU left out
     ResourceSet returning;  // the part of it that was recalled
-    std::list<SlotId> task_slots;                // longest held first
+    OrderedRuns<std::uint64_t, SlotId> task_slots;  // by sequence
     std::int64_t slots = 0;                      // those of actors included
     bool ended = false;                          // forgotten when its last slot is back
     bool share_changed = false;                  // since it was last told
@@ -128,8 +134,7 @@ class SlotBooks {
   // The same without what was recalled, and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
 
-  const HeldSlot* find(SlotId id) const { return slots_.find(id); }
-  const Table<SlotId, HeldSlot>& slots() const { return slots_; }
+  const HeldSlot* find(SlotId id) const { return const_cast<SlotBooks*>(this)->row(id); }
   const Table<JobId, Job>& jobs() const { return jobs_; }
   // Zeros for one that holds nothing.
   Holder holder(const HolderKey& key) const;
@@ -147,14 +152,20 @@ class SlotBooks {
 
  private:
   Holder& add(const Slot& slot, Time now, Holder* known);
+  HeldSlot* row(SlotId id) {
+    const auto at = slots_.find(id);
+    return at == slots_.end() ? nullptr : &at->second;
+  }
+  // Those for which `which` says so, in the order of booking.
+  template <class Which>
+  std::vector<const HeldSlot*> in_order(Which&& which) const;
   void share_changed(JobId id, Job& job, bool freed);
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
 
   ClusterView& cluster_;
-  Table<SlotId, HeldSlot> slots_;
+  std::unordered_map<SlotId, HeldSlot, RowHash> slots_;
   Table<JobId, Job> jobs_;
-  std::map<HolderKey, Holder> holders_;
-  Table<NodeId, std::list<SlotId>> on_node_;  // in the order of booking
+  std::unordered_map<HolderKey, Holder, HolderHash> holders_;
   std::map<GroupId, std::set<SlotId>> in_group_;
   bool all_known_ = true;
   std::vector<JobId> changed_jobs_;

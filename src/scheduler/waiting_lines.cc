@@ -8,14 +8,14 @@ Lane Lane::of(const AskRow& row) {
   if (row.examined_through == 0) return {};
   if (!row.ask.group.empty()) return {.kind = Kind::group, .group = row.ask.group};
   if (row.is_pinned()) return {.kind = Kind::node, .node = *row.ask.wanted_node};
-  return {.kind = Kind::amount, .resource = row.scarcest.resource, .amount = row.scarcest.amount};
+  return {.kind = Kind::amount, .resource = row.resource, .amount = row.scarcest.amount};
 }
 
 void Sweep::count(const Node& node, std::int64_t change) {
-  for (auto& [resource, of] : shares) {
-    const auto at = of.try_emplace(node.ledger.largest_share(resource)).first;
+  for (auto& [which, of] : shares) {
+    const auto at = of.nodes.try_emplace(node.ledger.largest_share(of.resource)).first;
     at->second += change;
-    if (at->second == 0) of.erase(at);
+    if (at->second == 0) of.nodes.erase(at);
   }
 }
 
@@ -28,7 +28,7 @@ WaitingLines::Bucket& WaitingLines::enter(JobId job, const Lane& lane, const Lin
     bucket.lane = &at->first;
     if (lane.kind == Lane::Kind::amount) ++resources_[lane.resource];
   }
-  bucket.classes.emplace(rank, &of);
+  bucket.classes.insert(rank, &of);
   if (lane.kind == Lane::Kind::unknown) ++unknown_;
   if (bucket.passed && rank <= *bucket.passed) bucket.passed.reset();
   line.ended_in = 0;
@@ -47,9 +47,7 @@ void WaitingLines::leave(Bucket& bucket, const LineRank& rank) {
 }
 
 void WaitingLines::move(Bucket& bucket, const LineRank& from, const LineRank& to) {
-  auto moved = bucket.classes.extract(from);
-  moved.key() = to;
-  bucket.classes.insert(std::move(moved));
+  bucket.classes.move(from, to);
   auto& line = *bucket.line;
   if (to > from) return;
   if (bucket.passed && to <= *bucket.passed) bucket.passed.reset();
@@ -69,13 +67,17 @@ void WaitingLines::served(JobId job, Time now) {
 void WaitingLines::update_turn(Line& line, Time since) {
   const auto& job = books_.job_row(line.job);
   const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since, job.sequence};
-  if (line.in_turn) {
-    if (line.classes > 0 && turn == line.turn) return;
+  const bool waits = line.classes > 0;
+  if (line.in_turn && waits) {
+    if (turn == line.turn) return;
+    turns_.move(line.turn, turn);
+  } else if (line.in_turn) {
     turns_.erase(line.turn);
+  } else if (waits) {
+    turns_.insert(turn, &line);
   }
   line.turn = turn;
-  line.in_turn = line.classes > 0;
-  if (line.in_turn) turns_.emplace(turn, &line);
+  line.in_turn = waits;
 }
 
 void WaitingLines::update_turns(bool all) {

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/quantity.h"
 #include "base/random.h"
 #include "base/table.h"
@@ -111,6 +115,64 @@ TEST(Random, AStreamOfItsOwnDoesNotDisturbTheOthers) {
   EXPECT_EQ(a.next(), b.next());
   EXPECT_NE(Random(42).fork("faults").next(), Random(42).fork("delays").next());
   for (int i = 0; i < 1000; ++i) EXPECT_LT(a.below(7), 7u);
+}
+
+// Entries of both, in order, from `at` on.
+template <class A, class B>
+void expect_alike(A at, A end, B expected, B expected_end) {
+  for (; at != end && expected != expected_end; ++at, ++expected) {
+    ASSERT_EQ(at->first, expected->first);
+    ASSERT_EQ(at->second, expected->second);
+  }
+  EXPECT_TRUE(at == end);
+  EXPECT_TRUE(expected == expected_end);
+}
+
+TEST(OrderedRuns, AreWhatAMapWouldBe) {
+  Random random(3);
+  OrderedRuns<std::int64_t, int> runs;
+  std::map<std::int64_t, int> map;
+  // Grows to several runs, shrinks, and grows again.
+  for (int step = 0; step < 20'000; ++step) {
+    const bool grows = step / 5'000 % 2 == 0;
+    const auto key = static_cast<std::int64_t>(random.below(2'000));
+    const auto to = static_cast<std::int64_t>(random.below(2'000));
+    if (random.below(3) == 0 && map.contains(key) && !map.contains(to)) {
+      runs.move(key, to);
+      auto moved = map.extract(key);
+      moved.key() = to;
+      map.insert(std::move(moved));
+    } else if (random.below(8) < (grows ? 6U : 1U)) {
+      if (map.emplace(key, step).second) runs.insert(key, step);
+    } else {
+      ASSERT_EQ(runs.erase(key), map.erase(key) == 1);
+    }
+    ASSERT_EQ(runs.size(), map.size());
+    const auto lower = map.lower_bound(to);
+    const auto upper = map.upper_bound(to);
+    ASSERT_EQ(runs.lower_bound(to) == runs.end(), lower == map.end());
+    ASSERT_EQ(runs.upper_bound(to) == runs.end(), upper == map.end());
+    if (step % 100 != 0) continue;
+    expect_alike(runs.begin(), runs.end(), map.begin(), map.end());
+    expect_alike(runs.lower_bound(to), runs.end(), lower, map.end());
+    expect_alike(runs.upper_bound(to), runs.end(), upper, map.end());
+  }
+}
+
+TEST(OrderedRuns, LoseTheFirstAndGainTheLast) {
+  OrderedRuns<int, int> runs;
+  for (int i = 0; i < 10'000; ++i) {
+    runs.insert(i, -i);
+    if (i >= 1'500) {
+      ASSERT_TRUE(runs.erase(i - 1'500));
+    }
+    ASSERT_EQ(runs.begin()->second, -std::max(0, i - 1'499));
+  }
+  EXPECT_EQ(runs.size(), 1'500U);
+  runs.move(9'000, 20'000);
+  EXPECT_EQ(runs.lower_bound(10'000)->second, -9'000);
+  while (!runs.empty()) runs.erase(runs.begin()->first);
+  EXPECT_TRUE(runs.begin() == runs.end());
 }
 
 TEST(Table, IteratesInOrderOfInsertionWhateverTheIds) {
