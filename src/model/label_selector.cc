@@ -91,6 +91,45 @@ Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector) {
   return matches;
 }
 
+LabelChoices::LabelChoices(const Request& request) {
+  const auto add = [this](const Labels& selector) {
+    auto parsed = parse_label_selector(selector);
+    if (!parsed) {
+      if (error_.empty()) error_ = parsed.error().text;
+      return;
+    }
+    choices_.push_back(std::move(*parsed));
+  };
+  if (request.label_selector.empty() && request.fallback_selectors.empty()) return;
+  add(request.label_selector);
+  for (const auto& selector : request.fallback_selectors) add(selector);
+}
+
+bool LabelChoices::meets(const Labels& labels) const {
+  if (!error_.empty()) return false;
+  if (choices_.empty()) return true;
+  return std::ranges::any_of(choices_, [&](const auto& choice) {
+    return std::ranges::all_of(choice, [&](const auto& each) { return each.matches(labels); });
+  });
+}
+
+const LabelMatch* LabelChoices::missed(const Labels& labels) const {
+  if (choices_.empty() || meets(labels)) return nullptr;
+  const auto& first = choices_.front();
+  const auto at = std::ranges::find_if(first, [&](const auto& each) { return !each.matches(labels); });
+  return at == first.end() ? nullptr : &*at;
+}
+
+std::vector<LabelChoices> LabelChoices::each() const {
+  std::vector<LabelChoices> single;
+  for (const auto& choice : choices_) {
+    single.emplace_back();
+    single.back().choices_.push_back(choice);
+    single.back().error_ = error_;
+  }
+  return single;
+}
+
 Result<void> check_labels(const Labels& labels) {
   for (const auto& [key, value] : labels) {
     if (!is_key(key)) return bad_label("key", key);

@@ -2,6 +2,7 @@
 // negated forms. Also the syntax of labels themselves (that of Kubernetes). Plain values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,28 @@ class LabelMatch {
 
 // Every pair of `selector` as a condition; all must hold.
 Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector);
+
+// The selector of a request and those that may stand in its place, in order of preference. What has none
+// is met by all labels; one with a syntax error by none.
+class LabelChoices {
+ public:
+  LabelChoices() = default;
+  explicit LabelChoices(const Request& request);
+
+  bool meets(const Labels& labels) const;
+  // The first condition of the first selector that is not met; nothing if one of them is met.
+  const LabelMatch* missed(const Labels& labels) const;
+  bool has_fallbacks() const { return choices_.size() > 1; }
+  // Asks for something, so that not all nodes are alike to it.
+  bool empty() const { return choices_.empty(); }
+  // The selectors one by one.
+  std::vector<LabelChoices> each() const;
+  const std::string& error() const { return error_; }
+
+ private:
+  std::vector<std::vector<LabelMatch>> choices_;  // none: all labels meet it
+  std::string error_;
+};
 
 // Keys: an optional DNS prefix with '/', then up to 63 of [A-Za-z0-9_.-], alphanumeric at both
 // ends.

@@ -31,8 +31,7 @@ bool wants(const Unit& unit, const std::string& resource) {
 
 bool matches(const Ask& ask, const Labels& labels) {
   // A fresh node is not the one it insists on.
-  if (!ask.bad_selector.empty() || (ask.wanted_node && !ask.wanted_softly)) return false;
-  return std::ranges::all_of(ask.labels, [&](const auto& each) { return each.matches(labels); });
+  return (!ask.wanted_node || ask.wanted_softly) && ask.labels.meets(labels);
 }
 
 std::int64_t pack(InstanceLedger& ledger, const Labels& labels, const Unit& unit) {
@@ -79,12 +78,10 @@ bool take(InstanceLedger& ledger, const Labels& labels, const Unit& unit) {
 std::string why_not(const NodeType& type, const Unit& unit) {
   auto ledger = books_of(type.shape);
   for (const auto& ask : unit.asks) {
-    if (!ask.bad_selector.empty()) return ask.bad_selector;
     if (ask.wanted_node && !ask.wanted_softly) return "it insists on one node that is there";
-    for (const auto& each : ask.labels) {
-      if (!each.matches(type.shape.labels)) {
-        return "its label " + each.key() + " is not " + each.expression();
-      }
+    if (!ask.labels.error().empty()) return ask.labels.error();
+    if (const auto* missed = ask.labels.missed(type.shape.labels)) {
+      return "its label " + missed->key() + " is not " + missed->expression();
     }
     if (const auto reason = ledger.why_not(ask.need); reason.code != ReasonCode::fits) {
       return to_string(reason);

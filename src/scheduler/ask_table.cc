@@ -20,10 +20,15 @@ std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
   amounts(request.required_totals);
   text += std::to_string(request.gpu_memory) + "|";
   part(request.accelerator_type);
-  for (const auto& [key, value] : request.label_selector) {
-    part(key);
-    part(value);
-  }
+  const auto labels = [&](const Labels& selector) {
+    for (const auto& [key, value] : selector) {
+      part(key);
+      part(value);
+    }
+    text += "|";
+  };
+  labels(request.label_selector);
+  for (const auto& selector : request.fallback_selectors) labels(selector);
   text += "|" + std::to_string(request.strategy.index());
   if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
     text += affinity->node.hex() + (affinity->soft ? "s" : "h");
@@ -43,6 +48,12 @@ AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant)
                .scarcest = {}, .most_held = {}};
     row.scarcest = cluster_.scarcest_of(row.ask.need);
     row.resource = resource_number(row.scarcest.resource);
+    if (row.ask.labels.has_fallbacks()) {
+      for (auto& selector : row.ask.labels.each()) {
+        row.choices.push_back(row.ask);
+        row.choices.back().labels = std::move(selector);
+      }
+    }
     // What is in a bundle is held by the bundle.
     if (row.ask.group.empty()) row.most_held = most_held_by(row.ask.need);
     rows_.emplace(last_number_, std::move(row));

@@ -17,6 +17,7 @@ namespace mobula::internal::scheduler {
 
 struct AskRow {
   Ask ask;
+  std::vector<Ask> choices{};          // with one selector each, where there are several
   std::string text;
   std::uint64_t number = 0;
   Scarcest scarcest;

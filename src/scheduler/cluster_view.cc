@@ -11,12 +11,6 @@ bool is_present(const Node& node) {
   return node.state == NodeState::alive || node.state == NodeState::suspect;
 }
 
-bool meets_labels(const Node& node, const Ask& ask) {
-  return ask.bad_selector.empty() && std::ranges::all_of(ask.labels, [&](const auto& each) {
-           return each.matches(node.labels);
-         });
-}
-
 // True if booking `need` would take what the reservation withholds: any device it wants, and of
 // other resources whatever would leave less than it wants.
 bool takes_reserved(const Node& node, const Need& need) {
@@ -41,17 +35,13 @@ Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
     : need(request, tenant),
       program(for_program),
       group(request.placement.group),
-      bundle(request.placement.bundle_index) {
+      bundle(request.placement.bundle_index),
+      labels(request) {
   if (const auto* affinity = std::get_if<NodeAffinityStrategy>(&request.strategy)) {
     wanted_node = affinity->node;
     wanted_softly = affinity->soft;
   }
   spread = std::holds_alternative<SpreadStrategy>(request.strategy);
-  if (auto parsed = parse_label_selector(request.label_selector)) {
-    labels = std::move(*parsed);
-  } else {
-    bad_selector = parsed.error().text;
-  }
 }
 
 Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) {
@@ -211,7 +201,7 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
 
 // Everything but capacity.
 bool ClusterView::allows(const Node& node, const Ask& ask) const {
-  return node.state == NodeState::alive && meets_labels(node, ask) &&
+  return node.state == NodeState::alive && ask.labels.meets(node.labels) &&
          (node.cannot_start.empty() || !node.cannot_start.contains(ask.program));
 }
 
@@ -231,15 +221,15 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
   if (ask.wanted_node && !ask.wanted_softly && *ask.wanted_node != node.id) {
     return Reason{ReasonCode::other_node_demanded, ask.wanted_node->hex(), {}, {}, {}};
   }
-  if (!ask.bad_selector.empty()) {
-    return Reason{ReasonCode::label_mismatch, "selector", {}, {}, ask.bad_selector};
+  if (!ask.labels.error().empty()) {
+    return Reason{ReasonCode::label_mismatch, "selector", {}, {}, ask.labels.error()};
   }
-  for (const auto& each : ask.labels) {
-    if (each.matches(node.labels)) continue;
-    const auto at = node.labels.find(each.key());
+  if (const auto* missed = ask.labels.missed(node.labels)) {
+    const auto at = node.labels.find(missed->key());
     auto seen = at == node.labels.end() ? "the node has none" : "the node has " + at->second;
-    return Reason{ReasonCode::label_mismatch, each.key(), {}, {},
-                  "wants " + each.expression() + ", " + seen};
+    if (ask.labels.has_fallbacks()) seen += "; nor is a fallback selector met";
+    return Reason{ReasonCode::label_mismatch, missed->key(), {}, {},
+                  "wants " + missed->expression() + ", " + seen};
   }
   if (!ask.group.empty()) return std::nullopt;  // its rooms decide
   // Capacity alone decides here; what is busy is asked by the callers that want to know.

@@ -41,9 +41,8 @@ struct Ask {
   std::int32_t bundle = -1;  // any of them
   std::optional<NodeId> wanted_node;  // node affinity
   bool wanted_softly = false;
+  LabelChoices labels;
   bool spread = false;
-  std::vector<LabelMatch> labels;
-  std::string bad_selector;  // the syntax error of a selector that therefore matches no node
 };
 
 struct Reservation {

@@ -23,36 +23,40 @@ PlacementRound::PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDe
       in_vain_(settings.examinations_per_free *
                std::max<std::int64_t>(1, static_cast<std::int64_t>(sweep_.nodes.size()))) {}
 
-Node* PlacementRound::best_freed(AskRow& row) {
+Node* PlacementRound::best_freed(const Choice& choice) {
+  const auto& row = *choice.row;
+  const auto& ask = *choice.ask;
   Node* best = nullptr;
   std::size_t seen = 0;
   const auto compare = [&](const Node& node) {
     ++node_checks_;
-    if (cluster_.fits(node, row.ask) &&
-        (best == nullptr || rank(node, row.ask) < rank(*best, row.ask))) {
+    if (cluster_.fits(node, ask) &&
+        (best == nullptr || rank(node, ask) < rank(*best, ask))) {
       best = cluster_.nodes().find(node.id);
     }
     return ++seen == nodes_compared;
   };
-  if (const auto pinned = cluster_.pinned(row.ask)) {
+  if (const auto pinned = cluster_.pinned(ask)) {
     if (const auto* node = cluster_.nodes().find(*pinned)) compare(*node);
     return best;
   }
   const auto from = row.examined_through == 0 ? 0 : pending_.unexamined_from(row);
-  const auto known = heaps_.find(row.number);
-  if (known != heaps_.end()) return known->second.best(cluster_, row.ask);
+  const auto known = heaps_.find(choice.key());
+  if (known != heaps_.end()) return known->second.best(cluster_, ask);
   if (!cluster_.any_freed_since(from, compare)) return best;
-  auto& heap = heaps_[row.number];
+  auto& heap = heaps_[choice.key()];
   cluster_.any_freed_since(from, [&](const Node& node) {
     ++node_checks_;
-    if (cluster_.fits(node, row.ask)) heap.add(node, row.ask);
+    if (cluster_.fits(node, ask)) heap.add(node, ask);
     return false;
   });
   heap.seal();
-  return heap.best(cluster_, row.ask);
+  return heap.best(cluster_, ask);
 }
 
-std::optional<Node*> PlacementRound::best_of_tightest(const AskRow& row) {
+std::optional<Node*> PlacementRound::best_of_tightest(const Choice& choice) {
+  const auto& row = *choice.row;
+  const auto& ask = *choice.ask;
   const auto& order = cluster_.free().nodes(row.scarcest.resource);
   Node* best = nullptr;
   std::size_t seen = 0;
@@ -60,30 +64,32 @@ std::optional<Node*> PlacementRound::best_of_tightest(const AskRow& row) {
     if (++seen > nodes_looked_at) return best != nullptr ? std::optional(best) : std::nullopt;
     ++node_checks_;
     auto* node = at->second;
-    if (!cluster_.fits(*node, row.ask)) continue;
-    if (best == nullptr || rank(*node, row.ask) < rank(*best, row.ask)) best = node;
+    if (!cluster_.fits(*node, ask)) continue;
+    if (best == nullptr || rank(*node, ask) < rank(*best, ask)) best = node;
   }
   return best;
 }
 
-Node* PlacementRound::best_of_all(AskRow& row) {
+Node* PlacementRound::best_of_all(const Choice& choice) {
+  const auto& row = *choice.row;
+  const auto& ask = *choice.ask;
   const auto& [resource, amount] = row.scarcest;
   if (!resource.empty()) {
     const auto& able = cluster_.free().nodes(resource);
     if (able.lower_bound({amount, {}}) == able.end()) return nullptr;
   }
-  const auto& order = cluster_.order().ranks(row.ask.need.has_devices);
-  auto& passed = passed_[row.number];
+  const auto& order = cluster_.order().ranks(ask.need.has_devices);
+  auto& passed = passed_[choice.key()];
   std::size_t seen = 0;
   for (auto at = order.lower_bound(passed); at != order.end(); ++at) {
     // The best are taken: there may be few left anywhere, or they may be far down.
     if (++seen == nodes_looked_at && !resource.empty()) {
-      if (const auto best = best_of_tightest(row)) return *best;
+      if (const auto best = best_of_tightest(choice)) return *best;
     }
     ++node_checks_;
     auto* node = at->second;
     passed = at->first;
-    if (cluster_.fits(*node, row.ask)) return node;
+    if (cluster_.fits(*node, ask)) return node;
   }
   return nullptr;
 }
@@ -97,11 +103,21 @@ Spot PlacementRound::place(PendingClass& of) {
     if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
   }
   const auto* preference = of.first().preference.get();
+  if (row.choices.empty()) return choose({&row, &ask, 0}, preference);
+  // By the first selector for which there is room now.
+  for (std::size_t i = 0; i < row.choices.size(); ++i) {
+    if (const auto spot = choose({&row, &row.choices[i], i}, preference)) return spot;
+  }
+  return {};
+}
+
+Spot PlacementRound::choose(const Choice& choice, const Preference* preference) {
+  const auto& ask = *choice.ask;
   if (preference != nullptr) {
     if (auto* near = nearest(cluster_, ask, *preference)) return {near};
   }
-  const bool in_order = row.examined_through == 0 && !ask.spread && !cluster_.pinned(ask);
-  auto* best = in_order ? best_of_all(row) : best_freed(row);
+  const bool in_order = choice.row->examined_through == 0 && !ask.spread && !cluster_.pinned(ask);
+  auto* best = in_order ? best_of_all(choice) : best_freed(choice);
   return {preference == nullptr ? best : prefer_home(cluster_, ask, *preference, best)};
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/id.h"
@@ -55,14 +56,22 @@ class PlacementRound {
   Outcome examine(PendingClass& of);
   // Whether its job's quota lets it have one, now and in its turn.
   bool is_allowed(const PendingClass& of) const;
+  // An ask with one of its selectors.
+  struct Choice {
+    const AskRow* row = nullptr;
+    const Ask* ask = nullptr;
+    std::size_t number = 0;
+    std::pair<std::uint64_t, std::size_t> key() const { return {row->number, number}; }
+  };
   Spot place(PendingClass& of);
+  Spot choose(const Choice& choice, const Preference* preference);
   void grant(Spot spot, PendingClass& of);
   // The best node for an ask of which it is known that nothing freed long ago fits it.
-  Node* best_freed(AskRow& row);
+  Node* best_freed(const Choice& choice);
   // The best of all nodes.
-  Node* best_of_all(AskRow& row);
+  Node* best_of_all(const Choice& choice);
   // The best of the nodes with least to spare for it; nothing: there are too many to tell.
-  std::optional<Node*> best_of_tightest(const AskRow& row);
+  std::optional<Node*> best_of_tightest(const Choice& choice);
 
   ClusterView& cluster_;
   SlotBooks& books_;
@@ -74,8 +83,8 @@ class PlacementRound {
   std::vector<Slot>* granted_ = nullptr;
   std::vector<Next> heads_;  // a heap, of the line being gone along
   // Ranks only get worse in a round, so what does not serve at a place in the order never will.
-  std::map<std::uint64_t, CandidateHeap> heaps_;  // by ask
-  std::map<std::uint64_t, NodeRank> passed_;      // by ask: nothing fits it up to here
+  std::map<std::pair<std::uint64_t, std::size_t>, CandidateHeap> heaps_;  // by choice
+  std::map<std::pair<std::uint64_t, std::size_t>, NodeRank> passed_;      // by ask: nothing fits it up to here
   std::int64_t in_vain_ = 0, visits_ = 0, node_checks_ = 0;
 };
 

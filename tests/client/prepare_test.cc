@@ -345,6 +345,22 @@ TEST(Requests, Selectors) {
   EXPECT_EQ(rules[4], (LabelRule{"f", Operator::equals, {""}}));
 }
 
+TEST(Requests, FallbackSelectors) {
+  const auto fallbacks =
+      prepare(TaskOptions{.label_selector = {{"a", "v"}},
+                          .fallback_selectors = {{{"a", "w"}, {"b", "!in(x)"}}, {}}})
+          .take()
+          ->resources.fallback_labels;
+  ASSERT_EQ(fallbacks.size(), 2u);
+  ASSERT_EQ(fallbacks[0].size(), 2u);
+  EXPECT_EQ(fallbacks[0][0], (LabelRule{"a", Operator::equals, {"w"}}));
+  EXPECT_EQ(fallbacks[0][1], (LabelRule{"b", Operator::not_in, {"x"}}));
+  EXPECT_TRUE(fallbacks[1].empty()) << "any node";
+  expect_refused(TaskOptions{.fallback_selectors = {{}, {{"a", "in("}}}}, "fallback_selectors[1]");
+  expect_refused(TaskOptions{.fallback_selectors = {{{"-a", "v"}}}}, "fallback_selectors[0]");
+  expect_refused(TaskOptions{.fallback_selectors = std::vector<mobula::Labels>(17)}, "fallback_selectors");
+}
+
 TEST(Requests, TimeOuts) {
   using namespace std::chrono_literals;
   using mobula::detail::deadline_after;

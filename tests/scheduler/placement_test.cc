@@ -123,6 +123,62 @@ TEST_F(Placement, LabelsSelectNodes) {
   EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
 }
 
+class Fallbacks : public Placement {
+ protected:
+  Fallbacks() {
+    for (std::uint64_t number = 1; number <= 3; ++number) {
+      auto shape = node_with(2, 0);
+      shape.labels = {{"zone", std::string(1, static_cast<char>('a' + number - 1))}};
+      bench.add_node(number, shape);
+    }
+  }
+  static Request zones(std::vector<std::string> names) {
+    auto made = cpus(1);
+    made.label_selector = {{"zone", names.front()}};
+    for (std::size_t i = 1; i < names.size(); ++i) made.fallback_selectors.push_back({{"zone", names[i]}});
+    return made;
+  }
+};
+
+TEST_F(Fallbacks, TheFirstSelectorWithRoomIsTaken) {
+  bench.want(1, 1, zones({"c", "a"}), 5);
+  EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 1, 1)) << "and never zone b";
+}
+
+TEST_F(Fallbacks, RoomThatComesBackIsTakenWhicheverItIs) {
+  bench.want(1, 1, zones({"c", "a"}), 6);
+  bench.placed();
+  bench.scheduler.release(bench.granted[2].id);
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+  bench.scheduler.release(bench.granted[3].id);
+  bench.scheduler.release(bench.granted[0].id);
+  EXPECT_THAT(bench.placed(), ElementsAre(3, 1)) << "the first of them before";
+}
+
+TEST_F(Fallbacks, AreNoPartOfWhatIsInfeasibleWhileOneOfThemIsMet) {
+  bench.want(1, 1, zones({"nowhere", "b"}), 1);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+  bench.want(1, 1, zones({"nowhere", "in(b"}), 1);
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1)) << "a bad one is met by no node";
+  bench.want(1, 1, zones({"nowhere", "nothere"}), 1);
+  EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
+  EXPECT_EQ(to_string(bench.scheduler.explain(zones({"nowhere", "nothere"}), ProgramId::of(1)).nodes.front().reason),
+            "label zone: wants nowhere, the node has a; nor is a fallback selector met");
+}
+
+TEST_F(Fallbacks, ClassesWithOtherFallbacksAreOtherClasses) {
+  bench.want(1, 1, zones({"nowhere", "a"}), 3);
+  bench.want(1, 1, zones({"nowhere", "b"}), 3);
+  EXPECT_THAT(bench.placed(), testing::UnorderedElementsAre(1, 1, 2, 2));
+}
+
+TEST_F(Fallbacks, LocalityStaysWithinTheSelector) {
+  Preference preference;
+  preference.locality = {{Bench::node(1), 100}, {Bench::node(2), 900}};
+  bench.want(1, 1, zones({"in(a,c)", "b"}), 1, preference);
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
 TEST_F(Placement, BadSelectorMatchesNoNode) {
   add_nodes(1, 1);
   auto bad = cpus(1);

@@ -102,7 +102,7 @@ GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strat
   request.strategy = strategy;
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     auto bundle = bundle_request("bundles[" + std::to_string(i) + "]", bundles[i]);
-    if (!selectors.empty()) bundle.labels = rules::label_rules(selectors[i]);
+    if (!selectors.empty()) bundle.labels = rules::label_rules("label_selector", selectors[i]);
     request.bundles.push_back(std::move(bundle));
   }
   return request;

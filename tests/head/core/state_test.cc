@@ -94,6 +94,16 @@ TEST_F(State, ExplainsARequest) {
   EXPECT_EQ(json["fits_now"], true);
 }
 
+TEST_F(State, ExplainsARequestWithFallbackSelectors) {
+  auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1, "label_selector": {"zone": "z"},
+      "fallback_selectors": [{"zone": "y"}, {"zone": "a"}]})").json);
+  EXPECT_EQ(json["fits_now"], true);
+  json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1, "label_selector": {"zone": "z"},
+      "fallback_selectors": [{"zone": "y"}]})").json);
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_FALSE(cluster.tool("explain", "", R"({"fallback_selectors": {"zone": "y"}})").ok);
+}
+
 TEST_F(State, RefusesRequestsItCannotRead) {
   for (const char* text : {"{", "[]", R"({"num_gpu": 1})", R"({"num_cpus": -1})",
                            R"({"num_cpus": "1"})", R"({"gpu_memory": 1e300})",
