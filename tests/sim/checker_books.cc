@@ -119,6 +119,7 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
+  where_it_may(start, *to);
   within_quota(start);
   in_its_turn(start, to->node().plan);
   // The node's CPUs were there when the bundle got its place; since then those may have gone on who had lent
@@ -126,6 +127,28 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   const bool in_bundle = !start.allocation.group.empty();
   if (in_bundle) in_its_bundle(start, to->node().id);
   count(to->node().id, in_bundle);
+}
+
+// By the labels that the node really has, whatever the head was told.
+void Checkers::where_it_may(const StartSlot& start, Agent& to) {
+  const Request& request = start.demand_class.request;
+  const Labels& labels = to.node().plan.shape.labels;
+  const auto meets = [&](const Labels& selector) {
+    for (const auto& [key, wanted] : selector) {
+      const auto at = labels.find(key);
+      const std::string has = at == labels.end() ? "" : at->second;
+      const bool met = wanted.starts_with("in(") ? wanted.find(has) != std::string::npos
+                       : wanted.starts_with('!') ? has != wanted.substr(1)
+                                                 : has == wanted;
+      if (!met) return false;
+    }
+    return true;
+  };
+  bool allowed = meets(request.label_selector);
+  for (const auto& selector : request.fallback_selectors) allowed = allowed || meets(selector);
+  if (allowed) return;
+  world_.violation("labels", "slot " + start.slot.brief() + " starts on node" + std::to_string(to.node().index) +
+                                 ", whose labels meet none of its selectors");
 }
 
 void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {

@@ -105,6 +105,7 @@ class Checkers {
   // checker_turns.cc
   void terms_heard(const FromProcess& message);
   void in_its_turn(const StartSlot& start, const NodePlan& node);
+  void where_it_may(const StartSlot& start, Agent& to);
   void within_quota(const StartSlot& start);
   const JobTerms* terms_of(JobId job) const;
   ResourceSet held_by(JobId job) const;

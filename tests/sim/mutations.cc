@@ -283,6 +283,21 @@ Hooks slots_outgrow_their_bundles() {
   });
 }
 
+// The head is told of the zone that comes after the node's own.
+Hooks labels_are_those_of_others() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    for (auto& each : commands) {
+      auto* said = std::get_if<worker::SendHead>(&each);
+      auto* enrol = said == nullptr ? nullptr : std::get_if<Register>(&said->message);
+      if (enrol == nullptr) continue;
+      auto& zone = enrol->shape.labels["zone"];
+      zone = zone == "c" ? "a" : std::string(1, static_cast<char>(zone.front() + 1));
+    }
+  };
+  return hooks;
+}
+
 // The record of a group is written as if it had no places yet.
 Hooks places_are_not_written() {
   Hooks hooks;
@@ -398,6 +413,7 @@ const std::vector<Mutation>& mutations() {
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
+      {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
   };
   return all;
 }

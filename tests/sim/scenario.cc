@@ -51,6 +51,8 @@ std::vector<Scenario> make_scenarios() {
       {"fairness_faults", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 3,
        {head_crash, agent_crash, executor_crash, disk_slow}, true},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
+      {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
+       {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
 }
 
@@ -124,6 +126,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
   for (std::int64_t i = 0; i < nodes; ++i) {
     NodePlan node;
     node.shape = draw_shape(topology, i == 0, scenario.gpus);
+    node.shape.labels = {{"zone", std::string(1, static_cast<char>('a' + i % 3))}};
     node.has_program = topology.chance(300);
     node.cannot_start = i > 0 && topology.chance(60);
     plan.nodes.push_back(std::move(node));
@@ -180,6 +183,18 @@ Request request_of(const std::string& shape) {
   if (shape == "spread") {
     request.resources.set("CPU", Quantity::whole(1));
     request.strategy = SpreadStrategy{};
+  }
+  // The first node is in zone a, so that each of these can run somewhere.
+  if (shape.starts_with("zone_")) request.resources.set("CPU", Quantity::whole(1));
+  if (shape == "zone_a") request.label_selector["zone"] = "a";
+  if (shape == "zone_not_b") request.label_selector["zone"] = "!b";
+  if (shape == "zone_b_or_a") {
+    request.label_selector["zone"] = "b";
+    request.fallback_selectors = {{{"zone", "a"}}};
+  }
+  if (shape == "zone_c_or_any") {
+    request.label_selector["zone"] = "c";
+    request.fallback_selectors = {{{"zone", "in(b,c)"}}, {}};
   }
   if (shape == "impossible") request.resources.set("CPU", Quantity::whole(1000));
   return request;

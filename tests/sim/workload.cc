@@ -430,6 +430,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::group: return author.grouped_tasks();
     case Work::stream: return author.stream_of_tasks();
     case Work::whole: return author.whole_task();
+    case Work::labelled: return author.labelled_tasks();
   }
   return author.several_tasks();
 }

@@ -51,6 +51,23 @@ int Author::stream_of_tasks() {
   return add(std::move(main));
 }
 
+// Several tasks that may only run on some of the nodes.
+int Author::labelled_tasks() {
+  Plan main = item("labelled");
+  const int kinds = static_cast<int>(random_.between(1, 3));
+  int count = 0;
+  for (int i = 0; i < kinds; ++i) {
+    Plan some = leaf();
+    some.name = "labelled";
+    some.shape = pick({"zone_a", "zone_not_b", "zone_b_or_a", "zone_c_or_any"});
+    const int f = add(std::move(some));
+    const auto calls = random_.between(1, 6);
+    for (std::int64_t call = 0; call < calls; ++call, ++count) main.steps.push_back(submit(f, {value()}));
+  }
+  get_all(main, count);
+  return add(std::move(main));
+}
+
 // One task as large as every job may have: it has to wait until several small ones have ended.
 int Author::whole_task() {
   Plan large;
