@@ -401,7 +401,7 @@ TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
 }
 
 TEST_F(NodeShapeTest, PredefinedNamesAndNegativeAmountsAreRefused) {
-  for (const char* name : {"CPU", "gpu", "memory", "object_store_memory"}) {
+  for (const char* name : {"CPU", "gpu", "memory", "gpu_memory", "object_store_memory"}) {
     EXPECT_THAT(refusal({.resources = {{name, Quantity::whole(1)}}}), HasSubstr("predefined"));
   }
   EXPECT_THAT(refusal({.num_cpus = Quantity::whole(-1)}), HasSubstr("negative"));

@@ -14,8 +14,6 @@ namespace {
 using testing::ElementsAre;
 using Indices = std::vector<std::uint32_t>;
 
-constexpr std::int64_t gib = std::int64_t{1} << 30;
-
 // Books on one node and names the devices; nothing booked gives an empty list.
 class Books {
  public:
