@@ -164,5 +164,10 @@ TEST_F(BlockedGet, NothingStartsUntilTheLentCpuIsBack) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
+TEST_F(BlockedGet, LendsTheCpuThoughNothingElseHappensInItsProcess) {
+  start_head({"--num-cpus", "1"});
+  drive({"lends_late"});
+}
+
 }  // namespace
 }  // namespace mobula::e2e

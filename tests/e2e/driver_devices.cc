@@ -109,6 +109,22 @@ int holds_devices(const Words&) {
   return 0;
 }
 
+// Works until all that was said for the child has been answered and no timer of the process is left:
+// that it blocks then is the only thing that happens in it.
+int gets_late() {
+  const auto child = mobula::task<one>.remote();
+  const auto end = std::chrono::steady_clock::now() + seconds(2);
+  while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return mobula::get(child);
+}
+
+int lends_late(const Words&) {
+  Report report;
+  const auto parent = mobula::task<gets_late>.remote();
+  report.equal("the child's result", mobula::get(parent, seconds(60)), 1);
+  return report.exit_code();
+}
+
 std::string gets_and_holds(std::vector<mobula::ObjectRef<std::string>> wanted, std::string pipe) {
   const std::string got = mobula::get(wanted.at(0));
   return got + " " + hold(pipe);
@@ -143,7 +159,8 @@ int lends_its_cpu(const Words& arguments) {
 std::map<std::string, Scenario> device_scenarios() {
   return {{"sees_devices", &sees_devices},
           {"holds_devices", &holds_devices},
-          {"lends_its_cpu", &lends_its_cpu}};
+          {"lends_its_cpu", &lends_its_cpu},
+          {"lends_late", &lends_late}};
 }
 
 }  // namespace mobula::e2e
