@@ -89,8 +89,8 @@ struct PlacementGroupInfo {
 };
 
 // Returns at once; the group is placed when there is room for all of its bundles (1 to 1,000). A
-// bundle is an amount of CPU, GPU, memory (bytes), custom resources and at most one
-// accelerator_type:T; throws InvalidRequestError for what no bundle can be.
+// bundle is an amount of CPU, GPU, gpu_memory (bytes of each device), memory (bytes), custom resources
+// and at most one accelerator_type:T; throws InvalidRequestError for what no bundle can be.
 MOBULA_API PlacementGroup placement_group(const std::vector<Resources>& bundles,
                                           Strategy strategy = Strategy::pack,
                                           const PlacementGroupOptions& options = {});

@@ -45,6 +45,9 @@ PlacementGroupInfo info_of(const Json& item) {
     for (const auto& [name, amount] : bundle.at("resources").items()) {
       amounts[name] = amount.get<double>();
     }
+    if (bundle.contains("gpu_memory")) {
+      amounts["gpu_memory"] = bundle.at("gpu_memory").get<std::int64_t>();
+    }
     if (bundle.contains("accelerator_type")) {
       amounts["accelerator_type:" + bundle.at("accelerator_type").get<std::string>()] = 0.001;
     }

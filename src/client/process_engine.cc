@@ -1,5 +1,6 @@
 #include "client/process_engine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -231,6 +232,18 @@ void ProcessEngine::schedule_flush() {
   flush_scheduled_ = loop().post([this] { flush(); }).ok();
 }
 
+std::optional<Time> ProcessEngine::next_deadline() const {
+  const auto mine = core_.next_deadline();
+  const auto other = hooks_.next_deadline ? hooks_.next_deadline() : std::nullopt;
+  return mine && other ? std::min(*mine, *other) : mine ? mine : other;
+}
+
+void ProcessEngine::rearm() {
+  if (flush_scheduled_) return;
+  const auto deadline = next_deadline();
+  if (deadline && (!armed_ || *deadline < *armed_)) schedule_flush();
+}
+
 // On the loop thread: sends what has gathered and sets the timer.
 void ProcessEngine::flush() {
   if (closed_) return;
@@ -239,11 +252,7 @@ void ProcessEngine::flush() {
     const auto held = lock();
     flush_scheduled_ = false;
     outbox.swap(outbox_);
-    auto deadline = core_.next_deadline();
-    if (hooks_.next_deadline) {
-      const auto other = hooks_.next_deadline();
-      if (other && (!deadline || *other < *deadline)) deadline = other;
-    }
+    const auto deadline = next_deadline();
     if (deadline && (!armed_ || *deadline != *armed_)) {
       timer_->arm(*deadline);
       armed_ = deadline;

@@ -38,7 +38,8 @@ struct EngineOptions {
   std::string record_role = "driver";
 };
 
-// What an executor adds. All are called with the lock held, on the loop thread.
+// What an executor adds. All are called with the lock held, on the loop thread; `next_deadline` also
+// on the thread that calls rearm().
 struct EngineHooks {
   std::function<void(const AgentToProcess&)> agent_said;
   std::function<void()> object_changed;
@@ -97,6 +98,9 @@ class ProcessEngine {
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
   // The actor that has the name `wanted` was to get, once the head has said so (get_if_exists).
   std::optional<ActorFound> found_instead(ActorId wanted);
+  // What `next_deadline` says may have come nearer, and nothing was said to anybody: without this, the
+  // loop may sleep past it.
+  void rearm();
   // Whether the head has admitted the job, or why not.
   std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
 
@@ -127,6 +131,7 @@ class ProcessEngine {
   Result<void> open_link(Fd agent);
   void carry_out(std::vector<Command>& commands);
   void carry_out(RoomMade& command);
+  std::optional<Time> next_deadline() const;
   void schedule_flush();
   void flush();
   void send_stream(StreamMessage& message);

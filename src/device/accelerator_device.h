@@ -16,6 +16,7 @@ struct AcceleratorDevice {
   bool slice = false;                // a part of a device: CUDA gives it no index
   std::string id{};                  // what its vendor's mask takes for it; empty: its place
   std::string board{};               // of a slice: the index of the device it is cut from
+  std::int32_t link_group = -1;  // devices of one are linked beside the bus (NVLink); -1: to none
   std::int32_t island = -1;          // devices of one island are close to each other; -1: unknown
   std::vector<std::string> types{};  // accelerator types, where not made from the product
 

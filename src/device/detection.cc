@@ -1,5 +1,6 @@
 #include "device/detection.h"
 
+#include <algorithm>
 #include <array>
 
 #include "device/accelerator_names.h"
@@ -20,7 +21,7 @@ constexpr std::array<Detect*, vendor_count> detections{
     detect_mobilint};
 
 // The devices of one NUMA node are an island. One device alone needs none.
-void find_islands(const std::string& topology_xml, Detected& found) {
+void find_numa_islands(const std::string& topology_xml, Detected& found) {
   std::vector<std::string> bus_ids;
   for (const auto& device : found.devices) {
     if (!device.pci_bus_id.empty()) bus_ids.push_back(device.pci_bus_id);
@@ -37,13 +38,26 @@ void find_islands(const std::string& topology_xml, Detected& found) {
   }
 }
 
+// Devices that are linked are closer to each other than to those of their NUMA node: each group is an
+// island, numbered after the NUMA nodes of the others.
+void find_linked_islands(Detected& found) {
+  std::int32_t next = 0;
+  for (const auto& device : found.devices) {
+    if (device.link_group < 0) next = std::max(next, device.island + 1);
+  }
+  for (auto& device : found.devices) {
+    if (device.link_group >= 0) device.island = next + device.link_group;
+  }
+}
+
 }  // namespace
 
 Detected detect_devices(Vendor vendor, const DetectionPaths& paths) {
   Detect* const detect = detections[static_cast<std::size_t>(vendor)];
   if (detect == nullptr) return {};
   Detected found = detect(paths);
-  find_islands(paths.topology_xml, found);
+  find_numa_islands(paths.topology_xml, found);
+  find_linked_islands(found);
   return found;
 }
 

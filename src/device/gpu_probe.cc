@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "device/cgroup.h"
+#include "device/link_groups.h"
 #include "device/nvml.h"
 #include "device/pci.h"
 
@@ -20,7 +21,9 @@ Result<GpuFacts> ask_nvml(const std::string& library) {
   if (!devices) return devices.error();
   GpuFacts facts{.source = GpuSource::nvml};
   if (auto version = nvml->driver_version()) facts.driver_version = *version;
-  for (NvmlDevice& device : *devices) {
+  const auto groups = link_groups(*devices);
+  for (std::size_t i = 0; i < devices->size(); ++i) {
+    NvmlDevice& device = (*devices)[i];
     // In MIG mode the device itself runs nothing, also if it has no slices.
     for (MigSlice& slice : device.slices) {
       facts.devices.push_back({.product = std::move(slice.name),
@@ -36,7 +39,8 @@ Result<GpuFacts> ask_nvml(const std::string& library) {
                              .uuid = std::move(device.uuid),
                              .pci_bus_id = std::move(device.pci_bus_id),
                              .memory_bytes = device.memory_bytes,
-                             .id = std::to_string(device.index)});
+                             .id = std::to_string(device.index),
+                             .link_group = groups[i]});
   }
   return facts;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "device/visible_list.h"
 
 namespace mobula::internal {
 namespace {
@@ -16,6 +17,17 @@ const VendorRow* vendor_on(const NodeShape& node, std::string_view resource_name
   if (!shape->vendor.empty()) return vendor_named(shape->vendor);
   return resource_name == resource::gpu ? &row_of(Vendor::nvidia)
                                         : vendor_of_resource(resource_name);
+}
+
+bool is_left_alone(const DevicePolicy& policy, std::string_view variable) {
+  return std::ranges::find(policy.left_alone, variable) != policy.left_alone.end();
+}
+
+// "0", "1", …: what a layer that hides the others makes of so many ids.
+std::vector<std::string> counted_anew(std::size_t count) {
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < count; ++i) ids.push_back(std::to_string(i));
+  return ids;
 }
 
 std::string written(const VendorRow& vendor, const std::vector<std::string>& ids) {
@@ -44,6 +56,12 @@ std::optional<bool> truth_in(std::string_view text) {
   return std::nullopt;
 }
 
+bool sets_second_mask(const VendorRow& vendor, const DevicePolicy& policy) {
+  const SecondMask& second = vendor.second;
+  return !second.variable.empty() && !second.inherited && !is_left_alone(policy, second.variable) &&
+         !is_left_alone(policy, vendor.variable);
+}
+
 DevicePolicy policy_for(DevicePolicy policy, const Environment& call, const Environment& job) {
   for (const Environment* env : {&call, &job}) {
     const auto at = env->find(show_devices_variable);
@@ -58,21 +76,25 @@ Environment device_environment(const NodeShape& node, const Allocation& allocati
                                const DevicePolicy& policy, const std::vector<Vendor>& present) {
   Environment env;
   for (const VendorRow& vendor : vendor_rows()) {
-    if (std::ranges::find(policy.left_alone, vendor.variable) != policy.left_alone.end()) continue;
+    if (is_left_alone(policy, vendor.variable)) continue;
     const bool offered = vendor_on(node, vendor.resource) == &vendor;
     std::vector<std::string> ids;
     if (offered) ids = instance_ids(node, allocation, vendor.resource);
     const std::string variable(vendor.variable);
+    const SecondMask& second = vendor.second;
+    const bool sets_second = sets_second_mask(vendor, policy);
     if (!ids.empty()) {
-      env[variable] = written(vendor, ids);
+      const bool renumbered = sets_second && second.renumbers;
+      env[variable] = written(vendor, renumbered ? counted_anew(ids.size()) : ids);
+      if (sets_second) env[std::string(second.variable)] = joined(ids);
       if (vendor.vendor == Vendor::tpu) add_tpu_bounds(node, ids.size(), env);
     } else {
       const bool here = offered || vendor.hidden_everywhere ||
                         std::ranges::find(present, vendor.vendor) != present.end();
       if (!policy.hide_unasked || !here) continue;
       env.try_emplace(variable, vendor.nothing);  // two vendors may share a variable
+      if (sets_second) env.try_emplace(std::string(second.variable), second.nothing);
     }
-    if (!vendor.mirror.empty()) env[std::string(vendor.mirror)] = env[variable];
     for (const Setting& each : vendor.set_with) {
       if (!each.variable.empty()) env[std::string(each.variable)] = each.value;
     }

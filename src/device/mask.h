@@ -27,6 +27,10 @@ std::optional<bool> truth_in(std::string_view text);
 Environment device_environment(const NodeShape& node, const Allocation& allocation,
                                const DevicePolicy& policy, const std::vector<Vendor>& present = {});
 
+// Whether executors get the vendor's second mask from the runtime; else they have it as the node has
+// it. Where the first is left alone the second is too: it would change what the first means.
+bool sets_second_mask(const VendorRow& vendor, const DevicePolicy& policy);
+
 // `policy` as a call of a job with these environments changes it; the call's goes first.
 DevicePolicy policy_for(DevicePolicy policy, const Environment& call, const Environment& job);
 

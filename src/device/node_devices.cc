@@ -113,7 +113,8 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
                                    const std::vector<AcceleratorDevice>& all,
                                    const NodeRequest& request, std::optional<Quantity> requested,
                                    bool has_gpus) {
-  const auto visible = visible_devices(vendor, request.accelerator_variables);
+  const auto visible =
+      visible_devices(vendor, request.accelerator_variables, request.device_policy);
   if (!visible) return visible.error();
   const auto devices = filtered(all, visible->filtered);
   const bool is_gpu = vendor.resource == resource::gpu;

@@ -48,12 +48,14 @@ Result<NodeRequest> with_environment(NodeRequest request, const Environment& env
   request.device_policy.hide_unasked = !*shown;
   auto& left_alone = request.device_policy.left_alone;
   for (const VendorRow& row : vendor_rows()) {
-    const auto noset =
-        truth_of(environment, std::string(noset_prefix) + std::string(row.variable));
-    if (!noset) return noset.error();
-    const std::string variable(row.variable);
-    if (*noset && std::ranges::find(left_alone, variable) == left_alone.end()) {
-      left_alone.push_back(variable);
+    for (const std::string_view each : {row.variable, row.second.variable}) {
+      if (each.empty()) continue;
+      const std::string variable(each);
+      const auto noset = truth_of(environment, std::string(noset_prefix) + variable);
+      if (!noset) return noset.error();
+      if (*noset && std::ranges::find(left_alone, variable) == left_alone.end()) {
+        left_alone.push_back(variable);
+      }
     }
   }
   return request;

@@ -13,6 +13,11 @@ static_assert(sizeof(nvmlMemory_t) == sizeof(mobula::internal::nvml_abi::Memory)
 static_assert(sizeof(nvmlPciInfo_t) == sizeof(mobula::internal::nvml_abi::PciInfo));
 static_assert(NVML_ERROR_NOT_SUPPORTED == mobula::internal::nvml_abi::not_supported);
 static_assert(NVML_ERROR_NOT_FOUND == mobula::internal::nvml_abi::not_found);
+static_assert(NVML_ERROR_INVALID_ARGUMENT == mobula::internal::nvml_abi::invalid_argument);
+static_assert(NVML_NVLINK_MAX_LINKS <= mobula::internal::nvml_abi::most_links);
+static_assert(NVML_FEATURE_ENABLED == mobula::internal::nvml_abi::link_active);
+static_assert(NVML_NVLINK_DEVICE_TYPE_GPU == mobula::internal::nvml_abi::link_to_gpu);
+static_assert(NVML_NVLINK_DEVICE_TYPE_SWITCH == mobula::internal::nvml_abi::link_to_switch);
 #endif
 
 namespace mobula::internal {
@@ -49,6 +54,10 @@ struct Nvml::Functions {
   nvml_abi::MigMode* mig_mode = nullptr;
   nvml_abi::MigCount* mig_count = nullptr;
   nvml_abi::MigByIndex* mig_by_index = nullptr;
+  // Null in drivers that cannot tell a switch from a GPU (before 470).
+  nvml_abi::LinkState* link_state = nullptr;
+  nvml_abi::LinkRemoteType* link_remote_type = nullptr;
+  nvml_abi::LinkRemotePci* link_remote_pci = nullptr;
 };
 
 Result<Nvml> Nvml::open(const std::string& library_name) {
@@ -75,6 +84,11 @@ Result<Nvml> Nvml::open(const std::string& library_name) {
   load(functions->mig_count, "nvmlDeviceGetMaxMigDeviceCount");
   load(functions->mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex");
   if (!found) functions->mig_mode = nullptr;
+  found = Result<void>();
+  load(functions->link_state, "nvmlDeviceGetNvLinkState");
+  load(functions->link_remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType");
+  load(functions->link_remote_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  if (!found) functions->link_state = nullptr;
 
   if (const int status = functions->init(); status != nvml_abi::success) {
     return failure(ErrorCode::unavailable, fmt::format("nvmlInit_v2 of {}: {}", library_name,
@@ -149,6 +163,7 @@ Result<NvmlDevice> Nvml::device(unsigned index) const {
   unsigned pending = 0;
   if (functions_->mig_mode == nullptr ||
       functions_->mig_mode(handle, &current, &pending) != nvml_abi::success || current == 0) {
+    found.links = links(handle);
     return found;
   }
   found.mig_mode = true;
@@ -185,6 +200,29 @@ Result<std::vector<MigSlice>> Nvml::slices(void* device) const {
     all.push_back(std::move(slice));
   }
   return all;
+}
+
+NvLinks Nvml::links(void* device) const {
+  NvLinks found;
+  if (functions_->link_state == nullptr) return found;
+  const auto handle = static_cast<nvml_abi::Device>(device);
+  for (unsigned link = 0; link < nvml_abi::most_links; ++link) {
+    int state = 0;
+    const int status = functions_->link_state(handle, link, &state);
+    if (status == nvml_abi::invalid_argument) break;  // there are no more
+    if (status != nvml_abi::success || state != nvml_abi::link_active) continue;
+    int type = 0;
+    if (functions_->link_remote_type(handle, link, &type) != nvml_abi::success) continue;
+    if (type == nvml_abi::link_to_switch) found.to_switch = true;
+    nvml_abi::PciInfo pci{};
+    if (type != nvml_abi::link_to_gpu ||
+        functions_->link_remote_pci(handle, link, &pci) != nvml_abi::success) {
+      continue;
+    }
+    pci.bus_id[sizeof pci.bus_id - 1] = 0;
+    found.to_gpus.emplace_back(pci.bus_id);
+  }
+  return found;
 }
 
 }  // namespace mobula::internal

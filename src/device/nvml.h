@@ -21,6 +21,14 @@ struct MigSlice {
   friend bool operator==(const MigSlice&, const MigSlice&) = default;
 };
 
+// What the active NVLinks of a GPU lead to.
+struct NvLinks {
+  bool to_switch = false;
+  std::vector<std::string> to_gpus{};  // PCI bus ids, one for each link
+
+  friend bool operator==(const NvLinks&, const NvLinks&) = default;
+};
+
 struct NvmlDevice {
   unsigned index = 0;  // NVML counts in the order of PCI bus ids
   std::string name{};
@@ -29,6 +37,7 @@ struct NvmlDevice {
   std::string pci_bus_id{};
   bool mig_mode = false;
   std::vector<MigSlice> slices{};
+  NvLinks links{};  // in MIG mode there are none to use
 
   friend bool operator==(const NvmlDevice&, const NvmlDevice&) = default;
 };
@@ -47,7 +56,7 @@ class Nvml {
 
   Result<std::string> driver_version() const;
   // All devices, or the failure of the first that does not answer. What a device does not support
-  // (memory, PCI address, MIG) is left at its default.
+  // (memory, PCI address, MIG, NVLink) is left at its default.
   Result<std::vector<NvmlDevice>> devices() const;
 
  private:
@@ -57,6 +66,7 @@ class Nvml {
   Failure error(std::string what, int status) const;
   Result<NvmlDevice> device(unsigned index) const;
   Result<std::vector<MigSlice>> slices(void* device) const;
+  NvLinks links(void* device) const;
 
   SharedLibrary library_;
   std::unique_ptr<Functions> functions_;  // null: moved from

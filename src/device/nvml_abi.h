@@ -7,6 +7,7 @@ namespace mobula::internal::nvml_abi {
 
 using Status = int;  // nvmlReturn_t
 inline constexpr Status success = 0;
+inline constexpr Status invalid_argument = 2;
 inline constexpr Status not_supported = 3;
 inline constexpr Status not_found = 6;
 
@@ -15,6 +16,11 @@ using Device = struct DeviceOpaque*;
 inline constexpr unsigned name_bytes = 96;     // NVML_DEVICE_NAME_V2_BUFFER_SIZE
 inline constexpr unsigned uuid_bytes = 96;     // NVML_DEVICE_UUID_V2_BUFFER_SIZE
 inline constexpr unsigned version_bytes = 80;  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+
+inline constexpr unsigned most_links = 64;  // more than NVML_NVLINK_MAX_LINKS has ever been
+inline constexpr int link_active = 1;       // NVML_FEATURE_ENABLED
+inline constexpr int link_to_gpu = 0;       // NVML_NVLINK_DEVICE_TYPE_GPU
+inline constexpr int link_to_switch = 2;    // NVML_NVLINK_DEVICE_TYPE_SWITCH
 
 struct Memory {  // nvmlMemory_t
   unsigned long long total;
@@ -45,5 +51,9 @@ using DevicePci = Status(Device, PciInfo*);            // nvmlDeviceGetPciInfo_v
 using MigMode = Status(Device, unsigned*, unsigned*);  // nvmlDeviceGetMigMode: current, pending
 using MigCount = Status(Device, unsigned*);            // nvmlDeviceGetMaxMigDeviceCount
 using MigByIndex = Status(Device, unsigned, Device*);  // nvmlDeviceGetMigDeviceHandleByIndex
+// Of a device and the number of one of its links.
+using LinkState = Status(Device, unsigned, int*);          // nvmlDeviceGetNvLinkState
+using LinkRemoteType = Status(Device, unsigned, int*);     // nvmlDeviceGetNvLinkRemoteDeviceType
+using LinkRemotePci = Status(Device, unsigned, PciInfo*);  // nvmlDeviceGetNvLinkRemotePciInfo_v2
 
 }  // namespace mobula::internal::nvml_abi

@@ -52,7 +52,7 @@ bool is_predefined(std::string_view name) {
   std::string plain(name);
   std::ranges::transform(plain, plain.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return plain == "cpu" || plain == "gpu" || plain == resource::memory ||
+  return plain == "cpu" || plain == "gpu" || plain == resource::memory || plain == "gpu_memory" ||
          plain == resource::object_store_memory;
 }
 
@@ -92,10 +92,11 @@ Result<void> add_custom(const NodeRequest& request, Shapes& shapes) {
   for (const auto& [name, amount] : request.resources.amounts()) {
     if (vendor_of_resource(name) != nullptr && name != resource::gpu) continue;  // a device
     if (is_predefined(name) || shapes.contains(name)) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("resources name {} = {}: it is predefined, use its own option "
-                                 "(--num-cpus, --num-gpus, --memory, --object-store-memory)",
-                                 name, amount.to_string()));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("resources name {} = {}: it is predefined, use its own option "
+                      "(--num-cpus, --num-gpus, --gpu-memory, --memory, --object-store-memory)",
+                      name, amount.to_string()));
     }
     if (amount < Quantity()) {
       return failure(ErrorCode::invalid_argument,

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "device/mask.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -66,6 +68,32 @@ Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
                              vendor.variable, value, prefix));
 }
 
+// Of the vendor's second mask.
+Result<VisibleList> second_ids(const SecondMask& mask, const char* value) {
+  if (value == nullptr || (*value == '\0' && !mask.nothing.empty())) return VisibleList();
+  if (value == mask.nothing) return VisibleList(std::vector<std::string>());
+  auto ids = entries_of(value);
+  for (const std::string& id : ids) {
+    if (id.find('.') == std::string::npos) continue;
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}={}: {} is a part of a device; a node has whole ones",
+                               mask.variable, value, id));
+  }
+  return VisibleList(std::move(ids));
+}
+
+// What `list`, which counts within `filter`, names there. It ends where it names nothing.
+std::vector<std::string> within(const std::vector<std::string>& filter,
+                                const std::vector<std::string>& list) {
+  std::vector<std::string> named;
+  for (const std::string& entry : list) {
+    const auto at = number_in(entry);
+    if (!at || *at >= filter.size()) break;
+    named.push_back(filter[*at]);
+  }
+  return named;
+}
+
 }  // namespace
 
 Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
@@ -87,7 +115,8 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
   return VisibleList(std::move(ids));
 }
 
-Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment) {
+Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment,
+                                       const DevicePolicy& policy) {
   const auto value_of = [&](std::string_view variable) -> const char* {
     const auto at = environment.find(std::string(variable));
     return at == environment.end() ? nullptr : at->second.c_str();
@@ -95,7 +124,6 @@ Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environmen
   VisibleDevices visible{.variable = std::string(vendor.variable)};
   const char* value = value_of(vendor.variable);
   if (vendor.vendor == Vendor::amd) {
-    visible.filtered = visible_ids(vendor, value_of("ROCR_VISIBLE_DEVICES")).value();
     // HIP reads CUDA's variable where its own is not set, unless that is empty.
     const char* cuda = value_of("CUDA_VISIBLE_DEVICES");
     if (value == nullptr && cuda != nullptr && *cuda != '\0') {
@@ -106,6 +134,15 @@ Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environmen
   auto list = visible_ids(vendor, value);
   if (!list) return list.error();
   visible.list = std::move(*list);
+  if (!vendor.second.renumbers) return visible;
+  auto filter = second_ids(vendor.second, value_of(vendor.second.variable));
+  if (!filter) return filter.error();
+  if (!sets_second_mask(vendor, policy)) {
+    visible.filtered = std::move(*filter);
+  } else if (*filter) {
+    if (!visible.list) visible.variable = vendor.second.variable;
+    visible.list = visible.list ? within(**filter, *visible.list) : **filter;
+  }
   return visible;
 }
 

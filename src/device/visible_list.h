@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/accelerator_vendor.h"
+#include "model/node_shape.h"
 #include "model/request.h"
 
 namespace mobula::internal {
@@ -25,10 +26,12 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value);
 struct VisibleDevices {
   VisibleList list{};
   std::string variable{};  // that says so
-  // AMD's lower layer filters before the list is read, which counts within what is left.
+  // Of a second mask that executors have as the node has it: the list counts within what it lets
+  // through. One that the runtime sets is part of the list, which then counts as the driver does.
   VisibleList filtered{};
 };
-Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment);
+Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment,
+                                       const DevicePolicy& policy);
 
 // "0,1"
 std::string joined(const std::vector<std::string>& ids);

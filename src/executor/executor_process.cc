@@ -198,6 +198,8 @@ void ExecutorProcess::step(Event event) {
     carry_out(commands);
   }
   stepping_ = false;
+  engine_
+      ->rearm();  // a call that blocks tells nobody, until it has blocked for so long that it lends
 }
 
 void ExecutorProcess::carry_out(std::vector<Command>& commands) {

@@ -10,17 +10,19 @@ namespace {
 constexpr std::array<VendorRow, vendor_count> rows{{
     // HIP falls back to CUDA_VISIBLE_DEVICES where HIP_VISIBLE_DEVICES is empty, and to all devices
     // where both are: only an index that does not exist hides (ROCm/clr, rocdevice.cpp).
-    // ROCR_VISIBLE_DEVICES filters before it and stays as the node has it.
     {.vendor = Vendor::amd,
      .name = "amd",
      .resource = "GPU",
      .variable = "HIP_VISIBLE_DEVICES",
      .fractions = true,
      .nothing = "-1",
-     .also_refused = {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}},
+     .second = {.variable = "ROCR_VISIBLE_DEVICES", .renumbers = true, .inherited = true},
+     .also_refused = {"GPU_DEVICE_ORDINAL"}},
     // A list without entries is an error of the SYCL runtime, a filter that discards GPUs is not. An
     // index means a card, in PCI order, only with the two variables beside it (Level Zero, core
-    // programming guide, "Environment Variables").
+    // programming guide, "Environment Variables"). The affinity mask is the driver's, for programs that
+    // do not go through SYCL; without a number it restricts nothing, and numbers that no card has are
+    // passed over (intel/compute-runtime, execution_environment.cpp).
     {.vendor = Vendor::intel,
      .name = "intel",
      .resource = "GPU",
@@ -28,9 +30,10 @@ constexpr std::array<VendorRow, vendor_count> rows{{
      .fractions = true,
      .list_prefix = "level_zero:",
      .nothing = "!*:gpu",
+     .second = {.variable = "ZE_AFFINITY_MASK", .nothing = "4096", .renumbers = true},
      .set_with = {{{"ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"},
                    {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}}},
-     .also_refused = {"ZE_AFFINITY_MASK", "SYCL_DEVICE_FILTER"}},
+     .also_refused = {"SYCL_DEVICE_FILTER"}},
     // NVML, which counts the devices, goes by PCI address; CUDA alone puts the fastest first.
     {.vendor = Vendor::nvidia,
      .name = "nvidia",
@@ -99,13 +102,13 @@ constexpr std::array<VendorRow, vendor_count> rows{{
      .variable = "TT_VISIBLE_DEVICES",
      .fractions = false,
      .also_refused = {"TT_METAL_VISIBLE_DEVICES"}},
-    // The library reads the mirror, programs written for Ray the first.
+    // The library reads the second, programs written for Ray the first.
     {.vendor = Vendor::mobilint,
      .name = "mobilint",
      .resource = "MBLT",
      .variable = "MBLT_DEVICES",
      .fractions = false,
-     .mirror = "QBRUNTIME_VISIBLE_DEVICES"},
+     .second = {.variable = "QBRUNTIME_VISIBLE_DEVICES"}},
 }};
 
 constexpr bool in_order() {
@@ -135,7 +138,7 @@ const VendorRow* vendor_of_resource(std::string_view resource) {
 bool is_accelerator_variable(std::string_view variable) {
   if (variable.empty()) return false;
   return std::ranges::any_of(rows, [&](const VendorRow& row) {
-    return row.variable == variable || row.mirror == variable ||
+    return row.variable == variable || row.second.variable == variable ||
            std::ranges::find(row.also_refused, variable) != row.also_refused.end() ||
            std::ranges::find(row.set_with, variable, &Setting::variable) != row.set_with.end();
   });

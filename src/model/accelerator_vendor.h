@@ -36,6 +36,15 @@ struct Setting {
   std::string_view value;
 };
 
+// A second variable that chooses among a vendor's devices, by the ids alone.
+struct SecondMask {
+  std::string_view variable = {};
+  std::string_view nothing = {};  // as in VendorRow; an empty value then restricts nothing
+  // A lower layer reads it first and counts what it lets through anew: there the mask's ids count.
+  bool renumbers = false;
+  bool inherited = false;  // never set by the runtime: executors have it as the node has it
+};
+
 // Views that are empty are not there.
 struct VendorRow {
   Vendor vendor;
@@ -53,7 +62,7 @@ struct VendorRow {
   std::string_view nothing = {};
   bool ranges = false;  // "0-3" stands for four ids where the mask is read
 
-  std::string_view mirror = {};  // a second variable with the same value
+  SecondMask second = {};
   // Set together with the mask, so that the library counts devices as the runtime does.
   std::array<Setting, 2> set_with = {};
   // Others that choose devices of this vendor. Like the mask itself they are refused from users.

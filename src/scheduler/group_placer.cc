@@ -6,6 +6,15 @@
 #include <tuple>
 
 namespace mobula::internal::scheduler {
+namespace {
+
+std::int64_t most_bytes(const Need& need) {
+  std::int64_t most = 0;
+  for (const auto& each : need.amounts) most = std::max(most, each.bytes);
+  return most;
+}
+
+}  // namespace
 
 std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strategy) {
   used_.clear();
@@ -30,7 +39,8 @@ std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strate
   return std::move(placed_);
 }
 
-// What is hardest to place first: devices, then the share of the cluster's scarcest resource.
+// What is hardest to place first: devices, then the share of the cluster's scarcest resource, then the
+// memory of each device.
 GroupPlacer::Bundles GroupPlacer::largest_first() const {
   Bundles bundles;
   for (std::size_t i = 0; i < sites_.size(); ++i) {
@@ -40,7 +50,8 @@ GroupPlacer::Bundles GroupPlacer::largest_first() const {
     const auto& each = site(bundle);
     const auto total = cluster_.totals().get(each.scarcest.resource);
     return std::tuple(each.ask.need.has_devices, !each.ask.labels.empty(),
-                      millionths(each.scarcest.amount, total), each.ask.need.amounts.size());
+                      millionths(each.scarcest.amount, total), most_bytes(each.ask.need),
+                      each.ask.need.amounts.size());
   });
   return bundles;
 }

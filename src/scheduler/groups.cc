@@ -13,6 +13,14 @@ namespace {
 const Mark mark_placed("scheduler.group_placed");
 const Mark mark_lost("scheduler.group_lost_bundles");
 
+// What a bundle asks for, as reasons name it.
+std::string text_of(const Request& bundle) {
+  if (bundle.gpu_memory == 0) return bundle.resources.to_string();
+  const std::string memory = fmt::format("gpu_memory {}", bundle.gpu_memory);
+  if (bundle.resources.amounts().empty()) return memory;
+  return bundle.resources.to_string() + ", " + memory;
+}
+
 }  // namespace
 
 SlotId slot_of(GroupId group, std::int32_t bundle) {
@@ -328,8 +336,7 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
-    return fmt::format("no node can ever hold bundle {} ({})", i,
-                       spec.bundles[i].resources.to_string());
+    return fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
   }
   switch (spec.strategy) {
     case GroupStrategy::strict_pack:

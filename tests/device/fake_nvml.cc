@@ -1,8 +1,10 @@
 // A simulated NVML: what it reports is a file that the environment variable FAKE_NVML_FILE names,
 // read at nvmlInit_v2. Lines, fields separated by '|':
 //   driver|VERSION      gpu|NAME|UUID|BYTES|PCI|MIG        slice|NAME|UUID|BYTES (of the gpu above)
+//   link|REMOTE (the next of the gpu above: "switch", "cpu", "down" or the PCI id of a gpu)
 //   fail|FUNCTION|STATUS
 // Bytes of "-" answer "not supported". Calls before a successful init end the process.
+// With FAKE_OLD_NVML it is a driver's that knows no links.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,14 +22,13 @@ namespace {
 namespace abi = mobula::internal::nvml_abi;
 
 constexpr int insufficient_size = 7;
-constexpr int invalid_argument = 2;
-
 struct FakeDevice {
   std::string name;
   std::string uuid;
   std::string bytes;
   std::string pci;
   bool mig = false;
+  std::vector<std::string> links;
   std::vector<std::unique_ptr<FakeDevice>> slices;
 };
 
@@ -67,6 +68,7 @@ void read_line(const std::string& line) {
   fields.resize(6);
   if (fields[0] == "driver") driver.version = fields[1];
   if (fields[0] == "fail") driver.failures[fields[1]] = std::atoi(fields[2].c_str());
+  if (fields[0] == "link") driver.devices.back()->links.push_back(fields[1]);
   if (fields[0] != "gpu" && fields[0] != "slice") return;
   auto device = std::make_unique<FakeDevice>();
   device->name = fields[1];
@@ -116,7 +118,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, abi::Device* to) {
-  if (index >= driver.devices.size()) return invalid_argument;
+  if (index >= driver.devices.size()) return abi::invalid_argument;
   *to = handle(driver.devices[index]);
   return enter("nvmlDeviceGetHandleByIndex_v2");
 }
@@ -159,5 +161,32 @@ int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi:
   *to = handle(slices[index - 1]);
   return enter("nvmlDeviceGetMigDeviceHandleByIndex");
 }
+
+#ifndef FAKE_OLD_NVML
+
+int nvmlDeviceGetNvLinkState(abi::Device device, unsigned link, int* active) {
+  const auto& links = of(device)->links;
+  if (links.empty()) return abi::not_supported;
+  if (link >= links.size()) return abi::invalid_argument;
+  *active = links[link] == "down" ? 0 : abi::link_active;
+  return enter("nvmlDeviceGetNvLinkState");
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(abi::Device device, unsigned link, int* type) {
+  constexpr int to_cpu = 1;
+  const std::string& remote = of(device)->links.at(link);
+  *type = remote == "switch" ? abi::link_to_switch : remote == "cpu" ? to_cpu : abi::link_to_gpu;
+  return enter("nvmlDeviceGetNvLinkRemoteDeviceType");
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(abi::Device device, unsigned link, abi::PciInfo* pci) {
+  const int status = enter("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  const std::string& remote = of(device)->links.at(link);
+  // A switch and a processor have addresses too.
+  const std::string address = remote == "switch" || remote == "cpu" ? "00000000:C0:00.0" : remote;
+  return status != abi::success ? status : copy(address, pci->bus_id, sizeof pci->bus_id);
+}
+
+#endif
 
 }  // extern "C"

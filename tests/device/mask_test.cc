@@ -74,6 +74,8 @@ struct MaskRow {
   Vendor vendor;
   std::string one_and_three;
   std::string none;
+  std::string second_one_and_three = {};  // of its second mask, where the runtime sets one
+  std::string second_none = {};
 };
 
 class VendorMask : public testing::TestWithParam<MaskRow> {};
@@ -90,10 +92,15 @@ TEST_P(VendorMask, IsWrittenAsTheVendorReadsIt) {
   EXPECT_EQ(env.at(variable), row.one_and_three);
   const auto hidden = masks(node, {});
   EXPECT_EQ(hidden.at(variable), row.none);
+  const std::string second(vendor.second.variable);
+  const bool has_second = !row.second_one_and_three.empty();
+  EXPECT_EQ(env.contains(second), has_second);
+  EXPECT_EQ(hidden.contains(second), has_second);
+  if (has_second) {
+    EXPECT_EQ(env.at(second), row.second_one_and_three);
+    EXPECT_EQ(hidden.at(second), row.second_none);
+  }
   for (const auto& set : {env, hidden}) {
-    if (!vendor.mirror.empty()) {
-      EXPECT_EQ(set.at(std::string(vendor.mirror)), set.at(variable));
-    }
     for (const auto& [name, value] : set) {
       EXPECT_TRUE(is_accelerator_variable(name)) << name << " is set, so users may not set it";
     }
@@ -107,14 +114,15 @@ TEST_P(VendorMask, IsWrittenAsTheVendorReadsIt) {
   EXPECT_EQ(device_environment(node, allocation_of({given(resource, {1, 3})}), open).at(variable),
             row.one_and_three);
   const DevicePolicy left{.left_alone = {variable}};
-  EXPECT_FALSE(device_environment(node, allocation_of({given(resource, {1})}), left)
-                   .contains(variable));
+  const auto unset = device_environment(node, allocation_of({given(resource, {1})}), left);
+  EXPECT_FALSE(unset.contains(variable));
+  EXPECT_FALSE(unset.contains(second)) << "it would change what the first means";
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Vendors, VendorMask,
     testing::Values(MaskRow{Vendor::amd, "1,3", "-1"},
-                    MaskRow{Vendor::intel, "level_zero:1,3", "!*:gpu"},
+                    MaskRow{Vendor::intel, "level_zero:0,1", "!*:gpu", "1,3", "4096"},
                     MaskRow{Vendor::nvidia, "1,3", ""}, MaskRow{Vendor::metax, "1,3", ""},
                     MaskRow{Vendor::biren, "1,3", ""}, MaskRow{Vendor::cambricon, "1,3", ""},
                     MaskRow{Vendor::neuron, "1,3", ""}, MaskRow{Vendor::tpu, "1,3", ""},
@@ -122,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MaskRow{Vendor::rebellions, "1,3", ""},
                     MaskRow{Vendor::furiosa, "npu:1,npu:3", ""},
                     MaskRow{Vendor::tenstorrent, "1,3", ""},
-                    MaskRow{Vendor::mobilint, "1,3", ""}),
+                    MaskRow{Vendor::mobilint, "1,3", "", "1,3", ""}),
     [](const auto& row) { return std::string(row_of(row.param.vendor).name); });
 
 TEST(Mask, SeveralVendorsHaveOneVariableEach) {
@@ -148,6 +156,21 @@ TEST(Mask, IntelsIndicesMeanCardsInPciOrder) {
   const auto env = masks(gpus_of("intel", {"0", "1"}), allocation_of({given("GPU", {1})}));
   EXPECT_EQ(env.at("ZE_FLAT_DEVICE_HIERARCHY"), "COMPOSITE");
   EXPECT_EQ(env.at("ZE_ENABLE_PCI_ID_DEVICE_ORDER"), "1");
+}
+
+TEST(Mask, IntelsSelectorCountsWithinTheAffinityMask) {
+  const auto node = gpus_of("intel", {"2", "3", "5"});
+  const auto slot = allocation_of({given("GPU", {0, 2})});
+  const auto env = masks(node, slot);
+  EXPECT_EQ(env.at("ZE_AFFINITY_MASK"), "2,5");
+  EXPECT_EQ(env.at("ONEAPI_DEVICE_SELECTOR"), "level_zero:0,1");
+  const DevicePolicy without{.left_alone = {"ZE_AFFINITY_MASK"}};
+  const auto one = device_environment(node, slot, without);
+  EXPECT_FALSE(one.contains("ZE_AFFINITY_MASK"));
+  EXPECT_EQ(one.at("ONEAPI_DEVICE_SELECTOR"), "level_zero:2,5");
+  const auto none = device_environment(node, {}, without);
+  EXPECT_FALSE(none.contains("ZE_AFFINITY_MASK"));
+  EXPECT_EQ(none.at("ONEAPI_DEVICE_SELECTOR"), "!*:gpu");
 }
 
 TEST(Mask, FewerChipsThanATpuHostHasAreDescribedByTheirBounds) {

@@ -308,6 +308,35 @@ TEST_F(NodeShapeTest, AmdCountsWithinWhatRocrLetsThrough) {
   EXPECT_EQ(shown({{"HIP_VISIBLE_DEVICES", ""}}), "");
 }
 
+TEST_F(NodeShapeTest, IntelsDevicesAreThoseThatBothOfItsMasksLetThrough) {
+  machine.devices.clear();
+  machine.devices[Vendor::intel] = numbered(4);
+  const auto ids = [&](Environment environment, DevicePolicy policy = {}) {
+    NodeRequest request{.device_policy = std::move(policy)};
+    request.accelerator_variables = std::move(environment);
+    return joined(gpu_ids(request));
+  };
+  EXPECT_EQ(ids({}), "0,1,2,3");
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", ""}}), "0,1,2,3");
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}), "1,3");
+  EXPECT_EQ(ids({{"ONEAPI_DEVICE_SELECTOR", "level_zero:1,3"}}), "1,3");
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:1"}}), "3")
+      << "the selector counts within the mask";
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:gpu"}}),
+            "1,3");
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:0,1"}}), "1");
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "4096"}, {"ONEAPI_DEVICE_SELECTOR", "!*:gpu"}}), "")
+      << "what an executor without devices is given";
+  // Executors have this mask as the node has it, so ids count within it.
+  EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}, {.left_alone = {"ZE_AFFINITY_MASK"}}), "0,1");
+  NodeRequest tile;
+  tile.accelerator_variables["ZE_AFFINITY_MASK"] = "0.1,2";
+  EXPECT_THAT(refusal(tile), HasSubstr("ZE_AFFINITY_MASK=0.1,2: 0.1 is a part of a device"));
+  NodeRequest more{.num_gpus = Quantity::whole(3)};
+  more.accelerator_variables["ZE_AFFINITY_MASK"] = "1,3";
+  EXPECT_THAT(refusal(more), HasSubstr("ZE_AFFINITY_MASK names 2 devices (1,3)"));
+}
+
 TEST_F(NodeShapeTest, CustomResourcesMayBeCountedInUnits) {
   NodeRequest request;
   request.resources = {{"fpga", Quantity::from_units(25'000)}, {"shuttle", Quantity::whole(2)}};
@@ -347,6 +376,7 @@ TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
                                              {"MOBULA_GPU_VENDOR", "amd"},
                                              {"MOBULA_SHOW_DEVICES", "1"},
                                              {"MOBULA_NOSET_HIP_VISIBLE_DEVICES", "true"},
+                                             {"MOBULA_NOSET_ZE_AFFINITY_MASK", "1"},
                                              {"MOBULA_NOSET_RBLN_DEVICES", "0"}});
   ASSERT_TRUE(request.ok()) << request.error().text;
   EXPECT_THAT(request->accelerator_variables,
@@ -354,7 +384,8 @@ TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
                                             testing::Pair("ROCR_VISIBLE_DEVICES", "0")));
   EXPECT_EQ(request->gpu_vendor, Vendor::amd);
   EXPECT_FALSE(request->device_policy.hide_unasked);
-  EXPECT_THAT(request->device_policy.left_alone, ElementsAre("HIP_VISIBLE_DEVICES"));
+  EXPECT_THAT(request->device_policy.left_alone,
+              ElementsAre("HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"));
   EXPECT_TRUE(with_environment({}, {})->device_policy.hide_unasked);
 }
 
@@ -370,7 +401,7 @@ TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
 }
 
 TEST_F(NodeShapeTest, PredefinedNamesAndNegativeAmountsAreRefused) {
-  for (const char* name : {"CPU", "gpu", "memory", "object_store_memory"}) {
+  for (const char* name : {"CPU", "gpu", "memory", "gpu_memory", "object_store_memory"}) {
     EXPECT_THAT(refusal({.resources = {{name, Quantity::whole(1)}}}), HasSubstr("predefined"));
   }
   EXPECT_THAT(refusal({.num_cpus = Quantity::whole(-1)}), HasSubstr("negative"));

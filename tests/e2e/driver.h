@@ -2,6 +2,7 @@
 // returns the exit code, 0 where all was as it should be, and says on stderr what was not.
 #pragma once
 
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -70,6 +71,13 @@ inline int one() { return 1; }
 inline int until_cancelled() {
   while (!mobula::current().cancelled()) std::this_thread::yield();
   return 0;
+}
+// Reading a named pipe: until somebody has written to it.
+inline std::string hold(const std::string& pipe) {
+  std::ifstream file(pipe);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 class Counter {

@@ -61,6 +61,44 @@ int group_basics(const Words&) {
   return report.exit_code();
 }
 
+// Needs one GPU of 80 GiB; waits for the test while a second group wants more than is left.
+int group_memory(const Words&) {
+  constexpr std::int64_t gib = std::int64_t{1} << 30;
+  Report report;
+  auto group = mobula::placement_group(
+      {{{"gpu_memory", 24 * gib}}, {{"GPU", 0.5}, {"gpu_memory", 16 * gib}}},
+      mobula::Strategy::pack, {.name = "halves"});
+  report.holds("ready", group.wait(seconds(30)));
+  const auto ids = [&](int bundle, double gpus, std::int64_t bytes) {
+    const mobula::TaskOptions options{.num_cpus = 0,
+                                      .num_gpus = gpus,
+                                      .gpu_memory = bytes,
+                                      .placement = mobula::Placement{group, bundle}};
+    return mobula::get(mobula::task<bundle_devices>.options(options).remote(), seconds(30));
+  };
+  report.equal("by memory", ids(0, 0, 24 * gib), "0,0");
+  report.equal("by part", ids(0, 0.25, 0), "0,0");
+  report.equal("by both", ids(1, 0.5, 16 * gib), "0,0");
+  throws<mobula::InvalidRequestError>(report, "more than the bundle has",
+                                      [&] { ids(0, 0, 24 * gib + 1); });
+  throws<mobula::UnschedulableError>(report, "a larger part than the memory is of the device", [&] {
+    const mobula::TaskOptions half{.num_cpus = 0,
+                                   .num_gpus = 0.5,
+                                   .placement = mobula::Placement{group, 0},
+                                   .fail_if_infeasible = true};
+    mobula::get(mobula::task<one>.options(half).remote(), seconds(30));
+  });
+  const auto found = mobula::get_placement_group("halves").bundles();
+  report.equal("bytes of the one found", found.at(0).at("gpu_memory").value(), 24.0 * gib);
+  report.equal("bytes of its second", found.at(1).at("gpu_memory").value(), 16.0 * gib);
+  const auto more = mobula::placement_group({{{"GPU", 0.1}, {"gpu_memory", 41 * gib}}});
+  tell("waits " + more.id());
+  hear();
+  mobula::remove_placement_group(group);
+  report.holds("room after removal", more.wait(seconds(30)));
+  return report.exit_code();
+}
+
 int group_removal(const Words&) {
   Report report;
   auto group = mobula::placement_group({{{"CPU", 1}}});
@@ -136,6 +174,7 @@ int group_over_nodes(const Words&) {
 
 std::map<std::string, Scenario> group_scenarios() {
   return {{"group_basics", group_basics},
+          {"group_memory", group_memory},
           {"group_removal", group_removal},
           {"group_bad_requests", group_bad_requests},
           {"group_over_nodes", group_over_nodes}};

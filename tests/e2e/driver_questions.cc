@@ -1,5 +1,4 @@
 #include <chrono>
-#include <fstream>
 #include <stdexcept>
 
 #include "e2e/driver.h"
@@ -9,13 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 
-// Reading a named pipe: until somebody has written to it.
-std::string hold(const std::string& pipe) {
-  std::ifstream file(pipe);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 std::string again(const std::string& text) { return text + " " + text; }
 int refuse() { throw std::runtime_error("not today"); }
 int idle() { return 1; }

@@ -14,6 +14,12 @@ using ::testing::IsEmpty;
 
 using Bundles = std::vector<Request>;
 
+Request device_memory(double count, std::int64_t gibibytes) {
+  auto made = request({{"GPU", count}});
+  made.gpu_memory = gibibytes * gib;
+  return made;
+}
+
 class GroupTest : public ::testing::Test {
  protected:
   GroupId add(std::uint64_t number, GroupStrategy strategy, Bundles bundles) {
@@ -194,6 +200,57 @@ TEST_F(GroupTest, DevicesOfOneBundleComeFromOneIsland) {
   EXPECT_THAT(indices, ElementsAre(4, 5, 6, 7));
   const auto two = add(2, GroupStrategy::pack, {gpus(2)});
   EXPECT_THAT(places(two), ElementsAre(1));
+}
+
+TEST_F(GroupTest, MemoryOfABundleIsBookedOnItsDeviceAndIsWhatItsUsersShare) {
+  bench_.add_node(1, node_shape(8, {{1, 80 * gib}, {1, 80 * gib}}));
+  const auto group = add(1, GroupStrategy::strict_pack,
+                         {device_memory(0, 24), device_memory(0.5, 12), device_memory(1, 40)});
+  EXPECT_THAT(opened(group), ElementsAre(1, 1, 1));
+  const auto held = [&](std::size_t bundle) { return share(group, bundle).find("GPU")->shares; };
+  const auto part = Quantity::from_units(3000);  // 24 of 80
+  EXPECT_EQ(held(0), (std::vector<InstanceShare>{{1, part, 24 * gib}}));
+  EXPECT_EQ(held(1), (std::vector<InstanceShare>{{1, amount(0.5), 12 * gib}}));
+  EXPECT_EQ(held(2), (std::vector<InstanceShare>{{0, amount(1), 80 * gib}})) << "the whole device";
+  EXPECT_DOUBLE_EQ(available("GPU"), 0.2);
+
+  const auto in = [&](std::int32_t bundle, Request request) {
+    return inside(group, std::move(request), bundle);
+  };
+  const auto code = [&](const Request& request) {
+    return bench_.scheduler.explain(request, ProgramId::of(1)).nodes[0].reason.code;
+  };
+  EXPECT_EQ(code(in(0, device_memory(0, 25))), ReasonCode::gpu_memory_too_small);
+  EXPECT_THAT(bench_.devices(in(0, device_memory(0, 16))), ElementsAre(1));
+  EXPECT_THAT(bench_.devices(in(0, device_memory(0, 16))), IsEmpty());
+  EXPECT_EQ(code(in(0, device_memory(0, 16))), ReasonCode::resource_busy);
+  EXPECT_THAT(bench_.devices(in(0, device_memory(0, 8))), ElementsAre(1));
+  EXPECT_THAT(bench_.devices(in(1, gpus(0.25))), ElementsAre(1)) << "and 6 GiB";
+  EXPECT_EQ(code(in(1, device_memory(0.25, 7))), ReasonCode::gpu_memory_busy);
+  EXPECT_THAT(bench_.devices(in(1, device_memory(0.25, 6))), ElementsAre(1));
+  EXPECT_THAT(bench_.devices(in(2, device_memory(0, 60))), ElementsAre(0)) << "more than was asked";
+  EXPECT_EQ(code(device_memory(0, 17)), ReasonCode::resource_busy) << "16 GiB are nobody's part";
+  EXPECT_EQ(code(device_memory(0.1, 45)), ReasonCode::gpu_memory_busy);
+  EXPECT_THAT(bench_.devices(device_memory(0.2, 44)), ElementsAre(1));
+}
+
+// In the order given, the small ones would fill one device and leave too little of both.
+TEST_F(GroupTest, BundlesOfMuchMemoryAreHardestToPlace) {
+  bench_.add_node(1, node_shape(8, {{1, 80 * gib}, {1, 80 * gib}}));
+  const auto group =
+      add(1, GroupStrategy::strict_pack,
+          {device_memory(0, 30), device_memory(0, 30), device_memory(0, 50), device_memory(0, 50)});
+  EXPECT_THAT(places(group), ElementsAre(1, 1, 1, 1));
+}
+
+TEST_F(GroupTest, ABundleOfMoreMemoryThanAnyDeviceHasIsSaidToBeForEver) {
+  bench_.add_node(1, node_shape(8, {{1, 80 * gib}}));
+  places(add(1, GroupStrategy::pack, {cpus(1), device_memory(0, 81)}));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_EQ(news_[0].text, "no node can ever hold bundle 1 (gpu_memory 86973087744)");
+  places(add(2, GroupStrategy::pack, {device_memory(1, 81)}));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_EQ(news_[0].text, "no node can ever hold bundle 0 (GPU 1, gpu_memory 86973087744)");
 }
 
 TEST_F(GroupTest, LostBundlesAreReplacedBeforeNewGroupsAndTheOthersStay) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "scheduler/device_rows.h"
 #include "scheduler/shapes.h"
 
 namespace mobula::internal::scheduler {
@@ -10,8 +13,6 @@ namespace {
 
 using testing::ElementsAre;
 using Indices = std::vector<std::uint32_t>;
-
-constexpr std::int64_t gib = std::int64_t{1} << 30;
 
 // Books on one node and names the devices; nothing booked gives an empty list.
 class Books {
@@ -48,60 +49,49 @@ Request typed(double gpus, const std::string& type) {
   return made;
 }
 
-TEST(InstanceLedger, PackingFillsTheFirstDevice) {
-  Books books(node_with(8, 2));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
+class DeviceRows : public testing::TestWithParam<DeviceRow> {};
+
+TEST_P(DeviceRows, AreWhatTheBooksGive) {
+  const DeviceRow& row = GetParam();
+  std::vector<Gpu> devices(static_cast<std::size_t>(row.gpus));
+  if (row.gpus > static_cast<double>(devices.size())) {
+    devices.push_back({.total = row.gpus - static_cast<double>(devices.size())});
+  }
+  Books books(node_shape(8, devices));
+  Quantity free = amount(row.gpus);
+  std::map<std::size_t, Allocation> held;
+  for (std::size_t number = 0; number < row.steps.size(); ++number) {
+    const DeviceStep& step = row.steps[number];
+    const std::size_t asked = step.what == DeviceStep::What::served ? step.of : number;
+    const double wanted = row.steps[asked].gpus;
+    SCOPED_TRACE(testing::Message() << "step " << number);
+    switch (step.what) {
+      case DeviceStep::What::given:
+      case DeviceStep::What::served:
+        EXPECT_EQ(books.book(gpus(wanted)), step.devices);
+        ASSERT_TRUE(books.last);
+        held.emplace(asked, *books.last);
+        free = free - amount(wanted);
+        break;
+      case DeviceStep::What::waits:
+        EXPECT_THAT(books.book(gpus(wanted)), ElementsAre());
+        EXPECT_EQ(books.refusal(gpus(wanted)), ReasonCode::resource_busy);
+        break;
+      case DeviceStep::What::refused:
+        EXPECT_THAT(books.book(gpus(wanted)), ElementsAre());
+        EXPECT_EQ(books.refusal(gpus(wanted)), ReasonCode::instance_too_small);
+        break;
+      case DeviceStep::What::ended:
+        books.ledger.free(held.at(step.of), {});
+        free = free + amount(row.steps[step.of].gpus);
+        break;
+    }
+    EXPECT_EQ(books.ledger.available("GPU"), free);
+  }
 }
 
-TEST(InstanceLedger, QueueingWaitsWhenLessIsFree) {
-  Books books(node_with(8, 1));
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(books.book(gpus(0.3)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre());
-  EXPECT_EQ(books.refusal(gpus(0.3)), ReasonCode::resource_busy);
-  EXPECT_EQ(books.ledger.available("GPU"), amount(0.1));
-}
-
-TEST(InstanceLedger, BestFitNeverSplitsOverDevices) {
-  Books books(node_with(8, 2));
-  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
-  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(1));
-  EXPECT_THAT(books.book(gpus(0.3)), ElementsAre());
-  EXPECT_EQ(books.ledger.available("GPU"), amount(0.2));
-}
-
-TEST(InstanceLedger, TiesGoToTheLowerIndex) {
-  Books books(node_with(8, 2));
-  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.6)), ElementsAre(1));
-  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.4)), ElementsAre(1));
-}
-
-TEST(InstanceLedger, WholeDevicesAreThoseWhollyFree) {
-  Books books(node_with(8, 4));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(2)), ElementsAre(1, 2));
-  EXPECT_THAT(books.book(gpus(1)), ElementsAre(3));
-  EXPECT_THAT(books.book(gpus(1)), ElementsAre());
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(0));
-}
-
-TEST(InstanceLedger, MixedNumberOfDevicesNeverFits) {
-  Books books(node_with(8, 4));
-  EXPECT_THAT(books.book(gpus(1.5)), ElementsAre());
-  EXPECT_EQ(books.refusal(gpus(1.5)), ReasonCode::instance_too_small);
-}
-
-TEST(InstanceLedger, FractionalNodeTotalIsItsOwnDevice) {
-  Books books(node_shape(8, {{1.0}, {0.5}}));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre(1));
-  EXPECT_THAT(books.book(gpus(1)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpus(0.5)), ElementsAre());
-}
+INSTANTIATE_TEST_SUITE_P(InstanceLedger, DeviceRows, testing::ValuesIn(device_rows()),
+                         [](const auto& row) { return row.param.name; });
 
 // A custom resource that the node counts in units, beside one that it does not.
 NodeShape node_with_units() {

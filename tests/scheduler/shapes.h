@@ -11,6 +11,8 @@
 
 namespace mobula::internal::scheduler {
 
+inline constexpr std::int64_t gib = std::int64_t{1} << 30;
+
 Quantity amount(double value);
 
 struct Gpu {

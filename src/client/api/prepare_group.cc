@@ -21,11 +21,9 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
     if (name == "CPU") {
       request.cpu_units = rules::units_of(field + ".CPU", amount);
     } else if (name == "memory") {
-      const auto units = rules::units_of(field + ".memory", amount);
-      request.memory_bytes = units / internal::Quantity::units_per_one;
-      if (units % internal::Quantity::units_per_one != 0) {
-        rules::refuse(field + ".memory", "a whole number of bytes", std::to_string(amount.value()));
-      }
+      request.memory_bytes = rules::bytes_of(field + ".memory", amount);
+    } else if (name == "gpu_memory") {
+      request.gpu_memory_bytes = rules::bytes_of(field + ".gpu_memory", amount);
     } else {
       others.emplace(name, amount);
     }
@@ -35,7 +33,8 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
   request.custom_units = std::move(named.custom_units);
   request.accelerator_type = std::move(named.accelerator_type);
   const bool nothing = request.cpu_units == 0 && request.memory_bytes == 0 &&
-                       request.gpu_units == 0 && request.custom_units.empty();
+                       request.gpu_units == 0 && request.gpu_memory_bytes == 0 &&
+                       request.custom_units.empty();
   if (nothing) rules::refuse(field, "a bundle asks for something", "amounts of 0 alone");
   return request;
 }
@@ -47,10 +46,26 @@ std::int64_t custom_units_of(const ResourceRequest& request, const std::string& 
   return 0;
 }
 
+// Whether the bundle has less of its devices than is asked, as far as that can be told before it has a
+// place: which part of a device so many bytes are, and how many bytes a part has, depends on the device.
+bool lacks_devices(const ResourceRequest& bundle, const ResourceRequest& asked) {
+  const bool by_bytes_alone = bundle.gpu_units == 0 && bundle.gpu_memory_bytes > 0;
+  if (by_bytes_alone) return asked.gpu_units >= internal::Quantity::units_per_one;
+  return asked.gpu_units > bundle.gpu_units;
+}
+bool lacks_device_memory(const ResourceRequest& bundle, const ResourceRequest& asked) {
+  if (asked.gpu_memory_bytes == 0) return false;
+  if (bundle.gpu_memory_bytes == 0) return bundle.gpu_units == 0;
+  // A whole device has at least as much as was asked for, and all of it is the bundle's.
+  return bundle.gpu_units < internal::Quantity::units_per_one &&
+         asked.gpu_memory_bytes > bundle.gpu_memory_bytes;
+}
+
 // The first resource of which the bundle has less than is asked; empty: none.
 std::string lacking(const ResourceRequest& bundle, const ResourceRequest& asked) {
   if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units) return "CPU";
-  if (asked.gpu_units > bundle.gpu_units) return "GPU";
+  if (lacks_devices(bundle, asked)) return "GPU";
+  if (lacks_device_memory(bundle, asked)) return "gpu_memory";
   if (asked.memory_bytes > bundle.memory_bytes) return "memory";
   for (const auto& [name, units] : asked.custom_units) {
     if (units > custom_units_of(bundle, name)) return name;

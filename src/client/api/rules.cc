@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include <mobula/errors.h>
 
@@ -72,7 +73,7 @@ void check_resource_name(const std::string& name) {
   check_text("resources", name);
   const std::string folded = lower(name);
   if (folded == "cpu") refuse("resources", "CPUs are asked for with num_cpus", name);
-  if (folded == "memory" || folded == "object_store_memory") {
+  if (folded == "memory" || folded == "gpu_memory" || folded == "object_store_memory") {
     refuse("resources", "bytes are asked for with fields of their own", name);
   }
   if (folded == "executors" || folded == "bundle") {
@@ -220,6 +221,13 @@ std::int64_t units_of(const std::string& field, double amount) {
            number(amount));
   }
   return quantity->units();
+}
+
+std::int64_t bytes_of(const std::string& field, double amount) {
+  units_of(field, amount);
+  // Doubles hold all whole numbers that are allowed.
+  if (amount != std::floor(amount)) refuse(field, "a whole number of bytes", number(amount));
+  return static_cast<std::int64_t>(amount);
 }
 
 std::int64_t device_units_of(const std::string& field, double amount) {

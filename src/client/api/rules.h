@@ -37,7 +37,9 @@ void check_reading(Transport transport, const std::optional<Device>& device);
 
 // In units of 1/10000; the amount is finite, not negative, no finer.
 std::int64_t units_of(const std::string& field, double amount);
-// Also: below 1 or whole.
+// A whole number of bytes, exactly.
+std::int64_t bytes_of(const std::string& field, double amount);
+// As units_of; also: below 1 or whole.
 std::int64_t device_units_of(const std::string& field, double amount);
 
 // `resources` told apart: what is another field by another name, and the rest.

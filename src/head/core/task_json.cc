@@ -172,7 +172,9 @@ Result<const Item*> only_one(const std::string& verb, const std::string& id,
       fmt::format("{} {}: {}no driver or executor has such a task; what has ended is "
                   "forgotten with its owner, or when many others have ended since",
                   verb, id,
-                  verb == "explain" ? "no actor and no class that waits has this id, and " : ""));
+                  verb == "explain"
+                      ? "no actor, no placement group and no class that waits has this id, and "
+                      : ""));
 }
 
 }  // namespace
@@ -228,6 +230,7 @@ bool may_be_task(const Parts& parts, const std::string& text) {
   const auto bits = bits_from_hex(text);
   if (!bits) return true;
   if (parts.actors.find(ActorId(*bits)) != nullptr) return false;
+  if (parts.groups.find(GroupId(*bits)) != nullptr) return false;
   return std::ranges::none_of(
       parts.slots.demands(), [&](const auto& each) { return each.first.second == ClassId(*bits); });
 }

@@ -23,7 +23,7 @@ struct TaskFilters {
 Result<TaskFilters> task_filters(const std::string& text);
 // Four to 32 hexadecimal digits.
 bool is_beginning_of_id(const std::string& text);
-// That, and not the id of an actor or of a class that waits.
+// That, and not the id of an actor, of a placement group or of a class that waits.
 bool may_be_task(const Parts& parts, const std::string& text);
 
 std::string tasks_json(const Parts& parts, const TaskAnswers& answers);

@@ -1,4 +1,6 @@
 // Placement groups: creation, durability, names, users, ends.
+#include <nlohmann/json.hpp>
+
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -91,6 +93,22 @@ TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
   const auto refused = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
   ASSERT_FALSE(refused.empty());
   EXPECT_TRUE(refused.back().group_removed);
+}
+
+TEST_F(HeadGroups, AreExplainedWhileTheyWait) {
+  creates(group(5, 2));
+  creates(group(6, 1));
+  const auto explained = [&](std::uint64_t number) {
+    const auto reply = cluster.tool("explain", "", GroupId::of(number).hex());
+    EXPECT_TRUE(reply.ok) << reply.text;
+    return nlohmann::json::parse(reply.json);
+  };
+  const auto waits = explained(6);
+  EXPECT_EQ(waits["subject"]["placement_group_id"], GroupId::of(6).hex());
+  EXPECT_EQ(waits["reason"], "it fits when running work has ended");
+  EXPECT_EQ(waits["items"][0]["code"], "ResourceBusy");
+  EXPECT_EQ(waits["items"][0]["node_id"], agent.node.hex());
+  EXPECT_EQ(explained(5)["reason"], "all bundles have their places");
 }
 
 TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
