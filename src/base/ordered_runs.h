@@ -134,7 +134,8 @@ class OrderedRuns {
     const auto run = run_of(from);
     auto& entries = runs_[run].entries;
     const auto old_at = position(runs_[run], from);
-    MOBULA_CHECK(old_at < entries.size() && entries[old_at].first == from, "an entry that moves is there");
+    MOBULA_CHECK(old_at < entries.size() && entries[old_at].first == from,
+                 "an entry that moves is there");
     if (run_of(to) != run) {
       const Value value = entries[old_at].second;
       erase(from);
@@ -146,7 +147,8 @@ class OrderedRuns {
       std::move(place(entries, old_at + 1), place(entries, new_at), place(entries, old_at));
       entries[new_at - 1] = moved;
     } else {
-      std::move_backward(place(entries, new_at), place(entries, old_at), place(entries, old_at + 1));
+      std::move_backward(place(entries, new_at), place(entries, old_at),
+                         place(entries, old_at + 1));
       entries[new_at] = moved;
     }
     if (to < runs_[run].first) runs_[run].first = to;

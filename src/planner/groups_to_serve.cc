@@ -78,7 +78,7 @@ std::vector<Unit> GroupServer::beyond_room(const WantedGroup& group,
       if (!stage_.cluster().fits(node, unit.asks.front())) return false;
       const auto known = books.find(id);
       auto ledger = known != books.end() ? known->second : node.ledger;
-      if (!take(ledger, node.shape.labels, unit)) return false;
+      if (!take(ledger, node.labels, unit)) return false;
       books.insert_or_assign(id, std::move(ledger));
       taken.insert(id);
       return true;

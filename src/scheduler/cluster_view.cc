@@ -13,7 +13,7 @@ bool is_present(const Node& node) {
 
 bool meets_labels(const Node& node, const Ask& ask) {
   return ask.bad_selector.empty() && std::ranges::all_of(ask.labels, [&](const auto& each) {
-           return each.matches(node.shape.labels);
+           return each.matches(node.labels);
          });
 }
 
@@ -55,13 +55,27 @@ Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
 }
 
 Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) {
-  InstanceLedger ledger(shape, max_task_slots_);
-  auto [node, added] = nodes_.insert(id, Node{.id = id, .state = state, .shape = shape, .ledger = ledger, .cannot_start = {},
-                                        .reservation = {}});
-  if (!added) {
+  return put_node(id, shape.labels, layouts_.share(InstanceLayout(shape)), state);
+}
+
+Node& ClusterView::put_node(const Node& like, NodeState state) {
+  auto& node = put_node(like.id, like.labels, like.ledger.layout(), state);
+  node.cannot_start = like.cannot_start;
+  return node;
+}
+
+Node& ClusterView::put_node(NodeId id, const Labels& labels, const SharedLayout& layout,
+                            NodeState state) {
+  InstanceLedger ledger(layout, max_task_slots_);
+  auto* node = nodes_.find(id);
+  if (node == nullptr) {
+    node = nodes_.insert(id, Node{.id = id, .state = state, .labels = labels, .ledger = std::move(ledger),
+                                  .cannot_start = {}, .reservation = {}}).first;
+  } else {
     count_totals(*node, -1);
+    free_.remove(*node);
     node->state = state;
-    node->shape = shape;
+    node->labels = labels;
     node->ledger = std::move(ledger);
     node->cannot_start.clear();
     node->reservation.reset();
@@ -75,9 +89,7 @@ Node& ClusterView::put_node(NodeId id, const NodeShape& shape, NodeState state) 
 
 ClusterView ClusterView::emptied() const {
   ClusterView empty(max_task_slots_, spread_threshold_);
-  for (const auto& [id, node] : nodes_) {
-    empty.put_node(id, node.shape, node.state).cannot_start = node.cannot_start;
-  }
+  for (const auto& [id, node] : nodes_) empty.put_node(node, node.state);
   return empty;
 }
 
@@ -86,10 +98,10 @@ void ClusterView::remove_node(NodeId id) {
   if (node == nullptr) return;
   count_totals(*node, -1);
   changed(id, node);
-  freed_.erase(node->freed_place);
+  freed_.erase(node->freed_at);
   if (node->stale) std::erase(stale_, node);
-  order_.remove(node->order_entry);
-  free_.remove(node->free_entry);
+  order_.remove(*node);
+  free_.remove(*node);
   nodes_.erase(id);
 }
 
@@ -139,11 +151,11 @@ void ClusterView::update_indexes() {
   for (auto* node : stale_) {
     node->stale = false;
     if (node->state == NodeState::alive) {
-      order_.put(node->id, node->ledger.has_devices(), node->score, node->order_entry);
-      free_.put(node->id, node->ledger, node->free_entry);
+      order_.put(*node);
+      free_.put(*node);
     } else {
-      order_.remove(node->order_entry);
-      free_.remove(node->free_entry);
+      order_.remove(*node);
+      free_.remove(*node);
     }
   }
   stale_.clear();
@@ -155,12 +167,9 @@ void ClusterView::freed(Node& node) {
 }
 
 void ClusterView::touch(Node& node) {
-  if (node.freed_at == 0) {
-    node.freed_place = freed_.insert(freed_.end(), &node);
-  } else {
-    freed_.splice(freed_.end(), freed_, node.freed_place);
-  }
+  freed_.erase(node.freed_at);
   node.freed_at = ++stamp_;
+  freed_.insert(node.freed_at, &node);
   // Its executors' places are those of its rooms, too.
   const auto at = groups_on_.find(node.id);
   if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
@@ -169,11 +178,11 @@ void ClusterView::touch(Node& node) {
 void ClusterView::changed(NodeId id, Node* node) {
   changes_.erase(node->changed_at);
   node->changed_at = ++version_;
-  changes_.emplace(version_, id);
+  changes_.insert(version_, id);
   // Those of nodes that are gone.
   while (changes_.size() > nodes_.size() + changes_kept) {
     changes_from_ = changes_.begin()->first;
-    changes_.erase(changes_.begin());
+    changes_.erase(changes_from_);
   }
 }
 
@@ -226,9 +235,9 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
     return Reason{ReasonCode::label_mismatch, "selector", {}, {}, ask.bad_selector};
   }
   for (const auto& each : ask.labels) {
-    if (each.matches(node.shape.labels)) continue;
-    const auto at = node.shape.labels.find(each.key());
-    auto seen = at == node.shape.labels.end() ? "the node has none" : "the node has " + at->second;
+    if (each.matches(node.labels)) continue;
+    const auto at = node.labels.find(each.key());
+    auto seen = at == node.labels.end() ? "the node has none" : "the node has " + at->second;
     return Reason{ReasonCode::label_mismatch, each.key(), {}, {},
                   "wants " + each.expression() + ", " + seen};
   }

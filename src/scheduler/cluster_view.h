@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iterator>
-#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/table.h"
 #include "model/label_selector.h"
 #include "model/node_shape.h"
@@ -55,17 +54,16 @@ struct Reservation {
 struct Node {
   NodeId id;
   NodeState state = NodeState::alive;
-  NodeShape shape;
+  Labels labels;
   InstanceLedger ledger;
   std::map<ProgramId, std::string> cannot_start;  // the loader's message
   std::optional<Reservation> reservation;
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
-  std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit
-  std::list<Node*>::iterator freed_place{};  // while `freed_at` is not 0
+  std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit; 0: none
   std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
   NodeRank order_entry{};         // both: while it is alive
-  FreeIndex::Entry free_entry{};
+  FreeIndex::Entry free_entry{};  // of its present layout
   bool stale = false;             // the indexes are behind its books
 };
 
@@ -109,6 +107,8 @@ class ClusterView {
   ClusterView emptied() const;
   // Adds a node, or gives the books of one a fresh shape with nothing booked.
   Node& put_node(NodeId id, const NodeShape& shape, NodeState state);
+  // The same for a node as it is in another view.
+  Node& put_node(const Node& like, NodeState state);
   void remove_node(NodeId id);
   // Whether anything changed.
   bool set_state(NodeId id, NodeState state);
@@ -197,15 +197,14 @@ class ClusterView {
   // returns true; returns whether it did.
   template <class Visit>
   bool any_freed_since(std::uint64_t stamp, Visit&& visit) const {
-    auto at = freed_.end();
-    while (at != freed_.begin() && (*std::prev(at))->freed_at > stamp) --at;
-    for (; at != freed_.end(); ++at) {
-      if (visit(std::as_const(**at))) return true;
+    for (auto at = freed_.upper_bound(stamp); at != freed_.end(); ++at) {
+      if (visit(std::as_const(*at->second))) return true;
     }
     return false;
   }
 
  private:
+  Node& put_node(NodeId id, const Labels& labels, const SharedLayout& layout, NodeState state);
   std::optional<Reason> never(const Node& node, const Ask& ask) const;
   Room* room_of(const Allocation& allocation);
   bool allows(const Node& node, const Ask& ask) const;
@@ -216,6 +215,7 @@ class ClusterView {
 
   std::int32_t max_task_slots_;
   std::int64_t spread_threshold_;
+  LayoutTable layouts_;
   Table<NodeId, Node> nodes_;
   NodeOrder order_;
   FreeIndex free_;
@@ -223,8 +223,8 @@ class ClusterView {
   Table<GroupId, GroupRooms> groups_;
   std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one for each room
   std::set<GroupId> freed_groups_;
-  std::list<Node*> freed_;                   // by freed_at
-  std::map<std::uint64_t, NodeId> changes_;  // by version
+  OrderedRuns<std::uint64_t, Node*> freed_;     // by freed_at
+  OrderedRuns<std::uint64_t, NodeId> changes_;  // by version
   ResourceSet totals_;
   std::uint64_t stamp_ = 1;
   std::uint64_t version_ = 0;

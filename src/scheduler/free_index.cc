@@ -1,37 +1,37 @@
 #include "scheduler/free_index.h"
 
+#include <utility>
+
+#include "scheduler/cluster_view.h"
+
 namespace mobula::internal::scheduler {
 
-void FreeIndex::put(NodeId node, const InstanceLedger& ledger, Entry& entry) {
-  std::size_t at = 0;
-  const auto forget_rest = [&] {
-    for (auto rest = at; rest < entry.size(); ++rest) erase(entry[rest]);
-    entry.resize(at);
-  };
-  ledger.for_each_share([&](const std::string& name, Quantity share) {
-    if (at < entry.size() && entry[at].resource != name) forget_rest();  // it has another shape
-    if (at == entry.size()) {
-      entry.push_back({name, by_resource_[name].emplace(share, node).first});
-    } else if (entry[at].at->first != share) {
-      auto& order = by_resource_.find(name)->second;
-      auto moved = order.extract(entry[at].at);
-      moved.value().first = share;
-      entry[at].at = order.insert(std::move(moved)).position;
+void FreeIndex::put(Node& node) {
+  auto& known = node.free_entry;
+  const auto& resources = node.ledger.layout()->resources;
+  const bool added = known.empty();
+  known.resize(resources.size());
+  for (std::size_t i = 0; i < resources.size(); ++i) {
+    const auto share = node.ledger.largest_share(resources[i]);
+    const auto before = std::exchange(known[i], share);
+    if (!added && share == before) continue;
+    auto& order = by_resource_[resources[i].name];
+    if (added) {
+      order.insert({share, node.id}, &node);
+    } else {
+      order.move({before, node.id}, {share, node.id});
     }
-    ++at;
-  });
-  forget_rest();
+  }
 }
 
-void FreeIndex::remove(Entry& entry) {
-  for (const auto& known : entry) erase(known);
-  entry.clear();
-}
-
-void FreeIndex::erase(const Known& known) {
-  const auto order = by_resource_.find(known.resource);
-  order->second.erase(known.at);
-  if (order->second.empty()) by_resource_.erase(order);
+void FreeIndex::remove(Node& node) {
+  const auto& resources = node.ledger.layout()->resources;
+  for (std::size_t i = 0; i < node.free_entry.size(); ++i) {
+    const auto order = by_resource_.find(resources[i].name);
+    order->second.erase({node.free_entry[i], node.id});
+    if (order->second.empty()) by_resource_.erase(order);
+  }
+  node.free_entry.clear();
 }
 
 const FreeIndex::Order& FreeIndex::nodes(std::string_view resource) const {

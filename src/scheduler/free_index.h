@@ -3,37 +3,40 @@
 // one core.
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/id.h"
-#include "scheduler/instance_ledger.h"
+#include "base/ordered_runs.h"
+#include "base/quantity.h"
 
 namespace mobula::internal::scheduler {
 
+struct Node;
+
 class FreeIndex {
  public:
-  using Order = std::set<std::pair<Quantity, NodeId>>;
-  // What it knows of one node, kept by the node's owner.
-  struct Known {
-    std::string resource;
-    Order::iterator at;
+  struct Share {
+    Quantity amount;
+    NodeId node;
+    friend auto operator<=>(const Share&, const Share&) = default;
   };
-  using Entry = std::vector<Known>;
+  using Order = OrderedRuns<Share, Node*>;
+  // What it knows of one node, kept there: how much of each resource of its layout, or nothing.
+  using Entry = std::vector<Quantity>;
 
-  void put(NodeId node, const InstanceLedger& ledger, Entry& entry);
-  void remove(Entry& entry);
+  void put(Node& node);
+  // Before the node goes, or gets another layout.
+  void remove(Node& node);
   // All nodes that have the resource; from lower_bound({amount, {}}) on those with enough of it.
   const Order& nodes(std::string_view resource) const;
 
  private:
   std::map<std::string, Order, std::less<>> by_resource_;
-  void erase(const Known& known);
 };
 
 }  // namespace mobula::internal::scheduler

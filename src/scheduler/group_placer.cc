@@ -76,14 +76,14 @@ bool GroupPlacer::put_all(Node& node, const Bundles& bundles) {
 template <class Visit>
 bool GroupPlacer::visit_tightest(const Scarcest& least, Visit&& visit) {
   if (least.resource.empty()) {
-    for (const auto& rank : cluster_.order().ranks(false)) {
-      if (visit(cluster_.nodes().at(rank.node))) return true;
+    for (const auto& [rank, node] : cluster_.order().ranks(false)) {
+      if (visit(*node)) return true;
     }
     return false;
   }
   const auto& order = cluster_.free().nodes(least.resource);
   for (auto at = order.lower_bound({least.amount, {}}); at != order.end(); ++at) {
-    if (visit(cluster_.nodes().at(at->second))) return true;
+    if (visit(*at->second)) return true;
   }
   return false;
 }
@@ -130,8 +130,8 @@ bool GroupPlacer::packed(const Bundles& bundles) {
 
 bool GroupPlacer::spread(const Bundles& bundles) {
   for (const auto bundle : bundles) {
-    const auto alone = [&](const NodeRank& rank) {
-      return !used_.contains(rank.node) && put(cluster_.nodes().at(rank.node), bundle);
+    const auto alone = [&](const auto& each) {
+      return !used_.contains(each.first.node) && put(*each.second, bundle);
     };
     const bool for_devices = site(bundle).ask.need.has_devices;
     if (std::ranges::any_of(cluster_.order().ranks(for_devices), alone)) continue;
@@ -173,10 +173,9 @@ bool GroupPlacer::searched(const Bundles& bundles) {
 std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limit) {
   const auto& ask = site(bundle).ask;
   std::vector<NodeId> homes;
-  for (const auto& rank : cluster_.order().ranks(ask.need.has_devices)) {
+  for (const auto& [rank, node] : cluster_.order().ranks(ask.need.has_devices)) {
     if (homes.size() >= limit) break;
-    const auto& node = cluster_.nodes().at(rank.node);
-    if (!used_.contains(rank.node) && cluster_.fits(node, ask)) homes.push_back(rank.node);
+    if (!used_.contains(node->id) && cluster_.fits(*node, ask)) homes.push_back(node->id);
   }
   return homes;
 }

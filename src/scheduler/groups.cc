@@ -296,7 +296,7 @@ void Groups::rest() {
 ClusterView& Groups::empty_cluster() const {
   const auto put = [&](const Node& node) {
     const auto state = node.state == NodeState::suspect ? NodeState::alive : node.state;
-    empty_->put_node(node.id, node.shape, state).cannot_start = node.cannot_start;
+    empty_->put_node(node, state);
   };
   const auto follow = [&](NodeId id) {
     const auto* node = cluster_.nodes().find(id);

@@ -13,110 +13,94 @@ std::int64_t InstanceLedger::devices_wanted(const Need::Amount& want) {
 }
 
 InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots)
-    : places_{Places{shape.task_executors, 0, 0, max_task_slots},
-              Places{shape.actor_executors, 0, 0, shape.actor_executors}, no_bound} {
-  for (const auto& type : shape.accelerator_types) types_in_use_[type];
-  for (const auto& each : shape.resources) add_resource(each);
-  std::ranges::sort(resources_, {}, &Resource::name);
+    : InstanceLedger(std::make_shared<const InstanceLayout>(shape), max_task_slots) {}
+
+InstanceLedger::InstanceLedger(SharedLayout layout, std::int32_t max_task_slots)
+    : has_(std::move(layout)),
+      places_{Places{has_->task_executors, 0, 0, max_task_slots},
+              Places{has_->actor_executors, 0, 0, has_->actor_executors}, no_bound} {
+  clear();
 }
 
-InstanceLedger::InstanceLedger(const NodeShape& shape, const Allocation& share)
-    : places_{no_bound, no_bound, no_bound} {
-  for (const auto& type : shape.accelerator_types) types_in_use_[type];
-  for (const auto& each : shape.resources) {
-    const auto* held = share.find(each.name);
-    if (held == nullptr) continue;
-    ResourceShape part = each;
-    for (auto& instance : part.instances) {
-      instance.total = {};
-      instance.memory_bytes = 0;
-    }
-    for (const auto& of : held->shares) {
-      if (of.index >= part.instances.size()) continue;
-      part.instances[of.index].total = of.amount;
-      part.instances[of.index].memory_bytes = of.memory_bytes;
-    }
-    add_resource(part);
-  }
-  std::ranges::sort(resources_, {}, &Resource::name);
+InstanceLedger::InstanceLedger(const InstanceLayout& node, const Allocation& share)
+    : has_(std::make_shared<const InstanceLayout>(node, share)),
+      places_{no_bound, no_bound, no_bound} {
+  clear();
 }
 
-void InstanceLedger::add_resource(const ResourceShape& shape) {
-  if (shape.name.starts_with(resource::accelerator_prefix)) {
-    types_in_use_[shape.name.substr(resource::accelerator_prefix.size())];
-    return;
+void InstanceLedger::clear() {
+  left_.reserve(has_->amounts);
+  for (const auto& each : has_->resources) {
+    left_.push_back({each.total, 0});
+    for (const auto& instance : each.instances) left_.push_back({instance.total, instance.memory});
   }
-  Resource made{shape.name, {}, {}, {}, shape.in_instances()};
-  for (const auto& instance : shape.instances) {
-    const auto index = static_cast<std::uint32_t>(made.entries.size());
-    made.entries.push_back({index, instance.total, instance.total, instance.memory_bytes,
-                            instance.memory_bytes, instance.types, instance.island});
-    made.total += instance.total;
-    if (instance.total == Quantity()) continue;
-    for (const auto& type : instance.types) types_in_use_[type];
-  }
-  made.free = made.total;
-  has_devices_ = has_devices_ || (is_unit_instance(made.name) && made.total > Quantity());
-  resources_.push_back(std::move(made));
+  types_used_.resize(has_->types.size());
 }
 
-// What `want` takes of an empty `entry`; nothing if it can never hold it. Without `bytes`, as if
+// What `want` takes of an instance that is free; nothing if it can never hold it. Without `bytes`, as if
 // memory were not counted.
-std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Entry& entry,
+std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Instance& has,
                                                             const Need::Amount& want, bool bytes) {
-  if (bytes && want.bytes > entry.memory) return std::nullopt;
+  if (bytes && want.bytes > has.memory) return std::nullopt;
   if (want.amount >= one_device) {
-    if (entry.total != one_device) return std::nullopt;
-    return Take{one_device, entry.memory};
+    if (has.total != one_device) return std::nullopt;
+    return Take{one_device, has.memory};
   }
-  const auto total = entry.total.units();
+  const auto total = has.total.units();
   if (total <= 0) return std::nullopt;
   if (want.amount > Quantity()) {
-    if (want.amount > entry.total) return std::nullopt;
+    if (want.amount > has.total) return std::nullopt;
     return Take{want.amount,
-                want.bytes > 0 ? want.bytes : entry.memory * want.amount.units() / total};
+                want.bytes > 0 ? want.bytes : has.memory * want.amount.units() / total};
   }
-  if (entry.memory <= 0) return bytes ? std::nullopt : std::optional<Take>(Take{});
-  const auto held = std::min(want.bytes, entry.memory);
-  return Take{Quantity::from_units((held * total + entry.memory - 1) / entry.memory), held};
+  if (has.memory <= 0) return bytes ? std::nullopt : std::optional<Take>(Take{});
+  const auto held = std::min(want.bytes, has.memory);
+  return Take{Quantity::from_units((held * total + has.memory - 1) / has.memory), held};
 }
 
-bool InstanceLedger::serves(const Entry& entry, const Need& need, const Need::Amount& want,
-                            Rules rules) {
+bool InstanceLedger::serves(const Resource& of, std::size_t instance, const Need& need,
+                            const Need::Amount& want, Rules rules) const {
+  const auto& has = of.instances[instance];
   if (rules.types && want.device) {
     for (const auto& type : need.types) {
-      if (std::ranges::find(entry.types, type) == entry.types.end()) return false;
+      if (std::ranges::find(has.types, type) == has.types.end()) return false;
     }
   }
-  const auto take = take_of(entry, want, rules.bytes);
+  const auto take = take_of(has, want, rules.bytes);
   if (!take) return false;
-  return !rules.busy ||
-         (take->amount <= entry.free && (!rules.bytes || take->bytes <= entry.memory_free));
+  if (!rules.busy) return true;
+  const auto& rest = left(of, instance);
+  return take->amount <= rest.amount && (!rules.bytes || take->bytes <= rest.memory);
 }
 
 std::int64_t InstanceLedger::count(const Resource& of, const Need& need, const Need::Amount& want,
-                                   Rules rules) {
-  return std::ranges::count_if(
-      of.entries, [&](const Entry& entry) { return serves(entry, need, want, rules); });
+                                   Rules rules, std::int64_t limit) const {
+  std::int64_t found = 0;
+  for (std::size_t i = 0; i < of.instances.size() && found < limit; ++i) {
+    if (serves(of, i, need, want, rules)) ++found;
+  }
+  return found;
 }
 
 bool InstanceLedger::fits(const Need& need) const {
   const auto* cpu = find(resource::cpu);
-  if ((cpu != nullptr && cpu->free < Quantity()) || !places(need.tenant).open()) return false;
+  if ((cpu != nullptr && free_of(*cpu) < Quantity()) || !places(need.tenant).open()) return false;
   for (const auto& want : need.amounts) {
     const auto* of = find(want.name);
-    if (of == nullptr || of->free < want.amount) return false;
-    if (of->units && count(*of, need, want, {}) < devices_wanted(want)) return false;
+    if (of == nullptr || free_of(*of) < want.amount) return false;
+    const auto wanted = devices_wanted(want);
+    if (of->units && count(*of, need, want, {}, wanted) < wanted) return false;
   }
   return !never(need).has_value();
 }
 
 std::optional<std::int32_t> InstanceLedger::island_for(const Resource& from, const Need& need,
-                                                       const Need::Amount& want) {
+                                                       const Need::Amount& want) const {
   if (need.tenant != Tenant::bundle || want.amount <= one_device) return std::nullopt;
   std::map<std::int32_t, std::int64_t> free;
-  for (const auto& entry : from.entries) {
-    if (entry.island >= 0 && serves(entry, need, want, {})) ++free[entry.island];
+  for (std::size_t i = 0; i < from.instances.size(); ++i) {
+    const auto island = from.instances[i].island;
+    if (island >= 0 && serves(from, i, need, want, {})) ++free[island];
   }
   std::optional<std::int32_t> best;
   for (const auto& [island, count] : free) {
@@ -125,31 +109,31 @@ std::optional<std::int32_t> InstanceLedger::island_for(const Resource& from, con
   return best;
 }
 
-void InstanceLedger::take_devices(Resource& from, const Need& need, const Need::Amount& want,
+void InstanceLedger::take_devices(const Resource& from, const Need& need, const Need::Amount& want,
                                   ResourceShare& share) {
   const auto island = island_for(from, need, want);
-  for (auto left = devices_wanted(want); left > 0; --left) {
-    Entry* best = nullptr;
+  const bool whole = want.amount >= one_device;
+  for (auto lacking = devices_wanted(want); lacking > 0; --lacking) {
+    std::optional<std::size_t> best;
     Take best_take;
-    for (auto& entry : from.entries) {
-      if (!serves(entry, need, want, {}) || (island && entry.island != *island)) continue;
-      const auto take = *take_of(entry, want, true);
-      const auto rest = [](const Entry& of, const Take& taken) {
-        return std::tuple(of.free - taken.amount, of.memory_free - taken.bytes, of.index);
+    for (std::size_t i = 0; i < from.instances.size(); ++i) {
+      const auto& has = from.instances[i];
+      if (!serves(from, i, need, want, {}) || (island && has.island != *island)) continue;
+      const auto take = *take_of(has, want, true);
+      const auto rest = [&](std::size_t of, const Take& taken) {
+        return std::tuple(left(from, of).amount - taken.amount, left(from, of).memory - taken.bytes,
+                          of);
       };
       // Whole devices leave nothing, so for them this is the lowest index.
-      const bool whole = want.amount >= one_device;
-      if (best == nullptr || (!whole && rest(entry, take) < rest(*best, best_take))) {
-        best = &entry;
+      if (!best || (!whole && rest(i, take) < rest(*best, best_take))) {
+        best = i;
         best_take = take;
         if (whole) break;
       }
     }
-    MOBULA_CHECK(best != nullptr, "a request that fits finds its devices: " + want.name);
-    best->free -= best_take.amount;
-    best->memory_free -= best_take.bytes;
-    from.free -= best_take.amount;
-    share.shares.push_back({best->index, best_take.amount, best_take.bytes});
+    MOBULA_CHECK(best.has_value(), "a request that fits finds its devices: " + want.name);
+    add(from, *best, -best_take.amount, -best_take.bytes);
+    share.shares.push_back({static_cast<std::uint32_t>(*best), best_take.amount, best_take.bytes});
   }
 }
 
@@ -157,20 +141,19 @@ std::optional<Allocation> InstanceLedger::book(const Need& need) {
   if (!fits(need)) return std::nullopt;
   Allocation allocation;
   for (const auto& want : need.amounts) {
-    auto& from = *find(want.name);
+    const auto& from = *find(want.name);
     ResourceShare share{want.name, {}};
     if (from.units) {
       take_devices(from, need, want, share);
     } else {
-      from.entries.front().free -= want.amount;
-      from.free -= want.amount;
+      add(from, 0, -want.amount, 0);
       share.shares.push_back({0, want.amount, 0});
     }
     allocation.resources.push_back(std::move(share));
   }
   for (const auto& type : need.types) {
     const auto shown = Quantity::from_units(resource::accelerator_units);
-    types_in_use_[type] += shown;
+    if (auto* used = used_of_type(type)) *used += shown;
     allocation.resources.push_back(
         {std::string(resource::accelerator_prefix) + type, {{0, shown, 0}}});
   }
@@ -185,20 +168,17 @@ std::optional<Allocation> InstanceLedger::book(const Need& need) {
 void InstanceLedger::move(std::span<const ResourceShare> shares, int sign, bool with_cpu) {
   for (const auto& each : shares) {
     if (each.name.starts_with(resource::accelerator_prefix)) {
-      const auto at = types_in_use_.find(each.name.substr(resource::accelerator_prefix.size()));
-      if (at == types_in_use_.end()) continue;
-      for (const auto& share : each.shares) at->second += sign > 0 ? -share.amount : share.amount;
+      auto* used =
+          used_of_type(std::string_view(each.name).substr(resource::accelerator_prefix.size()));
+      if (used == nullptr) continue;
+      for (const auto& share : each.shares) *used += sign > 0 ? -share.amount : share.amount;
       continue;
     }
-    auto* of = find(each.name);
+    const auto* of = find(each.name);
     if (of == nullptr || (!with_cpu && each.name == resource::cpu)) continue;
     for (const auto& share : each.shares) {
-      if (share.index >= of->entries.size()) continue;
-      auto& entry = of->entries[share.index];
-      const auto amount = sign > 0 ? share.amount : -share.amount;
-      entry.free += amount;
-      of->free += amount;
-      entry.memory_free += sign * share.memory_bytes;
+      if (share.index >= of->instances.size()) continue;
+      add(*of, share.index, sign > 0 ? share.amount : -share.amount, sign * share.memory_bytes);
     }
   }
 }
@@ -216,9 +196,9 @@ bool InstanceLedger::has_free(const Allocation& allocation) const {
     const auto* of = find(each.name);
     if (of == nullptr) return false;
     for (const auto& share : each.shares) {
-      if (share.index >= of->entries.size()) return false;
-      const auto& entry = of->entries[share.index];
-      if (share.amount > entry.free || share.memory_bytes > entry.memory_free) return false;
+      if (share.index >= of->instances.size()) return false;
+      const auto& rest = left(*of, share.index);
+      if (share.amount > rest.amount || share.memory_bytes > rest.memory) return false;
     }
   }
   return true;
@@ -249,7 +229,7 @@ Quantity InstanceLedger::total(std::string_view name) const {
 
 Quantity InstanceLedger::available(std::string_view name) const {
   const auto* of = find(name);
-  return of == nullptr ? Quantity() : of->free;
+  return of == nullptr ? Quantity() : free_of(*of);
 }
 
 Quantity InstanceLedger::largest_share(std::string_view name) const {
@@ -257,32 +237,49 @@ Quantity InstanceLedger::largest_share(std::string_view name) const {
   return of == nullptr ? Quantity() : largest_share(*of);
 }
 
-Quantity InstanceLedger::largest_share(const Resource& of) {
-  if (!of.units) return of.free;
+Quantity InstanceLedger::largest_share(const Resource& of) const {
+  if (!of.units) return free_of(of);
   Quantity most;
   std::int64_t whole = 0;
-  for (const auto& entry : of.entries) {
-    most = std::max(most, entry.free);
-    if (entry.free == one_device) ++whole;
+  for (std::size_t i = 0; i < of.instances.size(); ++i) {
+    const auto rest = left(of, i).amount;
+    most = std::max(most, rest);
+    if (rest == one_device) ++whole;
   }
   return whole > 0 ? Quantity::whole(whole) : most;
 }
 
 std::vector<std::string> InstanceLedger::names() const {
   std::vector<std::string> names;
-  for (const auto& each : resources_) names.push_back(each.name);
+  for (const auto& each : has_->resources) names.push_back(each.name);
   return names;
 }
 
-InstanceLedger::Resource* InstanceLedger::find(std::string_view name) {
-  for (auto& each : resources_) {
-    if (each.name == name) return &each;
-  }
-  return nullptr;
+std::map<std::string, Quantity> InstanceLedger::types_in_use() const {
+  std::map<std::string, Quantity> used;
+  for (std::size_t i = 0; i < types_used_.size(); ++i) used[has_->types[i]] = types_used_[i];
+  return used;
+}
+
+Quantity* InstanceLedger::used_of_type(std::string_view type) {
+  const auto at = std::ranges::lower_bound(has_->types, type);
+  if (at == has_->types.end() || *at != type) return nullptr;
+  return &types_used_[static_cast<std::size_t>(at - has_->types.begin())];
+}
+
+void InstanceLedger::add(const Resource& to, std::size_t instance, Quantity amount,
+                         std::int64_t memory) {
+  left_[to.amount_at].amount += amount;
+  auto& rest = left_[to.amount_at + 1 + instance];
+  rest.amount += amount;
+  rest.memory += memory;
 }
 
 const InstanceLedger::Resource* InstanceLedger::find(std::string_view name) const {
-  return const_cast<InstanceLedger*>(this)->find(name);
+  for (const auto& each : has_->resources) {
+    if (each.name == name) return &each;
+  }
+  return nullptr;
 }
 
 }  // namespace mobula::internal::scheduler

@@ -24,6 +24,7 @@
 
 #include "model/node_shape.h"
 #include "model/reason.h"
+#include "scheduler/instance_layout.h"
 #include "scheduler/need.h"
 
 namespace mobula::internal::scheduler {
@@ -38,9 +39,10 @@ class InstanceLedger {
  public:
   // At most `max_task_slots` tasks hold slots here, blocked ones included.
   InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots);
-  // The books of a bundle: of a node of this shape, only what `share` holds, under the same indices.
+  InstanceLedger(SharedLayout layout, std::int32_t max_task_slots);
+  // The books of a bundle: of a node like this, only what `share` holds, under the same indices.
   // Places are the node's affair.
-  InstanceLedger(const NodeShape& shape, const Allocation& share);
+  InstanceLedger(const InstanceLayout& node, const Allocation& share);
 
   // The first rule that refuses `need`: first those that no passing of time changes, then those
   // that wait for something to be freed. `fits` if none does.
@@ -67,39 +69,33 @@ class InstanceLedger {
   // The largest amount that one request could get: of devices, those wholly free, or the most that
   // is left of one.
   Quantity largest_share(std::string_view name) const;
-  // Calls visit(name, largest share) for each resource, in the order of names.
-  template <class Visit>
-  void for_each_share(Visit&& visit) const {
-    for (const auto& each : resources_) visit(each.name, largest_share(each));
-  }
+  Quantity largest_share(const InstanceLayout::Resource& of) const;
+  // What there is, booked or not.
+  const SharedLayout& layout() const { return has_; }
   // Names in order, accelerator types excluded.
   std::vector<std::string> names() const;
   // Every type of the node or of one of its devices, with what running slots show as used of it.
-  const std::map<std::string, Quantity>& types_in_use() const { return types_in_use_; }
-  bool has_devices() const { return has_devices_; }
+  std::map<std::string, Quantity> types_in_use() const;
+  bool has_devices() const { return has_->has_devices; }
   // Whether a resource is counted here in numbered instances.
   bool in_instances(std::string_view name) const {
     const auto* of = find(name);
     return of != nullptr && of->units;
   }
 
-  friend bool operator==(const InstanceLedger&, const InstanceLedger&) = default;
+  friend bool operator==(const InstanceLedger& a, const InstanceLedger& b) {
+    return *a.has_ == *b.has_ && a.left_ == b.left_ && a.types_used_ == b.types_used_ &&
+           a.places_ == b.places_;
+  }
 
  private:
-  struct Entry {
-    std::uint32_t index = 0;
-    Quantity total, free;
-    std::int64_t memory = 0, memory_free = 0;
-    std::vector<std::string> types;
-    std::int32_t island = -1;
-    friend bool operator==(const Entry&, const Entry&) = default;
-  };
-  struct Resource {
-    std::string name;
-    Quantity total, free;
-    std::vector<Entry> entries;
-    bool units = false;  // an entry for each unit, accelerators or not
-    friend bool operator==(const Resource&, const Resource&) = default;
+  using Resource = InstanceLayout::Resource;
+  using Instance = InstanceLayout::Instance;
+  // Of an instance, or of all of a resource.
+  struct Left {
+    Quantity amount;
+    std::int64_t memory = 0;
+    friend bool operator==(const Left&, const Left&) = default;
   };
   // Bound, running (not blocked) and all holders of executor places.
   struct Places {
@@ -121,33 +117,40 @@ class InstanceLedger {
   static constexpr Quantity one_device = Quantity::whole(1);
   // So many that no node has them for a fraction above one, which no device can serve.
   static std::int64_t devices_wanted(const Need::Amount& want);
-  static std::optional<Take> take_of(const Entry& entry, const Need::Amount& want, bool bytes);
-  static bool serves(const Entry& entry, const Need& need, const Need::Amount& want, Rules rules);
-  static std::int64_t count(const Resource& of, const Need& need, const Need::Amount& want,
-                            Rules rules);
+  static std::optional<Take> take_of(const Instance& has, const Need::Amount& want, bool bytes);
+  bool serves(const Resource& of, std::size_t instance, const Need& need, const Need::Amount& want,
+              Rules rules) const;
+  // How many of its instances serve, at most `limit`.
+  std::int64_t count(const Resource& of, const Need& need, const Need::Amount& want, Rules rules,
+                     std::int64_t limit = std::numeric_limits<std::int64_t>::max()) const;
   // The island to take so many whole devices from; nothing: any.
-  static std::optional<std::int32_t> island_for(const Resource& from, const Need& need,
-                                                const Need::Amount& want);
-  static void take_devices(Resource& from, const Need& need, const Need::Amount& want,
-                           ResourceShare& share);
+  std::optional<std::int32_t> island_for(const Resource& from, const Need& need,
+                                         const Need::Amount& want) const;
+  void take_devices(const Resource& from, const Need& need, const Need::Amount& want,
+                    ResourceShare& share);
 
   std::optional<Reason> never(const Need& need) const;
   std::optional<Reason> never_device(const Need& need, const Need::Amount& want) const;
   std::optional<Reason> busy(const Need& need) const;
   Reason busy_device(const Resource& of, const Need& need, const Need::Amount& want) const;
 
-  static Quantity largest_share(const Resource& of);
-  Resource* find(std::string_view name);
   const Resource* find(std::string_view name) const;
+  Quantity free_of(const Resource& of) const { return left_[of.amount_at].amount; }
+  const Left& left(const Resource& of, std::size_t instance) const {
+    return left_[of.amount_at + 1 + instance];
+  }
+  // Adds to what is left of an instance, or takes from it where they are negative.
+  void add(const Resource& to, std::size_t instance, Quantity amount, std::int64_t memory);
+  Quantity* used_of_type(std::string_view type);
   void move(std::span<const ResourceShare> shares, int sign, bool with_cpu);
   Places& places(Tenant tenant) { return places_[static_cast<std::size_t>(tenant)]; }
   const Places& places(Tenant tenant) const { return places_[static_cast<std::size_t>(tenant)]; }
-  void add_resource(const ResourceShape& shape);
+  void clear();
 
-  std::vector<Resource> resources_;  // ordered by name
-  std::map<std::string, Quantity> types_in_use_;
-  std::array<Places, 3> places_;  // by tenant
-  bool has_devices_ = false;
+  SharedLayout has_;
+  std::vector<Left> left_;            // per resource all of it, and then each instance
+  std::vector<Quantity> types_used_;  // by type
+  std::array<Places, 3> places_;      // by tenant
 };
 
 }  // namespace mobula::internal::scheduler

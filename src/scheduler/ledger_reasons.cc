@@ -48,9 +48,9 @@ std::optional<Reason> InstanceLedger::never(const Need& need) const {
   }
   if (need.has_devices) return std::nullopt;
   for (const auto& type : need.types) {
-    if (types_in_use_.contains(type)) continue;
+    if (std::ranges::binary_search(has_->types, type)) continue;
     Reason missing{ReasonCode::accelerator_type_absent, type, {}, {}, {}};
-    for (const auto& [here, used] : types_in_use_) {
+    for (const auto& here : has_->types) {
       missing.detail += (missing.detail.empty() ? "" : ", ") + here;
     }
     return missing;
@@ -65,14 +65,14 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
   if (want.amount > one_device && !want.amount.is_whole()) {
     return reason(ReasonCode::instance_too_small, want.name, want.amount, one_device);
   }
-  if (count(of, need, want, {.busy = false}) >= wanted) return std::nullopt;
+  if (count(of, need, want, {.busy = false}, wanted) >= wanted) return std::nullopt;
 
   if (count(of, need, want, {.types = false, .bytes = false, .busy = false}) < wanted) {
     if (want.amount >= one_device) {
-      const auto whole = std::ranges::count(of.entries, one_device, &Entry::total);
+      const auto whole = std::ranges::count(of.instances, one_device, &Instance::total);
       return reason(ReasonCode::resource_too_small, want.name, want.amount, Quantity::whole(whole));
     }
-    const auto largest = std::ranges::max(of.entries, {}, &Entry::total).total;
+    const auto largest = std::ranges::max(of.instances, {}, &Instance::total).total;
     return reason(ReasonCode::instance_too_small, want.name, want.amount, largest);
   }
   const auto typed = count(of, need, want, {.bytes = false, .busy = false});
@@ -83,8 +83,8 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
     }
     Reason missing{ReasonCode::accelerator_type_absent, need.types.front(), {}, {}, {}};
     std::vector<std::string> here;
-    for (const auto& entry : of.entries) {
-      here.insert(here.end(), entry.types.begin(), entry.types.end());
+    for (const auto& instance : of.instances) {
+      here.insert(here.end(), instance.types.begin(), instance.types.end());
     }
     std::ranges::sort(here);
     here.erase(std::unique(here.begin(), here.end()), here.end());
@@ -93,9 +93,9 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
   }
   // The memory of the last device that would have to serve, largest first.
   std::vector<std::int64_t> memories;
-  for (const auto& entry : of.entries) {
-    if (!serves(entry, need, want, {.bytes = false, .busy = false})) continue;
-    memories.push_back(entry.memory);
+  for (std::size_t i = 0; i < of.instances.size(); ++i) {
+    if (!serves(of, i, need, want, {.bytes = false, .busy = false})) continue;
+    memories.push_back(of.instances[i].memory);
   }
   std::ranges::sort(memories, std::greater<>());
   return reason(ReasonCode::gpu_memory_too_small, want.name, Quantity::whole(want.bytes),
@@ -104,7 +104,7 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
 
 std::optional<Reason> InstanceLedger::busy(const Need& need) const {
   const auto* cpu = find(resource::cpu);
-  if (cpu != nullptr && cpu->free < Quantity()) {
+  if (cpu != nullptr && free_of(*cpu) < Quantity()) {
     return reason(ReasonCode::oversubscribed, cpu->name, {}, {});
   }
   const auto& place = places(need.tenant);
@@ -118,8 +118,8 @@ std::optional<Reason> InstanceLedger::busy(const Need& need) const {
   for (const auto& want : need.amounts) {
     const auto& of = *find(want.name);
     if (!of.units) {
-      if (of.free < want.amount) {
-        return reason(ReasonCode::resource_busy, want.name, want.amount, of.free);
+      if (free_of(of) < want.amount) {
+        return reason(ReasonCode::resource_busy, want.name, want.amount, free_of(of));
       }
     } else if (count(of, need, want, {}) < devices_wanted(want)) {
       return busy_device(of, need, want);
@@ -136,13 +136,13 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
   }
   if (count(of, need, want, {.bytes = false}) >= wanted) {
     std::int64_t most_bytes = 0;
-    for (const auto& entry : of.entries) {
-      if (!serves(entry, need, want, {.bytes = false})) continue;
-      most_bytes = std::max(most_bytes, entry.memory_free);
+    for (std::size_t i = 0; i < of.instances.size(); ++i) {
+      if (!serves(of, i, need, want, {.bytes = false})) continue;
+      most_bytes = std::max(most_bytes, left(of, i).memory);
     }
     auto asked = want.bytes;
-    for (const auto& entry : of.entries) {
-      const auto take = take_of(entry, want, true);
+    for (const auto& instance : of.instances) {
+      const auto take = take_of(instance, want, true);
       if (want.bytes == 0 && take) asked = take->bytes;
     }
     return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(asked),
@@ -154,10 +154,10 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
   }
   Quantity largest;
   Quantity least = want.amount;
-  for (const auto& entry : of.entries) {
-    if (!serves(entry, need, want, {.busy = false})) continue;
-    largest = std::max(largest, entry.free);
-    if (want.amount == Quantity()) least = take_of(entry, want, true)->amount;
+  for (std::size_t i = 0; i < of.instances.size(); ++i) {
+    if (!serves(of, i, need, want, {.busy = false})) continue;
+    largest = std::max(largest, left(of, i).amount);
+    if (want.amount == Quantity()) least = take_of(of.instances[i], want, true)->amount;
   }
   return reason(ReasonCode::resource_busy, want.name, least, largest);
 }

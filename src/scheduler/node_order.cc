@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/cluster_view.h"
+
 namespace mobula::internal::scheduler {
 
 std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_threshold) {
@@ -13,16 +15,18 @@ std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_thr
   return score < spread_threshold ? 0 : score;
 }
 
-void NodeOrder::put(NodeId node, bool has_devices, std::int64_t score, NodeRank& known) {
-  const NodeRank rank{has_devices, score, node};
+void NodeOrder::put(Node& node) {
+  auto& known = node.order_entry;
+  const NodeRank rank{node.ledger.has_devices(), node.score, node.id};
   if (known == rank) return;
-  remove(known);
+  remove(node);
   known = rank;
-  sparing_.insert(rank);
-  any_.insert({false, score, node});
+  sparing_.insert(rank, &node);
+  any_.insert({false, rank.score, rank.node}, &node);
 }
 
-void NodeOrder::remove(NodeRank& known) {
+void NodeOrder::remove(Node& node) {
+  auto& known = node.order_entry;
   if (known.node.empty()) return;
   sparing_.erase(known);
   any_.erase({false, known.score, known.node});

@@ -6,12 +6,14 @@
 
 #include <compare>
 #include <cstdint>
-#include <set>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "scheduler/instance_ledger.h"
 
 namespace mobula::internal::scheduler {
+
+struct Node;
 
 // Lower is better.
 struct NodeRank {
@@ -26,15 +28,17 @@ std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_thr
 
 class NodeOrder {
  public:
-  // What it knows of one node, kept by the node's owner; no id: it is not in the order.
-  void put(NodeId node, bool has_devices, std::int64_t score, NodeRank& known);
-  void remove(NodeRank& known);
+  using Order = OrderedRuns<NodeRank, Node*>;
+
+  // What it knows of a node is kept there; no id: the node is not in the order.
+  void put(Node& node);
+  void remove(Node& node);
 
   // The order for requests that want devices, or for those that had better leave them alone.
-  const std::set<NodeRank>& ranks(bool for_devices) const { return for_devices ? any_ : sparing_; }
+  const Order& ranks(bool for_devices) const { return for_devices ? any_ : sparing_; }
 
  private:
-  std::set<NodeRank> any_, sparing_;
+  Order any_, sparing_;
 };
 
 }  // namespace mobula::internal::scheduler

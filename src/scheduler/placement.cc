@@ -59,7 +59,7 @@ std::optional<Node*> PlacementRound::best_of_tightest(const AskRow& row) {
   for (auto at = order.lower_bound({row.scarcest.amount, {}}); at != order.end(); ++at) {
     if (++seen > nodes_looked_at) return best != nullptr ? std::optional(best) : std::nullopt;
     ++node_checks_;
-    auto* node = cluster_.nodes().find(at->second);
+    auto* node = at->second;
     if (!cluster_.fits(*node, row.ask)) continue;
     if (best == nullptr || rank(*node, row.ask) < rank(*best, row.ask)) best = node;
   }
@@ -81,8 +81,8 @@ Node* PlacementRound::best_of_all(AskRow& row) {
       if (const auto best = best_of_tightest(row)) return *best;
     }
     ++node_checks_;
-    auto* node = cluster_.nodes().find(at->node);
-    passed = *at;
+    auto* node = at->second;
+    passed = at->first;
     if (cluster_.fits(*node, row.ask)) return node;
   }
   return nullptr;

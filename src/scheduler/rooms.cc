@@ -34,7 +34,7 @@ void ClusterView::add_room(GroupId group, std::int32_t bundle, const Node& node,
   const auto at = rooms.find(bundle);
   const bool open = at != rooms.end() && at->second.open;
   if (at == rooms.end()) groups_on_[node.id].insert(group);
-  rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(node.shape, share), open});
+  rooms.insert_or_assign(bundle, Room{node.id, InstanceLedger(*node.ledger.layout(), share), open});
   freed_groups_.insert(group);
 }
 

@@ -259,7 +259,7 @@ ResourceSet Scheduler::held_by(JobId job) const {
 std::vector<NodeUse> Scheduler::node_use() const {
   std::vector<NodeUse> uses;
   for (const auto& [id, node] : cluster_.nodes()) {
-    uses.push_back({id, node.state, use_of(node.ledger), node.shape.labels});
+    uses.push_back({id, node.state, use_of(node.ledger), node.labels});
   }
   return uses;
 }

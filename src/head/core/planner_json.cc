@@ -112,7 +112,7 @@ Json nodes_json(const Parts& parts) {
     if (node == nullptr || !row.slots_allowed()) continue;
     Json json = {{"node_id", id.hex()},
                  {"usable", node->state == scheduler::NodeState::alive},
-                 {"shape", shape_json(node->shape)}};
+                 {"shape", shape_json(row.shape)}};
     add_use(parts, *node, json);
     json["cannot_start"] = Json::array();
     for (const auto& [program, why] : node->cannot_start) {
