@@ -1,6 +1,6 @@
 // An ordered map for tables that are searched and changed all the time: its entries lie side by side in
-// runs of a page at most, so a search meets a few cache lines, where a tree meets one for each level, and
-// an entry takes little more than its own bytes. A change moves up to a page of entries and makes
+// runs of a kilobyte at most, so a search meets a few cache lines, where a tree meets one for each level,
+// and an entry takes little more than its own bytes. A change moves some of a run's entries and makes
 // iterators and references invalid. Keys and values are plain values. Not thread-safe.
 #pragma once
 
@@ -108,6 +108,9 @@ class OrderedRuns {
     }
     auto& [first, entries] = runs_[run];
     if (key < first) first = key;
+    if (entries.size() == entries.capacity()) {
+      entries.reserve(std::min(most_in_run, std::max<std::size_t>(2 * entries.size(), 2)));
+    }
     entries.insert(place(entries, at), Entry{key, value});
     ++size_;
   }
@@ -155,7 +158,7 @@ class OrderedRuns {
   }
 
  private:
-  static constexpr std::size_t most_in_run = std::max<std::size_t>(4096 / sizeof(Entry), 4);
+  static constexpr std::size_t most_in_run = std::max<std::size_t>(1000 / sizeof(Entry), 8);
 
   template <class Row>
   static auto place(std::vector<Row>& rows, std::size_t at) {

@@ -60,6 +60,7 @@ struct Node {
   std::optional<Reservation> reservation;
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
+  std::vector<SlotId> slots{};    // in the order of booking
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit; 0: none
   std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
   NodeRank order_entry{};         // both: while it is alive

@@ -160,7 +160,7 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) cons
   std::optional<Returns> best;
   std::set<NodeId> tried;
   for (const auto* job : victims_) {
-    for (const auto slot_id : job->task_slots) {
+    for (const auto& [sequence, slot_id] : job->task_slots) {
       const auto& held = *books_.find(slot_id);
       if (held.recalled && !search.patient) continue;
       if (tried.size() >= settings_.nodes_per_demand) return best;
@@ -249,7 +249,7 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
       return wanted == Quantity() || job.held.get(name) - back.get(name) + wanted <= quota;
     });
   };
-  for (const auto id : job.task_slots) {
+  for (const auto& [sequence, id] : job.task_slots) {
     if (suffices()) break;
     const auto& held = *books_.find(id);
     const auto amounts = amounts_of(held.slot.allocation);

@@ -105,18 +105,16 @@ void SlotBooks::end_job(JobId id) {
 Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   auto& holder = known != nullptr ? *known : holders_[holder_of(slot)];
   ++holder.slots;
-  auto& held = *slots_.insert(slot.id, {slot, ++sequence_, now, false, {}, &holder, {}, {}}).first;
-  auto& on_node = on_node_[slot.node];
-  held.on_node = on_node.insert(on_node.end(), slot.id);
+  auto& node = cluster_.nodes().at(slot.node);
+  const auto sequence = ++sequence_;
+  slots_.insert(slot.id, {slot, sequence, now, false, {}, &holder, &node});
+  node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
   share_changed(slot.job, job, false);
   ++job.slots;
-  if (tenant_of(slot) == Tenant::task) {
-    held.in_job = job.task_slots.insert(job.task_slots.end(), slot.id);
-  }
+  if (tenant_of(slot) == Tenant::task) job.task_slots.insert(sequence, slot.id);
   if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
-  auto& node = cluster_.nodes().at(slot.node);
   if (slot.spread) ++node.spread_slots;
   if (!slot.bundle_of.empty()) {
     cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
@@ -137,16 +135,15 @@ bool SlotBooks::release(SlotId id) {
   auto* found = slots_.find(id);
   if (found == nullptr) return false;
   const auto held = std::move(*found);
-  const auto& slot = held.slot;
   slots_.erase(id);
-  auto& on_node = on_node_.at(slot.node);
-  on_node.erase(held.on_node);
-  if (on_node.empty()) on_node_.erase(slot.node);
+  const auto& slot = held.slot;
+  auto& node = *held.node;
+  std::erase(node.slots, id);
   auto& job = jobs_.at(slot.job);
   count(job.held, slot, -1);
   share_changed(slot.job, job, true);
   if (held.recalled) count(job.returning, slot, -1);
-  if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.in_job);
+  if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.sequence);
   if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
     at->second.erase(id);
     if (at->second.empty()) in_group_.erase(at);
@@ -155,11 +152,9 @@ bool SlotBooks::release(SlotId id) {
   if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
   if (held.recalled) --held.holder->recalled;
   if (--held.holder->slots == 0 && held.holder->demand == nullptr) holders_.erase(holder_of(slot));
-  if (auto* node = cluster_.nodes().find(slot.node)) {
-    cluster_.free(*node, slot.allocation, occupancy_of(slot));
-    if (slot.spread) --node->spread_slots;
-    cluster_.freed(*node);
-  }
+  cluster_.free(node, slot.allocation, occupancy_of(slot));
+  if (slot.spread) --node.spread_slots;
+  cluster_.freed(node);
   return true;
 }
 
@@ -174,7 +169,7 @@ bool SlotBooks::lend(SlotId id) {
   subtract(job.held, lent);
   share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
-  auto& node = cluster_.nodes().at(held->slot.node);
+  auto& node = *held->node;
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.freed(node);
   return true;
@@ -191,7 +186,7 @@ bool SlotBooks::resume(SlotId id) {
   job.held.add(back);
   share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
-  auto& node = cluster_.nodes().at(held->slot.node);
+  auto& node = *held->node;
   cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.took(node);
   return true;
@@ -209,8 +204,7 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
 
 void SlotBooks::rebook(Node& node) {
   node.spread_slots = 0;
-  const auto* here = on_node_.find(node.id);
-  for (const auto id : here == nullptr ? std::list<SlotId>() : *here) {
+  for (const auto id : node.slots) {
     // A bundle comes before the slots in it, as it was booked.
     const auto& slot = slots_.at(id).slot;
     if (!slot.bundle_of.empty()) {
@@ -267,10 +261,9 @@ void SlotBooks::unlink(const HolderKey& key) {
   if (at->second.slots == 0) holders_.erase(at);
 }
 
-std::vector<SlotId> SlotBooks::slots_on(NodeId node) const {
-  std::vector<SlotId> ids;
-  if (const auto* here = on_node_.find(node)) ids.assign(here->begin(), here->end());
-  return ids;
+std::vector<SlotId> SlotBooks::slots_on(NodeId id) const {
+  const auto* node = cluster_.nodes().find(id);
+  return node == nullptr ? std::vector<SlotId>() : node->slots;
 }
 
 std::vector<SlotId> SlotBooks::slots_of(ProcessId lessee) const {
@@ -318,12 +311,13 @@ std::string SlotBooks::verify() const {
     }
   }
   for (const auto& [id, held] : slots_) {
-    const auto* room = cluster_.room(held.slot.bundle_of, held.slot.bundle);
-    if (held.slot.bundle_of.empty()) continue;
-    const auto* again = fresh.room(held.slot.bundle_of, held.slot.bundle);
+    const auto& slot = held.slot;
+    const auto* room = cluster_.room(slot.bundle_of, slot.bundle);
+    if (slot.bundle_of.empty()) continue;
+    const auto* again = fresh.room(slot.bundle_of, slot.bundle);
     if (room == nullptr || !(room->ledger == again->ledger)) {
-      return fmt::format("the ledger of bundle {} of group {} differs from its slots",
-                         held.slot.bundle, held.slot.bundle_of.hex());
+      return fmt::format("the ledger of bundle {} of group {} differs from its slots", slot.bundle,
+                         slot.bundle_of.hex());
     }
   }
   for (const auto& [id, job] : jobs_) {

@@ -5,7 +5,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/ordered_runs.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/job_terms.h"
@@ -73,8 +73,7 @@ struct HeldSlot {
   bool recalled = false;
   Time recalled_at;
   Holder* holder = nullptr;
-  // Where it stands among the slots of its node, and of its job if a task runs in it.
-  std::list<SlotId>::iterator on_node{}, in_job{};
+  Node* node = nullptr;  // which stays as long as it has slots
 };
 
 class SlotBooks {
@@ -84,7 +83,7 @@ class SlotBooks {
     std::uint64_t sequence = 0;
     ResourceSet held;       // what its slots hold, lent CPU left out
     ResourceSet returning;  // the part of it that was recalled
-    std::list<SlotId> task_slots;                // longest held first
+    OrderedRuns<std::uint64_t, SlotId> task_slots;  // by sequence
     std::int64_t slots = 0;                      // those of actors included
     bool ended = false;                          // forgotten when its last slot is back
     bool share_changed = false;                  // since it was last told
@@ -129,7 +128,6 @@ class SlotBooks {
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
 
   const HeldSlot* find(SlotId id) const { return slots_.find(id); }
-  const Table<SlotId, HeldSlot>& slots() const { return slots_; }
   const Table<JobId, Job>& jobs() const { return jobs_; }
   // Zeros for one that holds nothing.
   Holder holder(const HolderKey& key) const;
@@ -151,10 +149,9 @@ class SlotBooks {
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
 
   ClusterView& cluster_;
-  Table<SlotId, HeldSlot> slots_;
+  Table<SlotId, HeldSlot> slots_;  // in the order of booking
   Table<JobId, Job> jobs_;
   std::map<HolderKey, Holder> holders_;
-  Table<NodeId, std::list<SlotId>> on_node_;  // in the order of booking
   std::map<GroupId, std::set<SlotId>> in_group_;
   bool all_known_ = true;
   std::vector<JobId> changed_jobs_;
