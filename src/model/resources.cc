@@ -30,7 +30,12 @@ void ResourceSet::set(std::string_view name, Quantity amount) {
   }
 }
 
-void ResourceSet::add(std::string_view name, Quantity amount) { set(name, get(name) + amount); }
+void ResourceSet::add(std::string_view name, Quantity amount) {
+  const auto at = amounts_.find(name);
+  if (at == amounts_.end()) return set(name, amount);
+  at->second += amount;
+  if (at->second == Quantity()) amounts_.erase(at);
+}
 
 void ResourceSet::add(const ResourceSet& other) {
   for (const auto& [name, amount] : other.amounts_) add(name, amount);

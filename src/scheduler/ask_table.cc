@@ -42,6 +42,7 @@ AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant)
     AskRow row{.ask = Ask(request, program, tenant), .text = std::move(text), .number = last_number_,
                .scarcest = {}, .most_held = {}};
     row.scarcest = cluster_.scarcest_of(row.ask.need);
+    row.resource = resource_number(row.scarcest.resource);
     // What is in a bundle is held by the bundle.
     if (row.ask.group.empty()) row.most_held = most_held_by(row.ask.need);
     rows_.emplace(last_number_, std::move(row));
@@ -86,6 +87,13 @@ std::vector<std::uint64_t> AskTable::of_group(GroupId group) const {
   const auto at = by_group_.find(group);
   if (at == by_group_.end()) return {};
   return {at->second.begin(), at->second.end()};
+}
+
+std::uint32_t AskTable::resource_number(const std::string& name) {
+  const auto next = static_cast<std::uint32_t>(resource_names_.size());
+  const auto [at, added] = resource_numbers_.try_emplace(name, next);
+  if (added) resource_names_.push_back(name);
+  return at->second;
 }
 
 AskRow* AskTable::find(std::uint64_t number) {

@@ -20,6 +20,7 @@ struct AskRow {
   std::string text;
   std::uint64_t number = 0;
   Scarcest scarcest;
+  std::uint32_t resource = 0;          // the number of the scarcest
   std::size_t classes = 0;
   ResourceSet most_held;               // by one slot for it
   std::set<ClassKey> waiting{};
@@ -61,13 +62,19 @@ class AskTable {
   // Those that wait for a room of the group.
   std::vector<std::uint64_t> of_group(GroupId group) const;
   AskRow* find(std::uint64_t number);
+  // Resources have small numbers, as names are compared slowly.
+  const std::string& resource_name(std::uint32_t number) const { return resource_names_[number]; }
   const std::map<std::uint64_t, AskRow>& rows() const { return rows_; }
 
  private:
   bool find_server(AskRow& row) const;
   std::vector<AskRow*> soft_rows();
 
+  std::uint32_t resource_number(const std::string& name);
+
   const ClusterView& cluster_;
+  std::map<std::string, std::uint32_t> resource_numbers_;
+  std::vector<std::string> resource_names_;  // by number; never fewer: users name few
   std::map<std::uint64_t, AskRow> rows_;
   std::map<std::string, std::uint64_t> by_text_;
   std::set<std::uint64_t> soft_;  // both: of those that wait

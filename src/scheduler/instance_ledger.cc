@@ -140,6 +140,7 @@ void InstanceLedger::take_devices(const Resource& from, const Need& need, const 
 std::optional<Allocation> InstanceLedger::book(const Need& need) {
   if (!fits(need)) return std::nullopt;
   Allocation allocation;
+  allocation.resources.reserve(need.amounts.size() + need.types.size());
   for (const auto& want : need.amounts) {
     const auto& from = *find(want.name);
     ResourceShare share{want.name, {}};

@@ -229,7 +229,9 @@ Sweep& PendingDemands::continue_sweep() {
   }
   sweep_.nodes.clear();
   sweep_.shares.clear();
-  for (const auto& [name, lanes] : lines_.resources()) sweep_.shares[name];
+  for (const auto& [number, lanes] : lines_.resources()) {
+    sweep_.shares[number].resource = asks_.resource_name(number);
+  }
   cluster_.any_freed_since(sweep_.from, [&](const Node& node) {
     if (node.state != NodeState::alive) return false;
     sweep_.nodes.push_back(node.id);

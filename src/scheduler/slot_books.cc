@@ -218,13 +218,12 @@ void SlotBooks::rebook(Node& node) {
 
 std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool lasting) const {
   std::int64_t most = 0;
-  const auto consider = [&](const std::string& name) {
-    auto amount = job.held.get(name) + extra.get(name);
+  const auto consider = [&](const std::string& name, Quantity amount) {
     if (lasting) amount -= job.returning.get(name);
     most = std::max(most, millionths(amount, cluster_.totals().get(name)));
   };
-  for (const auto& [name, amount] : job.held.amounts()) consider(name);
-  for (const auto& [name, amount] : extra.amounts()) consider(name);
+  for (const auto& [name, amount] : job.held.amounts()) consider(name, amount + extra.get(name));
+  for (const auto& [name, amount] : extra.amounts()) consider(name, amount + job.held.get(name));
   return most / job.terms.weight;
 }
 

@@ -8,14 +8,14 @@ Lane Lane::of(const AskRow& row) {
   if (row.examined_through == 0) return {};
   if (!row.ask.group.empty()) return {.kind = Kind::group, .group = row.ask.group};
   if (row.is_pinned()) return {.kind = Kind::node, .node = *row.ask.wanted_node};
-  return {.kind = Kind::amount, .resource = row.scarcest.resource, .amount = row.scarcest.amount};
+  return {.kind = Kind::amount, .resource = row.resource, .amount = row.scarcest.amount};
 }
 
 void Sweep::count(const Node& node, std::int64_t change) {
-  for (auto& [resource, of] : shares) {
-    const auto at = of.try_emplace(node.ledger.largest_share(resource)).first;
+  for (auto& [which, of] : shares) {
+    const auto at = of.nodes.try_emplace(node.ledger.largest_share(of.resource)).first;
     at->second += change;
-    if (at->second == 0) of.erase(at);
+    if (at->second == 0) of.nodes.erase(at);
   }
 }
 

@@ -52,7 +52,7 @@ struct Lane {
     quota,    // something that its job holds
   };
   Kind kind = Kind::unknown;
-  std::string resource{};
+  std::uint32_t resource = 0;  // by AskTable's number
   Quantity amount{};
   NodeId node{};
   GroupId group{};
@@ -64,13 +64,16 @@ struct Lane {
 // What was freed, and is being offered to all who may want it.
 struct Sweep {
   // How many nodes have how much for one request.
-  using Shares = std::map<Quantity, std::int64_t, std::greater<>>;
+  struct Shares {
+    std::string resource{};
+    std::map<Quantity, std::int64_t, std::greater<>> nodes{};
+  };
   std::uint64_t number = 0;
   std::uint64_t from = 0;     // nodes freed after this stamp
   std::uint64_t through = 0;  // all of those up to this one will have been offered
   std::set<GroupId> groups{};
   std::vector<NodeId> nodes{};
-  std::map<std::string, Shares, std::less<>> shares{};  // of those nodes, by resource
+  std::map<std::uint32_t, Shares> shares{};  // of those nodes, by the resource's number
   bool empty() const { return nodes.empty() && groups.empty(); }
   // Counts a node, or no more, before and after something on it is booked.
   void count(const Node& node, std::int64_t change);
@@ -148,7 +151,7 @@ class WaitingLines {
     return false;
   }
   // The resources that lanes are about.
-  const std::map<std::string, std::size_t, std::less<>>& resources() const { return resources_; }
+  const std::map<std::uint32_t, std::size_t>& resources() const { return resources_; }
 
   // Calls visit(Bucket&) for those of a line that may be served from what was freed.
   template <class Visit>
@@ -161,7 +164,7 @@ class WaitingLines {
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
   OrderedRuns<JobTurn, Line*> turns_;  // of lines with classes
-  std::map<std::string, std::size_t, std::less<>> resources_;
+  std::map<std::uint32_t, std::size_t> resources_;
   std::size_t unknown_ = 0;
   std::size_t quotas_open_ = 0;
   std::vector<std::pair<JobId, Lane>> emptied_;
@@ -173,8 +176,8 @@ void WaitingLines::for_each_served(Line& line, const Sweep& sweep, Visit&& visit
   auto at = buckets.begin();
   if (at != buckets.end() && at->first.kind == Lane::Kind::unknown) visit(at->second);
   for (const auto& [resource, shares] : sweep.shares) {
-    if (shares.empty()) continue;
-    const auto most = shares.begin()->first;
+    if (shares.nodes.empty()) continue;
+    const auto most = shares.nodes.begin()->first;
     at = buckets.lower_bound({.kind = Lane::Kind::amount, .resource = resource});
     for (; at != buckets.end() && at->first.kind == Lane::Kind::amount &&
            at->first.resource == resource && at->first.amount <= most;
