@@ -38,9 +38,10 @@ ClassKey class_of(const HolderKey& key) {
 }
 
 SlotBooks::Job& SlotBooks::job_row(JobId id) {
-  auto [job, added] = jobs_.insert(id, {});
-  if (added) job->sequence = ++sequence_;
-  return *job;
+  if (auto* known = jobs_.find(id)) return *known;
+  auto& job = *jobs_.insert(id, {}).first;
+  job.sequence = ++sequence_;
+  return job;
 }
 
 void SlotBooks::set_terms(JobId id, const JobTerms& terms) {
