@@ -134,7 +134,7 @@ bool ClusterView::set_program(NodeId id, ProgramId program, const std::string& w
 }
 
 void ClusterView::reserve(Node& node, Reservation reservation) {
-  node.reservation = std::move(reservation);
+  node.reservation = std::make_unique<Reservation>(std::move(reservation));
 }
 
 void ClusterView::lift_reservation(Node& node) {
