@@ -69,7 +69,6 @@ class AskTable {
  private:
   bool find_server(AskRow& row) const;
   std::vector<AskRow*> soft_rows();
-
   std::uint32_t resource_number(const std::string& name);
 
   const ClusterView& cluster_;

@@ -69,8 +69,13 @@ Node& ClusterView::put_node(NodeId id, const Labels& labels, const SharedLayout&
   InstanceLedger ledger(layout, max_task_slots_);
   auto* node = nodes_.find(id);
   if (node == nullptr) {
-    node = nodes_.insert(id, Node{.id = id, .state = state, .labels = labels, .ledger = std::move(ledger),
-                                  .cannot_start = {}, .reservation = {}}).first;
+    Node made{.id = id,
+              .state = state,
+              .labels = labels,
+              .ledger = std::move(ledger),
+              .cannot_start = {},
+              .reservation = {}};
+    node = nodes_.insert(id, std::move(made)).first;
   } else {
     count_totals(*node, -1);
     free_.remove(*node);
@@ -238,8 +243,8 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
     if (each.matches(node.labels)) continue;
     const auto at = node.labels.find(each.key());
     auto seen = at == node.labels.end() ? "the node has none" : "the node has " + at->second;
-    return Reason{ReasonCode::label_mismatch, each.key(), {}, {},
-                  "wants " + each.expression() + ", " + seen};
+    return Reason{
+        ReasonCode::label_mismatch, each.key(), {}, {}, "wants " + each.expression() + ", " + seen};
   }
   if (!ask.group.empty()) return std::nullopt;  // its rooms decide
   // Capacity alone decides here; what is busy is asked by the callers that want to know.
