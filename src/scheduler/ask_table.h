@@ -70,6 +70,7 @@ class AskTable {
  private:
   bool find_server(AskRow& row) const;
   std::vector<AskRow*> soft_rows();
+  std::uint32_t resource_number(const std::string& name);
 
   std::uint32_t resource_number(const std::string& name);
 

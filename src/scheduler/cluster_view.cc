@@ -59,8 +59,13 @@ Node& ClusterView::put_node(NodeId id, const Labels& labels, const SharedLayout&
   InstanceLedger ledger(layout, max_task_slots_);
   auto* node = nodes_.find(id);
   if (node == nullptr) {
-    node = nodes_.insert(id, Node{.id = id, .state = state, .labels = labels, .ledger = std::move(ledger),
-                                  .cannot_start = {}, .reservation = {}}).first;
+    Node made{.id = id,
+              .state = state,
+              .labels = labels,
+              .ledger = std::move(ledger),
+              .cannot_start = {},
+              .reservation = {}};
+    node = nodes_.insert(id, std::move(made)).first;
   } else {
     count_totals(*node, -1);
     free_.remove(*node);
@@ -124,7 +129,7 @@ bool ClusterView::set_program(NodeId id, ProgramId program, const std::string& w
 }
 
 void ClusterView::reserve(Node& node, Reservation reservation) {
-  node.reservation = std::move(reservation);
+  node.reservation = std::make_unique<Reservation>(std::move(reservation));
 }
 
 void ClusterView::lift_reservation(Node& node) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -56,7 +57,7 @@ struct Node {
   Labels labels;
   InstanceLedger ledger;
   std::map<ProgramId, std::string> cannot_start;  // the loader's message
-  std::optional<Reservation> reservation;
+  std::unique_ptr<Reservation> reservation;  // few have one
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
   std::vector<SlotId> slots{};    // in the order of booking

@@ -29,16 +29,6 @@ void subtract(ResourceSet& from, const ResourceSet& amounts) {
 
 }  // namespace
 
-template <class Which>
-std::vector<const HeldSlot*> SlotBooks::in_order(Which&& which) const {
-  std::vector<const HeldSlot*> rows;
-  for (const auto& [id, held] : slots_) {
-    if (which(held.slot)) rows.push_back(&held);
-  }
-  std::ranges::sort(rows, {}, &HeldSlot::sequence);
-  return rows;
-}
-
 HolderKey holder_of(const Slot& slot) {
   return {slot.lessee, slot.actor, slot.job, slot.class_id};
 }
@@ -118,7 +108,7 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.emplace(slot.id, HeldSlot{slot, sequence, now, false, {}, &holder, &node});
+  slots_.insert(slot.id, {slot, sequence, now, false, {}, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
@@ -143,9 +133,10 @@ bool SlotBooks::restore(const Slot& slot) {
 }
 
 bool SlotBooks::release(SlotId id) {
-  const auto taken = slots_.extract(id);
-  if (taken.empty()) return false;
-  const auto& held = taken.mapped();
+  auto* found = slots_.find(id);
+  if (found == nullptr) return false;
+  const auto held = std::move(*found);
+  slots_.erase(id);
   const auto& slot = held.slot;
   auto& node = *held.node;
   std::erase(node.slots, id);
@@ -169,7 +160,7 @@ bool SlotBooks::release(SlotId id) {
 }
 
 bool SlotBooks::lend(SlotId id) {
-  auto* held = row(id);
+  auto* held = slots_.find(id);
   if (held == nullptr || held->slot.lent) return false;
   const auto before = counted(held->slot);
   held->slot.lent = true;
@@ -186,7 +177,7 @@ bool SlotBooks::lend(SlotId id) {
 }
 
 bool SlotBooks::resume(SlotId id) {
-  auto* held = row(id);
+  auto* held = slots_.find(id);
   if (held == nullptr || !held->slot.lent) return false;
   auto taken = counted(held->slot);
   held->slot.lent = false;
@@ -203,7 +194,7 @@ bool SlotBooks::resume(SlotId id) {
 }
 
 bool SlotBooks::mark_recalled(SlotId id, Time now) {
-  auto* held = row(id);
+  auto* held = slots_.find(id);
   if (held == nullptr || held->recalled) return false;
   held->recalled = true;
   held->recalled_at = now;
@@ -277,15 +268,16 @@ std::vector<SlotId> SlotBooks::slots_on(NodeId id) const {
 
 std::vector<SlotId> SlotBooks::slots_of(ProcessId lessee) const {
   std::vector<SlotId> ids;
-  const auto is_its = [&](const Slot& slot) { return slot.lessee == lessee && slot.actor.empty(); };
-  for (const auto* held : in_order(is_its)) ids.push_back(held->slot.id);
+  for (const auto& [id, held] : slots_) {
+    if (held.slot.lessee == lessee && held.slot.actor.empty()) ids.push_back(id);
+  }
   return ids;
 }
 
 std::vector<SlotId> SlotBooks::slots_of(JobId job) const {
   std::vector<SlotId> ids;
-  for (const auto* held : in_order([&](const Slot& slot) { return slot.job == job; })) {
-    ids.push_back(held->slot.id);
+  for (const auto& [id, held] : slots_) {
+    if (held.slot.job == job) ids.push_back(id);
   }
   return ids;
 }
@@ -298,13 +290,11 @@ std::set<SlotId> SlotBooks::slots_in(GroupId group) const {
 std::string SlotBooks::verify() const {
   auto fresh = cluster_.emptied();
   SlotBooks recount(fresh);
-  const auto rows = in_order([](const Slot&) { return true; });
-  for (const auto* held : rows) {
-    const auto id = held->slot.id;
-    if (!recount.restore(held->slot)) {
+  for (const auto& [id, held] : slots_) {
+    if (!recount.restore(held.slot)) {
       return fmt::format("slot {} is on no node or in no bundle", id.hex());
     }
-    if (held->recalled) recount.mark_recalled(id, held->recalled_at);
+    if (held.recalled) recount.mark_recalled(id, held.recalled_at);
   }
   for (const auto& [id, node] : cluster_.nodes()) {
     const auto& counted_node = fresh.nodes().at(id);
@@ -320,8 +310,8 @@ std::string SlotBooks::verify() const {
                          counted_node.spread_slots);
     }
   }
-  for (const auto* held : rows) {
-    const auto& slot = held->slot;
+  for (const auto& [id, held] : slots_) {
+    const auto& slot = held.slot;
     const auto* room = cluster_.room(slot.bundle_of, slot.bundle);
     if (slot.bundle_of.empty()) continue;
     const auto* again = fresh.room(slot.bundle_of, slot.bundle);

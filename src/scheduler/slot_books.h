@@ -9,8 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/id.h"
@@ -54,11 +52,6 @@ struct HolderKey {
   JobId job;
   ClassId class_id;
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
-};
-struct HolderHash {
-  std::size_t operator()(const HolderKey& key) const {
-    return RowHash()(std::pair(key.lessee, key.class_id)) ^ RowHash()(key.actor);
-  }
 };
 HolderKey holder_of(const Slot& slot);
 // What waits as one: tasks of a class, or actors of it, which count against another bound.
@@ -134,7 +127,7 @@ class SlotBooks {
   // The same without what was recalled, and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
 
-  const HeldSlot* find(SlotId id) const { return const_cast<SlotBooks*>(this)->row(id); }
+  const HeldSlot* find(SlotId id) const { return slots_.find(id); }
   const Table<JobId, Job>& jobs() const { return jobs_; }
   // Zeros for one that holds nothing.
   Holder holder(const HolderKey& key) const;
@@ -152,20 +145,13 @@ class SlotBooks {
 
  private:
   Holder& add(const Slot& slot, Time now, Holder* known);
-  HeldSlot* row(SlotId id) {
-    const auto at = slots_.find(id);
-    return at == slots_.end() ? nullptr : &at->second;
-  }
-  // Those for which `which` says so, in the order of booking.
-  template <class Which>
-  std::vector<const HeldSlot*> in_order(Which&& which) const;
   void share_changed(JobId id, Job& job, bool freed);
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;
 
   ClusterView& cluster_;
-  std::unordered_map<SlotId, HeldSlot, RowHash> slots_;
+  Table<SlotId, HeldSlot> slots_;  // in the order of booking
   Table<JobId, Job> jobs_;
-  std::unordered_map<HolderKey, Holder, HolderHash> holders_;
+  std::map<HolderKey, Holder> holders_;
   std::map<GroupId, std::set<SlotId>> in_group_;
   bool all_known_ = true;
   std::vector<JobId> changed_jobs_;

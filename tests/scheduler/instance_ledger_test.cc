@@ -49,6 +49,28 @@ Request typed(double gpus, const std::string& type) {
   return made;
 }
 
+TEST(LayoutTable, NodesThatDifferOnlyInLabelsAndDeviceIdsShareTheirLayout) {
+  LayoutTable table;
+  auto shape = node_shape(8, {{.memory = gib, .types = {"H100"}}, {.memory = gib, .types = {"H100"}}});
+  const auto first = table.share(InstanceLayout(shape));
+  shape.labels["mobula.io/node-id"] = "other";
+  for (auto& resource : shape.resources) {
+    for (auto& instance : resource.instances) instance.uuid = instance.visible_id = "other";
+  }
+  EXPECT_EQ(table.share(InstanceLayout(shape)), first);
+  shape.resources.back().instances.back().memory_bytes = 2 * gib;
+  EXPECT_NE(table.share(InstanceLayout(shape)), first);
+}
+
+TEST(LayoutTable, ForgetsLayoutsThatNobodyHas) {
+  LayoutTable table;
+  const auto kept = table.share(InstanceLayout(node_shape(1)));
+  std::weak_ptr<const InstanceLayout> dropped = table.share(InstanceLayout(node_shape(2)));
+  for (int cpus = 3; cpus < 500; ++cpus) table.share(InstanceLayout(node_shape(cpus)));
+  EXPECT_TRUE(dropped.expired());
+  EXPECT_EQ(table.share(InstanceLayout(node_shape(1))), kept);
+}
+
 class DeviceRows : public testing::TestWithParam<DeviceRow> {};
 
 TEST_P(DeviceRows, AreWhatTheBooksGive) {
