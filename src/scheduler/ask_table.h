@@ -72,8 +72,6 @@ class AskTable {
   std::vector<AskRow*> soft_rows();
   std::uint32_t resource_number(const std::string& name);
 
-  std::uint32_t resource_number(const std::string& name);
-
   const ClusterView& cluster_;
   std::map<std::string, std::uint32_t> resource_numbers_;
   std::vector<std::string> resource_names_;  // by number; never fewer: users name few

@@ -270,7 +270,7 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
   std::size_t examined = 0;
   for (const auto& [rank, demand] : of.waiting) {
     if (now - rank.since < settings_.recall_after) {
-      wake_at(rank.since + settings_.recall_after);
+      wake_at(std::max(rank.since + settings_.recall_after, now + settings_.pause));
       continue;
     }
     if (now >= demand->recall_from) {
@@ -298,7 +298,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   std::size_t examined = 0;
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
     if (now - since < settings_.recall_after) {
-      wake_at(since + settings_.recall_after);
+      wake_at(std::max(since + settings_.recall_after, next_round));
       return false;
     }
     auto& row = *of.ask;
