@@ -45,17 +45,17 @@ example() {
 }
 
 echo "Three nodes on this machine:"
-say "mobula start --head --num-cpus 2 --num-gpus 4 --accelerator-type H200"
-mobula start --head --num-cpus 2 --num-gpus 4 --accelerator-type H200 --state-dir "$work/a" | tee "$work/started"
+say "mobula start --head --num-cpus 2 --num-gpus 4 --accelerator-type H200 --labels zone=a"
+mobula start --head --num-cpus 2 --num-gpus 4 --accelerator-type H200 --labels zone=a --state-dir "$work/a" | tee "$work/started"
 join=$(grep -oE 'mobula start --address .*' "$work/started")
 address=$(awk '{print $4}' <<<"$join")
 
-say "mobula start --address $address --key … --num-cpus 2 --num-gpus 2 --accelerator-type V100"
-$join --num-cpus 2 --num-gpus 2 --accelerator-type V100 --state-dir "$work/b"
+say "mobula start --address $address --key … --num-cpus 2 --num-gpus 2 --accelerator-type V100 --labels zone=b"
+$join --num-cpus 2 --num-gpus 2 --accelerator-type V100 --labels zone=b --state-dir "$work/b"
 say "mobula start --address $address --key … --num-cpus 2 --num-gpus 0 --resources '{\"neuron_cores\": 2}'"
 $join --num-cpus 2 --num-gpus 0 --resources '{"neuron_cores": 2}' --state-dir "$work/c"
 
-for each in hello gpu_ids fractions accelerator_types matrix_products refs_and_errors actors nested placement_groups; do
+for each in hello gpu_ids fractions accelerator_types matrix_products refs_and_errors actors nested placement_groups labels; do
   example "$each"
 done
 

@@ -198,8 +198,8 @@ void ExecutorProcess::step(Event event) {
     carry_out(commands);
   }
   stepping_ = false;
-  engine_
-      ->rearm();  // a call that blocks tells nobody, until it has blocked for so long that it lends
+  // A call that blocks tells nobody before it has blocked for so long that it lends.
+  engine_->rearm();
 }
 
 void ExecutorProcess::carry_out(std::vector<Command>& commands) {
