@@ -84,7 +84,7 @@ class PlacementRound {
   std::vector<Next> heads_;  // a heap, of the line being gone along
   // Ranks only get worse in a round, so what does not serve at a place in the order never will.
   std::map<std::pair<std::uint64_t, std::size_t>, CandidateHeap> heaps_;  // by choice
-  std::map<std::pair<std::uint64_t, std::size_t>, NodeRank> passed_;      // by ask: nothing fits it up to here
+  std::map<std::pair<std::uint64_t, std::size_t>, NodeRank> passed_;      // likewise: nothing fits it up to here
   std::int64_t in_vain_ = 0, visits_ = 0, node_checks_ = 0;
 };
 

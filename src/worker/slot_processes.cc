@@ -86,6 +86,7 @@ Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
   what.process = ProcessId::random();
   what.slot = SlotId::random();  // a mark: which slot it gets may not be known yet
   what.nursery = key;
+  what.seed = random_bits().low;
   what.environment = std::move(environment);
   what.link = std::move(pair->second);
   Executor executor;
@@ -142,11 +143,25 @@ void SlotProcesses::take_up(ProcessId process) {
 // While others of the program are starting it would only be in their way.
 void SlotProcesses::keep_reserve(const NurseryKey& key) {
   const auto at = stocks_.find(key);
-  if (at == stocks_.end() || at->second.reserve || at->second.starting > 0 || !pool_->forks(key)) return;
+  if (at == stocks_.end() || at->second.reserve || at->second.starting > 0) return;
+  if (options_.max_reserves == 0 || !pool_->forks(key)) return;
+  make_room_for_reserve();
   auto made = make(key, {});
   if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
   at->second.reserve = *made;
   if (!reserves_.armed()) reserves_.arm(at->second.last_start + options_.reserve_idle);
+}
+
+// A program may have any number of nurseries, one for each environment that its calls ask for.
+void SlotProcesses::make_room_for_reserve() {
+  Stock* oldest = nullptr;
+  std::size_t reserves = 0;
+  for (auto& [key, stock] : stocks_) {
+    if (!stock.reserve) continue;
+    ++reserves;
+    if (oldest == nullptr || stock.last_start < oldest->last_start) oldest = &stock;
+  }
+  if (reserves >= options_.max_reserves && oldest != nullptr) end_reserve(*oldest);
 }
 
 void SlotProcesses::end_reserve(Stock& stock) {
@@ -259,6 +274,7 @@ void SlotProcesses::on(const PoolExited& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
   at->second.exit = event.cause;
+  if (!at->second.assigned) forget_reserve(at->second.nursery, event.process);
   // All that had the link's other end are gone, so its end is on the way behind what it holds.
   if (!links_.is_open(at->second.link)) conclude(event.process);
 }
@@ -278,7 +294,7 @@ void SlotProcesses::conclude(ProcessId process) {
   executors_.erase(at);
   of_link_.erase(executor.link);
   ::unlink(executor.prepare.local_endpoint.c_str());
-  if (!executor.assigned) return forget_reserve(executor.nursery, process);
+  if (!executor.assigned) return;
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;
   });

@@ -27,6 +27,7 @@ struct SlotProcessOptions {
   std::string sockets_folder;
   std::string bind_host;  // for peers of other nodes; empty: none
   Duration reserve_idle{};
+  std::size_t max_reserves = 0;
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
 };
@@ -94,6 +95,7 @@ class SlotProcesses {
   Result<ProcessId> make(const NurseryKey& key, std::vector<EnvironmentVariable> environment);
   void keep_reserve(const NurseryKey& key);
   void end_reserve(Stock& stock);
+  void make_room_for_reserve();
   void end_idle_reserves();
   void no_longer_starting(const NurseryKey& key);
   void forget_reserve(const NurseryKey& key, ProcessId process);

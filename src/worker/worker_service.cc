@@ -64,6 +64,7 @@ Result<void> WorkerService::open() {
   slots.sockets_folder = sockets_folder_;
   slots.bind_host = options_.bind_host;
   slots.reserve_idle = options_.reserve_idle;
+  slots.max_reserves = options_.max_reserves;
   slots.table_path = options_.folder + "/executors";
   slots.pool = options_.pool;
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;

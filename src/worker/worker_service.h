@@ -42,6 +42,7 @@ struct ServiceOptions {
   WorkerOptions core;
   PoolOptions pool;  // the environment of executors, and limits
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
+  std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;

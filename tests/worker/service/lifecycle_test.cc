@@ -39,9 +39,7 @@ TEST_F(ServiceTest, ADriverThatComesBeforeTheHeadAnswersIsServedLater) {
 }
 
 TEST_F(ServiceTest, RunsARealExecutorInASlotUntilTheSlotIsStopped) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot start = slot(1, "real", driver);
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) || gone(start); }));
@@ -60,9 +58,7 @@ TEST_F(ServiceTest, RunsARealExecutorInASlotUntilTheSlotIsStopped) {
 }
 
 TEST_F(ServiceTest, AKilledExecutorIsFollowedByTheNextGeneration) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot start = slot(2, "real", driver);
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
@@ -80,9 +76,7 @@ TEST_F(ServiceTest, AKilledExecutorIsFollowedByTheNextGeneration) {
 }
 
 TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   StartSlot start = slot(3, "small", driver);
   start.allocation.resources = {{"GPU", {{1, Quantity::whole(1), 0}, {3, Quantity::whole(1), 0}}}};
   StartSlot without = slot(4, "small", driver);
@@ -122,9 +116,7 @@ class ReserveTest : public ServiceTest {
 };
 
 TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
   ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(2)); })) << "nothing stands in reserve";
@@ -144,9 +136,7 @@ TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
 }
 
 TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
   ASSERT_TRUE(until([&] { return started(first) && std::filesystem::exists(socket(2)); }));
@@ -161,13 +151,25 @@ TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
   EXPECT_EQ(started(second)->endpoint.local, socket(3));
 }
 
+TEST_F(ReserveTest, OfManyProgramsTheLongestUnusedEnds) {
+  settings_.max_reserves = 1;
+  FakeDriver& driver = start_with_program();
+  const StartSlot first = slot(1, "real", driver);
+  head_->say(first);
+  ASSERT_TRUE(until([&] { return started(first) && std::filesystem::exists(socket(2)); }));
+  StartSlot other = slot(2, "real", driver);
+  other.job_env["OF_THE_JOB"] = "another";
+  head_->say(other);
+  ASSERT_TRUE(until([&] { return started(other) && std::filesystem::exists(socket(4)); }));
+  EXPECT_EQ(started(other)->endpoint.local, socket(3)) << "its variables are read at the start of a program";
+  EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(2)); }));
+  EXPECT_TRUE(std::filesystem::exists(socket(1))) << "the one in use is left alone";
+  EXPECT_EQ(gone(first), nullptr);
+}
+
 TEST_F(ReserveTest, AnUnusedOneEnds) {
-  auto settings = options();
-  settings.reserve_idle = 0s;
-  service_ = WorkerService::create(*loop_, std::move(settings)).value();
-  ASSERT_TRUE(until([&] { return !agent_file_.socket.empty(); }));
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  settings_.reserve_idle = 0s;
+  FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
   ASSERT_TRUE(until([&] { return started(first) != nullptr; }));
@@ -177,9 +179,7 @@ TEST_F(ReserveTest, AnUnusedOneEnds) {
 }
 
 TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot start = slot(5, "small", driver);
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
@@ -192,9 +192,7 @@ TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
 }
 
 TEST_F(ServiceTest, AProgramWhoseFilesAreGoneIsSaidToBeSo) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   StartSlot start = slot(6, "real", driver);
   start.program.id = ProgramId::of(99);
   start.program.source = node_;
@@ -207,9 +205,7 @@ TEST_F(ServiceTest, AProgramWhoseFilesAreGoneIsSaidToBeSo) {
 }
 
 TEST_F(ServiceTest, FencedItEndsItsExecutorsAndAsksToComeBack) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot start = slot(7, "real", driver);
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
@@ -229,9 +225,7 @@ TEST_F(ServiceTest, FencedItEndsItsExecutorsAndAsksToComeBack) {
 }
 
 TEST_F(ServiceTest, StoppedItSaysFarewell) {
-  start_registered();
-  FakeDriver& driver = attach_driver();
-  bring_program(driver);
+  FakeDriver& driver = start_with_program();
   const StartSlot start = slot(8, "real", driver);
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));

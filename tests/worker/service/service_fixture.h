@@ -124,7 +124,12 @@ class ServiceTest : public ::testing::Test {
     return options;
   }
 
-  void start() { service_ = WorkerService::create(*loop_, options()).value(); }
+  void start() {
+    auto settings = options();
+    settings.reserve_idle = settings_.reserve_idle;
+    settings.max_reserves = settings_.max_reserves;
+    service_ = WorkerService::create(*loop_, std::move(settings)).value();
+  }
   void start_registered() {
     start();
     ASSERT_TRUE(until([&] { return !agent_file_.socket.empty(); }));
@@ -149,6 +154,13 @@ class ServiceTest : public ::testing::Test {
     start.program = program_;
     driver.say(ForHead{start});
     EXPECT_TRUE(until([&] { return head_->heard<FromProcess>() != nullptr; }));
+  }
+  // A registered agent, and a driver whose program it has.
+  FakeDriver& start_with_program() {
+    start_registered();
+    FakeDriver& driver = attach_driver();
+    bring_program(driver);
+    return driver;
   }
   // `kind`: see main.cc.
   StartSlot slot(std::uint64_t number, const std::string& kind, const FakeDriver& driver) const {
@@ -177,6 +189,7 @@ class ServiceTest : public ::testing::Test {
     return 0;
   }
 
+  ServiceOptions settings_;  // what the tests change of `options`: the reserve
   std::filesystem::path folder_;
   const NodeId node_ = NodeId::random();
   const JobId job_ = JobId::random();
