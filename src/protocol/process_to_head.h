@@ -75,6 +75,7 @@ struct Demand {
   std::vector<NodeCount> locality;
   std::string example_name;  // of a waiting task, for people
   bool fail_if_infeasible = false;
+  std::vector<SlotId> heard;  // slots of the class it has and had not heard of at the Demand before
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("demand_class", &Demand::demand_class), field("version", &Demand::version),
@@ -82,7 +83,8 @@ struct Demand {
                  field("waiting_tasks", &Demand::waiting_tasks),
                  field("oldest_wait", &Demand::oldest_wait), field("locality", &Demand::locality),
                  field("example_name", &Demand::example_name),
-                 field("fail_if_infeasible", &Demand::fail_if_infeasible));
+                 field("fail_if_infeasible", &Demand::fail_if_infeasible),
+                 field("heard", &Demand::heard));
   }
   friend bool operator==(const Demand&, const Demand&) = default;
 };

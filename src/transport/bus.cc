@@ -156,9 +156,10 @@ Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd
   const PeerHandle handle{next_handle_++};
   Peer& peer = peers_[handle];
   peer.handle = handle;
+  // Over TCP no message passes that CURVE did not prove, if there are keys.
+  const std::string key(body.property(ZapServer::public_key_property));
   peer.origin = std::make_shared<const PeerOrigin>(
-      PeerOrigin{true, std::string(body.property(user_id_property)),
-                 std::string(body.property(ZapServer::public_key_property))});
+      PeerOrigin{true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
   peer.route = route;
   peer.fd = fd;
   peer.stage = Stage::up;

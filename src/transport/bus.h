@@ -1,6 +1,7 @@
 // The ZeroMQ bus of one process: messages of opaque bytes to and from other processes. One bound
-// ROUTER takes connections, one connecting ROUTER makes them; both are encrypted by CURVE unless
-// the bus has no keys, and then it stays on this machine. For the thread of its loop alone.
+// ROUTER takes connections, one connecting ROUTER makes them. TCP connections are encrypted by CURVE
+// unless the bus has no keys, and then it stays on this machine; unix sockets are never encrypted,
+// for their mode keeps other users out. For the thread of its loop alone.
 //
 // A PeerHandle is one connection, never one process: it ends with the connection, and what was not
 // sent by then is dropped, so nothing meant for one incarnation reaches the next. Repeating is the
@@ -34,11 +35,12 @@ struct PeerHandle {
   explicit operator bool() const { return value != 0; }
 };
 
-// What CURVE proved about the other end of a connection.
+// What is proven about the other end of a connection.
 struct PeerOrigin {
   bool accepted = false;   // the peer connected to this bus
+  bool local = false;      // by a unix socket, so a process of this user; the rest is empty then
   std::string user_id;     // of accepted ones: what the AllowTable says; empty without keys
-  std::string public_key;  // the peer's; empty without keys
+  std::string public_key;  // the peer's, proven by CURVE; empty without keys
 };
 
 struct BusCallbacks {
@@ -97,8 +99,8 @@ class Bus {
   // is in use; not_found when it is not one of this machine. May ask name servers: for a start.
   Result<std::string> bind(const std::string& address);
 
-  // Begins a connection to the bus with `server_public_key` (empty without keys) at `address`, and
-  // keeps trying with growing pauses until disconnect(). Messages may be sent at once. An address
+  // Begins a connection to the bus with `server_public_key` (empty without keys, and not used for a
+  // unix socket) at `address`, and keeps trying with growing pauses until disconnect(). Messages may be sent at once. An address
   // whose connections break is tried again after a pause that grows from reconnect_first to
   // reconnect_longest. already_exists while there is a connection to the same address.
   Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);

@@ -34,7 +34,7 @@ Result<PeerHandle> Bus::Hub::connect(const std::string& address,
     return failure(ErrorCode::invalid_argument,
                    fmt::format("connect the bus to {}: port 0 is for listening", address));
   }
-  if (options_.keys && !is_curve_key(server_public_key)) {
+  if (options_.keys && !where->is_path() && !is_curve_key(server_public_key)) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("connect the bus to {}: the server's public key is needed, and "
                                "'{}' is none",
@@ -48,7 +48,9 @@ Result<PeerHandle> Bus::Hub::connect(const std::string& address,
   const PeerHandle handle{next_handle_++};
   Peer& peer = peers_[handle];
   peer.handle = handle;
-  peer.origin = std::make_shared<const PeerOrigin>(PeerOrigin{false, {}, server_public_key});
+  const bool local = where->is_path();
+  peer.origin = std::make_shared<const PeerOrigin>(
+      PeerOrigin{false, local, {}, local ? std::string() : server_public_key});
   peer.address = std::move(where).value();
   peer.numeric = numeric;
   if (numeric) {

@@ -70,10 +70,6 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
   auto connecting = made->make("connecting");
   if (!connecting) return connecting.error();
   made->connecting_ = std::move(connecting).value();
-  if (options.keys) {
-    made->bound_.router.set(ZMQ_CURVE_SERVER, 1);
-    made->bound_.router.set(ZMQ_ZAP_DOMAIN, ZapServer::domain);
-  }
   return made;
 }
 
@@ -142,6 +138,7 @@ Result<std::string> BusSockets::bind(const std::string& address) {
   if (where->is_path()) {
     if (auto free = check_free(*where); !free) return free.error();
   }
+  encrypt_bound(!where->is_path());
   bound_.router.set(ZMQ_IPV6, numeric->family() == AF_INET6 ? 1 : 0);
   if (zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str()) != 0) {
     return bind_failure(*where);
@@ -155,11 +152,25 @@ Result<std::string> BusSockets::bind(const std::string& address) {
   return bound_.router.last_endpoint().substr(std::string_view("tcp://").size());
 }
 
-// The options of a connection are those of the socket at the time of zmq_connect.
+// What is bound or connected next takes the options that the socket has at that time.
+void BusSockets::encrypt_bound(bool encrypted) {
+  if (!options_.keys) return;
+  bound_.router.set(ZMQ_CURVE_SERVER, encrypted ? 1 : 0);
+}
+
+void BusSockets::encrypt_connecting(const std::string* server_public_key) {
+  if (!options_.keys) return;
+  if (server_public_key == nullptr) {
+    connecting_.router.set(ZMQ_CURVE_SERVER, 0);  // no mechanism
+  } else {
+    connecting_.router.set(ZMQ_CURVE_SERVERKEY, *server_public_key);
+  }
+}
+
 Result<void> BusSockets::connect(const SocketAddress& address, const std::string& server_public_key,
                                  const std::string& routing_id) {
   ZmqSocket& router = connecting_.router;
-  if (options_.keys) router.set(ZMQ_CURVE_SERVERKEY, server_public_key);
+  encrypt_connecting(address.family() == AF_UNIX ? nullptr : &server_public_key);
   router.set(ZMQ_IPV6, address.family() == AF_INET6 ? 1 : 0);
   router.set(ZMQ_CONNECT_ROUTING_ID, routing_id);
   if (zmq_connect(router.get(), endpoint_of(address).c_str()) == 0) return {};

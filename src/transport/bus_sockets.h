@@ -46,6 +46,8 @@ class BusSockets {
       : options_(options), context_(options.io_threads) {}
   Result<BusSocket> make(const std::string& monitor_name);
   void set_limits(ZmqSocket& router);
+  void encrypt_bound(bool encrypted);
+  void encrypt_connecting(const std::string* server_public_key);  // null: not encrypted
 
   const BusOptions options_;
   ZmqContext context_;

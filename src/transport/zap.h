@@ -60,11 +60,10 @@ class AllowTable {
 };
 
 // Answers for one ZeroMQ context on a thread of its own, so that handshakes go on while the loop of
-// the process works. Made before the context's other sockets, destroyed after them.
+// the process works. Made before the context's other sockets, destroyed after them. It is asked about
+// every CURVE connection that they accept, and about no other as long as none of them sets a domain.
 class ZapServer {
  public:
-  // The domain that sockets must set for their connections to be asked about.
-  static constexpr std::string_view domain = "mobula";
   // The property of a message that holds the sender's public key.
   static constexpr const char* public_key_property = "X-Public-Key";
 

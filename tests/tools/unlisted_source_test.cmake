@@ -1,6 +1,6 @@
 # Configures a small tree in WORK with cmake/mobula_checks.cmake of ROOT, and expects configuration to fail
 # exactly when a source is in no target.
-# cmake -DROOT=... -DWORK=... -P unlisted_source_test.cmake
+# cmake -DGENERATOR=... -DROOT=... -DWORK=... -P unlisted_source_test.cmake
 
 file(REMOVE_RECURSE "${WORK}")
 file(WRITE "${WORK}/CMakeLists.txt" "
@@ -15,7 +15,7 @@ file(WRITE "${WORK}/tests/listed_test.cc" "")
 file(WRITE "${WORK}/tests/outside/app.cc" "")
 
 function(configure expected)
-  execute_process(COMMAND "${CMAKE_COMMAND}" -S "${WORK}" -B "${WORK}/build"
+  execute_process(COMMAND "${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${WORK}" -B "${WORK}/build"
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(expected STREQUAL "succeeds" AND NOT status EQUAL 0)
     message(FATAL_ERROR "Configuration failed although every source is listed:\n${output}")

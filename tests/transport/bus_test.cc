@@ -180,6 +180,49 @@ TEST_F(BusAddresses, InUseOrForeignOrMalformedAreToldApart) {
   EXPECT_EQ(other.bus->connect(address_, "no key").error().code, ErrorCode::invalid_argument);
 }
 
+// One bus with keys takes both kinds, whichever it bound last.
+TEST_F(BusConnections, ByUnixSocketNeedNoKeyAndThoseByTcpStillDo) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("bus.sock");
+  open_server();
+  ASSERT_TRUE(server_.bus->bind(path).ok());
+  const std::string second = server_.bus->bind("127.0.0.1:0").value();
+  struct stat file {};
+  ASSERT_EQ(::stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+
+  client_.open(*loop_, client_options());  // its key is not in the server's table
+  const PeerHandle local = client_.bus->connect(path, "").value();
+  ASSERT_TRUE(client_.bus->send(local, bytes_of("by path")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  EXPECT_TRUE(server_.messages[0].origin.local);
+  EXPECT_EQ(server_.messages[0].origin.public_key, "");
+  for (const std::string& address : {address_, second}) {
+    const PeerHandle stranger = client_.bus->connect(address, server_keys_.public_key).value();
+    ASSERT_TRUE(client_.bus->send(stranger, bytes_of("by tcp")));
+    ASSERT_TRUE(until([&] { return client_.is_gone(stranger); }));
+  }
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  const PeerHandle admitted = client_.bus->connect(second, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(admitted, bytes_of("by tcp with a key")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 2; }));
+  EXPECT_EQ(server_.messages[1].text, "by tcp with a key");
+  EXPECT_FALSE(server_.messages[1].origin.local);
+  EXPECT_EQ(server_.messages[1].origin.public_key, client_keys_.public_key);
+}
+
+TEST_F(BusConnections, WithoutEncryptionAreNotTakenOverTcpByABusThatAlsoTakesPaths) {
+  const TemporaryFolder folder;
+  open_server();
+  ASSERT_TRUE(server_.bus->bind(folder.file("bus.sock")).ok());
+  BusEnd plain;
+  plain.open(*loop_, BusOptions{});
+  const PeerHandle peer = plain.bus->connect(address_, "").value();
+  ASSERT_TRUE(plain.bus->send(peer, bytes_of("no key at all")));
+  ASSERT_TRUE(until([&] { return plain.is_gone(peer); }));
+  EXPECT_TRUE(server_.messages.empty());
+}
+
 TEST_F(BusConnections, AreRetriedUntilTheServerIsThereAndRefusalsAreTold) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   open_server();

@@ -97,6 +97,7 @@ struct ClassRow {
   DemandClass spec;
   std::deque<TaskId> queue;
   std::vector<SlotId> slots;
+  std::vector<SlotId> heard;       // those of them that no Demand has named yet
   std::uint64_t version = 0;
   std::size_t tasks = 0;           // of this class, lineage included
   std::int64_t told = 0;           // wanted slots last told to the head

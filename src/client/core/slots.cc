@@ -49,6 +49,7 @@ void ClientCore::tell_demand(ClassRow& row) {
     }
   }
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
+  demand.heard = std::exchange(row.heard, {});
   row.told = wanted;
   row.dirty = false;
   row.tell_after = now_ + options_.tell_interval;
@@ -102,6 +103,7 @@ void ClientCore::head_says(const SlotReady& message) {
   if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
   if (fresh) {
     demand->slots.push_back(message.slot);
+    demand->heard.push_back(message.slot);
     // For the head this slot meets one of those that were wanted: what is queued still is told anew,
     // even if it is as many as before.
     demand->dirty = true;
@@ -173,7 +175,10 @@ void ClientCore::remember_returned(SlotId slot) {
 void ClientCore::forget_slot(SlotId slot) {
   const auto* row = slots_.find(slot);
   if (row == nullptr) return;
-  if (auto* demand = classes_.find(row->demand_class)) std::erase(demand->slots, slot);
+  if (auto* demand = classes_.find(row->demand_class)) {
+    std::erase(demand->slots, slot);
+    std::erase(demand->heard, slot);
+  }
   slots_.erase(slot);
 }
 

@@ -104,12 +104,11 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
 
 void SlotTable::announce() {
   for (auto at = unannounced_.begin(); at != unannounced_.end();) {
-    Slot& slot = rows_.at(*at);
+    const Slot& slot = rows_.at(*at);
     if (!slot.ready || slot.stopping || parts_.processes.find(slot.lessee) == nullptr) {
       ++at;
       continue;
     }
-    slot.announced = true;
     // To lessees on the slot's node as well: what they gave back meanwhile nobody has heard.
     parts_.processes.tell(slot.lessee, ready_of(slot));
     at = unannounced_.erase(at);
@@ -122,7 +121,8 @@ void SlotTable::announce_to(ProcessId lessee) {
   for (const auto id : at->second) {
     const Slot& slot = rows_.at(id);
     // On its own node as well: the agent there may have had the slot before it had the lessee.
-    if (slot.ready && !slot.stopping && slot.known) parts_.processes.tell(lessee, ready_of(slot));
+    const bool told = !unannounced_.contains(id);
+    if (slot.ready && !slot.stopping && told) parts_.processes.tell(lessee, ready_of(slot));
   }
 }
 

@@ -117,12 +117,11 @@ void SlotTable::learn(Slot& slot) {
   set_demand(slot.lessee, at->second);
 }
 
-void SlotTable::learn_announced(ProcessId lessee, ClassId demand_class) {
-  const auto at = by_lessee_.find(lessee);
-  if (at == by_lessee_.end()) return;
-  for (const auto id : at->second) {
-    Slot& slot = rows_.at(id);
-    if (slot.demand_class.id == demand_class && slot.announced) slot.known = true;
+// With the Demand that names them: what it asks for, it asks for besides them.
+void SlotTable::learn_heard(ProcessId lessee, const std::vector<SlotId>& heard) {
+  for (const SlotId id : heard) {
+    Slot* const slot = rows_.find(id);
+    if (slot != nullptr && slot->lessee == lessee) slot->known = true;
   }
 }
 
@@ -164,8 +163,8 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   const auto* removed = parts_.groups.removed(message.demand_class.request.placement.group);
   if (removed != nullptr && message.wanted_slots > 0) refuse_demand(lessee, id, *removed);
   DemandRow row{message, 0, parts_.now - message.oldest_wait};
-  // What it does not know of yet was granted for this very demand and is not in its count.
-  learn_announced(lessee, id);
+  // What it has not heard of yet was granted for this very demand, however ready it is.
+  learn_heard(lessee, message.heard);
   if (removed == nullptr) row.total = std::max<std::int64_t>(0, message.wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
@@ -291,7 +290,6 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
   if (slot->lessee.empty()) {
     parts_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {
-    slot->known = true;
     tell_ready(*slot, message.previous);
   }
 }
@@ -326,7 +324,9 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
-  remove(message.slot, message.cause, unasked && (slot->known || !message.program_cannot_start));
+  // Of a slot where nothing ever started the lessee does not know.
+  const bool told = slot->known || !slot->endpoint.process.empty();
+  remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
 }
 
 void SlotTable::lent(NodeId node, const SlotLent& message) {

@@ -33,7 +33,6 @@ struct Slot {
   bool ready = false;      // the generation answers calls
   bool known = false;      // the lessee counts it among what it holds
   bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
-  bool announced = false;  // the lessee was told of it by this head, not by the one that granted it
   bool lent = false;
   bool stopping = false;
   bool ends_there = false;  // its agent ends it of its own accord
@@ -123,7 +122,7 @@ class SlotTable {
   static SlotReady ready_of(const Slot& slot);
   void tell_ready(const Slot& slot, const EndCause& previous);
   void learn(Slot& slot);
-  void learn_announced(ProcessId lessee, ClassId demand_class);
+  void learn_heard(ProcessId lessee, const std::vector<SlotId>& heard);
   void set_demand(ProcessId lessee, const DemandRow& row);
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);

@@ -22,12 +22,13 @@ class JobEnds : public testing::Test {
     EXPECT_EQ(nested.lessee, actor_process);
     cluster.executor_ready(agent, nested);
   }
-  void nested_wants(int slots) {
+  void nested_wants(int slots, std::vector<SlotId> heard = {}) {
     Demand demand;
     demand.demand_class = cpu;
     demand.version = ++version;
     demand.wanted_slots = slots;
     demand.waiting_tasks = slots;
+    demand.heard = std::move(heard);
     cluster.process_says(agent, actor_process, Role::executor, 1, demand);
   }
   const JobView& job() {
@@ -59,7 +60,7 @@ TEST_F(JobEnds, DetachedActorKeepsItsTasksAndGetsNewOnes) {
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_TRUE(ended[0].lingers);
   EXPECT_EQ(ended[0].kept_slots.size(), 2u);
-  nested_wants(1);
+  nested_wants(1, {nested.slot});
   const auto more = cluster.expect_start_slot(agent);
   EXPECT_EQ(more.lessee, actor_process);
   EXPECT_EQ(more.program.id, ProgramId::of(1));

@@ -87,7 +87,9 @@ TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.expect_no_start_slot(agent);
   cluster.executor_ready(agent, first);
   cluster.expect_no_start_slot(agent);
-  cluster.wants(agent, cpu, 1);  // one more than it holds
+  cluster.wants(agent, cpu, 1);  // it does not know that it is ready
+  cluster.expect_no_start_slot(agent);
+  cluster.wants(agent, cpu, 1, {first.slot});  // one more than it holds
   cluster.expect_start_slot(agent);
 }
 

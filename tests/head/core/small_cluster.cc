@@ -273,13 +273,15 @@ DemandClass SmallCluster::demand_class(int job, int number, ResourceSet resource
   return demand;
 }
 
-void SmallCluster::wants(TestAgent& agent, const DemandClass& demand, int slots) {
+void SmallCluster::wants(TestAgent& agent, const DemandClass& demand, int slots,
+                         std::vector<SlotId> heard) {
   Demand message;
   message.demand_class = demand;
   message.version = ++demand_version_;
   message.wanted_slots = slots;
   message.waiting_tasks = slots;
   message.example_name = "square";
+  message.heard = std::move(heard);
   driver_says(agent, static_cast<int>(demand.job.bits().low), std::move(message));
 }
 

@@ -104,7 +104,9 @@ class SmallCluster {
   void driver_dies(TestAgent& agent, int job);
   static ProcessId driver(int job) { return ProcessId::of(1000 + static_cast<unsigned>(job)); }
   DemandClass demand_class(int job, int number, ResourceSet resources) const;
-  void wants(TestAgent& agent, const DemandClass& demand, int slots);
+  // `heard`: what it has got and had not heard of before.
+  void wants(TestAgent& agent, const DemandClass& demand, int slots,
+             std::vector<SlotId> heard = {});
 
   // ---- slots -----------------------------------------------------------------------------------
   StartSlot expect_start_slot(TestAgent& agent);

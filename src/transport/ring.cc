@@ -1,0 +1,132 @@
+#include "transport/ring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mobula::internal {
+namespace {
+
+// Before each piece: its length, and whether more of the record follows. Pieces begin at multiples
+// of it, so a length never wraps around.
+using PieceHeader = std::uint64_t;
+constexpr std::uint64_t more_follows = std::uint64_t{1} << 63;
+constexpr std::size_t step = sizeof(PieceHeader);
+// A long record leaves in pieces of at least this size, so that a nearly full ring does not cut it
+// into crumbs.
+constexpr std::size_t least_piece = 4096;
+
+std::size_t rounded(std::size_t bytes) { return (bytes + step - 1) / step * step; }
+
+}  // namespace
+
+RingWriter::RingWriter(std::byte* memory)
+    : header_(reinterpret_cast<RingHeader*>(memory)), data_(memory + sizeof(RingHeader)) {}
+
+std::size_t RingWriter::room() {
+  std::uint64_t used = written_ - taken_seen_;
+  if (ring_capacity - used >= least_piece + step) return ring_capacity - used;
+  const std::uint64_t taken = header_->taken.load(std::memory_order_acquire);
+  used = written_ - taken;
+  if (taken < taken_seen_ || used > ring_capacity) {
+    broken_ = true;
+    return 0;
+  }
+  taken_seen_ = taken;
+  return ring_capacity - used;
+}
+
+void RingWriter::copy_in(std::uint64_t at, std::span<const std::byte> bytes) {
+  const std::size_t begin = at % ring_capacity;
+  const std::size_t first = std::min(bytes.size(), ring_capacity - begin);
+  std::memcpy(data_ + begin, bytes.data(), first);
+  if (first < bytes.size()) std::memcpy(data_, bytes.data() + first, bytes.size() - first);
+}
+
+std::size_t RingWriter::write(std::span<const std::byte> record, std::size_t from) {
+  const std::uint64_t before = written_;
+  while (!broken_ && from < record.size()) {
+    const std::size_t left = record.size() - from;
+    const std::size_t free = room();
+    if (free < step + std::min(left, least_piece)) break;
+    const std::size_t piece = std::min(left, free - step);
+    const PieceHeader head = piece | (piece < left ? more_follows : 0);
+    copy_in(written_, std::as_bytes(std::span(&head, 1)));
+    copy_in(written_ + step, record.subspan(from, piece));
+    written_ += step + rounded(piece);
+    from += piece;
+  }
+  if (written_ != before) header_->written.store(written_, std::memory_order_release);
+  return from;
+}
+
+// Either the reader sees the wish when it has read, or this sees what the reader has read.
+bool RingWriter::ask_for_room() {
+  header_->hungry.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (room() < step + least_piece) return false;
+  header_->hungry.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+RingReader::RingReader(std::byte* memory, std::size_t max_record_bytes)
+    : header_(reinterpret_cast<RingHeader*>(memory)),
+      data_(memory + sizeof(RingHeader)),
+      max_record_bytes_(max_record_bytes) {}
+
+void RingReader::copy_out(std::uint64_t at, std::span<std::byte> bytes) const {
+  const std::size_t begin = at % ring_capacity;
+  const std::size_t first = std::min(bytes.size(), ring_capacity - begin);
+  std::memcpy(bytes.data(), data_ + begin, first);
+  if (first < bytes.size()) std::memcpy(bytes.data() + first, data_, bytes.size() - first);
+}
+
+Failure RingReader::broke(const char* why) {
+  broken_ = true;
+  return failure(ErrorCode::corrupt, fmt::format("a ring's writer broke it: {}", why));
+}
+
+Result<bool> RingReader::read(std::vector<std::byte>& record) {
+  if (broken_) return broke("it was broken before");
+  for (;;) {
+    if (written_seen_ == taken_) {
+      const std::uint64_t written = header_->written.load(std::memory_order_acquire);
+      if (written == taken_) return false;
+      if (written < taken_ || written - taken_ > ring_capacity) {
+        return broke("more was written than it holds");
+      }
+      written_seen_ = written;
+    }
+    const std::uint64_t available = written_seen_ - taken_;
+    PieceHeader head = 0;
+    if (available < step) return broke("a piece has no length");
+    copy_out(taken_, std::as_writable_bytes(std::span(&head, 1)));
+    const bool more = (head & more_follows) != 0;
+    const std::uint64_t length = head & ~more_follows;
+    if (length == 0 || length > ring_capacity - step || step + rounded(length) > available) {
+      return broke("a piece is longer than what was written");
+    }
+    std::vector<std::byte>& into = pieces_.empty() && !more ? record : pieces_;
+    const std::size_t before = &into == &record ? 0 : pieces_.size();
+    if (before + length > max_record_bytes_) return broke("a record is too long");
+    into.resize(before + length);
+    copy_out(taken_ + step, std::span(into).subspan(before));
+    taken_ += step + rounded(length);
+    header_->taken.store(taken_, std::memory_order_release);
+    if (more) continue;
+    if (&into == &pieces_) {
+      record.swap(pieces_);
+      pieces_.clear();
+    }
+    return true;
+  }
+}
+
+bool RingReader::take_hunger() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return header_->hungry.load(std::memory_order_seq_cst) != 0 &&
+         header_->hungry.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+}  // namespace mobula::internal
