@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/result.h"
+
 namespace mobula::internal {
 
 class Fd {
@@ -29,5 +31,8 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// Another descriptor of the same file, closed on exec.
+Result<Fd> copy_of(const Fd& fd);
 
 }  // namespace mobula::internal

@@ -26,7 +26,8 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
       sockets_(std::move(sockets)),
       endpoint_(sockets_->endpoint()),
       core_(options_.core),
-      ticket_(options_.ticket) {
+      ticket_(options_.ticket),
+      spin_(options_.longest_spin) {
   endpoint_.process = options_.core.process;
 }
 
@@ -68,6 +69,8 @@ void ProcessEngine::close() {
   (void)sockets_->thread().run([this] {
     closed_ = true;
     timer_.reset();
+    guard_timer_.reset();
+    doorbell_watch_.reset();
     link_.reset();
     sockets_->close();
   });
@@ -87,6 +90,7 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (hooks_.tick) hooks_.tick();
     schedule_flush();
   });
+  guard_timer_ = std::make_unique<Timer>(loop(), [this] { guard_doorbell(); });
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
@@ -107,6 +111,10 @@ Result<void> ProcessEngine::open_link(Fd agent) {
     link_.reset();
     {
       const auto held = lock();
+      // Executors of this node have ended with it.
+      rings_.close_all();
+      awaiting_ring_.clear();
+      without_ring_.clear();
       step(AgentLost{});
     }
     if (hooks_.agent_lost) hooks_.agent_lost(why);
@@ -154,9 +162,9 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     if (auto* agent = std::get_if<TellAgent>(&command)) {
       outbox_.emplace_back(std::move(agent->message));
     } else if (auto* stream = std::get_if<TellExecutor>(&command)) {
-      outbox_.emplace_back(StreamMessage{std::move(stream->executor), std::move(stream->frame)});
+      tell_executor({std::move(stream->executor), std::move(stream->frame)});
     } else if (auto* close = std::get_if<CloseStream>(&command)) {
-      outbox_.emplace_back(*close);
+      close_stream(*close);
     } else if (std::holds_alternative<ObjectChanged>(command)) {
       if (hooks_.object_changed) hooks_.object_changed();
       notify();
@@ -308,6 +316,13 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return;
   }
   const auto held = lock();
+  if (std::holds_alternative<UseDoorbell>(*message)) return use_doorbell(std::move(frame.fds));
+  if (const auto* opened = std::get_if<RingOpened>(&*message)) {
+    return ring_opened(*opened, std::move(frame.fds));
+  }
+  // What a peer wrote before the agent spoke of its end is heard before.
+  if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer()));
+  if (const auto* ended = std::get_if<RingEnded>(&*message)) return ring_ended(ended->ring);
   take_descriptor(*message, std::move(frame.fds));
   if (const auto* retire = std::get_if<RetireSlab>(&*message)) return retire_slab(retire->slab);
   if (const auto* lines = std::get_if<LogLines>(&*message)) {
@@ -385,18 +400,7 @@ HandedOver ProcessEngine::hand_over(std::vector<RefRecord> refs, ProcessId owner
   return std::exchange(handed_over_, {});
 }
 
-// ---- waiting, storing, asking ------------------------------------------------------------------
-
-bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
-  const auto done = [&] { return stopping_ || ready(); };
-  if (done()) return true;
-  if (!deadline) {
-    changed_.wait(lock, done);
-    return true;
-  }
-  const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline->ns())};
-  return changed_.wait_until(lock, until, done);
-}
+// ---- storing, asking ---------------------------------------------------------------------------
 
 Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,

@@ -1,8 +1,12 @@
 // The runtime of one process that submits work, driver or executor: the lock that owns the client
 // core, and the loop thread that owns its sockets. This is the one type in which user threads and the
 // loop thread meet (docs/concurrency.md): whoever holds the lock steps the core and carries out what
-// needs no socket; what needs one is left in the outbox, which the loop thread empties. Waiting
-// threads sleep on one condition and look again when an object, an answer or room has come.
+// needs no socket; what needs one is left in the outbox, which the loop thread empties.
+//
+// Calls on this node go through rings, which need no thread in particular: one thread at a time leads,
+// that is, looks at what rings bring and sleeps at the doorbell. A waiting thread leads if nobody does;
+// others sleep on one condition and look again when an object, an answer or room has come. The loop
+// thread leads when nobody has waited for a while.
 //
 // It does not know types, functions or how calls run.
 #pragma once
@@ -23,6 +27,7 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "client/process_sockets.h"
+#include "client/ring_links.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
 #include "store/slab.h"
@@ -36,10 +41,11 @@ struct EngineOptions {
   std::string ticket;    // shown to executors
   RecordOptions record;  // of what the core is told
   std::string record_role = "driver";
+  Duration longest_spin = 50us;  // a leader looks for so long before it sleeps; 0: not at all
 };
 
-// What an executor adds. All are called with the lock held, on the loop thread; `next_deadline` also
-// on the thread that calls rearm().
+// What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;
+// `next_deadline` also on the thread that calls rearm().
 struct EngineHooks {
   std::function<void(const AgentToProcess&)> agent_said;
   std::function<void()> object_changed;
@@ -48,6 +54,8 @@ struct EngineHooks {
   // A message of an accepted connection; the engine has not looked at it.
   std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
   std::function<void(PeerHandle)> peer_gone;
+  // A message of a caller that came by ring; on the thread that leads.
+  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
   // Called without the lock, on the loop thread: the agent has closed the link.
   std::function<void(const Failure&)> agent_lost;
 };
@@ -72,10 +80,14 @@ class ProcessEngine {
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, std::vector<std::byte> bytes);
+  // Sends to a caller by ring; false if there is none from it.
+  bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
+    return rings_.reply(caller, bytes);
+  }
   // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
   // when the engine stops: the caller sees no value then.
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
-  void notify() { changed_.notify_all(); }
+  void notify();
   // Before the process ends without destructors.
   void flush_recording() {
     if (recorder_) recorder_->flush();
@@ -135,6 +147,21 @@ class ProcessEngine {
   void schedule_flush();
   void flush();
   void send_stream(StreamMessage& message);
+  void tell_executor(StreamMessage message);
+  void close_stream(const CloseStream& command);
+  void use_doorbell(std::vector<Fd> fds);
+  void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
+  void ring_ended(std::uint64_t ring);
+  void let_go(const RingOpened& ring);
+  void broken(const std::vector<RingOpened>& rings);
+  RingLinks::Hearer hearer();
+  // What rings brought; with the lock held, by the thread that leads.
+  void drain_rings();
+  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done);
+  bool spin(const Doorbell& bell);
+  void lead_by_loop();
+  void guard_doorbell();
+  void no_waiter_leads();
   void agent_frame(LocalFrame frame);
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
@@ -154,6 +181,8 @@ class ProcessEngine {
   std::unique_ptr<Timer> timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
+  std::unique_ptr<Timer> guard_timer_;
+  Watch doorbell_watch_;
   bool closed_ = false;
 
   // Guarded by mutex_.
@@ -163,6 +192,19 @@ class ProcessEngine {
   std::unique_ptr<Recorder> recorder_;
   std::string ticket_;
   std::vector<Outgoing> outbox_;
+  RingLinks rings_;
+  enum class Leader { nobody, waiter, loop };
+  Leader leader_ = Leader::nobody;
+  bool leader_sleeps_ = false;    // the waiter that leads, without the lock
+  std::uint64_t times_led_ = 0;   // by waiters
+  std::uint64_t guard_saw_ = 0;
+  bool guarded_ = false;          // the loop will look whether somebody leads
+  int followers_ = 0;             // threads that wait and do not lead
+  Duration spin_{};               // how long the next leader looks before it sleeps
+  int sleeps_without_spin_ = 0;
+  // Calls to executors whose ring has been asked for; and those that have none.
+  std::map<ProcessId, std::vector<StreamMessage>> awaiting_ring_;
+  std::set<ProcessId> without_ring_;
   std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
   bool stepping_ = false;
   bool flush_scheduled_ = false;

@@ -59,6 +59,7 @@ class ExecutorProcess {
   void check_fetches();
   void agent_said(const AgentToProcess& message);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void tell_running(const RunCall& run);
   void leave();
@@ -75,6 +76,7 @@ class ExecutorProcess {
   // Guarded by the engine's lock.
   bool ready_ = false;  // start() is through: before, the loop thread keeps out
   std::vector<AgentToProcess> said_early_;
+  std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
   std::deque<Event> events_;
   std::deque<RunCall> to_run_;
@@ -129,6 +131,7 @@ Result<void> ExecutorProcess::start() {
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   step(Assigned{assignment_});
   for (const auto& message : std::exchange(said_early_, {})) agent_said(message);
+  for (const auto& [caller, bytes] : std::exchange(called_early_, {})) called(caller, bytes);
   return {};
 }
 
@@ -168,6 +171,10 @@ client::EngineHooks ExecutorProcess::hooks() {
   hooks.next_deadline = [this] { return core_.next_deadline(); };
   hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
                            std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
+  hooks.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
+    if (ready_) return called(caller, bytes);
+    called_early_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
+  };
   hooks.peer_gone = [this](PeerHandle peer) {
     // A connection may come back; that a caller is dead is said by the agent.
     const auto at = callers_.find(peer);
@@ -205,8 +212,10 @@ void ExecutorProcess::step(Event event) {
 void ExecutorProcess::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     if (auto* frame = std::get_if<TellCaller>(&command)) {
+      auto bytes = encode(frame->frame);
+      if (engine_->tell_caller(frame->caller, bytes)) continue;
       const auto peer = peers_.find(frame->caller);
-      if (peer != peers_.end()) engine_->tell_peer(peer->second, encode(frame->frame));
+      if (peer != peers_.end()) engine_->tell_peer(peer->second, std::move(bytes));
     } else if (auto* agent = std::get_if<TellAgent>(&command)) {
       engine_->tell_agent(std::move(agent->message));
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
@@ -302,8 +311,12 @@ void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
   if (!ready_) return;
   const auto at = callers_.find(peer);
   if (at == callers_.end()) return hello(peer, origin, bytes);
+  called(at->second, bytes);
+}
+
+void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes) {
   auto frame = decode<CallerFrame>(bytes);
-  if (frame.ok()) step(CallerSaid{at->second, std::move(*frame)});
+  if (frame.ok()) step(CallerSaid{caller, std::move(*frame)});
 }
 
 // The first message of a connection proves who calls: a ticket, for the key that the connection has if

@@ -202,9 +202,30 @@ struct SlabUnmapped {
   friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
 };
 
+// A pair of rings to an executor of this node, which this process is going to call. Answered by
+// RingOpened.
+struct OpenRing {
+  ProcessId executor;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &OpenRing::executor));
+  }
+  friend bool operator==(const OpenRing&, const OpenRing&) = default;
+};
+
+// This process has let go of the pair of rings: its place in the doorbell is free.
+struct RingClosed {
+  std::uint64_t ring = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ring", &RingClosed::ring));
+  }
+  friend bool operator==(const RingClosed&, const RingClosed&) = default;
+};
+
 using ProcessToAgent =
     std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
                  HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
-                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped>;
+                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed>;
 
 }  // namespace mobula::internal

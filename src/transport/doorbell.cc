@@ -1,6 +1,5 @@
 #include "transport/doorbell.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -33,12 +32,6 @@ void wake(DoorbellPage* page, int event) {
   }
 }
 
-Result<Fd> duplicate(const Fd& fd) {
-  Fd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy) return errno_failure("copy a descriptor of a doorbell", errno);
-  return copy;
-}
-
 }  // namespace
 
 Result<DoorbellFiles> DoorbellFiles::create() {
@@ -50,9 +43,9 @@ Result<DoorbellFiles> DoorbellFiles::create() {
 }
 
 Result<DoorbellFiles> DoorbellFiles::copy() const {
-  auto page_copy = duplicate(page);
+  auto page_copy = copy_of(page);
   if (!page_copy) return page_copy.error();
-  auto event_copy = duplicate(event);
+  auto event_copy = copy_of(event);
   if (!event_copy) return event_copy.error();
   return DoorbellFiles{std::move(*page_copy), std::move(*event_copy)};
 }

@@ -1,19 +1,6 @@
 #include "worker/slab_files.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
-
 namespace mobula::internal::worker {
-namespace {
-
-Result<Fd> copy_of(const Fd& file) {
-  Fd copy(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy) return errno_failure("copy the descriptor of a slab", errno);
-  return copy;
-}
-
-}  // namespace
 
 Result<void> SlabFiles::create(SlabId slab, std::uint64_t size_bytes, bool own) {
   auto file = create_slab_file(size_bytes, "mobula-" + slab.brief());

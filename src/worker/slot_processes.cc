@@ -133,7 +133,9 @@ void SlotProcesses::take_up(ProcessId process) {
   Executor& executor = at->second;
   const NurseryKey key = executor.nursery;
   ExecutorStarted started{executor.slot, executor.generation, executor.stamp.pid, executor.link};
-  links_.send(started.link, *std::exchange(executor.assign, std::nullopt));
+  const auto assign = std::exchange(executor.assign, std::nullopt);
+  links_.send(started.link, *assign);
+  if (options_.on_assigned) options_.on_assigned(started.link, *assign);
   tell_(std::move(started));
   keep_reserve(key);
 }

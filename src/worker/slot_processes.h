@@ -28,6 +28,8 @@ struct SlotProcessOptions {
   std::string bind_host;  // for peers of other nodes; empty: none
   Duration reserve_idle{};
   std::size_t max_reserves = 0;
+  // An executor has its assignment, which is on its way, and will be this process.
+  std::function<void(LinkId, const AssignExecutor&)> on_assigned;
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
 };

@@ -71,6 +71,7 @@ void WorkerService::carry_out(SendProcess& command) {
 void WorkerService::carry_out(WelcomeDriver& command) {
   command.reply.ticket = signer_.sign(command.principal, command.process, command.curve_key);
   links_.send(command.link, command.reply);
+  rings_.joined(command.link, command.process, command.principal.job);
 }
 
 void WorkerService::carry_out(CloseProcess& command) { links_.close(command.link); }

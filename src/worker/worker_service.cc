@@ -29,9 +29,11 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                     .lost =
                         [this](LinkId link) {
                           readable_.erase(link);
+                          rings_.left(link);
                           step(ProcessLinkLost{link});
                           if (slots_) slots_->link_lost(link);
                         }}),
+      rings_(links_, options_.max_rings),
       timer_(loop, [this] {
         step(Tick{});
         arm();
@@ -67,6 +69,11 @@ Result<void> WorkerService::open() {
   slots.max_reserves = options_.max_reserves;
   slots.table_path = options_.folder + "/executors";
   slots.pool = options_.pool;
+  // Before the lessee hears of the executor: its first call goes by the ring.
+  slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
+    rings_.joined(link, assign.process, assign.demand_class.job);
+    if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
+  };
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;
   auto processes = SlotProcesses::create(loop_, links_, std::move(slots),
                                          [this](Event event) { step(std::move(event)); });
@@ -206,6 +213,10 @@ void WorkerService::take(LinkId link, ProcessToAgent message) {
     slots_->running(link, running->name);
   } else if (auto* ready = std::get_if<ExecutorReady>(&message)) {
     ready->endpoint.address = advertised(ready->endpoint.address);
+  } else if (const auto* open = std::get_if<OpenRing>(&message)) {
+    return rings_.open(link, open->executor);
+  } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
+    return rings_.closed(link, closed->ring);
   }
   step(ProcessSaid{link, std::move(message)});
 }

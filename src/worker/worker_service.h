@@ -20,6 +20,7 @@
 #include "worker/peer_connections.h"
 #include "worker/process_links.h"
 #include "worker/program_store.h"
+#include "worker/ring_table.h"
 #include "worker/signer.h"
 #include "worker/slab_files.h"
 #include "worker/slot_processes.h"
@@ -43,6 +44,7 @@ struct ServiceOptions {
   PoolOptions pool;  // the environment of executors, and limits
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
+  std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
@@ -131,6 +133,7 @@ class WorkerService {
   std::string socket_path_;
 
   ProcessLinks links_;
+  RingTable rings_;
   SlabFiles slabs_;
   std::unique_ptr<ProgramStore> programs_;
   std::unique_ptr<HeadConnection> head_;

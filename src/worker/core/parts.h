@@ -85,6 +85,9 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, ConstructorFinished& message);
   void said(ProcessRow& row, RunningNow& message);
   void said(ProcessRow& row, SlabUnmapped& message);
+  // Rings are the shell's: they carry what sockets carry.
+  void said(ProcessRow&, OpenRing&) {}
+  void said(ProcessRow&, RingClosed&) {}
 
   // ---- parts of a step -------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);

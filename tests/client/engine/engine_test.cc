@@ -1,7 +1,9 @@
 // A ProcessEngine between user threads and its agent: the one type that is locked.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <tuple>
 #include <thread>
 
 #include <mobula/mobula.h>
@@ -15,8 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 
 int same(int x) { return x; }
+std::string echo(std::string text) { return text; }
 
-class Engine : public testing::TestWithParam<int> {
+class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
  protected:
   ~Engine() override { detail::install_runtime(nullptr); }
 
@@ -75,21 +78,78 @@ void use(int thread, const mobula::ObjectRef<int>& shared, std::atomic<int>& wro
 }
 
 TEST_P(Engine, ServesUserThreadsAtOnce) {
+  const auto [count, way] = GetParam();
+  agent_ = std::make_unique<FakeAgent>(1, way);
   start();
   std::atomic<int> wrong{0};
   {
     const auto shared = mobula::put(7);
     std::vector<std::thread> threads;
-    for (int i = 0; i < GetParam(); ++i) threads.emplace_back([&, i] { use(i, shared, wrong); });
+    for (int i = 0; i < count; ++i) threads.emplace_back([&, i] { use(i, shared, wrong); });
     for (auto& thread : threads) thread.join();
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_GE(agent_->calls(), static_cast<std::uint64_t>(GetParam()) * 80);
+  EXPECT_GE(agent_->calls(), static_cast<std::uint64_t>(count) * 80);
+  EXPECT_EQ(agent_->frames_by_ring() > 0, way != Way::by_socket);
+  EXPECT_EQ(agent_->frames_by_socket() > 0, way == Way::by_socket);
   EXPECT_TRUE(nothing_is_left());
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Engine, testing::Values(1, 2, 4, 8),
-                         [](const auto& each) { return std::to_string(each.param); });
+std::string name_of(const testing::TestParamInfo<std::tuple<int, Way>>& each) {
+  const std::array<std::string, 3> ways{"BySocket", "ByRing", "ByRingUnasked"};
+  const auto [count, way] = each.param;
+  return std::to_string(count) + ways.at(static_cast<std::size_t>(way));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Engine,
+                         testing::Combine(testing::Values(1, 2, 4, 8),
+                                          testing::Values(Way::by_socket, Way::by_ring,
+                                                          Way::by_ring_unasked)),
+                         name_of);
+
+using EngineRings = Engine;
+
+// The only thread that could look is the loop's.
+TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  std::atomic<int> changes{0};
+  EngineHooks hooks;
+  hooks.object_changed = [&] {
+    ++changes;
+    changes.notify_all();
+  };
+  start(std::move(hooks));
+  for (int round = 0; round < 20; ++round) {
+    const int before = changes;
+    const auto call = mobula::task<same>.remote(round);
+    changes.wait(before);
+    EXPECT_EQ(mobula::get(call, 20s), round);
+  }
+  EXPECT_GE(agent_->frames_by_ring(), 20u);
+}
+
+TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  start();
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
+  agent_->break_next_ring();
+  std::vector<mobula::ObjectRef<int>> calls;
+  for (int i = 0; i < 50; ++i) calls.push_back(mobula::task<same>.remote(i));
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(mobula::get(calls[static_cast<std::size_t>(i)], 30s), i);
+  EXPECT_GT(agent_->frames_by_socket(), 0u);
+}
+
+// Results of the size that stays in messages, many more than a ring holds at once.
+TEST_F(EngineRings, ThatAreFullLoseNothing) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring_unasked);
+  start();
+  const std::string text(40'000, 'x');
+  std::vector<mobula::ObjectRef<std::string>> calls;
+  for (int i = 0; i < 300; ++i) calls.push_back(mobula::task<echo>.remote(text + std::to_string(i)));
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(mobula::get(calls[static_cast<std::size_t>(i)], 60s), text + std::to_string(i));
+  }
+}
 
 using EngineEnds = Engine;
 

@@ -14,7 +14,7 @@
 
 namespace mobula::internal::client {
 
-FakeAgent::FakeAgent(std::uint64_t incarnation) : slabs_(incarnation << 32) {
+FakeAgent::FakeAgent(std::uint64_t incarnation, Way way) : slabs_(incarnation << 32), way_(way) {
   thread_ = std::move(LoopThread::start()).value();
   std::array<int, 2> ends{};
   MOBULA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, "socketpair");
@@ -36,8 +36,18 @@ FakeAgent::FakeAgent(std::uint64_t incarnation) : slabs_(incarnation << 32) {
     options.allow = allow_.get();
     BusCallbacks bus_callbacks;
     bus_callbacks.on_message = [this](PeerHandle from, const PeerOrigin&,
-                                      std::span<const std::byte> bytes) { called(from, bytes); };
+                                      std::span<const std::byte> bytes) {
+      if (greeted_.insert(from).second) return;  // its greeting
+      {
+        const std::scoped_lock held(mutex_);
+        ++frames_by_socket_;
+      }
+      // The conversation by a broken ring goes on here; nothing else comes by socket then.
+      const std::uint64_t caller = broken_ ? broken_->bits().low : from.value;
+      called(caller, bytes, [&](std::span<const std::byte> reply) { (void)bus_->send(from, reply); });
+    };
     bus_ = Bus::create(thread_->loop(), std::move(options), std::move(bus_callbacks)).value();
+    if (way_ != Way::by_socket) use_rings();
   });
   MOBULA_CHECK(ran.ok(), "a fresh loop runs what it is given");
   public_key_ = keys.public_key;
@@ -62,6 +72,7 @@ Endpoint FakeAgent::next_executor() {
 
 FakeAgent::~FakeAgent() {
   (void)thread_->run([this] {
+    bell_watch_.reset();
     link_.reset();
     bus_.reset();
   });
@@ -81,6 +92,20 @@ void FakeAgent::die() {
 std::uint64_t FakeAgent::calls() const {
   const std::scoped_lock held(mutex_);
   return calls_;
+}
+
+std::uint64_t FakeAgent::frames_by_ring() const {
+  const std::scoped_lock held(mutex_);
+  return frames_by_ring_;
+}
+
+std::uint64_t FakeAgent::frames_by_socket() const {
+  const std::scoped_lock held(mutex_);
+  return frames_by_socket_;
+}
+
+void FakeAgent::break_next_ring() {
+  (void)thread_->run([this] { break_next_ = true; });
 }
 
 void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
@@ -113,6 +138,10 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     store_.erase(release->object);
   } else if (const auto* hold = std::get_if<HoldObject>(&message)) {
     send(HoldConfirmed{hold->ref.object});
+  } else if (const auto* open = std::get_if<OpenRing>(&message)) {
+    open_ring(open->executor);
+  } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
+    (void)rings_.close(closed->ring);
   } else if (const auto* head = std::get_if<ForHead>(&message)) {
     if (const auto* start = std::get_if<StartJob>(&head->message)) {
       send(FromHead{JobStarted{start->job, "tests"}});
@@ -124,6 +153,7 @@ void FakeAgent::heard(const ProcessToAgent& message) {
       ready.demand_class = demand->demand_class.id;
       ready.node = NodeId::of(1);
       ready.endpoint = next_executor();
+      if (way_ == Way::by_ring_unasked) open_ring(ready.endpoint.process);
       send(FromHead{std::move(ready)});
     }
   }
@@ -150,12 +180,10 @@ void FakeAgent::fetched(ObjectId object) {
 
 // ---- the executor ------------------------------------------------------------------------------
 
-void FakeAgent::called(PeerHandle from, std::span<const std::byte> bytes) {
-  const auto [at, fresh] = sessions_.try_emplace(from);
-  if (fresh) return;  // its greeting
+void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes, const Reply& reply_to) {
   auto frame = decode<CallerFrame>(bytes);
   if (!frame) return;
-  auto& session = at->second;
+  auto& session = sessions_[caller];
   std::vector<ExecutorFrame> frames;
   auto message = session.receive(monotonic_now(), std::move(*frame), frames);
   if (message) {
@@ -173,7 +201,81 @@ void FakeAgent::called(PeerHandle from, std::span<const std::byte> bytes) {
     }
   }
   frames.push_back(session.acknowledgement());
-  for (const auto& each : frames) (void)bus_->send(from, encode(each));
+  for (const auto& each : frames) reply_to(encode(each));
+}
+
+// ---- rings -------------------------------------------------------------------------------------
+
+void FakeAgent::use_rings() {
+  engine_bell_ = DoorbellFiles::create().value();
+  own_bell_ = DoorbellFiles::create().value();
+  DoorbellFiles own = own_bell_.copy().value();
+  std::vector<Fd> fds;
+  fds.push_back(std::move(own.page));
+  fds.push_back(std::move(own.event));
+  MOBULA_CHECK(rings_.use_doorbell(std::move(fds)).ok(), "a doorbell");
+  bell_watch_ = thread_->loop()
+                    .watch(rings_.doorbell()->event(), Interest::read,
+                           [this](Readiness) {
+                             rings_.doorbell()->clear_event();
+                             look_at_rings();
+                           })
+                    .value();
+  rings_.doorbell()->announce(Doorbell::Sleep::on_event);
+  DoorbellFiles engines = engine_bell_.copy().value();
+  fds.clear();
+  fds.push_back(std::move(engines.page));
+  fds.push_back(std::move(engines.event));
+  send(UseDoorbell{}, std::move(fds));
+}
+
+// As one process with many callers, so that each executor has a ring of its own.
+void FakeAgent::open_ring(ProcessId executor) {
+  if (rings_.is_called_by(executor)) return;
+  const auto ring = ++opened_;
+  const auto index = static_cast<std::uint32_t>(ring % max_rings);
+  Fd memory = SharedMemory::create_file(2 * ring_memory_bytes, "engine-test").value();
+  const auto give = [&](DoorbellFiles bell) {
+    std::vector<Fd> fds;
+    fds.push_back(copy_of(memory).value());
+    fds.push_back(std::move(bell.page));
+    fds.push_back(std::move(bell.event));
+    return fds;
+  };
+  MOBULA_CHECK(rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
+               "a ring");
+  send(RingOpened{executor, true, index, index, ring}, give(own_bell_.copy().value()));
+  ring_files_[executor] = {index, std::move(memory)};
+}
+
+void FakeAgent::look_at_rings() {
+  RingLinks::Hearer hearer;
+  hearer.caller_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+    called_by_ring(executor, bytes);
+  };
+  do {
+    rings_.doorbell()->announce(Doorbell::Sleep::awake);
+    (void)rings_.collect(hearer);
+    rings_.doorbell()->announce(Doorbell::Sleep::on_event);
+  } while (rings_.doorbell()->rung());
+}
+
+void FakeAgent::called_by_ring(ProcessId executor, std::span<const std::byte> bytes) {
+  {
+    const std::scoped_lock held(mutex_);
+    ++frames_by_ring_;
+  }
+  if (std::exchange(break_next_, false)) {
+    broken_ = executor;
+    const auto& [index, file] = ring_files_.at(executor);
+    auto memory = SharedMemory::map(file.get(), 2 * ring_memory_bytes).value();
+    auto* const replies = reinterpret_cast<RingHeader*>(memory.data() + ring_memory_bytes);
+    replies->written.store(std::uint64_t{1} << 60);
+    DoorbellRinger::open(engine_bell_.copy().value()).value().ring(index);
+  }
+  if (broken_ == executor) return;
+  called(executor.bits().low, bytes,
+         [&](std::span<const std::byte> reply) { rings_.reply(executor, reply); });
 }
 
 }  // namespace mobula::internal::client

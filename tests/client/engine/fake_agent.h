@@ -1,17 +1,21 @@
 // What stands around a ProcessEngine in a test: an agent at the other end of its link, with a store of
-// one slab per object, and executors that give every call's first argument back. Both live on a
-// loop thread of their own. One engine each.
+// one slab per object, and executors that give every call's first argument back, called by socket or
+// by ring. Both live on a loop thread of their own. One engine each.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "client/ring_links.h"
 #include "protocol/messages.h"
 #include "session/session.h"
 #include "transport/bus.h"
@@ -20,10 +24,13 @@
 
 namespace mobula::internal::client {
 
+// How executors are called. `by_ring_unasked`: the agent opens rings before anybody asks.
+enum class Way { by_socket, by_ring, by_ring_unasked };
+
 class FakeAgent {
  public:
   // Slabs of different incarnations have different numbers.
-  explicit FakeAgent(std::uint64_t incarnation = 1);
+  explicit FakeAgent(std::uint64_t incarnation = 1, Way way = Way::by_socket);
   ~FakeAgent();
 
   // The engine's end of the link; once.
@@ -36,6 +43,11 @@ class FakeAgent {
   Endpoint executor();
   // Calls that came to the executor.
   std::uint64_t calls() const;
+  // What came to it by ring, and by socket.
+  std::uint64_t frames_by_ring() const;
+  std::uint64_t frames_by_socket() const;
+  // The next executor that is called by ring writes nonsense there, and nothing else any more.
+  void break_next_ring();
 
  private:
   struct Stored {
@@ -50,7 +62,12 @@ class FakeAgent {
   void fetched(ObjectId object);
   Endpoint next_executor();
   void send(AgentToProcess message, std::vector<Fd> fds = {});
-  void called(PeerHandle from, std::span<const std::byte> bytes);
+  using Reply = std::function<void(std::span<const std::byte>)>;
+  void called(std::uint64_t caller, std::span<const std::byte> bytes, const Reply& reply);
+  void called_by_ring(ProcessId executor, std::span<const std::byte> bytes);
+  void use_rings();
+  void open_ring(ProcessId executor);
+  void look_at_rings();
 
   std::unique_ptr<LoopThread> thread_;
   Fd engine_end_;
@@ -61,14 +78,27 @@ class FakeAgent {
   std::unique_ptr<LocalLink> link_;
   std::unique_ptr<AllowTable> allow_;
   std::unique_ptr<Bus> bus_;
-  std::map<PeerHandle, Session<ExecutorMessage, CallerMessage>> sessions_;
+  std::map<std::uint64_t, Session<ExecutorMessage, CallerMessage>> sessions_;
+  std::set<PeerHandle> greeted_;
+  DoorbellFiles engine_bell_;
+  DoorbellFiles own_bell_;
+  RingLinks rings_;  // callers go by the ids of the executors they call
+  Watch bell_watch_;
+  std::uint64_t opened_ = 0;
+  std::map<ProcessId, std::pair<std::uint32_t, Fd>> ring_files_;  // with their places
+  std::optional<ProcessId> broken_;
+  bool break_next_ = false;
   std::uint64_t slots_ = 0;
   std::uint64_t executors_ = 0;
   std::map<ObjectId, Stored> store_;
   std::uint64_t slabs_;
 
-  mutable std::mutex mutex_;  // guards calls_
+  const Way way_;
+
+  mutable std::mutex mutex_;  // guards what follows
   std::uint64_t calls_ = 0;
+  std::uint64_t frames_by_ring_ = 0;
+  std::uint64_t frames_by_socket_ = 0;
 };
 
 }  // namespace mobula::internal::client

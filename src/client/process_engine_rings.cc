@@ -1,0 +1,243 @@
+// How an engine's calls go by rings, and who looks at them.
+#include <algorithm>
+#include <cstdio>
+
+#include "client/process_engine.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::client {
+namespace {
+
+// The loop leads once no waiter has led for so long: shorter pauses between two waits are not worth
+// waking it for.
+constexpr Duration unled = 1ms;
+// A leader whose looking was in vain sleeps at once the next times, and then tries again.
+constexpr int sleeps_before_next_spin = 32;
+constexpr Duration shortest_spin = 2us;
+constexpr int looks_per_clock = 16;
+
+void pause_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+// ---- rings -------------------------------------------------------------------------------------
+
+// By ring to executors of this node that have one; those that may get one are waited for.
+void ProcessEngine::tell_executor(StreamMessage message) {
+  const ProcessId executor = message.executor.process;
+  if (rings_.calls(executor)) {
+    rings_.call(executor, encode(message.frame));
+    return;
+  }
+  const bool may_have_one = rings_.doorbell() != nullptr && message.executor.node == core_.node() &&
+                            !without_ring_.contains(executor);
+  if (!may_have_one) {
+    outbox_.emplace_back(std::move(message));
+    return;
+  }
+  const auto [waiting, fresh] = awaiting_ring_.try_emplace(executor);
+  waiting->second.push_back(std::move(message));
+  if (fresh) outbox_.emplace_back(ProcessToAgent(OpenRing{executor}));
+}
+
+void ProcessEngine::close_stream(const CloseStream& command) {
+  awaiting_ring_.erase(command.executor);
+  without_ring_.erase(command.executor);
+  if (const auto closed = rings_.close_calls_to(command.executor)) let_go(*closed);
+  outbox_.emplace_back(command);
+}
+
+// A new agent gives another one. Who sleeps at the old one wakes, and comes to the new.
+void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
+  const auto before = rings_.doorbell();
+  if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
+    std::fprintf(stderr, "mobula: calls go by socket: %s\n", taken.error().text.c_str());
+    return;
+  }
+  auto watch = loop().watch(rings_.doorbell()->event(), Interest::read, [this](Readiness) {
+    const auto held = lock();
+    rings_.doorbell()->clear_event();
+    if (leader_ == Leader::loop) lead_by_loop();
+  });
+  if (!watch) {
+    std::fprintf(stderr, "mobula: no thread watches the doorbell: %s\n", watch.error().text.c_str());
+    return;
+  }
+  doorbell_watch_ = std::move(*watch);
+  if (before != nullptr) before->ring_self();
+  changed_.notify_all();  // whoever waits may lead
+  if (leader_ == Leader::waiter) return;
+  leader_ = Leader::loop;
+  lead_by_loop();
+}
+
+void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
+  Result<void> taken = failure(ErrorCode::not_found, "no ring");
+  if (opened.ring != 0) {
+    taken = rings_.open(opened, std::move(fds));
+    if (!taken) {
+      std::fprintf(stderr, "mobula: a ring cannot be used: %s\n", taken.error().text.c_str());
+      tell_agent(RingClosed{opened.ring});
+    }
+  }
+  if (!opened.calls) return;
+  if (!taken) without_ring_.insert(opened.peer);
+  const auto at = awaiting_ring_.find(opened.peer);
+  if (at == awaiting_ring_.end()) return;
+  auto messages = std::move(at->second);
+  awaiting_ring_.erase(at);
+  for (auto& message : messages) tell_executor(std::move(message));
+  if (!outbox_.empty()) schedule_flush();
+}
+
+// What the peer wrote before it ended has been read by now.
+void ProcessEngine::ring_ended(std::uint64_t ring) {
+  const auto closed = rings_.close(ring);
+  if (!closed) return;  // let go before
+  tell_agent(RingClosed{ring});
+  if (closed->calls) step(StreamEnded{closed->peer});
+}
+
+void ProcessEngine::let_go(const RingOpened& ring) { tell_agent(RingClosed{ring.ring}); }
+
+// No ring to such a peer again: it would break the next one as well.
+void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
+  for (const RingOpened& ring : rings) {
+    std::fprintf(stderr, "mobula: process %s wrote what is no frame into its ring; calls go by socket\n",
+                 ring.peer.brief().c_str());
+    let_go(ring);
+    if (!ring.calls) continue;
+    without_ring_.insert(ring.peer);
+    step(StreamEnded{ring.peer});
+  }
+}
+
+RingLinks::Hearer ProcessEngine::hearer() {
+  RingLinks::Hearer hearer;
+  hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+    auto frame = decode<ExecutorFrame>(bytes);
+    if (frame) step(ExecutorSaid{executor, std::move(*frame)});
+  };
+  hearer.caller_said = hooks_.caller_said;
+  return hearer;
+}
+
+void ProcessEngine::drain_rings() { broken(rings_.collect(hearer())); }
+
+// ---- leading -----------------------------------------------------------------------------------
+
+void ProcessEngine::notify() {
+  if (followers_ > 0 || rings_.doorbell() == nullptr) changed_.notify_all();
+  if (leader_sleeps_) rings_.doorbell()->ring_self();
+}
+
+bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
+  const auto done = [&] { return stopping_ || ready(); };
+  const auto overdue = [&] { return deadline && monotonic_now() >= *deadline; };
+  while (!done()) {
+    if (overdue()) return false;
+    if (rings_.doorbell() != nullptr && leader_ != Leader::waiter) {
+      lead(lock, deadline, done);
+      continue;
+    }
+    ++followers_;
+    if (deadline) {
+      changed_.wait_until(lock, std::chrono::steady_clock::time_point{
+                                    std::chrono::nanoseconds(deadline->ns())});
+    } else {
+      changed_.wait(lock);
+    }
+    --followers_;
+  }
+  return true;
+}
+
+void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done) {
+  leader_ = Leader::waiter;
+  ++times_led_;
+  for (;;) {
+    const auto bell = rings_.doorbell();
+    bell->announce(Doorbell::Sleep::awake);
+    bell->take_self();
+    drain_rings();
+    if (done() || (deadline && monotonic_now() >= *deadline)) break;
+    leader_sleeps_ = true;
+    lock.unlock();
+    if (!spin(*bell)) {
+      bell->announce(Doorbell::Sleep::on_word);
+      if (!bell->rung()) {
+        bell->sleep(deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt);
+      }
+    }
+    lock.lock();
+    leader_sleeps_ = false;
+  }
+  leader_ = Leader::nobody;
+  no_waiter_leads();
+}
+
+// Whether something was rung meanwhile. By the leader alone, without the lock.
+bool ProcessEngine::spin(const Doorbell& bell) {
+  if (spin_ < shortest_spin) {
+    if (options_.longest_spin < shortest_spin || ++sleeps_without_spin_ < sleeps_before_next_spin) {
+      return bell.rung();
+    }
+    sleeps_without_spin_ = 0;
+    spin_ = options_.longest_spin;
+  }
+  const Time until = monotonic_now() + spin_;
+  do {
+    for (int look = 0; look < looks_per_clock; ++look) {
+      if (bell.rung()) {
+        spin_ = options_.longest_spin;
+        return true;
+      }
+      pause_processor();
+    }
+  } while (monotonic_now() < until);
+  spin_ = spin_ / 2;
+  return bell.rung();
+}
+
+// Somebody else leads from here on: one that waits, else in a moment the loop.
+void ProcessEngine::no_waiter_leads() {
+  if (followers_ > 0) return changed_.notify_all();
+  if (guarded_) return;
+  guarded_ = loop().post([this] {
+    if (guard_timer_) guard_timer_->arm(monotonic_now() + unled);
+  }).ok();
+}
+
+// On the loop thread.
+void ProcessEngine::guard_doorbell() {
+  const auto held = lock();
+  guarded_ = false;
+  if (rings_.doorbell() == nullptr) return;
+  const bool led = std::exchange(guard_saw_, times_led_) != times_led_;
+  if (led) {
+    guarded_ = true;
+    guard_timer_->arm(monotonic_now() + unled);
+  } else if (leader_ == Leader::nobody) {
+    leader_ = Leader::loop;
+    lead_by_loop();
+  }
+}
+
+// On the loop thread, which then waits for the doorbell's event as for any other.
+void ProcessEngine::lead_by_loop() {
+  Doorbell& bell = *rings_.doorbell();
+  do {
+    bell.announce(Doorbell::Sleep::awake);
+    bell.take_self();
+    drain_rings();
+    bell.announce(Doorbell::Sleep::on_event);
+  } while (bell.rung());
+}
+
+}  // namespace mobula::internal::client

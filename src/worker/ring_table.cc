@@ -1,0 +1,132 @@
+#include "worker/ring_table.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "transport/ring.h"
+#include "transport/shared_memory.h"
+
+namespace mobula::internal::worker {
+
+RingTable::RingTable(ProcessLinks& links, std::size_t max_rings_per_process)
+    : links_(links), max_rings_(std::min(max_rings_per_process, max_rings)) {}
+
+void RingTable::joined(LinkId link, ProcessId process, JobId job) {
+  if (max_rings_ == 0) return;
+  auto doorbell = DoorbellFiles::create();
+  auto copy = doorbell ? doorbell->copy() : Result<DoorbellFiles>(doorbell.error());
+  if (!copy) return log_warn("a process has no rings: {}", copy.error().text);
+  std::vector<Fd> fds;
+  fds.push_back(std::move(copy->page));
+  fds.push_back(std::move(copy->event));
+  links_.send(link, UseDoorbell{}, std::move(fds));
+  Process row;
+  row.link = link;
+  row.job = job;
+  row.doorbell = std::move(*doorbell);
+  processes_.insert_or_assign(process, std::move(row));
+  of_link_[link] = process;
+}
+
+void RingTable::left(LinkId link) {
+  const auto at = of_link_.find(link);
+  if (at == of_link_.end()) return;
+  const ProcessId process = at->second;
+  of_link_.erase(at);
+  const auto rings = std::move(processes_.at(process).rings);
+  processes_.erase(process);
+  for (const auto& [ring, place] : rings) end(ring, process);
+}
+
+void RingTable::open(LinkId caller, ProcessId executor) {
+  const auto at = of_link_.find(caller);
+  if (at != of_link_.end() && open(at->second, executor)) return;
+  RingOpened none;
+  none.peer = executor;
+  none.calls = true;
+  links_.send(caller, none);
+}
+
+void RingTable::open_for(ProcessId caller, ProcessId executor) { (void)open(caller, executor); }
+
+bool RingTable::open(ProcessId caller, ProcessId executor) {
+  const auto from = processes_.find(caller);
+  const auto to = processes_.find(executor);
+  if (from == processes_.end() || to == processes_.end() || from == to) return false;
+  if (from->second.job != to->second.job) return false;
+  for (const auto& [ring, place] : from->second.rings) {
+    const Ring& row = rings_.at(ring);
+    if (row.caller == caller && row.executor == executor && !row.ending) return true;  // it has it
+  }
+  auto memory = SharedMemory::create_file(2 * ring_memory_bytes, "mobula-ring");
+  auto other_memory = memory ? copy_of(*memory) : Result<Fd>(memory.error());
+  auto to_caller = from->second.doorbell.copy();
+  auto to_executor = to->second.doorbell.copy();
+  if (!other_memory || !to_caller || !to_executor) {
+    log_warn("two processes have no ring: no descriptors are left");
+    return false;
+  }
+  const auto callers_place = take_place(from->second);
+  if (!callers_place) return false;
+  const auto executors_place = take_place(to->second);
+  if (!executors_place) {
+    from->second.free_places.insert(*callers_place);
+    return false;
+  }
+  const std::uint64_t ring = ++last_;
+  rings_[ring] = {caller, executor, false};
+  from->second.rings[ring] = *callers_place;
+  to->second.rings[ring] = *executors_place;
+  const auto send = [&](const Process& process, RingOpened opened, Fd file, DoorbellFiles peer) {
+    std::vector<Fd> fds;
+    fds.push_back(std::move(file));
+    fds.push_back(std::move(peer.page));
+    fds.push_back(std::move(peer.event));
+    links_.send(process.link, opened, std::move(fds));
+  };
+  send(to->second, {caller, false, *executors_place, *callers_place, ring},
+       std::move(*other_memory), std::move(*to_caller));
+  send(from->second, {executor, true, *callers_place, *executors_place, ring}, std::move(*memory),
+       std::move(*to_executor));
+  return true;
+}
+
+std::optional<std::uint32_t> RingTable::take_place(Process& process) const {
+  if (!process.free_places.empty()) {
+    return process.free_places.extract(process.free_places.begin()).value();
+  }
+  if (process.places >= max_rings_) return std::nullopt;
+  return process.places++;
+}
+
+void RingTable::give_place(Process& process, std::uint64_t ring) {
+  const auto at = process.rings.find(ring);
+  if (at == process.rings.end()) return;
+  process.free_places.insert(at->second);
+  process.rings.erase(at);
+}
+
+void RingTable::closed(LinkId link, std::uint64_t ring) {
+  const auto at = of_link_.find(link);
+  if (at == of_link_.end()) return;
+  Process& process = processes_.at(at->second);
+  if (!process.rings.contains(ring)) return;
+  give_place(process, ring);
+  end(ring, at->second);
+}
+
+// One side has let go: the other is told, once, and the ring forgotten when both have.
+void RingTable::end(std::uint64_t ring, ProcessId by) {
+  const auto at = rings_.find(ring);
+  if (at == rings_.end()) return;
+  const ProcessId peer = at->second.caller == by ? at->second.executor : at->second.caller;
+  const auto other = processes_.find(peer);
+  if (other == processes_.end() || !other->second.rings.contains(ring)) {
+    rings_.erase(at);
+    return;
+  }
+  if (std::exchange(at->second.ending, true)) return;
+  links_.send(other->second.link, RingEnded{ring});
+}
+
+}  // namespace mobula::internal::worker
