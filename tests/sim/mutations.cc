@@ -283,19 +283,34 @@ Hooks slots_outgrow_their_bundles() {
   });
 }
 
-// The head is told of the zone that comes after the node's own.
-Hooks labels_are_those_of_others() {
+// What agents say of their nodes is changed on its way to the head.
+template <class Change>
+Hooks agents_state(Change change) {
   Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+  hooks.agent.out = [change](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
       auto* said = std::get_if<worker::SendHead>(&each);
       auto* enrol = said == nullptr ? nullptr : std::get_if<Register>(&said->message);
-      if (enrol == nullptr) continue;
-      auto& zone = enrol->shape.labels["zone"];
-      zone = zone == "c" ? "a" : std::string(1, static_cast<char>(zone.front() + 1));
+      if (enrol != nullptr) change(enrol->shape);
     }
   };
   return hooks;
+}
+
+// The head is told of the zone that comes after the node's own.
+Hooks labels_are_those_of_others() {
+  return agents_state([](NodeShape& shape) {
+    auto& zone = shape.labels["zone"];
+    zone = zone == "c" ? "a" : std::string(1, static_cast<char>(zone.front() + 1));
+  });
+}
+
+Hooks contexts_are_not_stated() {
+  return agents_state([](NodeShape& shape) {
+    for (auto& resource : shape.resources) {
+      for (auto& instance : resource.instances) instance.context_bytes = 0;
+    }
+  });
 }
 
 // The record of a group is written as if it had no places yet.
@@ -414,6 +429,7 @@ const std::vector<Mutation>& mutations() {
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
+      {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   return all;
 }

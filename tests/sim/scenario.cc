@@ -65,6 +65,7 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
     ResourceShape gpu{"GPU", {}};
     for (std::int64_t i = 0; i < count; ++i) {
       gpu.instances.push_back({Quantity::whole(1), std::to_string(i), {"SIM"}, std::int64_t{1} << 30});
+      gpu.instances.back().context_bytes = std::int64_t{1} << 26;
     }
     shape.resources.push_back(std::move(gpu));
   }

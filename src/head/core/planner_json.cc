@@ -52,6 +52,7 @@ Json shape_json(const NodeShape& shape) {
       row["instances"].push_back({{"total", number(each.total)},
                                   {"types", each.types},
                                   {"memory_bytes", each.memory_bytes},
+                                  {"context_bytes", each.context_bytes},
                                   {"island", each.island}});
     }
     resources.push_back(std::move(row));
