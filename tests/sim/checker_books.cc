@@ -49,7 +49,7 @@ void Checkers::fault(FaultKind kind) {
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
-  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == node_drained;
 }
 
 void Checkers::head_crashed() {
@@ -119,6 +119,10 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
+  if (drained_.contains(to->address().incarnation)) {
+    world_.violation("drains", "slot " + start.slot.brief() + " starts on node" +
+                                   std::to_string(to->node().index) + ", which is drained");
+  }
   where_it_may(start, *to);
   has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);

@@ -313,23 +313,33 @@ Hooks contexts_are_not_stated() {
   });
 }
 
-// The record of a group is written as if it had no places yet.
-Hooks places_are_not_written() {
+// Every row of a table is changed before it is written.
+template <class Row, class Change>
+Hooks head_writes(const std::string& table, Change change) {
   Hooks hooks;
-  hooks.head.out = [](std::vector<head::Command>& commands) {
+  hooks.head.out = [table, change](std::vector<head::Command>& commands) {
     for (auto& each : commands) {
       auto* batch = std::get_if<head::Persist>(&each);
       if (batch == nullptr) continue;
-      for (auto& change : batch->changes) {
-        if (change.table != "groups" || change.erase) continue;
-        auto row = decode<head::GroupRow>(change.value);
+      for (auto& written : batch->changes) {
+        if (written.table != table || written.erase) continue;
+        auto row = decode<Row>(written.value);
         if (!row) continue;
-        row->places.clear();
-        change.value = encode(*row);
+        change(*row);
+        written.value = encode(*row);
       }
     }
   };
   return hooks;
+}
+
+// The record of a group is written as if it had no places yet.
+Hooks places_are_not_written() {
+  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.places.clear(); });
+}
+
+Hooks drains_are_not_written() {
+  return head_writes<head::NodeRow>("nodes", [](head::NodeRow& row) { row.draining = false; });
 }
 
 // What the head is told of a job's terms is changed on the way.
@@ -424,6 +434,7 @@ const std::vector<Mutation>& mutations() {
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"head does not write what is drained", {"drains"}, drains_are_not_written},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
