@@ -34,7 +34,8 @@ std::string kind_of(std::string text) {
 
 // The flags as text; each is read after the parse, so that one place words the complaints.
 struct Texts {
-  std::string num_cpus, num_gpus, gpu_memory, memory, object_store, resources, labels, format, port;
+  std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
+  std::string resources, labels, format, port;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -112,6 +113,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   amount("--num-cpus", texts.num_cpus, node.num_cpus);
   amount("--num-gpus", texts.num_gpus, node.num_gpus);
   size("--gpu-memory", texts.gpu_memory, node.gpu_memory_bytes);
+  size("--gpu-context-memory", texts.gpu_context, node.gpu_context_bytes);
   size("--memory", texts.memory, node.memory_bytes);
   size("--object-store-memory", texts.object_store, node.object_store_bytes);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
@@ -209,6 +211,9 @@ class Grammar {
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
+    start.add_option("--gpu-context-memory", texts_.gpu_context,
+                     "of it, for the context of each process that asks for bytes (default: 640MiB, "
+                     "0 for logical GPUs)");
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
     start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "

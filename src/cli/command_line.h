@@ -24,6 +24,7 @@ struct NodeFlags {
   std::optional<Quantity> num_cpus{};
   std::optional<Quantity> num_gpus{};
   std::optional<std::int64_t> gpu_memory_bytes{};
+  std::optional<std::int64_t> gpu_context_bytes{};
   std::optional<std::int64_t> memory_bytes{};
   std::optional<std::int64_t> object_store_bytes{};
   ResourceSet resources{};

@@ -68,6 +68,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   node.num_gpus = plan.node.num_gpus;
   node.memory_bytes = bytes_of(plan.node.memory_bytes);
   node.gpu_memory_bytes = bytes_of(plan.node.gpu_memory_bytes);
+  node.gpu_context_bytes = bytes_of(plan.node.gpu_context_bytes);
   node.accelerator_type = plan.node.accelerator_type;
   node.resources = plan.node.resources;
   node.in_units = plan.node.in_units;

@@ -83,12 +83,16 @@ std::int64_t count_of(const Value& value) {
   return amount->units() / Quantity::units_per_one;
 }
 
+std::int64_t size_of(const Value& value) {
+  const auto bytes = parse_size(value.text());
+  if (!bytes) value.wrong(bytes.error().text);
+  return *bytes;
+}
+
 Quantity amount_of(const std::string& resource, const Value& value) {
   const auto text = value.text();
   if (resource == resource::memory || resource == resource::object_store_memory) {
-    const auto bytes = parse_size(text);
-    if (!bytes) value.wrong(bytes.error().text);
-    return Quantity::whole(*bytes);
+    return Quantity::whole(size_of(value));
   }
   const auto amount = Quantity::parse(text);
   if (!amount) value.wrong(amount.error().text);
@@ -109,6 +113,7 @@ struct TypeReader {
   std::map<std::string, std::pair<Quantity, bool>> amounts;  // and whether in numbered instances
   std::string accelerator_type;
   std::int64_t gpu_memory = 0;
+  std::int64_t gpu_context_memory = default_context_bytes;
   std::int64_t max_workers = -1;
 
   void resource_of(const std::string& name, const Value& value) {
@@ -151,7 +156,10 @@ struct TypeReader {
       instance.total = std::min(left, Quantity::whole(1));
       instance.visible_id = std::to_string(shape.instances.size());
       if (is_unit_instance(name) && !accelerator_type.empty()) instance.types = {accelerator_type};
-      if (name == resource::gpu) instance.memory_bytes = gpu_memory;
+      if (name == resource::gpu) {
+        instance.memory_bytes = gpu_memory;
+        instance.context_bytes = std::min(gpu_context_memory, gpu_memory);
+      }
       shape.instances.push_back(std::move(instance));
     }
     return shape;
@@ -199,12 +207,8 @@ planner::NodeType type_of(const std::string& name, const Value& value, std::int6
         }},
        {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
        {"accelerator_type", [&](const Value& each) { reader.accelerator_type = each.text(); }},
-       {"gpu_memory",
-        [&](const Value& each) {
-          const auto bytes = parse_size(each.text());
-          if (!bytes) each.wrong(bytes.error().text);
-          reader.gpu_memory = *bytes;
-        }},
+       {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
+       {"gpu_context_memory", [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
        {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
        {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
        {"node_config", pass_over},

@@ -10,6 +10,7 @@
 //       resources: {CPU: 16, GPU: 4, memory: 64GiB, fpga: {total: 2, unit: true}}
 //       accelerator_type: H100       # of its devices
 //       gpu_memory: 80GiB            # of each
+//       gpu_context_memory: 640MiB   # of it, for the context of each process; this if not given
 //       labels: {zone: a}
 //       min_workers: 0
 //       max_workers: 10

@@ -26,7 +26,8 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"ADDRESS", "address"},
             {"RESOURCES", "resources"},
             {"LABELS", "labels", true},
-            {"INCARNATION", "incarnation", true}};
+            {"INCARNATION", "incarnation", true},
+            {"ISOLATION", "isolation", true}};
   }
   if (kind == "jobs") {
     return {{"JOB_ID", "job_id"},
@@ -57,7 +58,8 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"ACTOR_ID", "actor_id"},
             {"JOB_ID", "job_id", true},
             {"GENERATION", "generation", true},
-            {"INSTANCES", "instances", true}};
+            {"INSTANCES", "instances", true},
+            {"ISOLATION", "isolation", true}};
   }
   if (kind == "executors") {
     return {{"PROCESS_ID", "process_id"}, {"STATE", "state"},
@@ -244,6 +246,24 @@ std::string lines_of(const Json& document) {
   return text;
 }
 
+std::string gib_text(std::int64_t bytes) {
+  constexpr double one = std::int64_t{1} << 30;
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / one);
+}
+
+// What keeps those who hold parts of GPUs to them.
+std::string gpus_text(const Json& gpus) {
+  TextTable table;
+  table.add({"GPUS", "MEMORY", "PREVENTS", "DETECTS", "REACTS", "SUMMARY"});
+  for (const auto& row : gpus) {
+    const auto bytes = row.value("memory_bytes", std::int64_t{0});
+    table.add({cell_at(row, "devices"), bytes == 0 ? "-" : gib_text(bytes),
+               cell_at(row, "prevents"), cell_at(row, "detects"), cell_at(row, "reacts"),
+               cell_at(row, "summary")});
+  }
+  return table.text();
+}
+
 std::string counts_text(const Json& counts) {
   std::string text;
   for (const auto& [state, count] : counts.items()) {
@@ -285,6 +305,7 @@ std::string format_status(const Json& status) {
     }
   }
   text += "\n" + resources.text();
+  if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"]);
   if (status.contains("pending") && !status["pending"].empty()) {
     text += "\n" + table_of(Json{{"items", status["pending"]}}, "demands", false);
   }

@@ -70,6 +70,7 @@ NodeShape shape_of(const Json& json) {
       instance.total = amount_of(each.at("total"));
       each.at("types").get_to(instance.types);
       each.at("memory_bytes").get_to(instance.memory_bytes);
+      each.at("context_bytes").get_to(instance.context_bytes);
       each.at("island").get_to(instance.island);
       resource.instances.push_back(std::move(instance));
     }

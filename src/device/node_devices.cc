@@ -93,6 +93,20 @@ std::vector<AcceleratorDevice> filtered(const std::vector<AcceleratorDevice>& de
   return left;
 }
 
+// At most all there is.
+std::int64_t context_bytes(bool has_device, std::uint64_t memory, const NodeRequest& request) {
+  const std::uint64_t usual = has_device ? default_context_bytes : 0;
+  return static_cast<std::int64_t>(std::min(request.gpu_context_bytes.value_or(usual), memory));
+}
+
+// That the device is a slice is what the vendor's library answered. Where fewer bytes are offered than it
+// has, it does not keep anybody to them.
+Isolation isolation_of(const AcceleratorDevice& device, std::uint64_t offered_bytes) {
+  Isolation isolation;
+  if (device.slice && offered_bytes >= device.memory_bytes) isolation.prevents = Prevents::mig;
+  return isolation;
+}
+
 std::vector<std::string> types_of(const VendorRow& vendor, const AcceleratorDevice* device,
                                   const NodeRequest& request, bool has_gpus) {
   if (vendor.resource == resource::gpu && !request.accelerator_type.empty()) {
@@ -141,9 +155,11 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
     std::uint64_t bytes = device == nullptr ? 0 : device->memory_bytes;
     if (is_gpu) bytes = request.gpu_memory_bytes.value_or(bytes);
     instance.memory_bytes = static_cast<std::int64_t>(bytes);
+    if (is_gpu) instance.context_bytes = context_bytes(device != nullptr, bytes, request);
     if (device != nullptr) {
       instance.uuid = device->uuid;
       instance.island = device->island;
+      instance.isolation = isolation_of(*device, bytes);
     }
     shape.instances.push_back(std::move(instance));
   }

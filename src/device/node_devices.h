@@ -21,6 +21,9 @@ struct NodeRequest {
   std::optional<Quantity> num_gpus{};
   std::optional<std::uint64_t> memory_bytes{};
   std::optional<std::uint64_t> gpu_memory_bytes{};  // of each GPU, for requests to book
+  // Of each GPU, what the context of a process takes; nothing: default_context_bytes where there is a
+  // device, 0 for logical ones.
+  std::optional<std::uint64_t> gpu_context_bytes{};
   // Of every GPU, in place of what it says; on a node without GPUs, of the devices that say nothing.
   std::string accelerator_type{};
   ResourceSet resources{};           // custom ones, and accelerators that are no GPUs

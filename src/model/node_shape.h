@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "model/isolation.h"
 #include "model/request.h"
 #include "model/resources.h"
 
 namespace mobula::internal {
+
+// Of a GPU, unless the node says otherwise. What CUDA 12 takes for a context is some 300 to 600 MiB, by
+// device and driver.
+inline constexpr std::int64_t default_context_bytes = std::int64_t{640} << 20;
 
 // One GPU, Neuron core, ... or, for resources without instances, the whole amount.
 struct InstanceShape {
@@ -19,14 +24,27 @@ struct InstanceShape {
   std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
   std::int32_t island = -1;        // devices of one island are close to each other; -1: unknown
   std::string uuid{};              // of the physical device, where the vendor gives it one
+  Isolation isolation{};           // of whoever holds all of it
+  // What the context of one process takes of memory_bytes: booked beside the bytes that a request may
+  // allocate. 0: nothing, as on a logical device.
+  std::int64_t context_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
         field("total", &InstanceShape::total), field("visible_id", &InstanceShape::visible_id),
         field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes),
-        field("island", &InstanceShape::island), field("uuid", &InstanceShape::uuid));
+        field("island", &InstanceShape::island), field("uuid", &InstanceShape::uuid),
+        field("isolation", &InstanceShape::isolation),
+        field("context_bytes", &InstanceShape::context_bytes));
   }
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
+
+  // Of whoever holds `amount` of it: what MIG bounds is the slice, not a part of one.
+  Isolation isolation_of(Quantity amount) const {
+    Isolation of = isolation;
+    if (of.prevents == Prevents::mig && amount < Quantity::whole(1)) of.prevents = Prevents::nothing;
+    return of;
+  }
 };
 
 struct ResourceShape {

@@ -113,10 +113,9 @@ Unserved GroupServer::refusal(const WantedGroup& group, const std::vector<Unit>&
     made.why = "its other bundles keep it on their node, which has no room for the rest";
     return made;
   }
-  const bool present = stage_.feasible(group.spec);
   for (const auto& unit : units) {
     const auto able = best_types(fleet_.types(), {unit}, {});
-    if (able.empty() && present) {
+    if (able.empty() && stage_.feasible(group.spec)) {
       made.why = "only nodes that are there hold it, when running work has ended";
       return made;
     }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "planner/backlog.h"
 #include "planner/fleet.h"
 #include "planner/groups_to_serve.h"
 #include "planner/type_choice.h"
@@ -83,26 +84,18 @@ class Planning {
     return order;
   }
 
-  // Those that some type serves, by their place in `wanted`: the rest must not decide which type is
-  // launched.
-  std::map<std::size_t, Unit> servable(const std::vector<WantedSlots>& wanted) const {
+  // What has no place and some type serves, by its place in `wanted`: the rest must not decide which type
+  // is launched.
+  std::map<std::size_t, Unit> servable(const std::vector<WantedSlots>& wanted,
+                                       const Rehearsal& stage) const {
     std::map<std::size_t, Unit> units;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      Unit unit{{ask_of(wanted[i])}, 1};
+      if (stage.unserved(i) <= 0) continue;
+      Unit unit{{ask_of(wanted[i])}, stage.unserved(i)};
       const auto holds = [&](const NodeType& type) { return why_not(type, unit).empty(); };
       if (std::ranges::any_of(fleet_.types(), holds)) units.emplace(i, std::move(unit));
     }
     return units;
-  }
-
-  static std::vector<Unit> left(const std::map<std::size_t, Unit>& units, const Rehearsal& stage) {
-    std::vector<Unit> rest;
-    for (const auto& [which, unit] : units) {
-      const auto count = stage.unserved(which);
-      if (count > 0) rest.push_back({unit.asks, count});
-    }
-    sort_largest_first(rest);
-    return rest;
   }
 
   static Ask ask_of(const WantedSlots& slots) {
@@ -118,17 +111,20 @@ class Planning {
       stage.settle();
     }
     std::set<std::string> useless;
-    const auto able = servable(wanted);
-    for (auto units = left(able, stage); !units.empty(); units = left(able, stage)) {
+    Backlog backlog(fleet_.types(), servable(wanted, stage));
+    while (!backlog.empty()) {
       auto closed = fleet_.closed();
       closed.insert(useless.begin(), useless.end());
-      const auto best = best_types(fleet_.types(), units, closed);
-      if (best.empty()) break;
-      const auto node = fleet_.launch(*best.front(), cause, stage);
+      const auto* best = backlog.best(closed);
+      if (best == nullptr) break;
+      const auto node = fleet_.launch(*best, cause, stage);
       stage.settle();
+      for (const auto which : stage.take_served()) {
+        backlog.set_count(which, stage.unserved(which));
+      }
       if (!stage.used(node)) {  // the scheduler would leave it empty
         fleet_.take_back(node, stage);
-        useless.insert(best.front()->name);
+        useless.insert(best->name);
         continue;
       }
       useless.clear();
@@ -147,8 +143,7 @@ class Planning {
     const Unit unit{{ask_of(wanted)}, 1};
     const auto able = best_types(fleet_.types(), {unit}, {});
     const auto& demand = wanted.demand;
-    const bool present = stage.feasible(demand.request, demand.program, wanted.tenant);
-    if (able.empty() && !present) {
+    if (able.empty() && !stage.feasible(demand.request, demand.program, wanted.tenant)) {
       made.why = fleet_.types().empty() ? "no node type is given" : "no node type holds it";
       for (const auto& type : fleet_.types()) {
         made.why += fmt::format("; {}: {}", type.name, why_not(type, unit));

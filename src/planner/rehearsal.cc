@@ -12,7 +12,7 @@ constexpr Time now = Time::from_ns(1'000'000'000);
 
 scheduler::SchedulerSettings settings() {
   scheduler::SchedulerSettings made;
-  made.reasons_per_report = 1;
+  made.reasons_per_report = 0;
   return made;
 }
 
@@ -62,12 +62,14 @@ NodeId Rehearsal::add(const NodeShape& shape, std::uint64_t number) {
 void Rehearsal::add_group(const WantedGroup& group) {
   scheduler_.add_group(group.spec, group.places);
   groups_.insert(group.spec.id);
+  nodes_of_groups_.reset();
 }
 
 void Rehearsal::drop_group(GroupId group) {
   scheduler_.remove_group(group);
   scheduler_.forget_group(group);
   groups_.erase(group);
+  nodes_of_groups_.reset();
 }
 
 void Rehearsal::want(std::size_t which, const WantedSlots& slots) {
@@ -89,8 +91,10 @@ void Rehearsal::settle() {
     const auto due = scheduler_.next_deadline();
     if (!due || *due > now) return;
     const auto plan = scheduler_.plan(now, [this] { return SlotId::of(++next_slot_); });
+    if (!plan.groups.empty()) nodes_of_groups_.reset();
     for (const auto& grant : plan.grants) {
       ++wanted_[row_of(grant.job)].granted;
+      served_.insert(row_of(grant.job));
       ++granted_on_[grant.node];
     }
   }
@@ -117,9 +121,15 @@ std::int64_t Rehearsal::unserved(std::size_t which) const {
 }
 
 bool Rehearsal::used(NodeId node) const {
-  if (granted_on_.contains(node)) return true;
-  return std::ranges::any_of(groups_,
-                             [&](GroupId group) { return nodes_of(group).contains(node); });
+  return granted_on_.contains(node) || nodes_of_groups().contains(node);
+}
+
+const std::set<NodeId>& Rehearsal::nodes_of_groups() const {
+  if (!nodes_of_groups_) {
+    nodes_of_groups_.emplace();
+    for (const auto group : groups_) nodes_of_groups_->merge(nodes_of(group));
+  }
+  return *nodes_of_groups_;
 }
 
 }  // namespace mobula::internal::planner

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/state.h"
@@ -21,13 +23,18 @@ class Rehearsal {
 
   // A fresh node of this shape. Nodes are numbered over all rehearsals of a plan by `number`.
   NodeId add(const NodeShape& shape, std::uint64_t number);
-  void remove(NodeId node) { scheduler_.remove_node(node); }
+  void remove(NodeId node) {
+    scheduler_.remove_node(node);
+    nodes_of_groups_.reset();
+  }
   void add_group(const WantedGroup& group);
   // Forgets a group, none of whose bundles has a place.
   void drop_group(GroupId group);
   void want(std::size_t which, const WantedSlots& slots);
   // Places what can be placed.
   void settle();
+  // The rows of which slots have got a place since the last call, each once.
+  std::set<std::size_t> take_served() { return std::exchange(served_, {}); }
 
   bool placed(GroupId group) const;
   // Nodes on which bundles of it are.
@@ -50,11 +57,14 @@ class Rehearsal {
   };
 
   void restore(const ClusterNode& node);
+  const std::set<NodeId>& nodes_of_groups() const;
 
   scheduler::Scheduler scheduler_;
   std::map<std::size_t, Wanted> wanted_;
   std::map<NodeId, std::int64_t> granted_on_;
   std::set<GroupId> groups_;
+  std::set<std::size_t> served_;
+  mutable std::optional<std::set<NodeId>> nodes_of_groups_;  // until something of groups changes
   std::uint64_t next_slot_ = 0;
 };
 

@@ -21,14 +21,6 @@ Wide weight(Quantity total, Quantity left) {
   return Wide(total.units()) * used / million * used / million * used / million;
 }
 
-bool wants(const Unit& unit, const std::string& resource) {
-  return std::ranges::any_of(unit.asks, [&](const Ask& ask) {
-    return std::ranges::any_of(ask.need.amounts, [&](const auto& each) {
-      return each.name == resource && (each.amount > Quantity() || each.bytes > 0);
-    });
-  });
-}
-
 bool matches(const Ask& ask, const Labels& labels) {
   // A fresh node is not the one it insists on.
   return (!ask.wanted_node || ask.wanted_softly) && ask.labels.meets(labels);
@@ -93,30 +85,60 @@ std::string why_not(const NodeType& type, const Unit& unit) {
 
 InstanceLedger books_of(const NodeShape& shape) { return InstanceLedger(shape, most_task_slots); }
 
-std::optional<TypeScore> score(const NodeType& type, const std::vector<Unit>& units) {
+std::set<std::string> resources_wanted(const Unit& unit) {
+  std::set<std::string> names;
+  for (const auto& ask : unit.asks) {
+    for (const auto& each : ask.need.amounts) {
+      if (each.amount > Quantity() || each.bytes > 0) names.insert(each.name);
+    }
+  }
+  return names;
+}
+
+bool wants_devices(const Unit& unit) {
+  return std::ranges::any_of(unit.asks, [](const Ask& ask) { return ask.need.has_devices; });
+}
+
+std::vector<std::string> scored_resources(const NodeType& type) {
+  const auto ledger = books_of(type.shape);
+  auto names = ledger.names();
+  std::erase_if(names, [&](const auto& name) { return ledger.total(name) < Quantity::whole(1); });
+  return names;
+}
+
+std::optional<Filling> fill(const NodeType& type, const std::vector<Unit>& units) {
   auto ledger = books_of(type.shape);
-  std::int64_t packed = 0;
-  for (const auto& unit : units) packed += pack(ledger, type.shape.labels, unit);
-  if (packed == 0) return std::nullopt;
-  TypeScore made;
+  Filling made;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (const auto packed = pack(ledger, type.shape.labels, units[i]); packed > 0) {
+      made.taken.emplace_back(i, packed);
+    }
+  }
+  if (made.taken.empty()) return std::nullopt;
   std::vector<Wide> weights;
-  for (const auto& name : ledger.names()) {
-    const auto total = ledger.total(name);
-    if (total < Quantity::whole(1)) continue;
-    made.kinds += std::ranges::any_of(units, [&](const Unit& each) { return wants(each, name); });
-    weights.push_back(weight(total, ledger.available(name)));
+  for (const auto& name : scored_resources(type)) {
+    weights.push_back(weight(ledger.total(name), ledger.available(name)));
   }
-  if (!weights.empty()) {
-    Wide sum = 0;
-    for (const auto each : weights) sum += each;
-    made.least = Quantity::from_units(static_cast<std::int64_t>(std::ranges::min(weights)));
-    made.mean = Quantity::from_units(
-        static_cast<std::int64_t>(sum / static_cast<Wide>(weights.size())));
-  }
-  const auto asks_devices = [](const Unit& unit) {
-    return std::ranges::any_of(unit.asks, [](const Ask& ask) { return ask.need.has_devices; });
-  };
-  made.devices_wanted = !ledger.has_devices() || std::ranges::any_of(units, asks_devices);
+  if (weights.empty()) return made;
+  Wide sum = 0;
+  for (const auto each : weights) sum += each;
+  made.least = Quantity::from_units(static_cast<std::int64_t>(std::ranges::min(weights)));
+  made.mean =
+      Quantity::from_units(static_cast<std::int64_t>(sum / static_cast<Wide>(weights.size())));
+  return made;
+}
+
+std::optional<TypeScore> score(const NodeType& type, const std::vector<Unit>& units) {
+  const auto filled = fill(type, units);
+  if (!filled) return std::nullopt;
+  std::set<std::string> wanted;
+  for (const auto& unit : units) wanted.merge(resources_wanted(unit));
+  TypeScore made{.devices_wanted = !books_of(type.shape).has_devices() ||
+                                   std::ranges::any_of(units, wants_devices),
+                 .kinds = 0,
+                 .least = filled->least,
+                 .mean = filled->mean};
+  for (const auto& name : scored_resources(type)) made.kinds += wanted.contains(name) ? 1 : 0;
   return made;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/state.h"
@@ -32,6 +33,21 @@ bool take(scheduler::InstanceLedger& ledger, const Labels& labels, const Unit& u
 std::string why_not(const NodeType& type, const Unit& unit);
 // A fresh node's books.
 scheduler::InstanceLedger books_of(const NodeShape& shape);
+
+// The names of resources that it asks for, each once; whether devices are among them.
+std::set<std::string> resources_wanted(const Unit& unit);
+bool wants_devices(const Unit& unit);
+// Of the type, those of which a node has one or more: they count in its score.
+std::vector<std::string> scored_resources(const NodeType& type);
+
+// What one fresh node of a type takes of `units`, and the part of its score that follows from it.
+struct Filling {
+  std::vector<std::pair<std::size_t, std::int64_t>> taken;  // place in `units`, and how often; none is 0
+  Quantity least;
+  Quantity mean;
+};
+// Nothing if it takes none. Units with a count of 0 are passed over.
+std::optional<Filling> fill(const NodeType& type, const std::vector<Unit>& units);
 
 // How well one fresh node of a type serves `units`; a greater one is better.
 struct TypeScore {

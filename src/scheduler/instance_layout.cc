@@ -24,8 +24,12 @@ InstanceLayout::InstanceLayout(const NodeShape& shape)
     }
     Resource made{each.name, {}, {}, each.in_instances()};
     for (const auto& instance : each.instances) {
+      // Agents say these numbers; sums of them stay within bounds.
+      const auto context = std::clamp<std::int64_t>(
+          instance.context_bytes, 0,
+          std::clamp<std::int64_t>(instance.memory_bytes, 0, Quantity::max_whole));
       made.instances.push_back(
-          {instance.total, instance.memory_bytes, instance.types, instance.island});
+          {instance.total, instance.memory_bytes, context, instance.types, instance.island});
     }
     add(std::move(made));
   }

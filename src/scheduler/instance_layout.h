@@ -18,6 +18,7 @@ struct InstanceLayout {
   struct Instance {
     Quantity total;
     std::int64_t memory = 0;
+    std::int64_t context = 0;  // bytes that each booking of bytes takes beside them
     std::vector<std::string> types;
     std::int32_t island = -1;
     friend auto operator<=>(const Instance&, const Instance&) = default;

@@ -41,7 +41,8 @@ void InstanceLedger::clear() {
 // memory were not counted.
 std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Instance& has,
                                                             const Need::Amount& want, bool bytes) {
-  if (bytes && want.bytes > has.memory) return std::nullopt;
+  const auto booked = booked_bytes(has, want);
+  if (bytes && booked > has.memory) return std::nullopt;
   if (want.amount >= one_device) {
     if (has.total != one_device) return std::nullopt;
     return Take{one_device, has.memory};
@@ -51,10 +52,10 @@ std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Instance& has,
   if (want.amount > Quantity()) {
     if (want.amount > has.total) return std::nullopt;
     return Take{want.amount,
-                want.bytes > 0 ? want.bytes : has.memory * want.amount.units() / total};
+                booked > 0 ? booked : has.memory * want.amount.units() / total};
   }
   if (has.memory <= 0) return bytes ? std::nullopt : std::optional<Take>(Take{});
-  const auto held = std::min(want.bytes, has.memory);
+  const auto held = std::min(booked, has.memory);
   return Take{Quantity::from_units((held * total + has.memory - 1) / has.memory), held};
 }
 

@@ -3,6 +3,8 @@
 //   - a resource without instances is one entry: take the amount if it is free;
 //   - less than one device: best fit, ordered by remaining fraction, remaining bytes, index;
 //     never split over devices;
+//   - bytes asked for are what its process may allocate: on each device its context is booked beside
+//     them, where the device says how large one is. A share without bytes includes its context;
 //   - whole devices: those wholly free, lowest index first; several for a bundle from the one island
 //     that they fit into and that has the fewest free, where there is one;
 //   - an accelerator type restricts the devices, or without devices the node; it limits nothing.
@@ -117,6 +119,10 @@ class InstanceLedger {
   static constexpr Quantity one_device = Quantity::whole(1);
   // So many that no node has them for a fraction above one, which no device can serve.
   static std::int64_t devices_wanted(const Need::Amount& want);
+  // What is booked on such a device for the bytes that `want` may allocate.
+  static std::int64_t booked_bytes(const Instance& has, const Need::Amount& want) {
+    return want.bytes > 0 ? want.bytes + has.context : 0;
+  }
   static std::optional<Take> take_of(const Instance& has, const Need::Amount& want, bool bytes);
   bool serves(const Resource& of, std::size_t instance, const Need& need, const Need::Amount& want,
               Rules rules) const;

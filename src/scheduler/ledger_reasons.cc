@@ -91,11 +91,11 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
     for (const auto& type : here) missing.detail += (missing.detail.empty() ? "" : ", ") + type;
     return missing;
   }
-  // The memory of the last device that would have to serve, largest first.
+  // What one process may allocate of the last device that would have to serve, largest first.
   std::vector<std::int64_t> memories;
   for (std::size_t i = 0; i < of.instances.size(); ++i) {
     if (!serves(of, i, need, want, {.bytes = false, .busy = false})) continue;
-    memories.push_back(of.instances[i].memory);
+    memories.push_back(of.instances[i].memory - of.instances[i].context);
   }
   std::ranges::sort(memories, std::greater<>());
   return reason(ReasonCode::gpu_memory_too_small, want.name, Quantity::whole(want.bytes),
@@ -138,7 +138,9 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
     std::int64_t most_bytes = 0;
     for (std::size_t i = 0; i < of.instances.size(); ++i) {
       if (!serves(of, i, need, want, {.bytes = false})) continue;
-      most_bytes = std::max(most_bytes, left(of, i).memory);
+      // A request for bytes hears of bytes that it may allocate.
+      const auto context = want.bytes > 0 ? of.instances[i].context : 0;
+      most_bytes = std::max(most_bytes, left(of, i).memory - context);
     }
     auto asked = want.bytes;
     for (const auto& instance : of.instances) {

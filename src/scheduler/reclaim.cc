@@ -32,6 +32,7 @@ std::string_view to_string(RecallCause cause) {
   switch (cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
+    case RecallCause::overdraft: return "a blocked task has gone on and needs the CPU that it had lent";
     case RecallCause::quota: return "another demand of the job waits for its quota";
   }
   return "unknown";
@@ -293,7 +294,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   for (const auto& [key, node] : reserved_) {
     reserved_resources.insert(pending_.waiting_class(key)->ask->scarcest.resource);
   }
-  victims_ = jobs_by_share();
+  bool knows_victims = false;
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
@@ -301,6 +302,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       wake_at(std::max(since + settings_.recall_after, next_round));
       return false;
     }
+    if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
     auto& row = *of.ask;
     if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of)) return true;
     if (examined >= settings_.demands_per_round) {

@@ -20,7 +20,7 @@
 
 namespace mobula::internal::scheduler {
 
-enum class RecallCause : std::uint8_t { fair_share, reservation, quota };
+enum class RecallCause : std::uint8_t { fair_share, reservation, quota, overdraft };
 std::string_view to_string(RecallCause cause);
 
 // The lessee is to finish the running task, hand the rest back and return the slot.
@@ -29,7 +29,7 @@ struct Recall {
   NodeId node;
   ProcessId lessee;
   RecallCause cause = RecallCause::fair_share;
-  JobId for_job;
+  JobId for_job;  // empty for an overdraft, which nobody waits for
   ClassId for_class;
 };
 

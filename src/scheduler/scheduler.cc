@@ -38,6 +38,7 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       books_(cluster_),
       pending_(cluster_, books_),
       reclaimer_(cluster_, books_, pending_, settings_.reclaim),
+      overdrafts_(cluster_, books_, settings_.reclaim.recall_after),
       groups_(cluster_, books_, settings_.groups) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
@@ -149,7 +150,11 @@ GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
 
 bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
 
-bool Scheduler::resume(SlotId id) { return books_.resume(id); }
+bool Scheduler::resume(SlotId id) {
+  if (!books_.resume(id)) return false;
+  overdrafts_.resumed(books_.find(id)->slot.node);
+  return true;
+}
 
 bool Scheduler::restore(const Slot& slot) {
   if (!books_.restore(slot)) return false;
@@ -159,6 +164,7 @@ bool Scheduler::restore(const Slot& slot) {
 
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
+  overdrafts_.run(now, plan.recalls);
   const auto due = reclaimer_.due();
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
@@ -193,10 +199,14 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 }
 
 std::optional<Time> Scheduler::next_deadline() const {
-  return dirty_ ? std::optional<Time>(last_plan_) : reclaimer_.due();
+  if (dirty_) return last_plan_;
+  const auto overdraft = overdrafts_.due();
+  const auto reclaim = reclaimer_.due();
+  return overdraft && reclaim ? std::min(overdraft, reclaim) : overdraft ? overdraft : reclaim;
 }
 
 void Scheduler::report_infeasible(Plan& plan) {
+  if (settings_.reasons_per_report == 0) return;
   for (const auto& key : pending_.take_infeasible()) {
     const auto& of = pending_.class_of_demand(key);
     const auto& ask = of.ask->ask;

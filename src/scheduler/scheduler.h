@@ -18,6 +18,7 @@
 #include "model/request.h"
 #include "scheduler/cluster_view.h"
 #include "scheduler/groups.h"
+#include "scheduler/overdrafts.h"
 #include "scheduler/pending_demands.h"
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
@@ -31,7 +32,7 @@ struct SchedulerSettings {
   GroupSettings groups;
   ReclaimSettings reclaim;
   std::int32_t max_task_slots_per_node = 1000;  // those of blocked executors included
-  std::size_t reasons_per_report = 100;
+  std::size_t reasons_per_report = 100;  // 0: what can never run is not looked for
 };
 
 // What one lessee wants of one class, in full.
@@ -166,6 +167,7 @@ class Scheduler {
   SlotBooks books_;
   PendingDemands pending_;
   Reclaimer reclaimer_;
+  Overdrafts overdrafts_;
   Groups groups_;
   std::vector<GroupNews> group_news_;  // since the last plan
   bool dirty_ = false;

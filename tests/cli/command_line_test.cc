@@ -20,7 +20,7 @@ Parsed parse(std::vector<std::string> words) {
 TEST(CommandLine, TakesWhatANodeOffers) {
   const auto parsed =
       parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB",
-             "--memory", "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
+             "--gpu-context-memory", "1GiB", "--memory", "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
              "--accelerator-type", "H100", "--labels", "zone=a,disk=ssd", "--no-worker"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   const StartOptions& start = parsed.line->start;
@@ -29,6 +29,7 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.num_cpus->to_string(), "2.5");
   EXPECT_EQ(start.node.num_gpus->to_string(), "4");
   EXPECT_EQ(start.node.gpu_memory_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(start.node.gpu_context_bytes, std::int64_t{1} << 30);
   EXPECT_EQ(start.node.memory_bytes, std::int64_t{1} << 30);
   EXPECT_EQ(start.node.object_store_bytes, 1000);
   EXPECT_EQ(start.node.labels, (Labels{{"zone", "a"}, {"disk", "ssd"}}));

@@ -48,6 +48,7 @@ TEST(NodeTypes, AGoodFileIsReadInFull) {
   EXPECT_EQ(devices[1].total, Quantity::from_units(5000));
   EXPECT_EQ(devices[0].types, std::vector<std::string>{"H100"});
   EXPECT_EQ(devices[0].memory_bytes, std::int64_t{80} << 30);
+  EXPECT_EQ(devices[0].context_bytes, default_context_bytes);
   EXPECT_EQ(gpu.shape.find("fpga")->instances.size(), 2u);
   EXPECT_TRUE(gpu.shape.find("fpga")->unit);
   EXPECT_EQ(gpu.shape.find("licence")->instances.size(), 1u);
@@ -98,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
             "t.yaml:5: available_node_types.a.resources.GPU: is more than 4096 numbered instances"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resorces: {CPU: 1}\n",
             "t.yaml:4: available_node_types.a.resorces: is not known here; known are "
-            "accelerator_type, gpu_memory, labels, max_workers, min_workers, node_config, "
-            "resources, setup_commands"},
+            "accelerator_type, gpu_context_memory, gpu_memory, labels, max_workers, min_workers, "
+            "node_config, resources, setup_commands"},
         Bad{"max_workers: 3\navailable_node_types:\n  a: {min_workers: 1}\n",
             "t.yaml:3: available_node_types.a: has no 'resources'"},
         Bad{"max_workers: 3\navailable_node_types:\n  a b:\n    resources: {CPU: 1}\n",

@@ -34,6 +34,22 @@ TEST(Output, NumbersStandAtTheRight) {
             "jobs   RUNNING   1234\n");
 }
 
+TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
+  const Json status = Json::parse(R"({
+    "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0,
+    "resources": {"GPU": {"total": 3, "available": 3}},
+    "gpus": [{"devices": 2, "memory_bytes": 171798691840, "prevents": "nothing", "detects": "none",
+              "reacts": "none", "summary": "promise only"},
+             {"devices": 1, "memory_bytes": 0, "prevents": "MIG", "detects": "none", "reacts": "none",
+              "summary": "MIG"}]})");
+  EXPECT_NE(format_status(status).find(
+                "GPUS  MEMORY     PREVENTS  DETECTS  REACTS  SUMMARY\n"
+                "   2  160.0 GiB  nothing   none     none    promise only\n"
+                "   1  -          MIG       none     none    MIG\n"),
+            std::string::npos)
+      << format_status(status);
+}
+
 TEST(Output, JsonIsTheDocumentAndJsonlItsItems) {
   EXPECT_EQ(Json::parse(format_document(nodes, OutputFormat::json, "nodes")), nodes);
   const std::string lines = format_document(nodes, OutputFormat::jsonl, "nodes");
@@ -46,10 +62,10 @@ TEST(Output, NamesAreIds) {
 
 TEST(Output, CsvQuotesWhatHasCommas) {
   EXPECT_EQ(format_document(nodes, OutputFormat::csv, "nodes"),
-            "node_id,state,host,address,resources,labels,incarnation\n"
+            "node_id,state,host,address,resources,labels,incarnation,isolation\n"
             "aa01,ALIVE,a,10.0.0.1:7,\"{\"\"CPU\"\":{\"\"total\"\":2,\"\"available\"\":0.5}}\","
-            "\"{\"\"zone\"\":\"\"x,y\"\"}\",\n"
-            "bb,DEAD,,10.0.0.2:7,{},{},\n");
+            "\"{\"\"zone\"\":\"\"x,y\"\"}\",,\n"
+            "bb,DEAD,,10.0.0.2:7,{},{},,\n");
 }
 
 TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {

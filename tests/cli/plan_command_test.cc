@@ -15,10 +15,10 @@ const std::string node_2 = "00000000000000000000000000000002";
 Json state_document() {
   const auto shape = Json::parse(R"({
       "resources": [{"name": "CPU", "unit": false,
-                     "instances": [{"total": 4, "types": [], "memory_bytes": 0, "island": -1}]},
+                     "instances": [{"total": 4, "types": [], "memory_bytes": 0, "context_bytes": 0, "island": -1}]},
                     {"name": "GPU", "unit": false,
-                     "instances": [{"total": 1, "types": ["H100"], "memory_bytes": 9, "island": 0},
-                                   {"total": 0.5, "types": [], "memory_bytes": 0, "island": 0}]}],
+                     "instances": [{"total": 1, "types": ["H100"], "memory_bytes": 9, "context_bytes": 2, "island": 0},
+                                   {"total": 0.5, "types": [], "memory_bytes": 0, "context_bytes": 0, "island": 0}]}],
       "accelerator_types": ["H100"], "labels": {"mobula.io/node-group": "gpu", "zone": "a"},
       "task_executors": 16, "actor_executors": 10000})");
   Json document = {{"kind", "PlannerState"}, {"warnings", {"a note"}}};

@@ -184,6 +184,31 @@ TEST_F(NodeShapeTest, SlicesAreNamedByTheirUuidAndWholeDevicesByTheDriversIndex)
   EXPECT_THAT(gpus[0].types, testing::Contains("A100-40G-MIG-2g.10gb"));
   EXPECT_EQ(gpus[1].uuid, "GPU-b") << "index 1 is the second GPU, not the second slice";
   EXPECT_EQ(gpus[2].uuid, "MIG-1") << "a GPU that is cut in slices stands for its first";
+  EXPECT_EQ(gpus[0].isolation.prevents, Prevents::mig);
+  EXPECT_TRUE(gpus[1].isolation.promise_only()) << "a whole GPU keeps nobody to a part of it";
+  NodeRequest less = visible("MIG-2");
+  less.gpu_memory_bytes = 9;
+  EXPECT_TRUE(node_shape(machine, less)->find("GPU")->instances[0].isolation.promise_only())
+      << "the slice has 10 bytes and lets its holder have them";
+}
+
+TEST_F(NodeShapeTest, AContextHasRoomOnGpusThatAreThereAndNoneOnLogicalOnes) {
+  constexpr auto gib = std::uint64_t{1} << 30;
+  nvidia() = {{.product = "NVIDIA L4", .uuid = "GPU-a", .memory_bytes = 24 * gib, .id = "0"}};
+  const auto contexts = [&](NodeRequest request) {
+    request.num_gpus = Quantity::whole(2);
+    std::vector<std::int64_t> bytes;
+    for (const auto& each : node_shape(machine, request)->find("GPU")->instances) {
+      bytes.push_back(each.context_bytes);
+    }
+    return bytes;
+  };
+  EXPECT_THAT(contexts({}), ElementsAre(default_context_bytes, 0));
+  EXPECT_THAT(contexts({.gpu_memory_bytes = 16 * gib}), ElementsAre(default_context_bytes, 0));
+  EXPECT_THAT(contexts({.gpu_memory_bytes = 16 * gib, .gpu_context_bytes = gib}),
+              ElementsAre(gib, gib));
+  EXPECT_THAT(contexts({.gpu_memory_bytes = 16 * gib, .gpu_context_bytes = 0}), ElementsAre(0, 0));
+  EXPECT_THAT(contexts({.gpu_memory_bytes = 100}), ElementsAre(100, 0)) << "never more than there is";
 }
 
 TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {

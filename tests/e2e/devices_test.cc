@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "e2e/cluster.h"
 
@@ -69,6 +71,64 @@ TEST_F(Devices, ACallMaySeeDevicesItWasNotGiven) {
   EXPECT_THAT(out, HasSubstr("none: | CUDA_VISIBLE_DEVICES= "));
   EXPECT_THAT(out, HasSubstr("show: | CUDA_VISIBLE_DEVICES=5,7 "));
   EXPECT_EQ(node()["device_policy"]["unasked_devices"], "hidden");
+}
+
+// The agent's NVML is the tests' own; what it reports is what `lines` say.
+class SimulatedNvml : public Devices {
+ protected:
+  void start_head_with(const std::string& lines, Words flags = {"--num-cpus", "4"}) {
+    std::filesystem::create_directory(folder() + "/lib");
+    std::filesystem::create_symlink(FAKE_NVML, folder() + "/lib/libnvidia-ml.so.1");
+    std::ofstream(folder() + "/nvml") << lines;
+    more_environment = {{"LD_LIBRARY_PATH", folder() + "/lib"}, {"FAKE_NVML_FILE", folder() + "/nvml"}};
+    start_head(std::move(flags));
+  }
+};
+
+TEST_F(SimulatedNvml, ASliceKeepsItsHolderToItAndAWholeGpuKeepsNobodyToAPart) {
+  start_head_with(
+      "gpu|NVIDIA A100-SXM4-40GB|GPU-aa|42949672960|0:1|1\n"
+      "slice|NVIDIA A100-SXM4-40GB MIG 1g.5gb|MIG-1|5368709120\n"
+      "gpu|NVIDIA A100-SXM4-40GB|GPU-bb|42949672960|0:2|0\n");
+  const Json devices = node()["devices"]["GPU"];
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0]["isolation"]["prevents"], "MIG");
+  EXPECT_EQ(devices[1]["isolation"],
+            Json::parse(R"({"prevents": "nothing", "detects": "none", "reacts": "none",
+                            "summary": "promise only"})"));
+  EXPECT_EQ(devices[1]["context_bytes"], 640 << 20);
+  EXPECT_THAT(mobula({"status"}).out, HasSubstr("40.0 GiB  nothing   none     none    promise only"));
+
+  Process driver = start_driver({"holds_devices"});
+  driver.say("ask 0.5");
+  ASSERT_TRUE(driver.prints("\n0 has the id "));
+  driver.say("ask 1");
+  ASSERT_TRUE(driver.prints("\n1 has the id "));
+  std::map<std::string, std::string> summaries;
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    for (const Json& lease : list("leases").value_or(Json::array())) {
+      if (!lease["devices"].contains("GPU")) continue;
+      const Json& held = lease["devices"]["GPU"][0];
+      summaries[held["id"]] = lease["isolation"];
+    }
+    return summaries.size() == 2;
+  }));
+  EXPECT_EQ(summaries["MIG-1"], "promise only") << "half of it";
+  EXPECT_EQ(summaries["1"], "promise only");
+  driver.say("");
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+}
+
+TEST_F(SimulatedNvml, BytesAreBookedWithRoomForAContext) {
+  start_head_with("gpu|NVIDIA L4|GPU-aa|25769803776|0:1|0\n",
+                  {"--num-cpus", "4", "--gpu-context-memory", "1GiB"});
+  const auto explained = [&](const std::string& request) {
+    return Json::parse(mobula({"explain", request, "-o", "json"}).out, nullptr, false)["items"][0];
+  };
+  EXPECT_EQ(explained(R"({"gpu_memory": 24696061952})")["code"], "Fits") << "23 GiB";
+  const Json refused = explained(R"({"gpu_memory": 24696061953})");
+  EXPECT_EQ(refused["code"], "GpuMemoryTooSmall");
+  EXPECT_EQ(refused["available"], 24696061952);
 }
 
 TEST_F(Devices, ANodeMayShowThemToAllAndSaysSo) {

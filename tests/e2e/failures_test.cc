@@ -79,6 +79,27 @@ TEST_F(Failures, AnAgentThatIsStartedAgainIsTheSameNode) {
   stop_steady(driver);
 }
 
+TEST_F(Failures, ADrainOutlivesTheHeadThatWasAskedForIt) {
+  start_head();
+  start_node("b");
+  const auto state_of_b = [&] {
+    const auto nodes = list("nodes");
+    for (const Json& each : nodes.value_or(Json::array())) {
+      if (each["node_id"] == node_id("b")) return each.value("state", "");
+    }
+    return std::string();
+  };
+  ASSERT_EQ(mobula({"drain", node_id("b")}).code, 0);
+  EXPECT_EQ(state_of_b(), "DRAINING");
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return state_of_b() == "DRAINING"; }))
+      << state_of_b();
+  stop("b");
+  start_node("b");
+  EXPECT_EQ(state_of_b(), "ALIVE") << "the agent that was drained has ended";
+}
+
 TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
   start_head();
   start_node("b");

@@ -229,6 +229,64 @@ TEST(InstanceLedger, WholeDevicesNeedTheirBytesEach) {
   EXPECT_EQ(books.refusal(gpu_memory(1, 40 * gib)), ReasonCode::gpu_memory_busy);
 }
 
+// One request after the other on a device of 80 GiB, where a context takes 1 GiB.
+struct ContextRow {
+  double gpus = 0;
+  std::int64_t gib_asked = 0;
+  double gpus_booked = 0;
+  std::int64_t gib_booked = 0;
+};
+
+TEST(InstanceLedger, AContextIsBookedBesideTheBytesThatItsProcessMayAllocate) {
+  const std::vector<std::vector<ContextRow>> cases{
+      {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},     // a part includes its context
+      {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},   // and 13 + 67 are all
+      {{0, 12, 0.1625, 13}, {0, 66, 0.8375, 67}},  // 13/80 and 67/80 of the device
+      {{0, 79, 1, 80}},
+      {{1, 79, 1, 80}},
+      {{1, 0, 1, 80}},
+  };
+  for (const auto& rows : cases) {
+    Books books(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
+    for (const auto& row : rows) {
+      SCOPED_TRACE(testing::Message() << row.gpus << " GPUs, " << row.gib_asked << " GiB");
+      ASSERT_THAT(books.book(gpu_memory(row.gpus, row.gib_asked * gib)), ElementsAre(0));
+      const auto share = books.last->find("GPU")->shares.front();
+      EXPECT_EQ(share.amount, amount(row.gpus_booked));
+      EXPECT_EQ(share.memory_bytes, row.gib_booked * gib);
+    }
+  }
+}
+
+TEST(InstanceLedger, WhereThereIsNoRoomForAContextAReasonNamesWhatMayBeAllocated) {
+  Books books(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
+  for (const double gpus : {0.0, 0.5, 1.0}) {
+    const auto never = books.ledger.why_not(Need(gpu_memory(gpus, 80 * gib), Tenant::task));
+    EXPECT_EQ(never.code, ReasonCode::gpu_memory_too_small);
+    EXPECT_EQ(never.available, Quantity::whole(79 * gib));
+  }
+  ASSERT_THAT(books.book(gpu_memory(0.1, 69 * gib)), ElementsAre(0));
+  const auto busy = books.ledger.why_not(Need(gpu_memory(0.1, 10 * gib), Tenant::task));
+  EXPECT_EQ(busy.code, ReasonCode::gpu_memory_busy);
+  EXPECT_EQ(busy.needed, Quantity::whole(10 * gib));
+  EXPECT_EQ(busy.available, Quantity::whole(9 * gib));
+  EXPECT_THAT(books.book(gpu_memory(0.1, 9 * gib)), ElementsAre(0));
+}
+
+TEST(InstanceLedger, WhatABundleMayAllocateOneProcessInItMayAllocate) {
+  const auto shape = node_shape(8, {{.memory = 80 * gib, .context = gib}});
+  Books node(shape);
+  ASSERT_THAT(node.book(gpu_memory(0.5, 20 * gib)), ElementsAre(0));
+  const InstanceLayout layout(shape);
+  InstanceLedger bundle(layout, *node.last);
+  EXPECT_TRUE(bundle.fits(Need(gpu_memory(0.5, 20 * gib), Tenant::task)));
+  EXPECT_FALSE(bundle.can_ever(Need(gpu_memory(0.5, 20 * gib + 1), Tenant::task)));
+  ASSERT_TRUE(bundle.book(Need(gpu_memory(0.2, 10 * gib), Tenant::task)));
+  EXPECT_FALSE(bundle.fits(Need(gpu_memory(0.2, 10 * gib), Tenant::task)))
+      << "two processes have two contexts";
+  EXPECT_TRUE(bundle.fits(Need(gpu_memory(0.2, 9 * gib), Tenant::task)));
+}
+
 TEST(InstanceLedger, EqualRemaindersAreOrderedByRemainingBytes) {
   Books books(node_shape(8, {{1, 80 * gib}, {1, 40 * gib}}));
   EXPECT_THAT(books.book(gpu_memory(0.5, 10 * gib)), ElementsAre(1));

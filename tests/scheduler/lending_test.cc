@@ -7,7 +7,9 @@
 namespace mobula::internal::scheduler {
 namespace {
 
+using testing::ElementsAre;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 ReasonCode refusal(const Bench& bench, const Request& request) {
   return bench.scheduler.explain(request, ProgramId::of(1)).nodes.front().reason.code;
@@ -32,6 +34,73 @@ TEST(Lending, BlockedGetLendsItsCpuAndResumeOverdraws) {
 
   EXPECT_TRUE(bench.scheduler.release(b));
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
+}
+
+// A node of one CPU on which A has lent it, B has got it, and A has gone on.
+class OverItsCpus : public testing::Test {
+ protected:
+  OverItsCpus() {
+    bench.add_node(1, node_with(1, 0));
+    bench.want(1, 1, cpus(1), 1);
+    a = bench.plan().grants.at(0).id;
+    bench.scheduler.lend(a);
+    bench.want(1, 2, cpus(1), 1);
+    b = bench.plan().grants.at(0).id;
+    bench.scheduler.resume(a);
+  }
+  std::vector<SlotId> recalled_after(Duration span) {
+    std::vector<SlotId> slots;
+    for (const auto& each : bench.plan_after(span).recalls) {
+      EXPECT_EQ(each.cause, RecallCause::overdraft);
+      slots.push_back(each.slot);
+    }
+    return slots;
+  }
+
+  Bench bench;
+  SlotId a, b;
+};
+
+TEST_F(OverItsCpus, TheSlotThatGotTheCpuLastIsAskedBackAfterAWhileAndOnce) {
+  EXPECT_THAT(recalled_after(Duration(0)), SizeIs(0));
+  ASSERT_TRUE(bench.scheduler.next_deadline());
+  EXPECT_EQ(*bench.scheduler.next_deadline(), bench.now + 200ms);
+  EXPECT_THAT(recalled_after(199ms), SizeIs(0));
+  EXPECT_THAT(recalled_after(1ms), ElementsAre(b));
+  EXPECT_THAT(recalled_after(10s), SizeIs(0));
+  EXPECT_FALSE(bench.scheduler.next_deadline()) << "nothing more is to be done about it";
+  bench.scheduler.release(b);
+  EXPECT_EQ(refusal(bench, Request()), ReasonCode::fits);
+}
+
+TEST_F(OverItsCpus, WhatComesBackBeforeIsNotAskedFor) {
+  bench.plan();
+  bench.scheduler.release(b);
+  EXPECT_THAT(recalled_after(10s), SizeIs(0));
+}
+
+TEST_F(OverItsCpus, TheWhileBeginsAnewWhenItWasOverInBetween) {
+  bench.plan();
+  bench.scheduler.lend(a);
+  EXPECT_THAT(recalled_after(150ms), SizeIs(0));
+  bench.scheduler.resume(a);
+  EXPECT_THAT(recalled_after(Duration(0)), SizeIs(0));
+  EXPECT_THAT(recalled_after(150ms), SizeIs(0));
+  EXPECT_THAT(recalled_after(50ms), ElementsAre(b));
+}
+
+TEST_F(OverItsCpus, AsManyAreAskedBackAsItIsOver) {
+  bench.scheduler.lend(a);
+  bench.scheduler.lend(b);
+  bench.want(1, 3, cpus(0.5), 2);
+  const auto halves = bench.plan().grants;
+  ASSERT_THAT(halves, SizeIs(2));
+  bench.scheduler.resume(a);
+  bench.plan();
+  EXPECT_THAT(recalled_after(200ms), UnorderedElementsAre(halves[0].id, halves[1].id));
+  bench.scheduler.resume(b);
+  bench.plan();
+  EXPECT_THAT(recalled_after(200ms), ElementsAre(b)) << "the halves are on their way back";
 }
 
 TEST(Lending, RepeatedAndUnknownReportsChangeNothing) {

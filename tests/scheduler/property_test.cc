@@ -26,8 +26,9 @@ struct World {
 
 NodeShape random_shape(Random& random) {
   std::vector<Gpu> devices;
+  const auto context = random.chance(500) ? std::int64_t{512} << 20 : 0;
   for (auto left = random.below(5); left > 0; --left) {
-    devices.push_back({1, std::int64_t{16} << 30, {random.chance(500) ? "A100" : "H100"}});
+    devices.push_back({1, std::int64_t{16} << 30, {random.chance(500) ? "A100" : "H100"}, context});
   }
   return node_shape(static_cast<double>(random.between(1, 8)), devices);
 }

@@ -14,6 +14,7 @@ NodeShape node_shape(double cpus, const std::vector<Gpu>& gpus) {
     for (const auto& gpu : gpus) {
       devices.instances.push_back({amount(gpu.total), std::to_string(devices.instances.size()),
                                    gpu.types, gpu.memory});
+      devices.instances.back().context_bytes = gpu.context;
     }
     shape.resources.push_back(devices);
   }

@@ -19,6 +19,7 @@ struct Gpu {
   double total = 1;
   std::int64_t memory = 0;
   std::vector<std::string> types{};
+  std::int64_t context = 0;
 };
 NodeShape node_shape(double cpus, const std::vector<Gpu>& gpus = {});
 NodeShape node_with(double cpus, int gpus);

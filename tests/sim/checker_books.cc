@@ -49,7 +49,7 @@ void Checkers::fault(FaultKind kind) {
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
-  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == node_drained;
 }
 
 void Checkers::head_crashed() {
@@ -119,7 +119,12 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
+  if (drained_.contains(to->address().incarnation)) {
+    world_.violation("drains", "slot " + start.slot.brief() + " starts on node" +
+                                   std::to_string(to->node().index) + ", which is drained");
+  }
   where_it_may(start, *to);
+  has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);
   in_its_turn(start, to->node().plan);
   // The node's CPUs were there when the bundle got its place; since then those may have gone on who had lent
@@ -149,6 +154,22 @@ void Checkers::where_it_may(const StartSlot& start, Agent& to) {
   if (allowed) return;
   world_.violation("labels", "slot " + start.slot.brief() + " starts on node" + std::to_string(to.node().index) +
                                  ", whose labels meet none of its selectors");
+}
+
+// By what the node really has: beside the bytes that its user may allocate, a process's context.
+void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& shape) {
+  const std::int64_t asked = start.demand_class.request.gpu_memory;
+  const auto* held = start.allocation.find("GPU");
+  const auto* gpus = shape.find("GPU");
+  if (asked == 0 || held == nullptr || gpus == nullptr) return;
+  for (const auto& share : held->shares) {
+    if (share.index >= gpus->instances.size()) continue;  // counted as excess
+    const auto needed = asked + gpus->instances[share.index].context_bytes;
+    if (share.memory_bytes >= needed) continue;
+    world_.violation("books", "slot " + start.slot.brief() + " holds " + std::to_string(share.memory_bytes) +
+                                  " bytes of GPU " + std::to_string(share.index) + " and needs " +
+                                  std::to_string(needed));
+  }
 }
 
 void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {

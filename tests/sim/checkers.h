@@ -51,6 +51,8 @@ class Checkers {
   void head_crashed();
   // It has been on the disk, and is not any more.
   void row_erased(const std::string& table, const std::string& key) { erased_.insert({table, key}); }
+  // The head has answered that this incarnation of a node gets nothing more.
+  void drained(ProcessId incarnation) { drained_.insert(incarnation); }
   void agent_says(Agent& agent, const AgentToHead& message);
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
@@ -106,6 +108,7 @@ class Checkers {
   void terms_heard(const FromProcess& message);
   void in_its_turn(const StartSlot& start, const NodePlan& node);
   void where_it_may(const StartSlot& start, Agent& to);
+  void has_room_for_contexts(const StartSlot& start, const NodeShape& shape);
   void within_quota(const StartSlot& start);
   const JobTerms* terms_of(JobId job) const;
   ResourceSet held_by(JobId job) const;
@@ -127,6 +130,7 @@ class Checkers {
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence by conversation
   std::set<std::pair<std::string, std::string>> erased_;  // rows
   std::set<SlotId> ever_granted_;
+  std::set<ProcessId> drained_;  // incarnations of agents
   std::map<JobId, JobTerms> terms_;
   // What the head knows to be wanted, and whose slots it does not know to be gone.
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;

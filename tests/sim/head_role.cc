@@ -67,6 +67,19 @@ void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes&
   });
 }
 
+void Head::drain(NodeId node, ProcessId incarnation) {
+  receive([this, node, incarnation] {
+    ToolRequest request;
+    request.request = drains_.size() + 1;
+    request.verb = "drain";
+    request.argument = node.hex();
+    drains_[request.request] = incarnation;
+    world().trace().fold(world().now(), number(), "drain", node.bits().low);
+    world().log(*this, [&] { return "<- drain " + node.brief(); });
+    step(head::ToolSaid{0, Principal{internal::Role::operator_, "tool", {}}, std::move(request)});
+  });
+}
+
 void Head::link_lost(head::LinkId link) {
   receive([this, link] {
     if (links_.erase(link) == 0) return;
@@ -122,6 +135,9 @@ void Head::carry_out(head::Command& command) {
         step(head::NodeProbed{incarnation, refused});
       });
     });
+  } else if (const auto* reply = std::get_if<head::ReplyTool>(&command)) {
+    world().log(*this, [&] { return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text); });
+    if (reply->reply.ok) world().checkers().drained(drains_.at(reply->reply.request));
   } else if (auto* close = std::get_if<head::CloseLink>(&command)) {
     const auto at = links_.find(close->link);
     if (at == links_.end()) return;

@@ -32,6 +32,8 @@ class Head final : public Role {
   void accepted(const std::shared_ptr<HeadConnection>& connection);
   void heard(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes);
   void link_lost(head::LinkId link);
+  // An operator asks for it; `incarnation` is the one of the node at this moment.
+  void drain(NodeId node, ProcessId incarnation);
   // Both sides learn that the connection is over.
   void break_link(std::uint64_t which);
 
@@ -51,6 +53,7 @@ class Head final : public Role {
   head::HeadCore core_;
   std::uint64_t life_;
   std::map<head::LinkId, std::shared_ptr<HeadConnection>> links_;
+  std::map<std::uint64_t, ProcessId> drains_;  // not answered yet, by request
   std::deque<head::Persist> to_commit_;
   bool committing_ = false;
   std::uint64_t steps_ = 0;

@@ -283,16 +283,51 @@ Hooks slots_outgrow_their_bundles() {
   });
 }
 
-// The head is told of the zone that comes after the node's own.
-Hooks labels_are_those_of_others() {
+// What agents say of their nodes is changed on its way to the head.
+template <class Change>
+Hooks agents_state(Change change) {
   Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+  hooks.agent.out = [change](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
       auto* said = std::get_if<worker::SendHead>(&each);
       auto* enrol = said == nullptr ? nullptr : std::get_if<Register>(&said->message);
-      if (enrol == nullptr) continue;
-      auto& zone = enrol->shape.labels["zone"];
-      zone = zone == "c" ? "a" : std::string(1, static_cast<char>(zone.front() + 1));
+      if (enrol != nullptr) change(enrol->shape);
+    }
+  };
+  return hooks;
+}
+
+// The head is told of the zone that comes after the node's own.
+Hooks labels_are_those_of_others() {
+  return agents_state([](NodeShape& shape) {
+    auto& zone = shape.labels["zone"];
+    zone = zone == "c" ? "a" : std::string(1, static_cast<char>(zone.front() + 1));
+  });
+}
+
+Hooks contexts_are_not_stated() {
+  return agents_state([](NodeShape& shape) {
+    for (auto& resource : shape.resources) {
+      for (auto& instance : resource.instances) instance.context_bytes = 0;
+    }
+  });
+}
+
+// Every row of a table is changed before it is written.
+template <class Row, class Change>
+Hooks head_writes(const std::string& table, Change change) {
+  Hooks hooks;
+  hooks.head.out = [table, change](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      auto* batch = std::get_if<head::Persist>(&each);
+      if (batch == nullptr) continue;
+      for (auto& written : batch->changes) {
+        if (written.table != table || written.erase) continue;
+        auto row = decode<Row>(written.value);
+        if (!row) continue;
+        change(*row);
+        written.value = encode(*row);
+      }
     }
   };
   return hooks;
@@ -300,21 +335,11 @@ Hooks labels_are_those_of_others() {
 
 // The record of a group is written as if it had no places yet.
 Hooks places_are_not_written() {
-  Hooks hooks;
-  hooks.head.out = [](std::vector<head::Command>& commands) {
-    for (auto& each : commands) {
-      auto* batch = std::get_if<head::Persist>(&each);
-      if (batch == nullptr) continue;
-      for (auto& change : batch->changes) {
-        if (change.table != "groups" || change.erase) continue;
-        auto row = decode<head::GroupRow>(change.value);
-        if (!row) continue;
-        row->places.clear();
-        change.value = encode(*row);
-      }
-    }
-  };
-  return hooks;
+  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.places.clear(); });
+}
+
+Hooks drains_are_not_written() {
+  return head_writes<head::NodeRow>("nodes", [](head::NodeRow& row) { row.draining = false; });
 }
 
 // What the head is told of a job's terms is changed on the way.
@@ -409,11 +434,13 @@ const std::vector<Mutation>& mutations() {
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"head does not write what is drained", {"drains"}, drains_are_not_written},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
+      {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   return all;
 }

@@ -51,6 +51,8 @@ std::vector<Scenario> make_scenarios() {
       {"fairness_faults", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 3,
        {head_crash, agent_crash, executor_crash, disk_slow}, true},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
+      {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
+       {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
@@ -65,6 +67,7 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
     ResourceShape gpu{"GPU", {}};
     for (std::int64_t i = 0; i < count; ++i) {
       gpu.instances.push_back({Quantity::whole(1), std::to_string(i), {"SIM"}, std::int64_t{1} << 30});
+      gpu.instances.back().context_bytes = std::int64_t{1} << 26;
     }
     shape.resources.push_back(std::move(gpu));
   }
@@ -92,6 +95,7 @@ Duration span_of(FaultKind kind, Random& random) {
     case peer_cut:
       return random.chance(500) ? random.between(Duration(100ms), Duration(3s))
                                 : random.between(Duration(4s), Duration(15s));
+    case node_drained: return random.between(Duration(2s), Duration(8s));
     case executor_pause:
     case driver_pause: return random.between(Duration(50ms), Duration(5s));
     default: return random.between(Duration(100ms), Duration(4s));
@@ -101,11 +105,11 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 20> names{
+  static constexpr std::array<std::string_view, 21> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
-      "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost"};
+      "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -168,6 +168,7 @@ class World {
   std::map<ProcessId, Process*> processes_;
   std::set<std::pair<int, int>> blocked_;
   Weather weather_;
+  std::map<const Fault*, ProcessId> drains_;  // which incarnation was to be drained
   std::map<std::pair<std::string, std::string>, Bytes> disk_rows_;
   std::map<std::string, Offer> offers_;
   std::uint64_t roles_made_ = 0, links_made_ = 0, tokens_made_ = 0, heads_made_ = 0;

@@ -46,6 +46,12 @@ void World::begin(const Fault& fault) {
       driver->die(cause);
       break;
     }
+    case node_drained:
+      if (head_ != nullptr && node.agent != nullptr) {
+        drains_[&fault] = node.agent->address().incarnation;
+        head_->drain(node.id, node.agent->address().incarnation);
+      }
+      break;
     case head_link_break:
       if (head_ != nullptr) head_->break_link(fault.target);
       break;
@@ -69,6 +75,14 @@ void World::finish(const Fault& fault) {
     case slab_fails:
     case bulk_fails:
     case news_lost: apply_weather(fault.kind, -1); break;
+    case node_drained: {
+      // Its next incarnation gets work again.
+      const Node& node = nodes_.at(fault.target % nodes_.size());
+      if (node.agent != nullptr && node.agent->address().incarnation == drains_[&fault]) {
+        node.agent->crash("ends after its drain");
+      }
+      break;
+    }
     default: break;
   }
 }

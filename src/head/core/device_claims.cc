@@ -24,6 +24,7 @@ std::vector<RefusedDevice> DeviceClaims::claim(NodeId node, NodeShape& shape) {
       device.total = Quantity();
       device.types.clear();
       device.memory_bytes = 0;
+      device.context_bytes = 0;
     }
   }
   return refused;

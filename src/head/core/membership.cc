@@ -27,6 +27,9 @@ void NodeTable::restore(const NodeRow& row) {
   node.role = row.role;
   node.fenced = row.fenced;
   node.state = row.dead ? NodeState::dead : NodeState::expected;
+  node.draining = row.draining && !row.dead;
+  node.drain_within = row.drain_within;
+  node.drain_why = row.drain_why;
   node.death = row.dead ? "it died before the head was started" : "";
   for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
   if (row.dead) dead_.push_back(node.id);
@@ -120,8 +123,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   std::erase(dead_, message.address.node);
   node.id = message.address.node;
   node.state = NodeState::alive;
-  node.draining = false;
-  node.drained_by.reset();
+  if (before != message.address.incarnation) stop_draining(node);  // it was asked of the one before
   node.output_dropped = 0;
   node.refused = false;
   node.death.clear();
@@ -212,6 +214,10 @@ void NodeTable::end_recovery_if_due() {
   }
   parts_.scheduler.set_all_known(true);
   parts_.slots.recovery_ended();
+  // Now that those who hold slots there can hear of it.
+  for (auto& [id, node] : nodes_) {
+    if (node.draining && !node.drained_by) move_away(node);
+  }
 }
 
 }  // namespace mobula::internal::head

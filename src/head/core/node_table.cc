@@ -289,8 +289,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   node.link = 0;
   node.session.reset();
   node.state = NodeState::dead;
-  node.draining = false;
-  node.drained_by.reset();
+  stop_draining(node);
   node.death = why;
   fence(node, incarnation);
   dead_.push_back(node.id);
@@ -326,7 +325,8 @@ void NodeTable::forget_oldest_dead() {
 }
 
 void NodeTable::write_row(const Node& node) {
-  const NodeRow row{node.address, node.host, node.role, node.state == NodeState::dead, node.fenced};
+  const NodeRow row{node.address,  node.host,     node.role,         node.state == NodeState::dead,
+                    node.fenced,   node.draining, node.drain_within, node.drain_why};
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
 
@@ -338,11 +338,24 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   }
   node->draining = true;
   node->drain_why = why;
-  if (within > Duration(0)) node->drained_by = parts_.now + within;
+  node->drain_within = std::max(within, Duration(0));
+  write_row(*node);
   parts_.slots.node_changed(*node);
-  parts_.slots.recall_all(id, "the node is draining");
-  parts_.actors.leave_node(id, "its node is drained: " + why);
+  move_away(*node);
   return {};
+}
+
+void NodeTable::move_away(Node& node) {
+  if (node.drain_within > Duration(0)) node.drained_by = parts_.now + node.drain_within;
+  parts_.slots.recall_all(node.id, "the node is draining");
+  parts_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
+}
+
+void NodeTable::stop_draining(Node& node) {
+  node.draining = false;
+  node.drain_within = Duration(0);
+  node.drained_by.reset();
+  node.drain_why.clear();
 }
 
 void NodeTable::end_drain(Node& node) {

@@ -46,6 +46,7 @@ struct Node {
   NodeId id;
   NodeState state = NodeState::expected;
   bool draining = false;
+  Duration drain_within{};         // as it was asked for; 0: without a deadline
   std::optional<Time> drained_by;  // what is left there then is ended
   std::string drain_why;
   Role role = Role::agent;
@@ -99,7 +100,9 @@ class NodeTable {
   // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
   void pass_output(NodeId node, const JobPrinted& output);
   // Gives the node nothing more, recalls its tasks and moves its actors; `within` so long, if that is
-  // positive, what is left is ended. Why not, if there is no such node.
+  // positive, what is left is ended. Lasts as long as this incarnation of the node, and is written: a
+  // head that is started anew goes on with it, its deadline counted from the end of recovery. Why not,
+  // if there is no such node.
   Result<void> drain(NodeId node, Duration within, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
@@ -124,6 +127,8 @@ class NodeTable {
   void declare_dead(Node& node, DeathKind kind, const std::string& why);
   void fence(Node& node, ProcessId incarnation);
   void judge(Node& node);
+  void move_away(Node& node);
+  static void stop_draining(Node& node);
   void end_drain(Node& node);
   void end_recovery_if_due();
   // Devices that no node has any more go to one that offers them, too.

@@ -29,6 +29,7 @@ struct HeadOptions {
   std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
   std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
+  std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // of the planner's state, as a whole
   // For `status` only.
   std::string address;
   std::string version;
@@ -54,7 +55,8 @@ struct HeadOptions {
         field("max_listed", &HeadOptions::max_listed),
         field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner), field("address", &HeadOptions::address),
         field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
-        field("http_token_file", &HeadOptions::http_token_file));
+        field("http_token_file", &HeadOptions::http_token_file),
+        field("max_planner_bytes", &HeadOptions::max_planner_bytes));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

@@ -52,6 +52,7 @@ Json shape_json(const NodeShape& shape) {
       row["instances"].push_back({{"total", number(each.total)},
                                   {"types", each.types},
                                   {"memory_bytes", each.memory_bytes},
+                                  {"context_bytes", each.context_bytes},
                                   {"island", each.island}});
     }
     resources.push_back(std::move(row));
@@ -106,9 +107,44 @@ void add_use(const Parts& parts, const scheduler::Node& node, Json& json) {
   json["idle_ms"] = quiet && last ? Json((parts.now - *last) / 1ms) : Json(nullptr);
 }
 
-Json nodes_json(const Parts& parts) {
-  Json nodes = Json::array();
+// The document, written item by item, so that one that grows too long is given up early.
+class Writer {
+ public:
+  explicit Writer(std::uint64_t most_bytes) : most_bytes_(most_bytes) {
+    text_ = text_of(document("PlannerState"));
+    text_.pop_back();
+  }
+
+  void begin(const std::string& list) {
+    list_ = list;
+    count_ = 0;
+    text_ += ",\"" + list + "\":[";
+  }
+  void add(const Json& item) {
+    if (++count_ > 1) text_ += ',';
+    text_ += text_of(item);
+  }
+  void end() { text_ += ']'; }
+  // Nothing more is to be added.
+  bool is_too_long() const { return text_.size() >= most_bytes_; }
+  Result<std::string> finish() && {
+    if (!is_too_long()) return std::move(text_) + "}";
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("planner_state: it is longer than {} MiB with {} {}, which is more than one "
+                               "answer takes; the cluster is too large to be planned for in one piece",
+                               most_bytes_ >> 20, count_, list_));
+  }
+
+ private:
+  std::uint64_t most_bytes_;
+  std::string text_;
+  std::string list_;  // the last that was begun
+  std::size_t count_ = 0;
+};
+
+void write_nodes(const Parts& parts, Writer& out) {
   for (const auto& [id, row] : parts.nodes.rows()) {
+    if (out.is_too_long()) return;
     const auto* node = parts.scheduler.cluster().nodes().find(id);
     if (node == nullptr || !row.slots_allowed()) continue;
     Json json = {{"node_id", id.hex()},
@@ -119,38 +155,53 @@ Json nodes_json(const Parts& parts) {
     for (const auto& [program, why] : node->cannot_start) {
       json["cannot_start"].push_back(program.hex());
     }
-    nodes.push_back(std::move(json));
+    out.add(json);
   }
-  return nodes;
 }
 
-Json slots_json(const DemandClass& demand, const std::string& name, bool actor,
-                std::int64_t count) {
-  return {{"class_id", demand.id.hex()}, {"name", name},
-          {"program", demand.program.hex()}, {"actor", actor},
-          {"count", count}, {"request", request_json(demand.request)}};
+// Slots of one class that are not held, for whomever they are.
+struct Missing {
+  const DemandClass* demand = nullptr;
+  std::string name;
+  std::int64_t count = 0;
+};
+using MissingByClass = std::map<std::tuple<JobId, ClassId, bool>, Missing>;  // and whether for actors
+
+void add(MissingByClass& missing, const DemandClass& demand, const std::string& name, bool actor,
+         std::int64_t count) {
+  auto& row = missing[{demand.job, demand.id, actor}];
+  if (row.demand == nullptr) row = {&demand, name, 0};
+  row.count += count;
 }
 
-Json wanted_json(const Parts& parts) {
-  Json wanted = Json::array();
+void write_slots(const Parts& parts, Writer& out) {
+  MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
   for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.demand_class.id}];
   for (const auto& [key, row] : parts.slots.demands()) {
     const auto& demand = row.demand.demand_class;
-    const auto missing = row.total - held[key];
-    if (missing <= 0 || !demand.request.placement.group.empty()) continue;
-    wanted.push_back(slots_json(demand, row.demand.example_name, false, missing));
+    const auto lacking = row.total - held[key];
+    if (lacking <= 0 || !demand.request.placement.group.empty()) continue;
+    add(missing, demand, row.demand.example_name, false, lacking);
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
     const auto& demand = actor.spec().demand;
     if (!actor.waits || !actor.slot.empty() || !demand.request.placement.group.empty()) continue;
-    wanted.push_back(slots_json(demand, actor.spec().class_name, true, 1));
+    add(missing, demand, actor.spec().class_name, true, 1);
   }
-  return wanted;
+  for (const auto& [key, row] : missing) {
+    if (out.is_too_long()) return;
+    out.add({{"class_id", row.demand->id.hex()},
+             {"name", row.name},
+             {"program", row.demand->program.hex()},
+             {"actor", std::get<bool>(key)},
+             {"count", row.count},
+             {"request", request_json(row.demand->request)}});
+  }
 }
 
 // Those that lost bundles first, then by priority, then in the order in which they came.
-Json groups_json(const Parts& parts) {
+void write_groups(const Parts& parts, Writer& out) {
   std::vector<const scheduler::Groups::Row*> waiting;
   for (const auto& [id, row] : parts.scheduler.groups().rows()) {
     if (!row.complete() && !row.removing) waiting.push_back(&row);
@@ -158,8 +209,8 @@ Json groups_json(const Parts& parts) {
   std::ranges::sort(waiting, {}, [](const auto* row) {
     return std::tuple(!row->lost, -std::int64_t{row->spec.priority}, row->sequence);
   });
-  Json groups = Json::array();
   for (const auto* row : waiting) {
+    if (out.is_too_long()) return;
     Json json = {{"placement_group_id", row->spec.id.hex()},
                  {"name", row->spec.name},
                  {"strategy", to_string(row->spec.strategy)},
@@ -173,24 +224,28 @@ Json groups_json(const Parts& parts) {
       }
       json["bundles"].push_back(std::move(bundle));
     }
-    groups.push_back(std::move(json));
+    out.add(json);
   }
-  return groups;
 }
 
 }  // namespace
 
-std::string planner_json(const Parts& parts) {
-  Json json = document("PlannerState");
-  json["nodes"] = nodes_json(parts);
-  json["slots"] = wanted_json(parts);
-  json["groups"] = groups_json(parts);
-  json["warnings"] = Json::array();
-  if (parts.nodes.recovering()) {
-    json["warnings"].push_back(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
-  }
-  return text_of(json);
+Result<std::string> planner_json(const Parts& parts) {
+  Writer out(parts.options.max_planner_bytes);
+  const auto write = [&](const char* list, const auto& items) {
+    if (out.is_too_long()) return;
+    out.begin(list);
+    items(parts, out);
+    out.end();
+  };
+  write("nodes", write_nodes);
+  write("slots", write_slots);
+  write("groups", write_groups);
+  write("warnings", [](const Parts& of, Writer& to) {
+    if (!of.nodes.recovering()) return;
+    to.add(fmt::format("the head is recovering and waits for {} nodes", of.nodes.expected()));
+  });
+  return std::move(out).finish();
 }
 
 }  // namespace mobula::internal::head

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "protocol/agent_control.h"
@@ -26,11 +27,16 @@ struct NodeRow {
   Role role = Role::agent;
   bool dead = false;
   std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
+  bool draining = false;          // this incarnation is to get nothing more
+  Duration drain_within{};        // what is left there after so long is ended; 0: it stays
+  std::string drain_why;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
                  field("role", &NodeRow::role), field("dead", &NodeRow::dead),
-                 field("fenced", &NodeRow::fenced));
+                 field("fenced", &NodeRow::fenced), field("draining", &NodeRow::draining),
+                 field("drain_within", &NodeRow::drain_within),
+                 field("drain_why", &NodeRow::drain_why));
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "head/core/device_json.h"
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
 #include "head/core/request_json.h"
@@ -32,31 +33,6 @@ std::string state_of(const Node& node) {
   return std::string(to_string(draining ? NodeState::draining : node.state));
 }
 
-// The numbered instances of each resource that has them.
-Json devices_json(const NodeShape& shape) {
-  Json json = Json::object();
-  for (const auto& resource : shape.resources) {
-    if (!resource.in_instances()) continue;
-    Json devices = Json::array();
-    for (const auto& each : resource.instances) {
-      Json device = {{"id", each.visible_id}, {"total", number(each.total)}};
-      if (!each.types.empty()) device["types"] = each.types;
-      if (each.memory_bytes > 0) device["memory_bytes"] = each.memory_bytes;
-      if (!each.uuid.empty()) device["uuid"] = each.uuid;
-      if (each.island >= 0) device["island"] = each.island;
-      if (!resource.vendor.empty()) device["vendor"] = resource.vendor;
-      devices.push_back(std::move(device));
-    }
-    json[resource.name] = std::move(devices);
-  }
-  return json;
-}
-
-Json policy_json(const DevicePolicy& policy) {
-  return {{"unasked_devices", policy.hide_unasked ? "hidden" : "shown"},
-          {"variables_left_alone", policy.left_alone}};
-}
-
 Json node_json(const Node& node, const scheduler::Use& use) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
@@ -66,6 +42,7 @@ Json node_json(const Node& node, const scheduler::Use& use) {
                {"labels", node.shape.labels},
                {"devices", devices_json(node.shape)},
                {"device_policy", policy_json(node.shape.device_policy)},
+               {"isolation", isolation_text(node.shape)},
                {"incarnation", node.address.incarnation.hex()}};
   if (!node.refused_devices.empty()) {
     json["refused_devices"] = Json::array();
@@ -135,15 +112,9 @@ Json actor_json(const Actor& actor) {
 }
 
 Json lease_json(const Parts& parts, const Slot& slot) {
-  Json instances = Json::object();
   const Node* node = parts.nodes.find(slot.node);
-  for (const auto& share : slot.allocation.resources) {
-    const auto* shape = node == nullptr ? nullptr : node->shape.find(share.name);
-    if (shape == nullptr || !shape->in_instances()) continue;
-    Json indices = Json::array();
-    for (const auto& each : share.shares) indices.push_back(each.index);
-    instances[share.name] = std::move(indices);
-  }
+  static const NodeShape gone;
+  const NodeShape& shape = node == nullptr ? gone : node->shape;
   const char* state = slot.stopping ? "STOPPING" : slot.recalled ? "RECALLED"
                       : slot.lent   ? "LENT"     : slot.ready    ? "READY"
                                                                  : "STARTING";
@@ -155,7 +126,9 @@ Json lease_json(const Parts& parts, const Slot& slot) {
           {"actor_id", id_json(slot.actor)},
           {"generation", slot.generation},
           {"resources", resources_json(scheduler::amounts_of(slot.allocation))},
-          {"instances", std::move(instances)}};
+          {"instances", instances_json(slot.allocation, shape)},
+          {"devices", held_devices_json(slot.allocation, shape)},
+          {"isolation", isolation_text(slot.allocation, shape)}};
 }
 
 Json executor_json(const Parts& parts, const Slot& slot) {
@@ -388,6 +361,7 @@ std::string status_json(const Parts& parts) {
   for (const auto& [id, actor] : parts.actors.rows()) ++actors[state_of(actor)];
   json["nodes"] = nodes;
   json["resources"] = use_json(parts.scheduler.cluster_use());
+  json["gpus"] = gpus_json(parts.nodes);
   json["jobs"] = jobs;
   json["actors"] = actors;
   json["leases"] = parts.slots.rows().size();

@@ -125,7 +125,7 @@ void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer
   parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
 }
 
-// What ends for good is answered when the journal says so, too.
+// What outlives the head is answered when the journal says so, too.
 Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) {
   if (request.verb == "job_stop") {
     waits = true;
@@ -141,6 +141,7 @@ Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) 
     parts_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
   }
+  waits = true;
   return drain(request);
 }
 

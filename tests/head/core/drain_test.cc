@@ -109,6 +109,79 @@ TEST_F(Drain, AgentThatIsToEndDrainsItsNode) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
+// The head that was asked crashes; its successor hears of what runs from the agents.
+class DrainAfterARestart : public Drain {
+ protected:
+  void head_comes_back() {
+    home.facts.processes = {
+        {SmallCluster::driver(1), Principal{Role::driver, "user", JobId::of(1)}, 4711}};
+    cluster.restart_head();
+    cluster.register_agent(agent);
+    cluster.register_agent(home);
+    cluster.driver_says(home, 1, cluster.job_of(1));
+  }
+  NodeState state() {
+    for (const auto& node : cluster.view().nodes) {
+      if (node.node == agent.node) return node.state;
+    }
+    return NodeState::dead;
+  }
+  DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+};
+
+TEST_F(DrainAfterARestart, TheNodeStillGetsNothing) {
+  ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  head_comes_back();
+  EXPECT_EQ(state(), NodeState::draining);
+  cluster.wants(home, cpu, 1);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(DrainAfterARestart, ItIsNotAskedOfTheNextIncarnation) {
+  ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  agent.incarnation = ProcessId::of(4712);
+  head_comes_back();
+  EXPECT_EQ(state(), NodeState::alive);
+  cluster.wants(home, cpu, 1);
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(DrainAfterARestart, WhatRunsIsRecalledAgainAndEndedAtTheDeadlineCountedAnew) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  SlotFact fact;
+  fact.slot = start.slot;
+  fact.demand_class = start.demand_class;
+  fact.allocation = start.allocation;
+  fact.lessee = start.lessee;
+  fact.generation = start.first_generation;
+  fact.ready = true;
+  fact.endpoint = cluster.executor_ready(agent, start);
+  agent.facts.slots = {fact};
+  ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
+  cluster.pass(4s);
+  cluster.heard<RecallSlot>(home, SmallCluster::driver(1));
+  head_comes_back();
+  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
+  cluster.pass(4s);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  cluster.pass(2s);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_NE(lost[0].cause.text.find("was drained (asked for by a tool)"), std::string::npos)
+      << lost[0].cause.text;
+}
+
+TEST_F(Drain, IsAnsweredWhenItIsDurable) {
+  cluster.persist_at_once = false;
+  cluster.tool("drain", "", agent.node.hex());
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.persist();
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_TRUE(cluster.replies.front().ok);
+}
+
 TEST_F(Drain, DeadlineHasToBeANumber) {
   EXPECT_FALSE(cluster.tool("drain", "soon", agent.node.hex()).ok);
   EXPECT_FALSE(cluster.tool("drain", "-1", agent.node.hex()).ok);

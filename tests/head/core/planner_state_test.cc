@@ -57,6 +57,36 @@ TEST_F(PlannerState, WhatIsHeldIsStatedByInstanceAndIsNotWantedAgain) {
   EXPECT_EQ(json["nodes"][0]["blocked_task_slots"], 1);
 }
 
+TEST_F(PlannerState, WhatSeveralWaitForIsARowForEachClass) {
+  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(3)}});
+  cluster.wants(home, demand, 5);
+  Demand of_other;
+  of_other.demand_class = demand;
+  of_other.version = 1;
+  of_other.wanted_slots = 2;
+  cluster.process_says(agent, ProcessId::of(77), Role::executor, 1, of_other);
+  const auto slots = state()["slots"];
+  ASSERT_EQ(slots.size(), 1u);
+  EXPECT_EQ(slots[0]["count"], 7);
+}
+
+TEST_F(PlannerState, OneThatIsTooLongIsRefusedWithWhatThereIsTooMuchOf) {
+  HeadOptions options;
+  options.max_planner_bytes = 10'000;
+  SmallCluster small(options);
+  auto& first = small.node_joins(1, SmallCluster::shape(4));
+  small.driver_starts_job(first, 1);
+  EXPECT_TRUE(small.tool("planner_state").ok);
+  for (int i = 1; i <= 100; ++i) {
+    small.wants(first, small.demand_class(1, i, {{"CPU", Quantity::from_units(50'000 + i)}}), 1);
+  }
+  const auto refused = small.tool("planner_state");
+  EXPECT_FALSE(refused.ok);
+  EXPECT_EQ(refused.code, ErrorCode::resource_exhausted);
+  EXPECT_NE(refused.text.find(" slots, which is more than one answer takes"), std::string::npos)
+      << refused.text;
+}
+
 TEST_F(PlannerState, ANodeIsIdleSinceTheLastOfItsSlotsWasGone) {
   cluster.pass(5s);
   EXPECT_GE(state()["nodes"][0]["idle_ms"], 5000) << "since it came";

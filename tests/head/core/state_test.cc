@@ -44,6 +44,50 @@ TEST_F(State, ListsNodesWithTotalsAndWhatIsFree) {
   EXPECT_EQ(node["labels"]["zone"], "a");
 }
 
+TEST_F(State, SaysWhatKeepsHoldersOfDevicesToTheirShares) {
+  auto shape = SmallCluster::shape(4, 2);
+  auto& devices = shape.resources.back().instances;
+  devices[0].isolation.prevents = Prevents::mig;
+  devices[0].visible_id = "MIG-1";
+  cluster.node_joins(2, shape);
+  const Json node = list("nodes")["items"][1];
+  EXPECT_EQ(node["devices"]["GPU"][0]["isolation"],
+            Json::parse(R"({"prevents": "MIG", "detects": "none", "reacts": "none", "summary": "MIG"})"));
+  EXPECT_EQ(node["devices"]["GPU"][1]["isolation"]["summary"], "promise only");
+  EXPECT_EQ(node["isolation"], "promise only; MIG");
+  const Json gpus = Json::parse(cluster.tool("status").json)["gpus"];
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0]["prevents"], "nothing");
+  EXPECT_EQ(gpus[0]["devices"], 2) << "of both nodes";
+  EXPECT_EQ(gpus[0]["memory_bytes"], 2 * (80LL << 30));
+  EXPECT_EQ(gpus[1]["summary"], "MIG");
+
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 3);
+  std::map<std::string, Json> leases;
+  const Json listed = list("leases");
+  for (const Json& lease : listed["items"]) leases[lease["isolation"]] = lease["devices"];
+  ASSERT_EQ(leases.size(), 2u);
+  const Json& slice = leases["MIG"]["GPU"][0];
+  EXPECT_EQ(slice["id"], "MIG-1");
+  EXPECT_EQ(slice["amount"], 1);
+  EXPECT_EQ(slice["memory_bytes"], 80LL << 30);
+  EXPECT_EQ(slice["isolation"]["prevents"], "MIG");
+  EXPECT_EQ(leases["promise only"]["GPU"][0]["isolation"]["prevents"], "nothing");
+}
+
+TEST_F(State, APartOfASliceIsAPromiseOnly) {
+  auto shape = SmallCluster::shape(4, 1);
+  shape.resources.back().instances[0].isolation.prevents = Prevents::mig;
+  cluster.node_joins(2, shape);
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::from_units(2500)}}), 8);
+  const Json leases = list("leases")["items"];
+  ASSERT_EQ(leases.size(), 8u) << "both devices are full";
+  for (const Json& lease : leases) {
+    EXPECT_EQ(lease["isolation"], "promise only");
+    EXPECT_EQ(lease["devices"]["GPU"][0]["memory_bytes"], 20LL << 30);
+  }
+}
+
 TEST_F(State, ListsJobsLeasesExecutorsAndWaitingClasses) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 2);
   const auto start = cluster.expect_start_slot(agent);
