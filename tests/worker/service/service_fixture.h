@@ -36,8 +36,10 @@ class FakeDriver {
       : process_(ProcessId::random()), job_(job) {
     LocalLink::Callbacks callbacks;
     callbacks.on_frame = [this](LocalFrame frame) {
+      auto message = decode<AgentToProcess>(frame.bytes).value();
+      if (std::holds_alternative<UseDoorbell>(message)) return;
       for (Fd& fd : frame.fds) fds.push_back(std::move(fd));
-      said.push_back(decode<AgentToProcess>(frame.bytes).value());
+      said.push_back(std::move(message));
     };
     callbacks.on_closed = [this](const Failure&) { closed = true; };
     link_ = LocalLink::open(loop, connect_local(path).value(), std::move(callbacks)).value();

@@ -1,0 +1,171 @@
+#include "worker/ring_table.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "protocol/messages.h"
+#include "transport/loop_fixture.h"
+#include "transport/ring.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+// A process at its end of a link.
+struct Member {
+  Member(EventLoop& loop, ProcessLinks& links, unsigned number) : id(ProcessId::of(number)) {
+    auto pair = make_local_pair().value();
+    link = links.adopt(std::move(pair.first)).value();
+    LocalLink::Callbacks callbacks;
+    callbacks.on_frame = [this](LocalFrame frame) {
+      auto message = decode<AgentToProcess>(frame.bytes).value();
+      if (auto* opened = std::get_if<RingOpened>(&message)) {
+        rings.push_back({*opened, std::move(frame.fds)});
+      } else if (std::holds_alternative<UseDoorbell>(message)) {
+        bell_files = std::move(frame.fds);
+      } else if (auto* over = std::get_if<RingEnded>(&message)) {
+        ended.push_back(over->ring);
+      }
+    };
+    callbacks.on_closed = [](const Failure&) {};
+    end = LocalLink::open(loop, std::move(pair.second), std::move(callbacks)).value();
+  }
+
+  struct Opened {
+    RingOpened message;
+    std::vector<Fd> fds;
+  };
+  const ProcessId id;
+  LinkId link = 0;
+  std::unique_ptr<LocalLink> end;
+  std::vector<Opened> rings;
+  std::vector<Fd> bell_files;
+  std::vector<std::uint64_t> ended;
+};
+
+class RingTableTest : public ::testing::Test {
+ protected:
+  Member& joins(unsigned number, JobId job = JobId::of(1)) {
+    members_.push_back(std::make_unique<Member>(*loop_, links_, number));
+    table_.joined(members_.back()->link, members_.back()->id, job);
+    return *members_.back();
+  }
+  bool until(const std::function<bool()>& condition) {
+    return turn_until(*loop_, condition, 20s);
+  }
+  // What `from` asks for has been answered.
+  void open(Member& from, const Member& to) {
+    const std::size_t before = from.rings.size();
+    table_.open(from.link, to.id);
+    ASSERT_TRUE(until([&] { return from.rings.size() > before; }));
+  }
+
+  std::unique_ptr<EventLoop> loop_ = make_loop();
+  ProcessLinks links_{*loop_,
+                      {.connected = [](LinkId, std::string, std::int64_t) {},
+                       .said = [](LinkId, ProcessToAgent) {},
+                       .lost = [](LinkId) {}}};
+  RingTable table_{links_, 3};
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+TEST_F(RingTableTest, APairCarriesCallsOneWayAndRepliesTheOtherAndRingsTheRightBell) {
+  Member& caller = joins(1);
+  Member& executor = joins(2);
+  open(caller, executor);
+  ASSERT_TRUE(until([&] { return executor.rings.size() == 1; }));
+  auto& calls = caller.rings[0];
+  auto& called = executor.rings[0];
+  EXPECT_TRUE(calls.message.calls);
+  EXPECT_FALSE(called.message.calls);
+  EXPECT_EQ(calls.message.peer, executor.id);
+  EXPECT_EQ(called.message.peer, caller.id);
+  EXPECT_EQ(calls.message.ring, called.message.ring);
+  EXPECT_EQ(calls.message.peer_index, called.message.index);
+
+  auto writes = SharedMemory::map(calls.fds[0].get(), 2 * ring_memory_bytes).value();
+  auto reads = SharedMemory::map(called.fds[0].get(), 2 * ring_memory_bytes).value();
+  const std::vector<std::byte> sent(100, std::byte{9});
+  EXPECT_EQ(RingWriter(writes.data()).write(sent), sent.size());
+  std::vector<std::byte> got;
+  EXPECT_TRUE(RingReader(reads.data(), 1000).read(got).value());
+  EXPECT_EQ(got, sent);
+
+  auto bell = Doorbell::open({std::move(executor.bell_files[0]), std::move(executor.bell_files[1])});
+  DoorbellRinger::open({std::move(calls.fds[1]), std::move(calls.fds[2])})
+      .value()
+      .ring(calls.message.peer_index);
+  std::vector<std::size_t> rung;
+  bell->collect([&](std::size_t index) { rung.push_back(index); });
+  EXPECT_EQ(rung, std::vector<std::size_t>{called.message.index});
+}
+
+TEST_F(RingTableTest, AskedTwiceForTheSamePairMakesOne) {
+  Member& caller = joins(1);
+  Member& executor = joins(2);
+  open(caller, executor);
+  table_.open(caller.link, executor.id);
+  table_.open_for(caller.id, executor.id);
+  open(executor, caller);  // its own calls are another pair
+  EXPECT_EQ(table_.size(), 2u);
+}
+
+TEST_F(RingTableTest, OtherJobsStrangersAndOneselfAreRefused) {
+  Member& caller = joins(1);
+  Member& other = joins(2, JobId::of(2));
+  open(caller, other);
+  EXPECT_EQ(caller.rings.back().message.ring, 0u);
+  EXPECT_EQ(caller.rings.back().message.peer, other.id);
+  EXPECT_TRUE(caller.rings.back().fds.empty());
+  open(caller, caller);
+  EXPECT_EQ(caller.rings.back().message.ring, 0u);
+  table_.open(caller.link, ProcessId::of(77));
+  ASSERT_TRUE(until([&] { return caller.rings.size() == 3; }));
+  EXPECT_EQ(caller.rings.back().message.ring, 0u);
+  table_.open(4711, caller.id);  // no such link
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+TEST_F(RingTableTest, PlacesAreBoundedAndTakenAgainOnceTheirProcessHasLetGo) {
+  Member& caller = joins(1);
+  std::vector<Member*> executors;
+  for (unsigned i = 0; i < 4; ++i) executors.push_back(&joins(10 + i));
+  for (unsigned i = 0; i < 3; ++i) open(caller, *executors[i]);
+  open(caller, *executors[3]);
+  EXPECT_EQ(caller.rings.back().message.ring, 0u) << "three are the limit";
+
+  table_.left(executors[1]->link);
+  ASSERT_TRUE(until([&] { return caller.ended.size() == 1; }));
+  EXPECT_EQ(caller.ended[0], caller.rings[1].message.ring);
+  open(caller, *executors[3]);
+  EXPECT_EQ(caller.rings.back().message.ring, 0u) << "it may still look there";
+
+  table_.closed(caller.link, caller.ended[0]);
+  open(caller, *executors[3]);
+  EXPECT_NE(caller.rings.back().message.ring, 0u);
+  EXPECT_EQ(caller.rings.back().message.index, caller.rings[1].message.index);
+  EXPECT_EQ(table_.size(), 3u);
+}
+
+TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothHaveLetGo) {
+  Member& caller = joins(1);
+  Member& executor = joins(2);
+  open(caller, executor);
+  const std::uint64_t ring = caller.rings[0].message.ring;
+  table_.closed(caller.link, ring);
+  table_.closed(caller.link, ring);
+  table_.closed(executor.link, 99);
+  ASSERT_TRUE(until([&] { return executor.ended.size() == 1; }));
+  EXPECT_EQ(table_.size(), 1u);
+  open(caller, executor);  // a new one meanwhile
+  EXPECT_NE(caller.rings.back().message.ring, ring);
+  table_.closed(executor.link, ring);
+  EXPECT_EQ(table_.size(), 1u);
+  table_.left(caller.link);
+  table_.left(executor.link);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
