@@ -74,7 +74,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   const auto& slot = victim.slot;
   const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
-  if (!slot.actor.empty() || theirs == mine) return false;
+  // What is in a bundle gives back to its bundle alone.
+  if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
   const auto my_slots = books_.holder(mine).slots + search.promised_slots;
   if (slot.job == mine.job) {
