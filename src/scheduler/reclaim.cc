@@ -1,6 +1,7 @@
 #include "scheduler/reclaim.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <tuple>
 
@@ -12,8 +13,9 @@ namespace {
 const Mark mark_recall("scheduler.recall");
 const Mark mark_reserve("scheduler.reserve");
 
-// Any number of slots that come back soon is better than one that may never.
-constexpr std::size_t overdue_cost = 1'000'000;
+// Any number of slots that come back soon is better than one that may never, and that better than one
+// whose task will not be ended.
+constexpr std::array<std::size_t, 3> cost_by_outlook{1, 1'000'000, 1'000'000'000};
 
 ResourceSet negated(const ResourceSet& amounts) {
   ResourceSet result;
@@ -33,6 +35,7 @@ std::string_view to_string(RecallCause cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
     case RecallCause::quota: return "another demand of the job waits for its quota";
+    case RecallCause::preemption: return "work of a higher priority waits";
   }
   return "unknown";
 }
@@ -106,13 +109,16 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
     if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
     const bool overdue =
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
+    const auto outlook = held->refused ? Outlook::refused
+                         : overdue     ? Outlook::overdue
+                                       : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
-    victims.push_back({overdue, !held->recalled, books_.terms(job).priority, -share->second,
+    victims.push_back({outlook, !held->recalled, books_.terms(job).priority, -share->second,
                        held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
-    return std::tuple(each.overdue, each.fresh, each.priority, each.minus_share, each.sequence);
+    return std::tuple(each.outlook, each.fresh, each.priority, each.minus_share, each.sequence);
   });
   return victims;
 }
@@ -148,7 +154,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
     if (trial.fits(need)) continue;  // not needed
     trial.free(slot.allocation, occupancy_of(slot));
     if (victim->fresh) returns.recall.push_back(slot.id);
-    returns.cost += victim->overdue ? overdue_cost : 1;
+    returns.cost += cost_by_outlook.at(static_cast<std::size_t>(victim->outlook));
   }
   std::ranges::reverse(returns.recall);
   return returns;

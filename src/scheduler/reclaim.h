@@ -20,10 +20,11 @@
 
 namespace mobula::internal::scheduler {
 
-enum class RecallCause : std::uint8_t { fair_share, reservation, quota };
+enum class RecallCause : std::uint8_t { fair_share, reservation, quota, preemption };
 std::string_view to_string(RecallCause cause);
 
-// The lessee is to finish the running task, hand the rest back and return the slot.
+// The lessee is to finish the running task, hand the rest back and return the slot. Preemption: it is
+// to end the running task, if that may run again.
 struct Recall {
   SlotId slot;
   NodeId node;
@@ -66,9 +67,12 @@ class Reclaimer {
     std::size_t cost = 0;        // slots to wait for, those recalled before included
     std::vector<SlotId> recall;  // those to recall now
   };
+  // When a slot comes back: soon; it was recalled and is not back in time; its lessee has refused to
+  // end what runs in it.
+  enum class Outlook : std::uint8_t { good, overdue, refused };
   struct Victim {
-    bool overdue = false;  // recalled and not back in time
-    bool fresh = false;    // not recalled yet
+    Outlook outlook = Outlook::good;
+    bool fresh = false;  // not recalled yet
     std::int32_t priority = 0;
     std::int64_t minus_share = 0;
     std::uint64_t sequence = 0;

@@ -38,6 +38,7 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       books_(cluster_),
       pending_(cluster_, books_),
       reclaimer_(cluster_, books_, pending_, settings_.reclaim),
+      preemptor_(cluster_, books_, pending_, settings_.preemption),
       groups_(cluster_, books_, settings_.groups) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
@@ -151,6 +152,8 @@ bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
 
 bool Scheduler::resume(SlotId id) { return books_.resume(id); }
 
+bool Scheduler::refuse_preemption(SlotId id) { return books_.mark_refused(id); }
+
 bool Scheduler::restore(const Slot& slot) {
   if (!books_.restore(slot)) return false;
   pending_.refresh(holder_of(slot));
@@ -159,7 +162,7 @@ bool Scheduler::restore(const Slot& slot) {
 
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
-  const auto due = reclaimer_.due();
+  const auto due = next_deadline();
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
   pending_.note_returns(now);
@@ -172,7 +175,10 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
   report_infeasible(plan);
-  if (!stopped_early) reclaimer_.run(now, plan.recalls);
+  if (!stopped_early) {
+    reclaimer_.run(now, plan.recalls);
+    preemptor_.run(now, reclaimer_.reserved(), plan.recalls);
+  }
   cluster_.update_indexes();
   // A reservation that was lifted may let others start.
   dirty_ = stopped_early || cluster_.last_stamp() != stamp;
@@ -193,7 +199,10 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 }
 
 std::optional<Time> Scheduler::next_deadline() const {
-  return dirty_ ? std::optional<Time>(last_plan_) : reclaimer_.due();
+  if (dirty_) return last_plan_;
+  const auto recall = reclaimer_.due();
+  const auto preempt = preemptor_.due();
+  return recall && preempt ? std::min(*recall, *preempt) : recall ? recall : preempt;
 }
 
 void Scheduler::report_infeasible(Plan& plan) {
