@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -29,6 +30,8 @@ struct HeadOptions {
   std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
   std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
+  // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
+  std::optional<Duration> preempt_after{};
   // For `status` only.
   std::string address;
   std::string version;
@@ -54,7 +57,8 @@ struct HeadOptions {
         field("max_listed", &HeadOptions::max_listed),
         field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner), field("address", &HeadOptions::address),
         field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
-        field("http_token_file", &HeadOptions::http_token_file));
+        field("http_token_file", &HeadOptions::http_token_file),
+        field("preempt_after", &HeadOptions::preempt_after));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

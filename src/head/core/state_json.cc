@@ -144,9 +144,12 @@ Json lease_json(const Parts& parts, const Slot& slot) {
     for (const auto& each : share.shares) indices.push_back(each.index);
     instances[share.name] = std::move(indices);
   }
-  const char* state = slot.stopping ? "STOPPING" : slot.recalled ? "RECALLED"
-                      : slot.lent   ? "LENT"     : slot.ready    ? "READY"
-                                                                 : "STARTING";
+  const char* state = slot.stopping     ? "STOPPING"
+                      : slot.preempting ? "PREEMPTING"
+                      : slot.recalled   ? "RECALLED"
+                      : slot.lent       ? "LENT"
+                      : slot.ready      ? "READY"
+                                        : "STARTING";
   return {{"slot_id", slot.id.hex()},
           {"state", state},
           {"node_id", slot.node.hex()},
@@ -391,6 +394,10 @@ std::string status_json(const Parts& parts) {
   json["jobs"] = jobs;
   json["actors"] = actors;
   json["leases"] = parts.slots.rows().size();
+  const auto& preempted = parts.slots.preemptions();
+  json["preemption"] = {{"policy", options.preempt_after ? "lower-priority" : "off"},
+                        {"asked", preempted.asked},
+                        {"refused", preempted.refused}};
   Json pending = Json::array();
   for (const auto& [key, row] : parts.slots.demands()) {
     if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {
