@@ -115,6 +115,8 @@ class Author {
   int stream_of_tasks();
   int labelled_tasks();
   int whole_task();
+  int lengthy_tasks();
+  int tasks_that_run_once();
 
  private:
   Plan item(std::string name) {

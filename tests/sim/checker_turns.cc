@@ -109,6 +109,8 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
 }
 
 void Checkers::whole_submitted(const CallRecord& call, JobId job) {
+  if (call.name.starts_with(lengthy_name)) lengthy_jobs_.insert(job);
+  some_run_once_ = some_run_once_ || call.name.starts_with(once_name);
   if (!call.name.starts_with(whole_name)) return;
   const auto* mine = terms_of(job);
   if (mine == nullptr || !mine->quota.empty()) return;  // with a quota it waits for its own job, too
@@ -121,6 +123,13 @@ void Checkers::whole_submitted(const CallRecord& call, JobId job) {
 void Checkers::whole_started(const CallRecord& call, const ResourceSet& resources) {
   const auto at = whole_waits_.find(call.task);
   if (at == whole_waits_.end()) return;
+  // What takes long is ended for those of a higher priority alone.
+  const bool has_to_wait = std::ranges::any_of(lengthy_jobs_, [&](JobId job) {
+    const auto* mine = terms_of(call.job);
+    const auto* theirs = terms_of(job);
+    return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
+  });
+  if (has_to_wait || some_run_once_) return;
   const auto since = at->second;
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);

@@ -81,4 +81,38 @@ int Author::whole_task() {
   return add(std::move(main));
 }
 
+// Tasks of many seconds that may be ended for others, and run again.
+int Author::lengthy_tasks() {
+  Plan slow;
+  slow.name = lengthy_name;
+  slow.shape = pick({"cpu", "cpu", "half_cpu", "two_cpu"});
+  slow.run_time = random_.between(Duration(7s), Duration(12s));
+  slow.max_retries = static_cast<std::int32_t>(random_.between(-1, 2));
+  if (slow.max_retries == 0) slow.max_retries = 1;
+  slow.may_fail = slow.max_retries >= 0;  // where faults take its retries
+  const int f = add(std::move(slow));
+  Plan main = item("lengthy_tasks");
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  for (auto& step : main.steps) step.tolerant = step.act == Act::get;
+  return add(std::move(main));
+}
+
+// Tasks that may not run again.
+int Author::tasks_that_run_once() {
+  Plan careful;
+  careful.name = once_name;
+  careful.run_time = random_.between(Duration(2s), Duration(8s));
+  careful.max_retries = 0;
+  careful.may_fail = true;  // where a fault ends it
+  const int f = add(std::move(careful));
+  Plan main = item("tasks_that_run_once");
+  const int count = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  for (auto& step : main.steps) step.tolerant = step.act == Act::get;
+  return add(std::move(main));
+}
+
 }  // namespace mobula::internal::sim
