@@ -50,10 +50,23 @@ void Reclaimer::lift(const ClassKey& key) {
   reserved_.erase(at);
 }
 
+bool Reclaimer::is_outranked(const Groups::Row& group) const {
+  return std::ranges::any_of(group.sites, [&](const BundleSite& site) {
+    return is_outranked(group.spec.job, site.ask.need);
+  });
+}
+
 bool Reclaimer::is_outranked(JobId job, const Need& need) const {
   const auto wants_some = [&](const Need::Amount& each) {
     return std::ranges::any_of(need.amounts, [&](const auto& held) { return held.name == each.name; });
   };
+  const auto* group = groups_.first_waiting();
+  if (group != nullptr && group->job_priority > books_.terms(job).priority) {
+    const bool rivals = std::ranges::any_of(group->sites, [&](const BundleSite& site) {
+      return std::ranges::any_of(site.ask.need.amounts, wants_some);
+    });
+    if (rivals) return true;
+  }
   return pending_.lines().any_of_higher(books_.terms(job).priority, [&](PendingClass& of) {
     return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
            pending_.feasible(*of.ask);
@@ -65,10 +78,13 @@ void Reclaimer::lift_unneeded() {
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
     const auto* of = pending_.waiting_class(key);
-    const bool holds = node != nullptr && node->reservation && of != nullptr && !of->is_parked();
+    const bool holds = node != nullptr && node->reservation && node->reservation->owner == key &&
+                       of != nullptr && !of->is_parked();
     if (!holds || is_outranked(key.first, node->reservation->need)) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
+  for_group_.lift_unneeded();
+  if (for_group_.held() && is_outranked(*groups_.find(for_group_.held()->group))) for_group_.lift();
 }
 
 // `taken`: what this search would already take from the victim's job.
@@ -294,6 +310,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
   // What could never be served may be now.
   if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
+  if (const auto at = for_group_.next_due()) wake_at(*at);
   if (!due_ || now < *due_) return;
   due_.reset();
   std::set<std::string> reserved_resources;
@@ -303,7 +320,21 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   victims_ = jobs_by_share();
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
+  const auto* group = for_group_.due(now);
+  const auto serve_group = [&] {
+    const auto& row = *std::exchange(group, nullptr);
+    if (is_outranked(row)) return;
+    std::set<NodeId> kept_for_older;
+    for (const auto& [key, node] : reserved_) {
+      if (pending_.waiting_class(key)->rank.rank.since < row.waits_since) kept_for_older.insert(node);
+    }
+    for_group_.reserve_for(row, kept_for_older, now, out);
+    std::erase_if(reserved_, [&](const auto& each) {
+      return cluster_.nodes().at(each.second).reservation->owner != each.first;
+    });
+  };
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
+    if (group != nullptr && group->waits_since <= since) serve_group();
     if (now - since < settings_.recall_after) {
       wake_at(std::max(since + settings_.recall_after, next_round));
       return false;
@@ -341,6 +372,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     }
     return true;
   });
+  if (group != nullptr) serve_group();
+  if (const auto at = for_group_.next_due()) wake_at(std::max(*at, next_round));
 }
 
 }  // namespace mobula::internal::scheduler

@@ -37,9 +37,9 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       cluster_(settings.max_task_slots_per_node, settings.placement.spread_threshold),
       books_(cluster_),
       pending_(cluster_, books_),
-      reclaimer_(cluster_, books_, pending_, settings_.reclaim),
-      preemptor_(cluster_, books_, pending_, settings_.preemption),
-      groups_(cluster_, books_, settings_.groups) {}
+      groups_(cluster_, books_, settings_.groups),
+      reclaimer_(cluster_, books_, pending_, groups_, settings_.reclaim),
+      preemptor_(cluster_, books_, pending_, settings_.preemption) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
   books_.rebook(cluster_.put_node(id, shape, state));
@@ -145,7 +145,12 @@ void Scheduler::restore_bundles(NodeId id) {
 }
 
 GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
-  return groups_.explain(spec, settings_.reasons_per_report);
+  auto explanation = groups_.explain(spec, settings_.reasons_per_report);
+  const auto& held = reclaimer_.for_group().held();
+  if (!held || held->group != spec.id) return explanation;
+  for (const auto& [node, bundles] : held->bundles) explanation.reserved.insert(node);
+  explanation.slots_to_return = held->slots_to_return;
+  return explanation;
 }
 
 bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
@@ -166,6 +171,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
   pending_.note_returns(now);
+  groups_.note_waiting(now);
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
@@ -174,6 +180,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
+  if (!plan.groups.empty()) reclaimer_.lift_unneeded();
   report_infeasible(plan);
   if (!stopped_early) {
     reclaimer_.run(now, plan.recalls);

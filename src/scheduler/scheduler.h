@@ -169,9 +169,9 @@ class Scheduler {
   ClusterView cluster_;
   SlotBooks books_;
   PendingDemands pending_;
+  Groups groups_;
   Reclaimer reclaimer_;
   Preemptor preemptor_;
-  Groups groups_;
   std::vector<GroupNews> group_news_;  // since the last plan
   bool dirty_ = false;
   Time last_plan_;
