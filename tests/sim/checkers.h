@@ -114,6 +114,9 @@ class Checkers {
   ResourceSet held_by(JobId job) const;
   void whole_submitted(const CallRecord& call, JobId job);
   void whole_started(const CallRecord& call, const ResourceSet& resources);
+  bool comes_first(JobId job) const;
+  void group_wanted(const GroupSpec& spec);
+  void group_is_there(const GroupChanged& news);
 
   // checker_preemption.cc
   void preemption_asked(const RecallSlot& recall);
@@ -139,6 +142,8 @@ class Checkers {
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
   std::map<SlotId, std::pair<ProcessId, ClassId>> not_gone_;
   std::map<TaskId, Time> whole_waits_;
+  std::map<GroupId, Time> group_waits_;
+  std::vector<Time> groups_there_;  // when each had all its places
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;

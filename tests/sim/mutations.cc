@@ -340,18 +340,21 @@ Hooks priorities_are_turned_round() {
   return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
 }
 
-// Lessees are not told that a slot is wanted back.
-Hooks recalls_are_not_heard() {
+// Lessees are not told that a slot is wanted back, where the reason has these words.
+Hooks recalls_are_not_heard_for(const std::string& words) {
   Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](const auto& each) {
+  hooks.client.in = [words](std::vector<client::Event>& events) {
+    std::erase_if(events, [&](const auto& each) {
       const auto* agent = std::get_if<client::AgentSaid>(&each);
       const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
-      return relayed != nullptr && std::holds_alternative<RecallSlot>(relayed->message);
+      const auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
+      return recall != nullptr && recall->why.find(words) != std::string::npos;
     });
   };
   return hooks;
 }
+Hooks recalls_are_not_heard() { return recalls_are_not_heard_for(""); }
+Hooks reservations_are_not_heard() { return recalls_are_not_heard_for("reserved"); }
 
 // Every recall that a client hears is changed on its way.
 Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
@@ -455,6 +458,7 @@ const std::vector<Mutation>& mutations() {
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
+      {"client does not hear recalls for reservations", {"group_turns"}, reservations_are_not_heard},
       {"client does not hear that recalls preempt", {"preemption"}, preemption_is_not_heard},
       {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
       {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},

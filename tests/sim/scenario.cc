@@ -52,6 +52,7 @@ std::vector<Scenario> make_scenarios() {
       {"fairness", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 0, {}, true},
       {"fairness_faults", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 3,
        {head_crash, agent_crash, executor_crash, disk_slow}, true},
+      {"group_turns", 1, 3, false, 12, {stream, stream, stream, whole_group, whole}, 0, {}, true},
       {"preemption", 2, 3, false, 10, beside_lengthy_works, 0, {}, true, true},
       {"preemption_faults", 2, 3, false, 10, beside_lengthy_works, 3,
        {head_crash, agent_crash, executor_crash, executor_pause, disk_slow}, true, true},

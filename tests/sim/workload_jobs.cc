@@ -1,4 +1,5 @@
 // Work whose point is what a job gets beside others: groups, streams of small tasks, large ones.
+#include "model/group.h"
 #include "sim/author.h"
 
 namespace mobula::internal::sim {
@@ -78,6 +79,27 @@ int Author::whole_task() {
   Plan main = item("whole_task");
   main.steps.push_back(submit(f, {value()}));
   get_all(main, 1);
+  return add(std::move(main));
+}
+
+// The same as a placement group of one or two bundles on one node, for one task.
+int Author::whole_group() {
+  Plan inside;
+  inside.name = "in_whole_group";
+  inside.run_time = random_.between(Duration(0), Duration(50ms));
+  const int f = add(std::move(inside));
+  Plan main = item("whole_group");
+  Step make;
+  make.act = Act::make_group;
+  make.number = random_.next();
+  make.strategy = static_cast<int>(GroupStrategy::strict_pack);
+  make.bundles = random_.chance(500) ? std::vector<int>{1, 1} : std::vector<int>{2};
+  main.steps.push_back(make);
+  Step task = submit(f, {value()});
+  task.group = 0;
+  main.steps.push_back(std::move(task));
+  main.steps.push_back(on(Act::get, 1));
+  main.steps.push_back(on(Act::end_group, 0));
   return add(std::move(main));
 }
 
