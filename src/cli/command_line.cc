@@ -35,7 +35,7 @@ std::string kind_of(std::string text) {
 // The flags as text; each is read after the parse, so that one place words the complaints.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, format, port;
+  std::string resources, labels, format, port, preemption, preempt_after;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -207,6 +207,11 @@ class Grammar {
     start.add_option("--advertise", options.advertise, "host name or address that others are told");
     start.add_flag("!--no-worker", options.worker, "the head alone, without an agent");
     start.add_flag("--insecure", options.insecure, "without keys; on this machine alone");
+    start.add_option("--preemption", texts_.preemption,
+                     "off, or lower-priority: what waits long has retryable tasks of jobs of a "
+                     "lower priority ended, which run again (default: off)");
+    start.add_option("--preempt-after", texts_.preempt_after,
+                     "seconds that it waits first (default: 5)");
     start.add_flag("--block", options.block, "stay in the foreground");
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
@@ -281,6 +286,7 @@ class Grammar {
         wrong("--port", "goes with --head; an agent takes a free one");
       if (start.local && !start.head) wrong("--local", "goes with --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
+      start.preempt_after = preemption_of(start.head);
     }
     if (line_.command == "list" || line_.command == "get") {
       const std::string asked = kind_of(line_.kind);
@@ -295,6 +301,25 @@ class Grammar {
         line_.cluster == "." || line_.cluster == "..") {
       wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a folder");
     }
+  }
+
+  std::optional<Duration> preemption_of(bool head) const {
+    const std::string& policy = texts_.preemption;
+    const std::string& after = texts_.preempt_after;
+    const bool on = policy == "lower-priority";
+    if (!policy.empty() && !head) wrong("--preemption", "goes with --head");
+    if (!policy.empty() && policy != "off" && !on) {
+      wrong("--preemption", "'" + policy + "' is none of off, lower-priority");
+    }
+    if (!after.empty() && !on) wrong("--preempt-after", "goes with --preemption lower-priority");
+    if (!on) return std::nullopt;
+    if (after.empty()) return Duration(5s);
+    char* end = nullptr;
+    const double seconds = std::strtod(after.c_str(), &end);
+    if (end == after.c_str() || *end != '\0' || !(seconds >= 0 && seconds <= 86'400)) {
+      wrong("--preempt-after", "'" + after + "' is no number of seconds from 0 to 86400");
+    }
+    return Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
 
   static std::uint16_t port_of(const std::string& text) {

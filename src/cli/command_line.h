@@ -40,6 +40,7 @@ struct StartOptions {
   bool worker = true;
   bool block = false;
   bool insecure = false;
+  std::optional<Duration> preempt_after{};  // of a head; nothing: never
   std::string bind{};
   std::string advertise{};
   std::uint16_t port = 0;

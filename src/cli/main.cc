@@ -47,6 +47,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.port = plan.port;
   options.advertise_host = plan.advertise;
   options.insecure = plan.insecure;
+  options.preempt_after = plan.preempt_after;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;

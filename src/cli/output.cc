@@ -296,6 +296,12 @@ std::string format_status(const Json& status) {
     if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind]));
   }
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
+  const Json preemption = status.value("preemption", Json::object());
+  if (preemption.value("policy", "off") != "off") {
+    text += fmt::format("preemption: {}, {} tasks asked to end, {} of them refused\n",
+                        cell_at(preemption, "policy"), cell_at(preemption, "asked"),
+                        cell_at(preemption, "refused"));
+  }
   TextTable resources;
   resources.add({"RESOURCE", "USED", "TOTAL"});
   if (status.contains("resources")) {

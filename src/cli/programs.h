@@ -21,6 +21,7 @@ struct HeadPlan {
   std::string advertise;
   std::uint16_t port = 0;
   bool insecure = false;
+  std::optional<Duration> preempt_after;
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

@@ -220,6 +220,8 @@ void HeadService::carry_out(ProbeNode& command) {
   if (!asked) probed(incarnation, false);
 }
 
+void HeadService::carry_out(WriteLog& command) { log_info("{}", command.text); }
+
 void HeadService::begin_probe(ProcessId incarnation, const SocketAddress& address) {
   probes_[incarnation] =
       std::make_unique<PortProbe>(loop_, address, probe_limit, [this, incarnation](auto outcome) {

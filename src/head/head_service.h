@@ -86,6 +86,7 @@ class HeadService {
   void carry_out(ReplyTool& command);
   void carry_out(Persist& command);
   void carry_out(ProbeNode& command);
+  void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
   void send(LinkId link, std::span<const std::byte> bytes);
   void begin_probe(ProcessId incarnation, const SocketAddress& address);

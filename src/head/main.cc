@@ -101,6 +101,7 @@ class HeadRun {
     service.journal_path = options_.folder + "/head/journal.sqlite";
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
+    service.core.preempt_after = options_.preempt_after;
     service.record = options_.record;
     if (auto ready = take_keys(service); !ready) return ready;
     HeadServiceCallbacks callbacks;

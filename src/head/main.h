@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
 
@@ -22,6 +24,8 @@ struct HeadMainOptions {
   std::uint16_t port = 0;        // 0: the one used before if there is one, else any free one
   std::string advertise_host{};  // what others are told; empty: bind_host, or the route outwards
   bool insecure = false;         // without keys; on this machine alone
+  // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
+  std::optional<Duration> preempt_after{};
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr

@@ -73,9 +73,11 @@ struct SlotLost {
 struct RecallSlot {
   SlotId slot;
   std::string why;
+  bool preempts = false;  // end the running task where it may run again; else say PreemptionRefused
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why));
+    return visit(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why),
+                 field("preempts", &RecallSlot::preempts));
   }
   friend bool operator==(const RecallSlot&, const RecallSlot&) = default;
 };

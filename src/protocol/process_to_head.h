@@ -99,6 +99,19 @@ struct ReturnSlot {
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
 
+// The task that runs in a slot recalled for preemption may not run again. The slot comes back when the
+// task has ended.
+struct PreemptionRefused {
+  SlotId slot;
+  std::string task_name;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &PreemptionRefused::slot),
+                 field("task_name", &PreemptionRefused::task_name));
+  }
+  friend bool operator==(const PreemptionRefused&, const PreemptionRefused&) = default;
+};
+
 // Restatement after a head restart: the lessee still uses this slot.
 struct HoldSlot {
   SlotId slot;
@@ -203,6 +216,6 @@ struct ReadState {
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup, TasksTold>;
+                                   RemoveGroup, WatchGroup, TasksTold, PreemptionRefused>;
 
 }  // namespace mobula::internal

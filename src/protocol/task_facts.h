@@ -60,6 +60,7 @@ struct TaskFact {
   NodeId node;                             // of the executor
   std::string reason;                      // for people: what the owner was told about its wait
   Payload error;  // failed: an encoded ErrorRecord; empty where it is too large
+  std::uint32_t preemptions = 0;  // attempts ended for work of a higher priority; no retries of its own
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
@@ -72,7 +73,8 @@ struct TaskFact {
                  field("demand_class", &TaskFact::demand_class), field("ahead", &TaskFact::ahead),
                  field("waiting", &TaskFact::waiting), field("slots", &TaskFact::slots),
                  field("executor", &TaskFact::executor), field("node", &TaskFact::node),
-                 field("reason", &TaskFact::reason), field("error", &TaskFact::error));
+                 field("reason", &TaskFact::reason), field("error", &TaskFact::error),
+                 field("preemptions", &TaskFact::preemptions));
   }
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };

@@ -256,7 +256,9 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
     return refusal;
   }
   if (is_barred(node, ask, owner)) {
-    return {ReasonCode::reserved_for_older, node.reservation->owner.second.brief(), {}, {}, {}};
+    const auto group = node.reservation->group;
+    return {ReasonCode::reserved_for_older, node.reservation->owner.second.brief(), {}, {},
+            group.empty() ? std::string() : "placement group " + group.hex()};
   }
   return {};
 }

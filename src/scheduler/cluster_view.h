@@ -49,6 +49,7 @@ struct Ask {
 struct Reservation {
   ClassKey owner;
   Need need;
+  GroupId group{};  // empty: for a class of requests
 };
 
 struct Node {

@@ -58,7 +58,7 @@ GroupPlacer::Bundles GroupPlacer::largest_first() const {
 
 bool GroupPlacer::put(Node& node, std::int32_t bundle) {
   const auto& ask = site(bundle).ask;
-  if (!cluster_.fits(node, ask)) return false;
+  if (!cluster_.fits(node, ask, owner_)) return false;
   placed_.push_back({bundle, node.id, cluster_.book({&node, -1}, ask)});
   ++used_[node.id];
   return true;
@@ -166,7 +166,7 @@ bool GroupPlacer::searched(const Bundles& bundles) {
     if (at == bundles.size()) return true;
     std::vector<NodeId> nodes;
     visit_tightest(site(bundles[at]).scarcest, [&](Node& node) {
-      if (cluster_.fits(node, site(bundles[at]).ask)) nodes.push_back(node.id);
+      if (cluster_.fits(node, site(bundles[at]).ask, owner_)) nodes.push_back(node.id);
       return nodes.size() >= most_homes;
     });
     for (const auto id : nodes) {
@@ -186,7 +186,7 @@ std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limi
   std::vector<NodeId> homes;
   for (const auto& [rank, node] : cluster_.order().ranks(ask.need.has_devices)) {
     if (homes.size() >= limit) break;
-    if (!used_.contains(node->id) && cluster_.fits(*node, ask)) homes.push_back(node->id);
+    if (!used_.contains(node->id) && cluster_.fits(*node, ask, owner_)) homes.push_back(node->id);
   }
   return homes;
 }

@@ -33,10 +33,11 @@ struct BundleSite {
 
 class GroupPlacer {
  public:
-  // `sites` and `places` by bundle; a place without a node is to be found.
+  // `sites` and `places` by bundle; a place without a node is to be found. `owner`: whose reservation
+  // does not bar it.
   GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites,
-              const std::vector<BundlePlace>& places)
-      : cluster_(cluster), sites_(sites), places_(places) {}
+              const std::vector<BundlePlace>& places, const ClassKey* owner = nullptr)
+      : cluster_(cluster), sites_(sites), places_(places), owner_(owner) {}
 
   // Nothing, and nothing booked, if there is no way now.
   std::optional<std::vector<PlacedBundle>> place(GroupStrategy strategy);
@@ -64,6 +65,7 @@ class GroupPlacer {
   ClusterView& cluster_;
   const std::vector<BundleSite>& sites_;
   const std::vector<BundlePlace>& places_;
+  const ClassKey* owner_;
   std::map<NodeId, std::int64_t> used_;  // nodes with bundles of the group, and how many
   std::vector<PlacedBundle> placed_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/mark.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 const Mark mark_placed("scheduler.group_placed");
 const Mark mark_lost("scheduler.group_lost_bundles");
+
+constexpr std::size_t looked_at_for_reservation = 64;
 
 // What a bundle asks for, as reasons name it.
 std::string text_of(const Request& bundle) {
@@ -26,6 +29,8 @@ std::string text_of(const Request& bundle) {
 SlotId slot_of(GroupId group, std::int32_t bundle) {
   return SlotId::derived(group, "bundle", static_cast<std::uint64_t>(bundle));
 }
+
+ClassKey reservation_key(const GroupSpec& spec) { return {spec.job, ClassId(spec.id.bits())}; }
 
 bool Groups::Row::complete() const {
   return std::ranges::none_of(places, [](const auto& each) { return each.node.empty(); });
@@ -52,7 +57,8 @@ Groups::Row Groups::make_row(const GroupSpec& spec) const {
 }
 
 void Groups::queue(const Row& row) {
-  if (!row.complete() && !row.removing) queue_.emplace(turn_of(row), row.spec.id);
+  if (row.complete() || row.removing) return;
+  if (queue_.emplace(turn_of(row), row.spec.id).second) begun_to_wait_.push_back(row.spec.id);
 }
 
 void Groups::book(Row& row, std::int32_t bundle) {
@@ -216,7 +222,9 @@ std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
 void Groups::report_shortage(Row& row, std::vector<GroupNews>& news) {
   if (row.checked_version == cluster_.version()) return;
   row.checked_version = cluster_.version();
-  if (auto shortage = shortage_of(row.spec); !shortage.empty()) {
+  auto shortage = shortage_of(row.spec);
+  row.infeasible = !shortage.empty();
+  if (row.infeasible) {
     news.push_back({row.spec.id, GroupNews::Kind::infeasible, std::move(shortage)});
   }
 }
@@ -236,7 +244,8 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
     report_shortage(row, news);
     return Attempt::not_worth;
   }
-  auto found = GroupPlacer(cluster_, row.sites, row.places).place(row.spec.strategy);
+  const auto owner = reservation_key(row.spec);
+  auto found = GroupPlacer(cluster_, row.sites, row.places, &owner).place(row.spec.strategy);
   if (!found) {
     row.examined_through = stamp;
     report_shortage(row, news);
@@ -295,6 +304,22 @@ bool Groups::place(std::int32_t priority, std::vector<GroupNews>& news) {
   }
   last_tried_ = {};
   return false;
+}
+
+void Groups::note_waiting(Time now) {
+  for (const auto id : std::exchange(begun_to_wait_, {})) {
+    if (auto* row = rows_.find(id)) row->waits_since = now;
+  }
+}
+
+const Groups::Row* Groups::first_waiting() const {
+  std::size_t looked_at = 0;
+  for (const auto& [turn, id] : queue_) {
+    if (++looked_at > looked_at_for_reservation) break;
+    const auto& row = rows_.at(id);
+    if (!row.infeasible && !over_quota(row, false)) return &row;
+  }
+  return nullptr;
 }
 
 void Groups::rest() {
@@ -360,6 +385,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   const auto* known = rows_.find(spec.id);
   const auto fresh = make_row(spec);
   const auto& row = known != nullptr ? *known : fresh;
+  const auto owner = reservation_key(spec);
   explanation.shortage = shortage_of(spec);
   explanation.feasible = explanation.shortage.empty();
   if (!row.complete()) explanation.held_back = over_quota(row, false);
@@ -368,7 +394,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
     BundleReasons reasons{static_cast<std::int32_t>(i), {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (reasons.nodes.size() >= reasons_per_bundle) break;
-      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask)});
+      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask, &owner)});
     }
     explanation.bundles.push_back(std::move(reasons));
   }

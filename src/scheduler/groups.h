@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "base/time.h"
 #include "model/group.h"
 #include "scheduler/group_placer.h"
 #include "scheduler/slot_books.h"
@@ -35,6 +36,8 @@ struct GroupExplanation {
   bool feasible = false;  // on the nodes present, were they empty
   std::string shortage;   // one sentence, if it is not
   std::optional<Reason> held_back{};  // by its job's quota
+  std::set<NodeId> reserved{};        // nodes that are withheld for it
+  std::size_t slots_to_return = 0;    // there
   std::vector<BundleReasons> bundles;
 };
 
@@ -54,6 +57,8 @@ class Groups {
     std::vector<BundleSite> sites;
     std::vector<BundlePlace> places;
     std::vector<bool> booked;  // by bundle; not while its node is still expected
+    Time waits_since;        // while it lacks a place: since when, as of the plan after that
+    bool infeasible = false;  // when that was last looked at
     bool lost = false;       // bundles of it have had places: those it lacks come first
     bool removing = false;   // users of it are ending
     bool forgotten = false;  // and the durable record is gone
@@ -89,6 +94,11 @@ class Groups {
   bool place(std::int32_t priority, std::vector<GroupNews>& news);
   // Nothing more is to be placed now.
   void rest();
+  // Those that have begun to wait since the last call have done so from now on.
+  void note_waiting(Time now);
+  // The first in turn of those that the nodes present, and their jobs' quotas, have room for. Null:
+  // there is none among the first few.
+  const Row* first_waiting() const;
 
   const Row* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Row>& rows() const { return rows_; }
@@ -124,12 +134,15 @@ class Groups {
   Table<GroupId, Row> rows_;
   std::map<Turn, GroupId> queue_;
   Turn last_tried_{};
+  std::vector<GroupId> begun_to_wait_;
   std::uint64_t sequence_ = 0;
   // Kept up with the nodes while groups wait, so that what never fits is found without a copy of all.
   mutable std::optional<ClusterView> empty_;
   mutable std::uint64_t empty_version_ = 0;
 };
 
+// In whose name nodes are reserved for the group.
+ClassKey reservation_key(const GroupSpec& spec);
 // The slot that a bundle is.
 SlotId slot_of(GroupId group, std::int32_t bundle);
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/reclaim.h"
+#include "scheduler/recall.h"
 #include "scheduler/slot_books.h"
 
 namespace mobula::internal::scheduler {

@@ -1,6 +1,7 @@
 #include "scheduler/reclaim.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <tuple>
 
@@ -12,8 +13,9 @@ namespace {
 const Mark mark_recall("scheduler.recall");
 const Mark mark_reserve("scheduler.reserve");
 
-// Any number of slots that come back soon is better than one that may never.
-constexpr std::size_t overdue_cost = 1'000'000;
+// Any number of slots that come back soon is better than one that may never, and that better than one
+// whose task will not be ended.
+constexpr std::array<std::size_t, 3> cost_by_outlook{1, 1'000'000, 1'000'000'000};
 
 ResourceSet negated(const ResourceSet& amounts) {
   ResourceSet result;
@@ -34,6 +36,7 @@ std::string_view to_string(RecallCause cause) {
     case RecallCause::reservation: return "the node is reserved for an older demand";
     case RecallCause::overdraft: return "a blocked task has gone on and needs the CPU that it had lent";
     case RecallCause::quota: return "another demand of the job waits for its quota";
+    case RecallCause::preemption: return "work of a higher priority waits";
   }
   return "unknown";
 }
@@ -48,10 +51,23 @@ void Reclaimer::lift(const ClassKey& key) {
   reserved_.erase(at);
 }
 
+bool Reclaimer::is_outranked(const Groups::Row& group) const {
+  return std::ranges::any_of(group.sites, [&](const BundleSite& site) {
+    return is_outranked(group.spec.job, site.ask.need);
+  });
+}
+
 bool Reclaimer::is_outranked(JobId job, const Need& need) const {
   const auto wants_some = [&](const Need::Amount& each) {
     return std::ranges::any_of(need.amounts, [&](const auto& held) { return held.name == each.name; });
   };
+  const auto* group = groups_.first_waiting();
+  if (group != nullptr && group->job_priority > books_.terms(job).priority) {
+    const bool rivals = std::ranges::any_of(group->sites, [&](const BundleSite& site) {
+      return std::ranges::any_of(site.ask.need.amounts, wants_some);
+    });
+    if (rivals) return true;
+  }
   return pending_.lines().any_of_higher(books_.terms(job).priority, [&](PendingClass& of) {
     return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
            pending_.feasible(*of.ask);
@@ -63,10 +79,13 @@ void Reclaimer::lift_unneeded() {
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
     const auto* of = pending_.waiting_class(key);
-    const bool holds = node != nullptr && node->reservation && of != nullptr && !of->is_parked();
+    const bool holds = node != nullptr && node->reservation && node->reservation->owner == key &&
+                       of != nullptr && !of->is_parked();
     if (!holds || is_outranked(key.first, node->reservation->need)) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
+  for_group_.lift_unneeded();
+  if (for_group_.held() && is_outranked(*groups_.find(for_group_.held()->group))) for_group_.lift();
 }
 
 // `taken`: what this search would already take from the victim's job.
@@ -75,7 +94,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   const auto& slot = victim.slot;
   const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
-  if (!slot.actor.empty() || theirs == mine) return false;
+  // What is in a bundle gives back to its bundle alone.
+  if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
   const auto my_slots = books_.holder(mine).slots + search.promised_slots;
   if (slot.job == mine.job) {
@@ -106,13 +126,16 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
     if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
     const bool overdue =
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
+    const auto outlook = held->refused ? Outlook::refused
+                         : overdue     ? Outlook::overdue
+                                       : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
-    victims.push_back({overdue, !held->recalled, books_.terms(job).priority, -share->second,
+    victims.push_back({outlook, !held->recalled, books_.terms(job).priority, -share->second,
                        held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
-    return std::tuple(each.overdue, each.fresh, each.priority, each.minus_share, each.sequence);
+    return std::tuple(each.outlook, each.fresh, each.priority, each.minus_share, each.sequence);
   });
   return victims;
 }
@@ -148,7 +171,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
     if (trial.fits(need)) continue;  // not needed
     trial.free(slot.allocation, occupancy_of(slot));
     if (victim->fresh) returns.recall.push_back(slot.id);
-    returns.cost += victim->overdue ? overdue_cost : 1;
+    returns.cost += cost_by_outlook.at(static_cast<std::size_t>(victim->outlook));
   }
   std::ranges::reverse(returns.recall);
   return returns;
@@ -288,6 +311,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
   // What could never be served may be now.
   if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
+  if (const auto at = for_group_.next_due()) wake_at(*at);
   if (!due_ || now < *due_) return;
   due_.reset();
   std::set<std::string> reserved_resources;
@@ -297,7 +321,21 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   bool knows_victims = false;
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
+  const auto* group = for_group_.due(now);
+  const auto serve_group = [&] {
+    const auto& row = *std::exchange(group, nullptr);
+    if (is_outranked(row)) return;
+    std::set<NodeId> kept_for_older;
+    for (const auto& [key, node] : reserved_) {
+      if (pending_.waiting_class(key)->rank.rank.since < row.waits_since) kept_for_older.insert(node);
+    }
+    for_group_.reserve_for(row, kept_for_older, now, out);
+    std::erase_if(reserved_, [&](const auto& each) {
+      return cluster_.nodes().at(each.second).reservation->owner != each.first;
+    });
+  };
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
+    if (group != nullptr && group->waits_since <= since) serve_group();
     if (now - since < settings_.recall_after) {
       wake_at(std::max(since + settings_.recall_after, next_round));
       return false;
@@ -336,6 +374,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     }
     return true;
   });
+  if (group != nullptr) serve_group();
+  if (const auto at = for_group_.next_due()) wake_at(std::max(*at, next_round));
 }
 
 }  // namespace mobula::internal::scheduler

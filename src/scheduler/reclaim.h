@@ -3,8 +3,9 @@
 // priority, among those from the one with the largest dominant share, as long as that job stays no smaller than the waiting one (a job or
 // holder that has nothing may always take one), and none that is not held that long itself. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
-// what is freed there is withheld from others until it is placed. Actors' slots are never recalled,
-// and no slot twice. Not thread-safe: owned by one core.
+// what is freed there is withheld from others until it is placed. A placement group that waits so long
+// has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
+// before all others. Actors' slots are never recalled, and no slot twice. Not thread-safe: owned by one core.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +16,30 @@
 
 #include "base/id.h"
 #include "base/time.h"
+#include "scheduler/group_reservation.h"
 #include "scheduler/pending_demands.h"
+#include "scheduler/recall.h"
 #include "scheduler/slot_books.h"
 
 namespace mobula::internal::scheduler {
 
-enum class RecallCause : std::uint8_t { fair_share, reservation, quota, overdraft };
-std::string_view to_string(RecallCause cause);
-
-// The lessee is to finish the running task, hand the rest back and return the slot.
-struct Recall {
-  SlotId slot;
-  NodeId node;
-  ProcessId lessee;
-  RecallCause cause = RecallCause::fair_share;
-  JobId for_job;  // empty for an overdraft, which nobody waits for
-  ClassId for_class;
-};
-
-struct ReclaimSettings {
-  Duration recall_after = 200ms;
-  Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
-  Duration reserve_after = 2s;
-  Duration pause = 100ms;        // between two rounds
-  std::size_t demands_per_round = 32;
-  std::size_t nodes_per_demand = 16;
-};
-
 class Reclaimer {
  public:
-  Reclaimer(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
+  Reclaimer(ClusterView& cluster, SlotBooks& books, PendingDemands& pending, const Groups& groups,
             const ReclaimSettings& settings)
-      : cluster_(cluster), books_(books), pending_(pending), settings_(settings) {}
+      : cluster_(cluster),
+        books_(books),
+        pending_(pending),
+        groups_(groups),
+        settings_(settings),
+        for_group_(cluster, books, groups, settings) {}
 
-  // Drops reservations whose class waits no longer, or behind others of a higher priority that may
-  // want what is withheld, and those whose node is gone.
+  // Drops reservations whose class or group waits no longer, or behind others of a higher priority that
+  // may want what is withheld, and those whose node is gone.
   void lift_unneeded();
   void lift(const ClassKey& key);
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
+  const GroupReservation& for_group() const { return for_group_; }
 
   // After a round of placement: everything that still waits, waits for something to be freed. Costs
   // nothing before it is due.
@@ -66,9 +53,12 @@ class Reclaimer {
     std::size_t cost = 0;        // slots to wait for, those recalled before included
     std::vector<SlotId> recall;  // those to recall now
   };
+  // When a slot comes back: soon; it was recalled and is not back in time; its lessee has refused to
+  // end what runs in it.
+  enum class Outlook : std::uint8_t { good, overdue, refused };
   struct Victim {
-    bool overdue = false;  // recalled and not back in time
-    bool fresh = false;    // not recalled yet
+    Outlook outlook = Outlook::good;
+    bool fresh = false;  // not recalled yet
     std::int32_t priority = 0;
     std::int64_t minus_share = 0;
     std::uint64_t sequence = 0;
@@ -91,6 +81,7 @@ class Reclaimer {
   std::optional<Returns> cheapest(const Search& search) const;
   void recall(const Search& search, const Returns& returns, RecallCause cause,
               std::vector<Recall>& out);
+  bool is_outranked(const Groups::Row& group) const;
   void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
   void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
   // Slots of the same job, so that its quota lets it have one.
@@ -104,7 +95,9 @@ class Reclaimer {
   ClusterView& cluster_;
   SlotBooks& books_;
   PendingDemands& pending_;
+  const Groups& groups_;
   const ReclaimSettings& settings_;
+  GroupReservation for_group_;
   std::map<ClassKey, NodeId> reserved_;
   std::optional<Time> due_;
   std::uint64_t seen_version_ = 0;  // of the cluster

@@ -30,6 +30,10 @@ Use use_of(const InstanceLedger& ledger) {
   return use;
 }
 
+std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
+  return a && b ? std::min(a, b) : a ? a : b;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerSettings& settings)
@@ -37,9 +41,10 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       cluster_(settings.max_task_slots_per_node, settings.placement.spread_threshold),
       books_(cluster_),
       pending_(cluster_, books_),
-      reclaimer_(cluster_, books_, pending_, settings_.reclaim),
+      groups_(cluster_, books_, settings_.groups),
+      reclaimer_(cluster_, books_, pending_, groups_, settings_.reclaim),
       overdrafts_(cluster_, books_, settings_.reclaim.recall_after),
-      groups_(cluster_, books_, settings_.groups) {}
+      preemptor_(cluster_, books_, pending_, settings_.preemption) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
   books_.rebook(cluster_.put_node(id, shape, state));
@@ -145,7 +150,12 @@ void Scheduler::restore_bundles(NodeId id) {
 }
 
 GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
-  return groups_.explain(spec, settings_.reasons_per_report);
+  auto explanation = groups_.explain(spec, settings_.reasons_per_report);
+  const auto& held = reclaimer_.for_group().held();
+  if (!held || held->group != spec.id) return explanation;
+  for (const auto& [node, bundles] : held->bundles) explanation.reserved.insert(node);
+  explanation.slots_to_return = held->slots_to_return;
+  return explanation;
 }
 
 bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
@@ -156,6 +166,8 @@ bool Scheduler::resume(SlotId id) {
   return true;
 }
 
+bool Scheduler::refuse_preemption(SlotId id) { return books_.mark_refused(id); }
+
 bool Scheduler::restore(const Slot& slot) {
   if (!books_.restore(slot)) return false;
   pending_.refresh(holder_of(slot));
@@ -165,10 +177,11 @@ bool Scheduler::restore(const Slot& slot) {
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
   overdrafts_.run(now, plan.recalls);
-  const auto due = reclaimer_.due();
+  const auto due = earlier(reclaimer_.due(), preemptor_.due());
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
   pending_.note_returns(now);
+  groups_.note_waiting(now);
   reclaimer_.lift_unneeded();
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
@@ -177,8 +190,12 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
+  if (!plan.groups.empty()) reclaimer_.lift_unneeded();
   report_infeasible(plan);
-  if (!stopped_early) reclaimer_.run(now, plan.recalls);
+  if (!stopped_early) {
+    reclaimer_.run(now, plan.recalls);
+    preemptor_.run(now, reclaimer_.reserved(), plan.recalls);
+  }
   cluster_.update_indexes();
   // A reservation that was lifted may let others start.
   dirty_ = stopped_early || cluster_.last_stamp() != stamp;
@@ -200,9 +217,7 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 
 std::optional<Time> Scheduler::next_deadline() const {
   if (dirty_) return last_plan_;
-  const auto overdraft = overdrafts_.due();
-  const auto reclaim = reclaimer_.due();
-  return overdraft && reclaim ? std::min(overdraft, reclaim) : overdraft ? overdraft : reclaim;
+  return earlier(overdrafts_.due(), earlier(reclaimer_.due(), preemptor_.due()));
 }
 
 void Scheduler::report_infeasible(Plan& plan) {

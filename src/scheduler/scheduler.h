@@ -22,6 +22,7 @@
 #include "scheduler/pending_demands.h"
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
+#include "scheduler/preemption.h"
 #include "scheduler/reclaim.h"
 #include "scheduler/slot_books.h"
 
@@ -31,6 +32,7 @@ struct SchedulerSettings {
   PlacementSettings placement;
   GroupSettings groups;
   ReclaimSettings reclaim;
+  PreemptionSettings preemption;
   std::int32_t max_task_slots_per_node = 1000;  // those of blocked executors included
   std::size_t reasons_per_report = 100;  // 0: what can never run is not looked for
 };
@@ -130,6 +132,8 @@ class Scheduler {
   bool release(SlotId slot);
   bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
   bool resume(SlotId slot);  // it goes on, whatever is free
+  // What runs in a slot recalled for preemption may not be ended.
+  bool refuse_preemption(SlotId slot);
   // A slot as its agent states it, even if that overdraws the books. False if it is known already
   // or its node is not.
   bool restore(const Slot& slot);
@@ -166,9 +170,10 @@ class Scheduler {
   ClusterView cluster_;
   SlotBooks books_;
   PendingDemands pending_;
+  Groups groups_;
   Reclaimer reclaimer_;
   Overdrafts overdrafts_;
-  Groups groups_;
+  Preemptor preemptor_;
   std::vector<GroupNews> group_news_;  // since the last plan
   bool dirty_ = false;
   Time last_plan_;

@@ -108,7 +108,7 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, {}, &holder, &node});
+  slots_.insert(slot.id, {slot, sequence, now, false, false, false, {}, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
@@ -201,6 +201,22 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
   jobs_.at(held->slot.job).returning.add(counted(held->slot));
   ++held->holder->recalled;
   return true;
+}
+
+bool SlotBooks::mark_preempted(SlotId id, Time now) {
+  mark_recalled(id, now);
+  auto* held = slots_.find(id);
+  if (held == nullptr) return false;
+  held->preempted = true;
+  held->refused = false;
+  held->recalled_at = now;
+  return true;
+}
+
+bool SlotBooks::mark_refused(SlotId id) {
+  auto* held = slots_.find(id);
+  if (held == nullptr || !held->preempted) return false;
+  return held->refused = true;
 }
 
 void SlotBooks::rebook(Node& node) {

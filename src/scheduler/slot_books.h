@@ -71,7 +71,9 @@ struct HeldSlot {
   std::uint64_t sequence = 0;  // order in which slots were booked
   Time granted_at;            // long ago for a restored one
   bool recalled = false;
-  Time recalled_at;
+  bool preempted = false;  // what runs in it was to be ended
+  bool refused = false;    // and its lessee has said that it may not be
+  Time recalled_at;        // or asked for again
   Holder* holder = nullptr;
   Node* node = nullptr;  // which stays as long as it has slots
 };
@@ -104,6 +106,9 @@ class SlotBooks {
   bool lend(SlotId id);
   bool resume(SlotId id);
   bool mark_recalled(SlotId id, Time now);
+  // It is recalled, and what runs in it is to be ended; and its lessee has refused that.
+  bool mark_preempted(SlotId id, Time now);
+  bool mark_refused(SlotId id);
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
 

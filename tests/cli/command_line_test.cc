@@ -111,6 +111,30 @@ TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
   }
 }
 
+TEST(CommandLine, PreemptionIsOffUnlessAskedFor) {
+  const auto after = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"start", "--head"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto parsed = parse(words);
+    EXPECT_TRUE(parsed.line.has_value()) << parsed.text;
+    return parsed.line ? parsed.line->start.preempt_after : std::nullopt;
+  };
+  EXPECT_EQ(after({}), std::nullopt);
+  EXPECT_EQ(after({"--preemption", "off"}), std::nullopt);
+  EXPECT_EQ(after({"--preemption", "lower-priority"}), Duration(5s));
+  EXPECT_EQ(after({"--preemption", "lower-priority", "--preempt-after", "0.5"}), Duration(500ms));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"start", "--head", "--preemption", "all"}, "none of off"},
+      {{"start", "--head", "--preempt-after", "5"}, "goes with --preemption"},
+      {{"start", "--head", "--preemption", "lower-priority", "--preempt-after", "soon"}, "seconds"},
+      {{"start", "--address", "h:1", "--preemption", "off"}, "--head"}};
+  for (const auto& [words, why] : wrong) {
+    const auto parsed = parse(words);
+    EXPECT_EQ(parsed.exit, 2) << why;
+    EXPECT_THAT(parsed.text, HasSubstr(why));
+  }
+}
+
 TEST(CommandLine, HelpAndVersionAreNoFaults) {
   EXPECT_EQ(parse({"--help"}).exit, 0);
   EXPECT_THAT(parse({"start", "--help"}).text, HasSubstr("--object-store-memory"));

@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   for (const auto& scenarios : {task_scenarios(), actor_scenarios(), failure_scenarios(),
                                 request_scenarios(), node_scenarios(), group_scenarios(),
                                 question_scenarios(),
-                                device_scenarios(), plan_scenarios(), capture_scenarios()}) {
+                                device_scenarios(), plan_scenarios(), capture_scenarios(),
+                                preemption_scenarios()}) {
     if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
       try {
         return at->second(Words(words.begin() + 1, words.end()));

@@ -30,6 +30,7 @@ std::map<std::string, Scenario> question_scenarios();
 std::map<std::string, Scenario> device_scenarios();
 std::map<std::string, Scenario> plan_scenarios();
 std::map<std::string, Scenario> capture_scenarios();
+std::map<std::string, Scenario> preemption_scenarios();
 
 // Counts what was not as expected.
 class Report {

@@ -396,5 +396,18 @@ TEST_F(GroupTest, RequestsTooLargeForTheirGroupAndOfUnknownGroupsHaveTheirReason
   EXPECT_EQ(large.nodes[0].reason.detail, "of bundle 0");
 }
 
+TEST_F(GroupTest, NothingIsRecalledFromBundlesForTheRoomThatTheyKeep) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(1)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(1)), 2);
+  EXPECT_EQ(bench_.plan().grants.size(), 2u);
+  bench_.want(2, 2, cpus(1), 1);
+  for (int i = 0; i < 60; ++i) EXPECT_THAT(bench_.plan_after(100ms).recalls, IsEmpty());
+  EXPECT_EQ(bench_.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason.code,
+            ReasonCode::resource_busy)
+      << "nor is the node reserved for what they would not free";
+}
+
 }  // namespace
 }  // namespace mobula::internal::scheduler

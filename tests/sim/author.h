@@ -115,6 +115,9 @@ class Author {
   int stream_of_tasks();
   int labelled_tasks();
   int whole_task();
+  int whole_group();
+  int lengthy_tasks();
+  int tasks_that_run_once();
 
  private:
   Plan item(std::string name) {

@@ -107,6 +107,8 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   }
   if (const auto* relay = std::get_if<ToProcess>(&*frame->frame.message)) {
     const auto* started = std::get_if<JobStarted>(&relay->message);
+    if (const auto* group = std::get_if<GroupChanged>(&relay->message)) group_is_there(*group);
+    if (const auto* recall = std::get_if<RecallSlot>(&relay->message)) preemption_asked(*recall);
     if (started != nullptr && !was_durable("jobs", started->job.hex())) {
       world_.violation("durable", "job " + started->job.brief() + " is started and not on the disk");
     }

@@ -63,9 +63,10 @@ void Checkers::call_ended(Process& process, const executor::RunCall&) {
   if (running.now > 0) --running.now;
 }
 
-void Checkers::executor_replied(Process&, ProcessId caller, const ExecutorFrame& frame) {
+void Checkers::executor_replied(Process& process, ProcessId caller, const ExecutorFrame& frame) {
   if (!frame.message) return;
   const auto* reply = std::get_if<CallReply>(&*frame.message);
+  if (reply != nullptr && reply->outcome == CallOutcome::cancelled) run_was_ended(process, *reply);
   if (reply == nullptr || reply->outcome != CallOutcome::value) return;
   const auto at = tasks_.find(reply->task);
   if (at == tasks_.end()) return;
@@ -98,7 +99,7 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
     if (mark.max_retries < 0) {
       return world_.violation("results", "a task with endless retries failed: " + error.text);
     }
-    const auto ran = static_cast<std::int32_t>(mark.runs.size());
+    const auto ran = static_cast<std::int32_t>(mark.runs.size() - mark.ended_for_others.size());
     if (ran <= mark.max_retries && !streams_lose_) {
       return world_.violation("results", "a task that may be retried " + std::to_string(mark.max_retries) +
                                              " times failed after " + std::to_string(ran) + " runs: " + error.text);

@@ -13,6 +13,8 @@ namespace {
 // Reserving takes 2 s, and small tasks end within half a second; several large ones may be in line.
 constexpr Duration whole_bound = 5s;
 
+const std::string small_request = ResourceSet{{"CPU", Quantity::whole(1)}}.to_string();
+
 ResourceSet amounts_of(const Allocation& allocation) {
   ResourceSet sums;
   for (const auto& resource : allocation.resources) {
@@ -40,6 +42,8 @@ void Checkers::terms_heard(const FromProcess& message) {
   } else if (const auto* demand = std::get_if<Demand>(&message.message)) {
     auto& known = demands_[{message.process, demand->demand_class.id}];
     if (demand->version >= known.version) known = *demand;
+  } else if (const auto* group = std::get_if<CreateGroup>(&message.message)) {
+    group_wanted(group->spec);
   }
 }
 
@@ -109,18 +113,52 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
 }
 
 void Checkers::whole_submitted(const CallRecord& call, JobId job) {
+  if (call.name.starts_with(lengthy_name)) lengthy_jobs_.insert(job);
+  some_run_once_ = some_run_once_ || call.name.starts_with(once_name);
   if (!call.name.starts_with(whole_name)) return;
+  if (comes_first(job)) whole_waits_.emplace(call.task, world_.now());
+}
+
+// With a quota it waits for its own job, too.
+bool Checkers::comes_first(JobId job) const {
   const auto* mine = terms_of(job);
-  if (mine == nullptr || !mine->quota.empty()) return;  // with a quota it waits for its own job, too
-  const bool highest = std::ranges::all_of(
-      terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
-  if (highest) whole_waits_.emplace(call.task, world_.now());
+  return mine != nullptr && mine->quota.empty() &&
+         std::ranges::all_of(terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
+}
+
+void Checkers::group_wanted(const GroupSpec& spec) {
+  if (comes_first(spec.job)) group_waits_.emplace(spec.id, world_.now());
+}
+
+// Each group that was placed meanwhile, and each large request that got a slot, has had a turn of its own.
+void Checkers::group_is_there(const GroupChanged& news) {
+  const auto at = group_waits_.find(news.group);
+  if (at == group_waits_.end() || news.state == GroupState::pending) return;
+  const auto since = at->second;
+  const auto waited = world_.now() - since;
+  group_waits_.erase(at);
+  const auto is_later = [&](Time when) { return when > since; };
+  auto turns = 1 + std::ranges::count_if(groups_there_, is_later);
+  for (const auto& [what, grants] : grants_of_) {
+    if (what != small_request) turns += std::ranges::count_if(grants, is_later);
+  }
+  groups_there_.push_back(world_.now());
+  if (news.state != GroupState::created || lossy_ || waited <= whole_bound * turns) return;
+  world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
+                                std::to_string(waited / 1s) + " s");
 }
 
 // Demands alike wait one after another: each that got a slot meanwhile has had a turn of its own.
 void Checkers::whole_started(const CallRecord& call, const ResourceSet& resources) {
   const auto at = whole_waits_.find(call.task);
   if (at == whole_waits_.end()) return;
+  // What takes long is ended for those of a higher priority alone.
+  const bool has_to_wait = std::ranges::any_of(lengthy_jobs_, [&](JobId job) {
+    const auto* mine = terms_of(call.job);
+    const auto* theirs = terms_of(job);
+    return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
+  });
+  if (has_to_wait || some_run_once_) return;
   const auto since = at->second;
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);

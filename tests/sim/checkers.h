@@ -16,6 +16,8 @@
 //   quotas    what a job is granted beside what it has is within its quota
 //   turns     nothing is granted to a job while one of a higher priority waits for no more than that;
 //             a large request of the highest priority is served within a bound, whatever small ones do
+//   preemption  a task is ended for others only where that is switched on, for work of a higher priority,
+//             and if it may run again; that is not counted among its retries
 #pragma once
 
 #include <cstdint>
@@ -102,6 +104,7 @@ class Checkers {
     bool answered = false;             // a reply left on a connection that has lost nothing
     ProcessId answered_to;             // who got the value itself in such a reply
     std::set<std::pair<ProcessId, std::uint32_t>> runs;  // where, and which attempt
+    std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // of those
   };
 
   // checker_turns.cc
@@ -114,6 +117,13 @@ class Checkers {
   ResourceSet held_by(JobId job) const;
   void whole_submitted(const CallRecord& call, JobId job);
   void whole_started(const CallRecord& call, const ResourceSet& resources);
+  bool comes_first(JobId job) const;
+  void group_wanted(const GroupSpec& spec);
+  void group_is_there(const GroupChanged& news);
+
+  // checker_preemption.cc
+  void preemption_asked(const RecallSlot& recall);
+  void run_was_ended(const Process& process, const CallReply& reply);
 
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);
@@ -136,6 +146,11 @@ class Checkers {
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
   std::map<SlotId, std::pair<ProcessId, ClassId>> not_gone_;
   std::map<TaskId, Time> whole_waits_;
+  std::map<GroupId, Time> group_waits_;
+  std::vector<Time> groups_there_;  // when each had all its places
+  std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
+  bool some_run_once_ = false;    // for many seconds, and nobody may end them
+  std::set<SlotId> preempted_slots_;
   std::map<std::string, std::vector<Time>> grants_of_;  // by what was asked for
   std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number

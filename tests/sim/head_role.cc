@@ -20,8 +20,18 @@ void write(World& world, const head::Persist& batch) {
 
 }  // namespace
 
+namespace {
+
+head::HeadOptions options_of(const World& world) {
+  head::HeadOptions options;
+  options.preempt_after = world.plan().preempt_after;
+  return options;
+}
+
+}  // namespace
+
 Head::Head(World& world, std::uint64_t life)
-    : Role(world, "head", 0), core_(head::HeadOptions{}), life_(life) {}
+    : Role(world, "head", 0), core_(options_of(world)), life_(life) {}
 
 void Head::start() {
   head::Started started;

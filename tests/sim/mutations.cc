@@ -365,15 +365,63 @@ Hooks priorities_are_turned_round() {
   return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
 }
 
-// Lessees are not told that a slot is wanted back.
-Hooks recalls_are_not_heard() {
+// Lessees are not told that a slot is wanted back, where the reason has these words.
+Hooks recalls_are_not_heard_for(const std::string& words) {
   Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](const auto& each) {
+  hooks.client.in = [words](std::vector<client::Event>& events) {
+    std::erase_if(events, [&](const auto& each) {
       const auto* agent = std::get_if<client::AgentSaid>(&each);
       const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
-      return relayed != nullptr && std::holds_alternative<RecallSlot>(relayed->message);
+      const auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
+      return recall != nullptr && recall->why.find(words) != std::string::npos;
     });
+  };
+  return hooks;
+}
+Hooks recalls_are_not_heard() { return recalls_are_not_heard_for(""); }
+Hooks reservations_are_not_heard() { return recalls_are_not_heard_for("reserved"); }
+
+// Every recall that a client hears is changed on its way.
+Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
+  Hooks hooks;
+  hooks.client.in = [change](std::vector<client::Event>& events) {
+    for (auto& each : events) {
+      auto* agent = std::get_if<client::AgentSaid>(&each);
+      auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
+      auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
+      if (recall != nullptr) change(*recall);
+    }
+  };
+  return hooks;
+}
+
+Hooks preemption_is_not_heard() {
+  return client_hears_recalls([](RecallSlot& recall) { recall.preempts = false; });
+}
+
+// The head wants tasks ended for everything that it recalls.
+Hooks recalls_preempt() {
+  Hooks hooks;
+  hooks.head.out = [](std::vector<head::Command>& commands) {
+    for (auto& each : commands) {
+      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
+      auto* relay = frame && frame->frame.message ? std::get_if<ToProcess>(&*frame->frame.message) : nullptr;
+      auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;
+      if (recall != nullptr) recall->preempts = true;
+    }
+  };
+  return hooks;
+}
+
+// The client takes every task for one that may run again.
+Hooks everything_may_run_again() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    for (auto& each : events) {
+      auto* submit = std::get_if<client::SubmitTask>(&each);
+      if (submit != nullptr && submit->max_retries == 0) submit->max_retries = 1;
+    }
   };
   return hooks;
 }
@@ -436,6 +484,10 @@ const std::vector<Mutation>& mutations() {
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
       {"head does not write what is drained", {"drains"}, drains_are_not_written},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
+      {"client does not hear recalls for reservations", {"group_turns"}, reservations_are_not_heard},
+      {"client does not hear that recalls preempt", {"preemption"}, preemption_is_not_heard},
+      {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
+      {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},

@@ -15,6 +15,8 @@ const std::vector<Work> actor_works{actor, actor, restart, keep, handle};
 const std::vector<Work> all_works{task, task, chain, crash, raise, gpu, gpu_child, nested, nested,
                                   large, put_ref, return_ref, wait, cancel, actor, actor, restart,
                                   keep, handle, named};
+const std::vector<Work> beside_lengthy_works{lengthy, lengthy, lengthy, lengthy, whole, whole, whole,
+                                             once, task, nested};
 const std::vector<FaultKind> all_faults{
     head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_crash, executor_pause,
     driver_pause, driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats,
@@ -50,6 +52,10 @@ std::vector<Scenario> make_scenarios() {
       {"fairness", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 0, {}, true},
       {"fairness_faults", 3, 3, false, 8, {stream, stream, whole, task, nested, group}, 3,
        {head_crash, agent_crash, executor_crash, disk_slow}, true},
+      {"group_turns", 1, 3, false, 12, {stream, stream, stream, whole_group, whole}, 0, {}, true},
+      {"preemption", 2, 3, false, 10, beside_lengthy_works, 0, {}, true, true},
+      {"preemption_faults", 2, 3, false, 10, beside_lengthy_works, 3,
+       {head_crash, agent_crash, executor_crash, executor_pause, disk_slow}, true, true},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
       {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
        {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
@@ -135,14 +141,18 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     node.cannot_start = i > 0 && topology.chance(60);
     plan.nodes.push_back(std::move(node));
   }
-  const auto drivers = topology.between(1, scenario.max_drivers);
+  const auto drivers = topology.between(scenario.preempts ? 2 : 1, scenario.max_drivers);
   for (std::int64_t i = 0; i < drivers; ++i) {
     plan.driver_nodes.push_back(static_cast<int>(topology.below(plan.nodes.size())));
   }
   Random terms = random.fork("terms");
   for (std::size_t i = 0; i < plan.driver_nodes.size(); ++i) {
     plan.terms.push_back(scenario.terms ? draw_terms(terms) : JobTerms());
+    if (!scenario.preempts) continue;
+    plan.terms.back().priority = static_cast<std::int32_t>(i);
+    plan.terms.back().quota.clear();
   }
+  if (scenario.preempts) plan.preempt_after = Duration(1500ms);
   const Random work = random.fork("work");
   Random times = random.fork("times");
   const auto items = times.between(1, scenario.items);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ struct Item {
 enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
-  stream, whole, labelled,
+  stream, whole, labelled, lengthy, once, whole_group,
 };
 
 struct Scenario {
@@ -53,6 +54,7 @@ struct Scenario {
   int faults = 0;
   std::vector<FaultKind> kinds{};
   bool terms = false;  // jobs differ in priority, weight and quota
+  bool preempts = false;
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.
@@ -68,6 +70,7 @@ struct HistoryPlan {
   std::vector<NodePlan> nodes;
   std::vector<int> driver_nodes;  // where each driver runs
   std::vector<JobTerms> terms;    // of each driver's job
+  std::optional<Duration> preempt_after;
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;
@@ -80,6 +83,10 @@ int draw_item(Work work, Random& random, Plans& plans);
 
 // The name of functions whose tasks must not be starved by smaller ones begins like this.
 inline constexpr const char* whole_name = "whole";
+// And of those that take many seconds and may run again.
+inline constexpr const char* lengthy_name = "lengthy";
+// And of those that may not.
+inline constexpr const char* once_name = "once";
 
 // What a shape name stands for.
 Request request_of(const std::string& shape);

@@ -431,6 +431,9 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::stream: return author.stream_of_tasks();
     case Work::whole: return author.whole_task();
     case Work::labelled: return author.labelled_tasks();
+    case Work::whole_group: return author.whole_group();
+    case Work::lengthy: return author.lengthy_tasks();
+    case Work::once: return author.tasks_that_run_once();
   }
   return author.several_tasks();
 }

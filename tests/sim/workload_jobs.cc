@@ -1,4 +1,5 @@
 // Work whose point is what a job gets beside others: groups, streams of small tasks, large ones.
+#include "model/group.h"
 #include "sim/author.h"
 
 namespace mobula::internal::sim {
@@ -78,6 +79,61 @@ int Author::whole_task() {
   Plan main = item("whole_task");
   main.steps.push_back(submit(f, {value()}));
   get_all(main, 1);
+  return add(std::move(main));
+}
+
+// The same as a placement group of one or two bundles on one node, for one task.
+int Author::whole_group() {
+  Plan inside;
+  inside.name = "in_whole_group";
+  inside.run_time = random_.between(Duration(0), Duration(50ms));
+  const int f = add(std::move(inside));
+  Plan main = item("whole_group");
+  Step make;
+  make.act = Act::make_group;
+  make.number = random_.next();
+  make.strategy = static_cast<int>(GroupStrategy::strict_pack);
+  make.bundles = random_.chance(500) ? std::vector<int>{1, 1} : std::vector<int>{2};
+  main.steps.push_back(make);
+  Step task = submit(f, {value()});
+  task.group = 0;
+  main.steps.push_back(std::move(task));
+  main.steps.push_back(on(Act::get, 1));
+  main.steps.push_back(on(Act::end_group, 0));
+  return add(std::move(main));
+}
+
+// Tasks of many seconds that may be ended for others, and run again.
+int Author::lengthy_tasks() {
+  Plan slow;
+  slow.name = lengthy_name;
+  slow.shape = pick({"cpu", "cpu", "half_cpu", "two_cpu"});
+  slow.run_time = random_.between(Duration(7s), Duration(12s));
+  slow.max_retries = static_cast<std::int32_t>(random_.between(-1, 2));
+  if (slow.max_retries == 0) slow.max_retries = 1;
+  slow.may_fail = slow.max_retries >= 0;  // where faults take its retries
+  const int f = add(std::move(slow));
+  Plan main = item("lengthy_tasks");
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  for (auto& step : main.steps) step.tolerant = step.act == Act::get;
+  return add(std::move(main));
+}
+
+// Tasks that may not run again.
+int Author::tasks_that_run_once() {
+  Plan careful;
+  careful.name = once_name;
+  careful.run_time = random_.between(Duration(2s), Duration(8s));
+  careful.max_retries = 0;
+  careful.may_fail = true;  // where a fault ends it
+  const int f = add(std::move(careful));
+  Plan main = item("tasks_that_run_once");
+  const int count = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  for (auto& step : main.steps) step.tolerant = step.act == Act::get;
   return add(std::move(main));
 }
 

@@ -236,6 +236,10 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
                          demand->spec.request.resources.to_string() + ", since " + ms + ", " +
                          std::to_string(demand->queue.size()) + " waiting, " +
                          std::to_string(demand->slots.size()) + " slots held";
+      if (task->preemptions > 0) {
+        text += "; it was ended for work of a higher priority, preemptions so far: " +
+                std::to_string(task->preemptions);
+      }
       return demand->waiting_reason.empty() ? text : text + "; " + demand->waiting_reason;
     }
     case TaskState::sent:

@@ -181,6 +181,7 @@ class ClientCore {
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
   void attempt_failed(TaskId task, const EndCause& cause);
+  void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
   // Arguments that were there may have been lost since it was queued.
   bool waits_again(TaskId task);
@@ -199,6 +200,7 @@ class ClientCore {
   std::size_t pipeline_depth(const ClassRow& row) const;
   std::optional<SlotId> best_slot(const ClassRow& row, const CallRecord& call) const;
   void push(TaskId task, StreamRow& stream, ProcessId executor);
+  void preempt(SlotId slot, StreamRow& stream);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
   void remember_returned(SlotId slot);

@@ -61,6 +61,8 @@ struct TaskRow {
   std::uint64_t number = 0;         // sent: in that stream
   std::optional<Time> started;      // sent: the executor has said that it runs, since when
   bool cancelled = false;
+  bool preempted = false;           // sent: its executor was told to end it, so that it runs again
+  std::uint32_t preemptions = 0;    // attempts that have ended so
   std::uint64_t order = 0;          // of submission
   std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
   Time since;                       // of `state`

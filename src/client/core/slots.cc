@@ -9,6 +9,7 @@ namespace {
 
 const Mark mark_unwanted_slot("client.slot_came_when_nothing_waited");
 const Mark mark_recalled_busy("client.recalled_while_busy");
+const Mark mark_preemption_refused("client.preemption_refused");
 const Mark mark_stolen("client.calls_taken_back_for_an_idle_slot");
 const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
@@ -152,8 +153,21 @@ void ClientCore::head_says(const RecallSlot& message) {
   if (stream && !stream->in_flight.empty()) {
     mark_recalled_busy.hit();
     if (stream->in_flight.size() > 1) say(*stream, TakeBackCalls{});
+    if (message.preempts) preempt(message.slot, *stream);
   }
   stale_.push_back(slot->demand_class);
+}
+
+// The oldest call without a reply is the one that runs. Its executor's answer, or end, brings it back.
+void ClientCore::preempt(SlotId slot, StreamRow& stream) {
+  const auto& [number, task] = *stream.in_flight.begin();
+  TaskRow& row = tasks_.at(task);
+  if (row.retries_left == 0 || row.cancelled) {
+    mark_preemption_refused.hit();
+    return tell_head(PreemptionRefused{slot, row.call.name});
+  }
+  if (std::exchange(row.preempted, true)) return;
+  say(stream, CancelCall{number, false, true});  // its children go with it
 }
 
 void ClientCore::return_slot(SlotId slot) {
@@ -252,6 +266,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.state = TaskState::sent;
   row.since = now_;
   row.started.reset();
+  row.preempted = false;
   row.executor = executor;
   row.number = stream.next_number++;
   if (stream.in_flight.empty()) stream.last_reply = now_;

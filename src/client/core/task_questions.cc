@@ -150,6 +150,7 @@ class TaskReader {
     fact.attempt = row.call.attempt;
     fact.retries_left = row.retries_left;
     fact.cancelled = row.cancelled;
+    fact.preemptions = row.preemptions;
     if (row.call.kind == CallKind::task) fact.demand_class = row.demand_class;
     switch (row.state) {
       case TaskState::waiting: tell_arguments(row, fact); break;
@@ -203,6 +204,7 @@ class TaskReader {
     fact.waiting = stream->in_flight.size();
     const auto at = stream->in_flight.find(row.number);
     fact.ahead = static_cast<std::uint64_t>(std::distance(stream->in_flight.begin(), at));
+    if (row.preempted) fact.reason = "it is being ended for work of a higher priority, and runs again";
     if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
   }
 
@@ -254,6 +256,7 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
   ended.fact.attempt = row.call.attempt;
   ended.fact.retries_left = row.retries_left;
   ended.fact.cancelled = row.cancelled;
+  ended.fact.preemptions = row.preemptions;
   if (row.call.kind == CallKind::task) ended.fact.demand_class = row.demand_class;
   ended.num_returns = row.call.num_returns;
   ended.at = now_;

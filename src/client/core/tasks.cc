@@ -13,6 +13,7 @@ const Mark mark_exception_retry("client.task_retried_after_an_exception");
 const Mark mark_exhausted("client.task_out_of_retries");
 const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
 const Mark mark_argument_lost("client.argument_lost_on_its_way");
+const Mark mark_preempted("client.task_preempted");
 const Mark mark_given_away("client.task_given_away");
 const Mark mark_handover("client.task_taken_over");
 
@@ -216,6 +217,7 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
     error.text = "task " + row.call.name + ": its executor " + to_string(cause);
     return finish_with_error(task, std::move(error));
   }
+  if (row.preempted) return run_again_uncharged(task);
   if (row.retries_left != 0) {
     mark_retry.hit();
     if (row.retries_left > 0) --row.retries_left;
@@ -232,6 +234,17 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   error.exit_code = cause.exit_code;
   error.last_lines = cause.last_lines;
   finish_with_error(task, std::move(error));
+}
+
+// It was ended for others: it goes before those of its class that have not run.
+void ClientCore::run_again_uncharged(TaskId task) {
+  mark_preempted.hit();
+  TaskRow& row = tasks_.at(task);
+  row.executor = {};
+  ++row.preemptions;
+  ++row.call.attempt;
+  row.since = now_;
+  if (!waits_again(task)) requeue(task);
 }
 
 void ClientCore::resubmit(TaskId task) {
@@ -342,7 +355,9 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   row.executor = {};
   const bool retry = message.outcome == CallOutcome::exception && row.retry_exceptions &&
                      row.retries_left != 0 && !row.cancelled;
-  if (message.outcome == CallOutcome::cancelled) {
+  if (message.outcome == CallOutcome::cancelled && row.preempted && !row.cancelled) {
+    run_again_uncharged(task);
+  } else if (message.outcome == CallOutcome::cancelled) {
     finish_cancelled(task);
   } else if (retry) {
     mark_exception_retry.hit();

@@ -1,5 +1,7 @@
 #include "head/core/group_json.h"
 
+#include <fmt/format.h>
+
 #include "head/core/documents.h"
 
 namespace mobula::internal::head {
@@ -28,6 +30,15 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   return json;
 }
 
+std::string reserved_text(const scheduler::GroupExplanation& explanation) {
+  std::string nodes;
+  for (const auto& node : explanation.reserved) nodes += (nodes.empty() ? "" : ", ") + node.hex();
+  return fmt::format("room is kept for it on node{} {}, until {} slot{} there come{} back",
+                     explanation.reserved.size() == 1 ? "" : "s", nodes, explanation.slots_to_return,
+                     explanation.slots_to_return == 1 ? "" : "s",
+                     explanation.slots_to_return == 1 ? "s" : "");
+}
+
 }  // namespace
 
 Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
@@ -53,6 +64,7 @@ Json group_reasons_json(const Group& group, const scheduler::Scheduler& schedule
   Json json = {{"feasible", explanation.feasible}, {"fits_now", explanation.bundles.empty()}};
   json["reason"] = explanation.bundles.empty() ? "all bundles have their places"
                    : explanation.held_back     ? to_string(*explanation.held_back)
+                   : !explanation.reserved.empty() ? reserved_text(explanation)
                    : explanation.feasible      ? "it fits when running work has ended"
                                                : explanation.shortage;
   json["items"] = Json::array();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -30,6 +31,8 @@ struct HeadOptions {
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
   std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
   std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // of the planner's state, as a whole
+  // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
+  std::optional<Duration> preempt_after{};
   // For `status` only.
   std::string address;
   std::string version;
@@ -56,7 +59,8 @@ struct HeadOptions {
         field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner), field("address", &HeadOptions::address),
         field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
         field("http_token_file", &HeadOptions::http_token_file),
-        field("max_planner_bytes", &HeadOptions::max_planner_bytes));
+        field("max_planner_bytes", &HeadOptions::max_planner_bytes),
+        field("preempt_after", &HeadOptions::preempt_after));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

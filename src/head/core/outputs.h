@@ -96,6 +96,16 @@ struct CloseLink {
   friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
-using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink>;
+// A line for the head's log.
+struct WriteLog {
+  std::string text;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("text", &WriteLog::text));
+  }
+  friend bool operator==(const WriteLog&, const WriteLog&) = default;
+};
+
+using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink, WriteLog>;
 
 }  // namespace mobula::internal::head

@@ -23,6 +23,12 @@
 
 namespace mobula::internal::head {
 
+inline scheduler::SchedulerSettings settings_of(const HeadOptions& options) {
+  scheduler::SchedulerSettings settings;
+  settings.preemption.after = options.preempt_after;
+  return settings;
+}
+
 struct Parts {
   explicit Parts(HeadOptions settings)
       : options(std::move(settings)), journal(options.persist_again) {}
@@ -38,7 +44,7 @@ struct Parts {
   bool serving = false;           // the epoch is durable
   std::optional<Time> epoch_due;  // when to try again to make it so
 
-  scheduler::Scheduler scheduler{scheduler::SchedulerSettings{}};
+  scheduler::Scheduler scheduler{settings_of(options)};
   Journal journal;
   NodeTable nodes{*this};
   ProcessTable processes{*this};

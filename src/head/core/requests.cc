@@ -53,6 +53,9 @@ struct ProcessVoice {
   void operator()(const ReturnSlot& message) const {
     parts.slots.returned(process, message.slot);
   }
+  void operator()(const PreemptionRefused& message) const {
+    parts.slots.preemption_refused(process, message);
+  }
   void operator()(const HoldSlot& message) const { parts.slots.held(process, message); }
   void operator()(const CreateActor& message) const {
     if (message.spec.owner != process) {

@@ -350,7 +350,13 @@ void SlotTable::plan() {
   for (const auto& each : plan.groups) parts_.groups.changed(each);
   for (const auto& grant : plan.grants) carry_out(grant);
   for (const auto& each : plan.recalls) {
-    if (Slot* slot = rows_.find(each.slot)) recall(*slot, std::string(to_string(each.cause)));
+    Slot* slot = rows_.find(each.slot);
+    if (slot == nullptr) continue;
+    if (each.cause == scheduler::RecallCause::preemption) {
+      preempt(*slot, each);
+    } else {
+      recall(*slot, std::string(to_string(each.cause)));
+    }
   }
   for (const auto& each : plan.infeasible) {
     if (parts_.nodes.recovering()) {
@@ -409,6 +415,38 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
   if (slot.recalled || slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
   parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
+}
+
+// Said again of a slot that was recalled already, or asked for before.
+void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
+  if (slot.stopping || slot.lessee.empty()) return;
+  slot.recalled = true;
+  slot.preempting = true;
+  ++preemptions_.asked;
+  const auto priority_of = [&](JobId job) {
+    const Job* row = parts_.jobs.find(job);
+    return row == nullptr ? 0 : row->start.terms.priority;
+  };
+  const JobId job = slot.demand_class.job;
+  parts_.commands.push_back(WriteLog{fmt::format(
+      "preemption: slot {} on node {} of job {} (priority {}) is asked for by job {} (priority {}), "
+      "which waits for class {}",
+      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.for_job.hex(),
+      priority_of(recall.for_job), recall.for_class.hex())});
+  parts_.processes.tell(slot.lessee,
+                        RecallSlot{slot.id, std::string(to_string(recall.cause)), true});
+}
+
+void SlotTable::preemption_refused(ProcessId lessee, const PreemptionRefused& message) {
+  Slot* slot = rows_.find(message.slot);
+  if (slot == nullptr || slot->lessee != lessee || !slot->preempting) return;
+  slot->preempting = false;
+  ++preemptions_.refused;
+  parts_.scheduler.refuse_preemption(message.slot);
+  parts_.commands.push_back(
+      WriteLog{fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
+                           "may not run again",
+                           message.slot.hex(), message.task_name)});
 }
 
 // Lessees hear of it from here first: it is a reason to fail, and not to try again.

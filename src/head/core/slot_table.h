@@ -37,6 +37,7 @@ struct Slot {
   bool stopping = false;
   bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
+  bool preempting = false;  // its lessee was asked to end what runs in it, and has not refused
   Endpoint endpoint;
   std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
@@ -53,6 +54,12 @@ struct DemandRow {
   Demand demand;
   std::int64_t total = 0;  // slots in all: booked ones included
   Time oldest_waiting;
+};
+
+// Since the head was started.
+struct PreemptionCounts {
+  std::uint64_t asked = 0;    // slots whose task was to be ended
+  std::uint64_t refused = 0;  // of those, what ran in them may not run again
 };
 
 class SlotTable {
@@ -79,6 +86,7 @@ class SlotTable {
   // Lessees.
   void demand(ProcessId lessee, const Demand& message);
   void returned(ProcessId lessee, SlotId slot);
+  void preemption_refused(ProcessId lessee, const PreemptionRefused& message);
   void held(ProcessId lessee, const HoldSlot& message);
   void lessee_ended(ProcessId lessee, const EndCause& cause);
   Survivors survivors(JobId job) const;
@@ -109,6 +117,7 @@ class SlotTable {
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
   const Table<SlotId, Slot>& rows() const { return rows_; }
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
+  const PreemptionCounts& preemptions() const { return preemptions_; }
 
  private:
   Slot* on_node(NodeId node, SlotId slot);
@@ -128,6 +137,7 @@ class SlotTable {
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(const scheduler::Slot& grant);
   void recall(Slot& slot, const std::string& why);
+  void preempt(Slot& slot, const scheduler::Recall& recall);
   void report(const scheduler::Infeasible& infeasible);
   void report_held_back();
 
@@ -141,6 +151,7 @@ class SlotTable {
   std::set<SlotId> unannounced_;
   // Slots that the head does not know and that end, with the number of the command that says so.
   std::map<NodeId, std::map<SlotId, std::uint64_t>> strangers_;
+  PreemptionCounts preemptions_;
   std::uint64_t counter_ = 0;
 };
 

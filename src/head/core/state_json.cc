@@ -115,9 +115,12 @@ Json lease_json(const Parts& parts, const Slot& slot) {
   const Node* node = parts.nodes.find(slot.node);
   static const NodeShape gone;
   const NodeShape& shape = node == nullptr ? gone : node->shape;
-  const char* state = slot.stopping ? "STOPPING" : slot.recalled ? "RECALLED"
-                      : slot.lent   ? "LENT"     : slot.ready    ? "READY"
-                                                                 : "STARTING";
+  const char* state = slot.stopping     ? "STOPPING"
+                      : slot.preempting ? "PREEMPTING"
+                      : slot.recalled   ? "RECALLED"
+                      : slot.lent       ? "LENT"
+                      : slot.ready      ? "READY"
+                                        : "STARTING";
   return {{"slot_id", slot.id.hex()},
           {"state", state},
           {"node_id", slot.node.hex()},
@@ -365,6 +368,10 @@ std::string status_json(const Parts& parts) {
   json["jobs"] = jobs;
   json["actors"] = actors;
   json["leases"] = parts.slots.rows().size();
+  const auto& preempted = parts.slots.preemptions();
+  json["preemption"] = {{"policy", options.preempt_after ? "lower-priority" : "off"},
+                        {"asked", preempted.asked},
+                        {"refused", preempted.refused}};
   Json pending = Json::array();
   for (const auto& [key, row] : parts.slots.demands()) {
     if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {

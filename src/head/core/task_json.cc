@@ -64,6 +64,13 @@ std::string place_text(const TaskFact& fact, NodeId node) {
                      node.empty() ? std::string("(unknown)") : node.hex());
 }
 
+// What it has lost to work of a higher priority.
+std::string preempted_text(const TaskFact& fact) {
+  if (fact.preemptions == 0) return "";
+  return fmt::format("; it was ended for work of a higher priority {} time{}, at no cost of retries",
+                     fact.preemptions, fact.preemptions == 1 ? "" : "s");
+}
+
 // The owner may know the executor alone.
 NodeId node_of(const Parts& parts, const TaskFact& fact) {
   return fact.node.empty() ? parts.processes.node_of(fact.executor) : fact.node;
@@ -76,15 +83,17 @@ std::string words_of(const Parts& parts, const Item& item) {
   const std::string reason = fact.reason.empty() ? "" : "; " + fact.reason;
   switch (fact.phase) {
     case TaskPhase::waits_for_arguments: {
-      std::string text = fmt::format("waits for {} of its arguments{}", fact.missing, since);
+      std::string text = fmt::format("waits for {} of its arguments{}{}", fact.missing, since,
+                                     preempted_text(fact));
       for (const auto& each : fact.arguments) text += "; " + argument_text(each, item);
       if (fact.arguments.size() < fact.missing) text += "; ...";
       return text;
     }
     case TaskPhase::waits_for_slot:
       return fmt::format(
-          "waits for a slot of class {}, {} before it, {} waiting, {} slots held{}{}",
-          fact.demand_class.hex(), fact.ahead, fact.waiting, fact.slots, since, reason);
+          "waits for a slot of class {}, {} before it, {} waiting, {} slots held{}{}{}",
+          fact.demand_class.hex(), fact.ahead, fact.waiting, fact.slots, since,
+          preempted_text(fact), reason);
     case TaskPhase::waits_for_actor:
       return fmt::format("waits for its turn at actor {}, {} before it{}{}", fact.actor.hex(),
                          fact.ahead, since, reason);
@@ -135,7 +144,8 @@ Json item_json(const Parts& parts, const Item& item) {
                {"attempt", fact.attempt + 1},
                {"retries_left", fact.retries_left},
                {"since_ms", fact.since.count() / 1'000'000},
-               {"cancelled", fact.cancelled}};
+               {"cancelled", fact.cancelled},
+               {"preemptions", fact.preemptions}};
   if (!ended(fact)) {
     json["ahead"] = fact.ahead;
     json["missing"] = fact.missing;

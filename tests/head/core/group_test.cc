@@ -95,6 +95,18 @@ TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
   EXPECT_TRUE(refused.back().group_removed);
 }
 
+TEST_F(HeadGroups, OneThatWaitsLongSaysWhereRoomIsKeptForIt) {
+  cluster.wants(home, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 2);
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
+  creates(group(5, 2));
+  cluster.pass(3s);
+  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 2u);
+  const auto reply = cluster.tool("explain", "", GroupId::of(5).hex());
+  ASSERT_TRUE(reply.ok) << reply.text;
+  EXPECT_EQ(nlohmann::json::parse(reply.json)["reason"],
+            "room is kept for it on node " + agent.node.hex() + ", until 2 slots there come back");
+}
+
 TEST_F(HeadGroups, AreExplainedWhileTheyWait) {
   creates(group(5, 2));
   creates(group(6, 1));

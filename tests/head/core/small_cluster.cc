@@ -112,6 +112,8 @@ void SmallCluster::carry_out(Command command) {
   } else if (auto* batch = std::get_if<Persist>(&command)) {
     unpersisted_.push_back(std::move(*batch));
     if (persist_at_once) persist();
+  } else if (auto* line = std::get_if<WriteLog>(&command)) {
+    log.push_back(std::move(line->text));
   } else if (auto* probe = std::get_if<ProbeNode>(&command)) {
     probes.push_back(std::move(*probe));
   }

@@ -128,6 +128,7 @@ class SmallCluster {
                  const std::string& argument = "", Role role = Role::operator_);
   std::deque<ToolReply> replies;
   std::vector<ProbeNode> probes;
+  std::vector<std::string> log;
   Time now = Time::from_ns(1'000'000'000);
 
  private:

@@ -1,0 +1,179 @@
+#include "scheduler/group_reservation.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/mark.h"
+#include "scheduler/group_placer.h"
+
+namespace mobula::internal::scheduler {
+namespace {
+
+const Mark mark_reserve("scheduler.reserve_for_group");
+const Mark mark_moved("scheduler.group_reservation_moved");
+
+bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vector<std::int32_t>& bundles) {
+  return std::ranges::all_of(bundles, [&](std::int32_t bundle) {
+    return ledger.book(row.sites[static_cast<std::size_t>(bundle)].ask.need).has_value();
+  });
+}
+
+}  // namespace
+
+const Groups::Row* GroupReservation::due(Time now) const {
+  const auto* row = groups_.first_waiting();
+  return row != nullptr && now - row->waits_since >= settings_.reserve_after ? row : nullptr;
+}
+
+std::optional<Time> GroupReservation::next_due() const {
+  const auto* row = groups_.first_waiting();
+  if (row == nullptr) return std::nullopt;
+  const auto again = held_ ? held_->revise_at : tried_again_at_;
+  return std::max(row->waits_since + settings_.reserve_after, again);
+}
+
+void GroupReservation::lift() {
+  if (!held_) return;
+  for (const auto& [id, bundles] : held_->bundles) {
+    auto* node = cluster_.nodes().find(id);
+    if (node != nullptr && node->reservation && node->reservation->group == held_->group) {
+      cluster_.lift_reservation(*node);
+    }
+  }
+  held_.reset();
+  tried_again_at_ = {};
+}
+
+void GroupReservation::lift_unneeded() {
+  if (!held_) return;
+  const auto* row = groups_.first_waiting();
+  const bool stands = std::ranges::all_of(held_->bundles, [&](const auto& each) {
+    const auto* node = cluster_.nodes().find(each.first);
+    return node != nullptr && node->state == NodeState::alive && node->reservation &&
+           node->reservation->group == held_->group;
+  });
+  if (row == nullptr || row->spec.id != held_->group || !stands) lift();
+}
+
+void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId>& kept_for_others,
+                                   Time now, std::vector<Recall>& out) {
+  now_ = now;
+  if (now < (held_ ? held_->revise_at : tried_again_at_)) return;
+  tried_again_at_ = now + settings_.recall_again;
+  const auto waits_in_vain = [&] {
+    return std::ranges::any_of(held_->bundles, [&](const auto& each) {
+      return returns_on(row, each.first, each.second).overdue;
+    });
+  };
+  if (!held_ || waits_in_vain()) {
+    auto choice = choose(row, kept_for_others, false);
+    if (!choice && !held_) choice = choose(row, kept_for_others, true);
+    if (choice) {
+      if (held_) mark_moved.hit();
+      lift();
+      take(row, std::move(*choice));
+    }
+  }
+  if (!held_) return;
+  held_->revise_at = now + settings_.recall_again;
+  held_->slots_to_return = 0;
+  const auto owner = reservation_key(row.spec);
+  for (const auto& [id, bundles] : held_->bundles) {
+    const auto returns = returns_on(row, id, bundles);
+    held_->slots_to_return += returns.slots.size();
+    for (const auto* held : returns.slots) {
+      if (held->recalled) continue;
+      const auto& slot = held->slot;
+      out.push_back({slot.id, slot.node, slot.lessee, RecallCause::reservation, owner.first, owner.second});
+      books_.mark_recalled(slot.id, now);
+    }
+  }
+}
+
+bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) const {
+  const auto& slot = held.slot;
+  return tenant_of(slot) == Tenant::task && slot.allocation.group.empty() &&
+         books_.terms(slot.job).priority <= row.job_priority;
+}
+
+bool GroupReservation::is_overdue(const HeldSlot& held) const {
+  return held.refused || (held.recalled && now_ - held.recalled_at >= settings_.recall_again);
+}
+
+std::optional<GroupReservation::Choice> GroupReservation::choose(
+    const Groups::Row& row, const std::set<NodeId>& kept_for_others, bool patient) const {
+  auto view = cluster_.emptied();
+  for (const auto& [id, node] : cluster_.nodes()) {
+    auto& like = view.nodes().at(id);
+    if (kept_for_others.contains(id)) {
+      view.set_state(id, NodeState::draining);
+      continue;
+    }
+    for (const auto slot_id : node.slots) {
+      const auto& held = *books_.find(slot_id);
+      if (may_recall(held, row) && (patient || !is_overdue(held))) continue;
+      const auto& slot = held.slot;
+      const bool in_bundle = !slot.allocation.group.empty();
+      like.ledger.restore(in_bundle ? Allocation() : slot.allocation, occupancy_of(slot));
+    }
+    view.took(like);
+  }
+  const auto found = GroupPlacer(view, row.sites, row.places).place(row.spec.strategy);
+  if (!found) return std::nullopt;
+  Choice choice;
+  for (const auto& each : *found) choice[each.node].push_back(each.bundle);
+  return choice;
+}
+
+void GroupReservation::take(const Groups::Row& row, Choice choice) {
+  mark_reserve.hit();
+  for (const auto& [id, bundles] : choice) {
+    Reservation reservation{reservation_key(row.spec), {}, row.spec.id};
+    auto& amounts = reservation.need.amounts;
+    for (const auto bundle : bundles) {
+      for (const auto& each : row.sites[static_cast<std::size_t>(bundle)].ask.need.amounts) {
+        const auto known = std::ranges::find(amounts, each.name, &Need::Amount::name);
+        if (known == amounts.end()) {
+          amounts.push_back(each);
+        } else {
+          known->amount += each.amount;
+        }
+      }
+    }
+    cluster_.reserve(cluster_.nodes().at(id), std::move(reservation));
+  }
+  held_ = Held{row.spec.id, std::move(choice), now_, 0};
+}
+
+GroupReservation::Returns GroupReservation::returns_on(const Groups::Row& row, NodeId id,
+                                                       const std::vector<std::int32_t>& bundles) const {
+  std::vector<const HeldSlot*> victims;
+  for (const auto slot : books_.slots_on(id)) {
+    const auto* held = books_.find(slot);
+    if (may_recall(*held, row)) victims.push_back(held);
+  }
+  std::ranges::sort(victims, {}, [&](const HeldSlot* held) {
+    return std::tuple(is_overdue(*held), !held->recalled, books_.terms(held->slot.job).priority,
+                      held->sequence);
+  });
+  auto trial = cluster_.nodes().at(id).ledger;
+  std::vector<const HeldSlot*> counted_on;
+  for (const auto* held : victims) {
+    if (fit_together(trial, row, bundles)) break;
+    trial.free(held->slot.allocation, occupancy_of(held->slot));
+    counted_on.push_back(held);
+  }
+  Returns returns;
+  for (auto held = counted_on.rbegin(); held != counted_on.rend(); ++held) {
+    const auto& slot = (*held)->slot;
+    trial.restore(slot.allocation, occupancy_of(slot));
+    if (fit_together(trial, row, bundles)) continue;  // not needed
+    trial.free(slot.allocation, occupancy_of(slot));
+    returns.slots.push_back(*held);
+    returns.overdue = returns.overdue || is_overdue(**held);
+  }
+  std::ranges::reverse(returns.slots);
+  return returns;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,43 @@
+#include <chrono>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::seconds;
+
+// Returns which attempt it was, once the pipe is written to.
+int hold_until_told(const std::string& pipe) {
+  hold(pipe);
+  return static_cast<int>(mobula::current().attempt);
+}
+
+// One task named "holds" with one CPU and so many retries; says which attempt ended.
+int holds_a_cpu(const Words& arguments) {
+  mobula::TaskOptions options;
+  options.name = "holds";
+  options.max_retries = std::stoi(arguments.at(1));
+  const auto held = mobula::task<hold_until_told>.options(options).remote(arguments.at(0));
+  tell("ready");
+  tell("attempt " + std::to_string(mobula::get(held, seconds(120))));
+  hear();
+  return 0;
+}
+
+// One named "urgent", likewise.
+int wants_a_cpu(const Words& arguments) {
+  const auto urgent =
+      mobula::task<hold_until_told>.options({.name = "urgent"}).remote(arguments.at(0));
+  tell("ready");
+  tell("attempt " + std::to_string(mobula::get(urgent, seconds(120))));
+  return 0;
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> preemption_scenarios() {
+  return {{"holds_a_cpu", &holds_a_cpu}, {"wants_a_cpu", &wants_a_cpu}};
+}
+
+}  // namespace mobula::e2e

@@ -1,0 +1,104 @@
+// Preemption as the head carries it out: who is asked, what is shown, and what a refusal does.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class Preemption : public testing::Test {
+ protected:
+  explicit Preemption(std::optional<Duration> after = 1s) {
+    HeadOptions options;
+    options.preempt_after = after;
+    cluster.emplace(options);
+    agent = &cluster->node_joins(1, SmallCluster::shape(1));
+    home = &cluster->node_joins(2, {}, Role::driver_agent);
+  }
+  DemandClass cpu(int job) {
+    return cluster->demand_class(job, 1, {{"CPU", Quantity::whole(1)}});
+  }
+  // A job of priority 0 has the node's only CPU, and one of priority 1 wants it.
+  StartSlot fill_and_want() {
+    cluster->driver_starts_job(*home, 1);
+    cluster->wants(*home, cpu(1), 1);
+    const auto start = cluster->expect_start_slot(*agent);
+    cluster->executor_ready(*agent, start);
+    auto second = cluster->job_of(2);
+    second.terms.priority = 1;
+    cluster->driver_says(*home, 2, second);
+    cluster->wants(*home, cpu(2), 1);
+    return start;
+  }
+  // Of the recalls that job 1 has heard since it was last looked at.
+  std::size_t preemptions_heard() {
+    std::size_t count = 0;
+    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(1))) {
+      count += each.preempts ? 1 : 0;
+    }
+    return count;
+  }
+  Json status() { return Json::parse(cluster->tool("status").json); }
+
+  std::optional<SmallCluster> cluster;
+  TestAgent* agent = nullptr;
+  TestAgent* home = nullptr;
+};
+
+class NoPreemption : public Preemption {
+ protected:
+  NoPreemption() : Preemption(std::nullopt) {}
+};
+
+TEST_F(NoPreemption, NobodyIsAskedWhereItIsOff) {
+  fill_and_want();
+  cluster->pass(60s);
+  EXPECT_EQ(preemptions_heard(), 0u);
+  EXPECT_EQ(status()["preemption"]["policy"], "off");
+}
+
+TEST_F(Preemption, TheLesseeIsAskedAndItIsShown) {
+  const auto start = fill_and_want();
+  cluster->pass(900ms);
+  EXPECT_EQ(preemptions_heard(), 0u);
+  cluster->pass(1s);
+  EXPECT_EQ(preemptions_heard(), 1u);
+  const Json lease = Json::parse(cluster->tool("get", "lease", start.slot.hex()).json);
+  EXPECT_EQ(lease["state"], "PREEMPTING");
+  EXPECT_EQ(status()["preemption"]["policy"], "lower-priority");
+  EXPECT_EQ(status()["preemption"]["asked"], 1);
+  ASSERT_EQ(cluster->log.size(), 1u);
+  EXPECT_NE(cluster->log[0].find(start.slot.hex()), std::string::npos);
+  EXPECT_NE(cluster->log[0].find("(priority 1)"), std::string::npos);
+  cluster->driver_says(*home, 1, ReturnSlot{start.slot});
+  cluster->slot_gone(*agent, start.slot);
+  EXPECT_EQ(cluster->expect_start_slot(*agent).demand_class.job, JobId::of(2));
+}
+
+TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
+  const auto start = fill_and_want();
+  cluster->pass(2s);
+  EXPECT_EQ(preemptions_heard(), 1u);
+  cluster->driver_says(*home, 1, PreemptionRefused{start.slot, "train"});
+  const Json lease = Json::parse(cluster->tool("get", "lease", start.slot.hex()).json);
+  EXPECT_EQ(lease["state"], "RECALLED");
+  EXPECT_EQ(status()["preemption"]["refused"], 1);
+  ASSERT_EQ(cluster->log.size(), 2u);
+  EXPECT_NE(cluster->log[1].find("train"), std::string::npos);
+  cluster->pass(8s);
+  EXPECT_EQ(preemptions_heard(), 0u);
+  cluster->pass(5s);
+  EXPECT_EQ(preemptions_heard(), 1u);
+}
+
+TEST_F(Preemption, ARefusalOfSomebodyElseIsNotHeard) {
+  const auto start = fill_and_want();
+  cluster->pass(2s);
+  cluster->driver_says(*home, 2, PreemptionRefused{start.slot, "train"});
+  EXPECT_EQ(status()["preemption"]["refused"], 0);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,45 @@
+// What is ended for work of a higher priority: only where that is asked for, only below it, and only what
+// may run again. Kept from what the head says and executors answer.
+#include <algorithm>
+
+#include "protocol/messages.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+// The first time that a slot is asked for: later somebody else may wait.
+void Checkers::preemption_asked(const RecallSlot& recall) {
+  if (!recall.preempts || !preempted_slots_.insert(recall.slot).second) return;
+  const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
+  if (!world_.plan().preempt_after) {
+    return world_.violation("preemption", what + ", where nobody asked for preemption");
+  }
+  const auto slot = granted_.find(recall.slot);
+  if (slot == granted_.end()) return;  // its agent has said that it is gone
+  if (slot->second.actor) return world_.violation("preemption", what + ", and has an actor");
+  const auto* theirs = terms_of(slot->second.job);
+  if (theirs == nullptr) return;
+  const bool outranked = std::ranges::any_of(demands_, [&](const auto& each) {
+    const auto* terms = terms_of(each.second.demand_class.job);
+    return terms != nullptr && terms->priority > theirs->priority && each.second.wanted_slots > 0;
+  });
+  if (!outranked) world_.violation("preemption", what + ", and nothing of a higher priority waits");
+}
+
+// Nobody cancels anything in these histories: what is answered as cancelled was ended for others.
+void Checkers::run_was_ended(const Process& process, const CallReply& reply) {
+  if (!world_.plan().preempt_after) return;
+  const auto at = tasks_.find(reply.task);
+  if (at == tasks_.end()) return;
+  auto& mark = at->second;
+  mark.ended_for_others.insert({process.id(), reply.attempt});
+  if (mark.max_retries < 0) return;
+  const auto own = static_cast<std::int32_t>(mark.runs.size() - mark.ended_for_others.size());
+  if (mark.max_retries == 0 || (own >= mark.max_retries && !lossy_)) {
+    world_.violation("preemption", "task " + reply.task.brief() + ", which may run again " +
+                                       std::to_string(mark.max_retries) + " times and has done so " +
+                                       std::to_string(own) + " times, is ended for others");
+  }
+}
+
+}  // namespace mobula::internal::sim
