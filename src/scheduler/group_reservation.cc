@@ -140,7 +140,9 @@ void GroupReservation::take(const Groups::Row& row, Choice choice) {
         }
       }
     }
-    cluster_.reserve(cluster_.nodes().at(id), std::move(reservation));
+    auto& node = cluster_.nodes().at(id);
+    if (node.reservation) cluster_.lift_reservation(node);
+    cluster_.reserve(node, std::move(reservation));
   }
   held_ = Held{row.spec.id, std::move(choice), now_, 0};
 }
