@@ -27,7 +27,7 @@ RingWriter::RingWriter(std::byte* memory)
 std::size_t RingWriter::room() {
   std::uint64_t used = written_ - taken_seen_;
   if (ring_capacity - used >= least_piece + step) return ring_capacity - used;
-  const std::uint64_t taken = header_->taken.load(std::memory_order_acquire);
+  const std::uint64_t taken = header_->taken.load(std::memory_order_seq_cst);
   used = written_ - taken;
   if (taken < taken_seen_ || used > ring_capacity) {
     broken_ = true;
@@ -61,10 +61,10 @@ std::size_t RingWriter::write(std::span<const std::byte> record, std::size_t fro
   return from;
 }
 
-// Either the reader sees the wish when it has read, or this sees what the reader has read.
+// Either the reader sees the wish when it has read, or this sees what the reader has read: four
+// accesses in one order.
 bool RingWriter::ask_for_room() {
   header_->hungry.store(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (room() < step + least_piece) return false;
   header_->hungry.store(0, std::memory_order_relaxed);
   return true;
@@ -124,7 +124,7 @@ Result<bool> RingReader::read(std::vector<std::byte>& record) {
 }
 
 bool RingReader::take_hunger() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  header_->taken.store(taken_, std::memory_order_seq_cst);
   return header_->hungry.load(std::memory_order_seq_cst) != 0 &&
          header_->hungry.exchange(0, std::memory_order_seq_cst) != 0;
 }
