@@ -194,7 +194,7 @@ TEST_F(Ring, BetweenTwoThreadsThatSleepLosesNothing) {
 
 // kill -9 of the writer at any moment: what the reader sees is whole and in order, and then nothing.
 TEST_F(Ring, OfAWriterThatIsKilledHoldsWholeRecordsOnly) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 30; ++round) {
     SharedMemory memory = make_memory();
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
