@@ -137,7 +137,17 @@ void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
   if (slot == nullptr) return remember_returned(message.slot);  // it may be on its way here
   const ClassId demand_class = slot->demand_class;
-  if (!slot->executor.empty()) end_stream(slot->executor, message.cause);
+  // With its node the other slots there are lost, too, and told of one after another: what ran here
+  // must not be sent there meanwhile.
+  std::vector<ProcessId> lost{slot->executor};
+  if (message.cause.kind == EndKind::node_died) {
+    for (const auto& [id, each] : slots_) {
+      if (each.node == slot->node && id != message.slot) lost.push_back(each.executor);
+    }
+  }
+  for (const ProcessId executor : lost) {
+    if (!executor.empty()) end_stream(executor, message.cause);
+  }
   forget_slot(message.slot);
   stale_.push_back(demand_class);
 }

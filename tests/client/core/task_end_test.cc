@@ -52,6 +52,23 @@ TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
+// Slots are lost one after another; what is sent to one that is as dead as the first costs a retry.
+TEST_F(Retries, DoNotGoToAnotherSlotOfTheNodeThatDied) {
+  const TaskId id = submit();
+  slot(3, 20);
+  slot(4, 21);
+  EndCause cause;
+  cause.kind = EndKind::node_died;
+  head(SlotLost{SlotId::of(3), cause});
+  step(StreamEnded{ProcessId::of(20)});
+  EXPECT_TRUE(calls_at(21).empty());
+  head(SlotLost{SlotId::of(4), cause});
+  EXPECT_EQ(state(result(id)), "pending");
+  slot(5, 22);
+  ASSERT_EQ(calls_at(22).size(), 1u);
+  EXPECT_EQ(calls_at(22)[0].call.attempt, 1u);
+}
+
 TEST_F(Retries, APlannedEndCostsNone) {
   SubmitTask given = task(1);
   given.max_retries = 0;
