@@ -73,6 +73,8 @@ int main(int argc, char** argv) {
   const std::vector rest{
       mobula::task<note>.options({.name = "later"}).remote(door, std::string("later")),
       mobula::task<note>.options({.name = "urgent", .priority = 10}).remote(door, std::string("urgent"))};
+  // The head answers in order: it has heard of both tasks once it has answered this.
+  (void)mobula::nodes();
   door.call<&Door::open>();
   mobula::get(held, std::chrono::seconds(30));
   mobula::get(rest, std::chrono::seconds(30));
