@@ -27,6 +27,7 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
       endpoint_(sockets_->endpoint()),
       core_(options_.core),
       ticket_(options_.ticket),
+      hearer_(make_hearer()),
       spin_(options_.longest_spin) {
   endpoint_.process = options_.core.process;
 }
@@ -321,7 +322,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return ring_opened(*opened, std::move(frame.fds));
   }
   // What a peer wrote before the agent spoke of its end is heard before.
-  if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer()));
+  if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer_));
   if (const auto* ended = std::get_if<RingEnded>(&*message)) return ring_ended(ended->ring);
   take_descriptor(*message, std::move(frame.fds));
   if (const auto* retire = std::get_if<RetireSlab>(&*message)) return retire_slab(retire->slab);

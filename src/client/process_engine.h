@@ -152,9 +152,8 @@ class ProcessEngine {
   void use_doorbell(std::vector<Fd> fds);
   void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
   void ring_ended(std::uint64_t ring);
-  void let_go(const RingOpened& ring);
   void broken(const std::vector<RingOpened>& rings);
-  RingLinks::Hearer hearer();
+  RingLinks::Hearer make_hearer();
   // What rings brought; with the lock held, by the thread that leads.
   void drain_rings();
   void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done);
@@ -193,6 +192,7 @@ class ProcessEngine {
   std::string ticket_;
   std::vector<Outgoing> outbox_;
   RingLinks rings_;
+  const RingLinks::Hearer hearer_;
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
   bool leader_sleeps_ = false;    // the waiter that leads, without the lock

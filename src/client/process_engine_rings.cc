@@ -32,8 +32,8 @@ void pause_processor() {
 void ProcessEngine::tell_executor(StreamMessage message) {
   const ProcessId executor = message.executor.process;
   if (rings_.calls(executor)) {
-    rings_.call(executor, encode(message.frame));
-    return;
+    if (rings_.call(executor, encode(message.frame))) return;
+    broken({*rings_.close_calls_to(executor)});
   }
   const bool may_have_one = rings_.doorbell() != nullptr && message.executor.node == core_.node() &&
                             !without_ring_.contains(executor);
@@ -49,7 +49,9 @@ void ProcessEngine::tell_executor(StreamMessage message) {
 void ProcessEngine::close_stream(const CloseStream& command) {
   awaiting_ring_.erase(command.executor);
   without_ring_.erase(command.executor);
-  if (const auto closed = rings_.close_calls_to(command.executor)) let_go(*closed);
+  if (const auto closed = rings_.close_calls_to(command.executor)) {
+    tell_agent(RingClosed{closed->ring});
+  }
   outbox_.emplace_back(command);
 }
 
@@ -96,29 +98,29 @@ void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
   if (!outbox_.empty()) schedule_flush();
 }
 
-// What the peer wrote before it ended has been read by now.
+// What the peer wrote before it ended has been read by now. If it lives, it cannot have rings.
 void ProcessEngine::ring_ended(std::uint64_t ring) {
   const auto closed = rings_.close(ring);
   if (!closed) return;  // let go before
   tell_agent(RingClosed{ring});
-  if (closed->calls) step(StreamEnded{closed->peer});
+  if (!closed->calls) return;
+  without_ring_.insert(closed->peer);
+  step(StreamEnded{closed->peer});
 }
-
-void ProcessEngine::let_go(const RingOpened& ring) { tell_agent(RingClosed{ring.ring}); }
 
 // No ring to such a peer again: it would break the next one as well.
 void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
   for (const RingOpened& ring : rings) {
     std::fprintf(stderr, "mobula: process %s wrote what is no frame into its ring; calls go by socket\n",
                  ring.peer.brief().c_str());
-    let_go(ring);
+    tell_agent(RingClosed{ring.ring});
     if (!ring.calls) continue;
     without_ring_.insert(ring.peer);
     step(StreamEnded{ring.peer});
   }
 }
 
-RingLinks::Hearer ProcessEngine::hearer() {
+RingLinks::Hearer ProcessEngine::make_hearer() {
   RingLinks::Hearer hearer;
   hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
     auto frame = decode<ExecutorFrame>(bytes);
@@ -128,7 +130,7 @@ RingLinks::Hearer ProcessEngine::hearer() {
   return hearer;
 }
 
-void ProcessEngine::drain_rings() { broken(rings_.collect(hearer())); }
+void ProcessEngine::drain_rings() { broken(rings_.collect(hearer_)); }
 
 // ---- leading -----------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
     send_waiting(link);
   }
   link.peer.ring(link.opened.peer_index);
-  return true;
+  return !link.writer.broken();
 }
 
 // Until there is no room, and then the reader knows that it is waited for.

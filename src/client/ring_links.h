@@ -50,7 +50,8 @@ class RingLinks {
   // The same of all rings, rung or not.
   std::vector<RingOpened> collect_all(const Hearer& hearer);
 
-  // Sends to an executor that this process calls, or to a caller; false without a ring.
+  // Sends to an executor that this process calls, or to a caller; false without a ring, or with one that
+  // the reader has broken.
   bool call(ProcessId executor, std::span<const std::byte> frame);
   bool reply(ProcessId caller, std::span<const std::byte> frame);
 

@@ -139,6 +139,18 @@ TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
   EXPECT_GT(agent_->frames_by_socket(), 0u);
 }
 
+// One ring is opened for each executor, and none again.
+TEST_F(EngineRings, ThatAnExecutorRefusesAreLeftForSockets) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  agent_->refuse_rings();
+  start();
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(mobula::get(mobula::task<same>.remote(i), 20s), i);
+  EXPECT_EQ(agent_->frames_by_ring(), 0u);
+  EXPECT_GE(agent_->frames_by_socket(), 30u);
+  EXPECT_GE(agent_->rings_asked_for(), 1u);
+  EXPECT_LE(agent_->rings_asked_for(), agent_->slots());
+}
+
 // Results of the size that stays in messages, many more than a ring holds at once.
 TEST_F(EngineRings, ThatAreFullLoseNothing) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring_unasked);

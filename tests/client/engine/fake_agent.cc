@@ -108,6 +108,20 @@ void FakeAgent::break_next_ring() {
   (void)thread_->run([this] { break_next_ = true; });
 }
 
+void FakeAgent::refuse_rings() {
+  (void)thread_->run([this] { refuse_ = true; });
+}
+
+std::uint64_t FakeAgent::rings_asked_for() const {
+  const std::scoped_lock held(mutex_);
+  return rings_asked_for_;
+}
+
+std::uint64_t FakeAgent::slots() const {
+  const std::scoped_lock held(mutex_);
+  return slots_;
+}
+
 void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
   if (link_) (void)link_->send(encode(message), std::move(fds));
 }
@@ -139,6 +153,10 @@ void FakeAgent::heard(const ProcessToAgent& message) {
   } else if (const auto* hold = std::get_if<HoldObject>(&message)) {
     send(HoldConfirmed{hold->ref.object});
   } else if (const auto* open = std::get_if<OpenRing>(&message)) {
+    {
+      const std::scoped_lock held(mutex_);
+      ++rings_asked_for_;
+    }
     open_ring(open->executor);
   } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
     (void)rings_.close(closed->ring);
@@ -149,7 +167,10 @@ void FakeAgent::heard(const ProcessToAgent& message) {
       send(FromHead{StateRead{read->request, "{}", ""}});
     } else if (const auto* demand = std::get_if<Demand>(&head->message); demand && demand->wanted_slots > 0) {
       SlotReady ready;
-      ready.slot = SlotId::of(++slots_);
+      {
+        const std::scoped_lock held(mutex_);
+        ready.slot = SlotId::of(++slots_);
+      }
       ready.demand_class = demand->demand_class.id;
       ready.node = NodeId::of(1);
       ready.endpoint = next_executor();
@@ -242,9 +263,10 @@ void FakeAgent::open_ring(ProcessId executor) {
     fds.push_back(std::move(bell.event));
     return fds;
   };
+  send(RingOpened{executor, true, index, index, ring}, give(own_bell_.copy().value()));
+  if (refuse_) return send(RingEnded{ring});
   MOBULA_CHECK(rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
                "a ring");
-  send(RingOpened{executor, true, index, index, ring}, give(own_bell_.copy().value()));
   ring_files_[executor] = {index, std::move(memory)};
 }
 

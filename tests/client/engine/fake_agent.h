@@ -48,6 +48,12 @@ class FakeAgent {
   std::uint64_t frames_by_socket() const;
   // The next executor that is called by ring writes nonsense there, and nothing else any more.
   void break_next_ring();
+  // From here on executors refuse rings that are opened for them, as if they could not map them.
+  void refuse_rings();
+  // How often the engine asked for a ring.
+  std::uint64_t rings_asked_for() const;
+  // Slots that it gave to the engine, each of an executor of its own.
+  std::uint64_t slots() const;
 
  private:
   struct Stored {
@@ -88,7 +94,7 @@ class FakeAgent {
   std::map<ProcessId, std::pair<std::uint32_t, Fd>> ring_files_;  // with their places
   std::optional<ProcessId> broken_;
   bool break_next_ = false;
-  std::uint64_t slots_ = 0;
+  bool refuse_ = false;
   std::uint64_t executors_ = 0;
   std::map<ObjectId, Stored> store_;
   std::uint64_t slabs_;
@@ -99,6 +105,8 @@ class FakeAgent {
   std::uint64_t calls_ = 0;
   std::uint64_t frames_by_ring_ = 0;
   std::uint64_t frames_by_socket_ = 0;
+  std::uint64_t rings_asked_for_ = 0;
+  std::uint64_t slots_ = 0;
 };
 
 }  // namespace mobula::internal::client

@@ -1,0 +1,175 @@
+#include "client/ring_links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "transport/shared_memory.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  std::vector<std::byte> bytes(text.size());
+  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return bytes;
+}
+
+// One process that keeps what it heard, and a doorbell of its own.
+struct Side {
+  explicit Side(unsigned number) : id(ProcessId::of(number)), files(DoorbellFiles::create().value()) {
+    auto own = files.copy().value();
+    std::vector<Fd> fds;
+    fds.push_back(std::move(own.page));
+    fds.push_back(std::move(own.event));
+    EXPECT_TRUE(links.use_doorbell(std::move(fds)).ok());
+    const auto keep = [this](ProcessId, std::span<const std::byte> bytes) {
+      heard.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    hearer = {keep, keep};
+  }
+  std::vector<RingOpened> look() { return links.collect(hearer); }
+
+  ProcessId id;
+  DoorbellFiles files;
+  RingLinks links;
+  RingLinks::Hearer hearer;
+  std::vector<std::string> heard;
+};
+
+class RingLinksTest : public ::testing::Test {
+ protected:
+  static std::vector<Fd> files_for(const Fd& memory, const Side& peer) {
+    auto bell = peer.files.copy().value();
+    std::vector<Fd> fds;
+    fds.push_back(copy_of(memory).value());
+    fds.push_back(std::move(bell.page));
+    fds.push_back(std::move(bell.event));
+    return fds;
+  }
+  // The caller calls the executor; each has the pair at a place of its own.
+  void open(std::uint64_t ring, std::uint32_t callers_place = 3, std::uint32_t executors_place = 5) {
+    memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
+    ASSERT_TRUE(caller_.links
+                    .open({executor_.id, true, callers_place, executors_place, ring},
+                          files_for(memory_, executor_))
+                    .ok());
+    ASSERT_TRUE(executor_.links
+                    .open({caller_.id, false, executors_place, callers_place, ring},
+                          files_for(memory_, caller_))
+                    .ok());
+  }
+  // The header of calls, or of replies, as a peer that means harm sees it.
+  RingHeader& header(SharedMemory& memory, bool replies) const {
+    return *reinterpret_cast<RingHeader*>(memory.data() + (replies ? ring_memory_bytes : 0));
+  }
+  SharedMemory map() const { return SharedMemory::map(memory_.get(), 2 * ring_memory_bytes).value(); }
+
+  bool call(std::string_view text) { return caller_.links.call(executor_.id, bytes_of(text)); }
+  bool reply(std::string_view text) { return executor_.links.reply(caller_.id, bytes_of(text)); }
+
+  Side caller_{1};
+  Side executor_{2};
+  Fd memory_;
+};
+
+TEST_F(RingLinksTest, CarryCallsAndReplies) {
+  EXPECT_FALSE(call("nobody"));
+  open(1);
+  EXPECT_TRUE(call("one"));
+  EXPECT_TRUE(call("two"));
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.heard, ElementsAre("one", "two"));
+  EXPECT_TRUE(reply("done"));
+  EXPECT_THAT(caller_.look(), IsEmpty());
+  EXPECT_THAT(caller_.heard, ElementsAre("done"));
+  EXPECT_FALSE(executor_.links.call(caller_.id, bytes_of("not this way round")));
+  EXPECT_FALSE(caller_.links.reply(executor_.id, bytes_of("nor this")));
+}
+
+// Longer than the ring altogether, and one record longer than it alone.
+TEST_F(RingLinksTest, KeepTheOrderOfFramesThatWaitForRoom) {
+  open(1);
+  std::vector<std::string> sent;
+  for (int i = 0; i < 40; ++i) {
+    sent.push_back(std::to_string(i) + std::string(i == 20 ? 150'000 : 5'000, 'x'));
+    ASSERT_TRUE(call(sent.back()));
+  }
+  for (int turns = 0; turns < 1'000 && executor_.heard.size() < sent.size(); ++turns) {
+    ASSERT_THAT(executor_.look(), IsEmpty());
+    ASSERT_THAT(caller_.look(), IsEmpty());  // learns that there is room
+  }
+  EXPECT_EQ(executor_.heard, sent);
+}
+
+TEST_F(RingLinksTest, SayThatAReaderHasBrokenItsRing) {
+  open(1);
+  EXPECT_TRUE(call("before"));
+  auto memory = map();
+  header(memory, false).taken.store(std::uint64_t{1} << 60);
+  // The writer asks for the reader's count when what it knew of gives no room any more.
+  const std::string large(ring_capacity / 2, 'x');
+  EXPECT_TRUE(call(large));
+  EXPECT_FALSE(call(large));
+  EXPECT_FALSE(call("short"));
+  const auto closed = caller_.links.close_calls_to(executor_.id);
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->ring, 1u);
+  EXPECT_FALSE(caller_.links.calls(executor_.id));
+}
+
+TEST_F(RingLinksTest, AreGoneWhenTheWriterBreaksThem) {
+  open(7);
+  auto memory = map();
+  EXPECT_TRUE(reply("lost"));  // rings the bell
+  header(memory, true).written.store(std::uint64_t{1} << 60);
+  const auto broken = caller_.look();
+  ASSERT_EQ(broken.size(), 1u);
+  EXPECT_EQ(broken[0].ring, 7u);
+  EXPECT_EQ(broken[0].peer, executor_.id);
+  EXPECT_FALSE(caller_.links.calls(executor_.id));
+  EXPECT_THAT(caller_.heard, IsEmpty());
+}
+
+// A bell that rings for a place where nothing is any more, or something newer.
+TEST_F(RingLinksTest, AreNotReadAfterTheyWereClosed) {
+  open(1);
+  EXPECT_TRUE(call("late"));
+  EXPECT_TRUE(executor_.links.close(1));
+  EXPECT_FALSE(executor_.links.close(1));
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.heard, IsEmpty());
+  EXPECT_FALSE(reply("nobody"));
+  open(2);
+  EXPECT_TRUE(call("newer"));
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.heard, ElementsAre("newer"));
+}
+
+TEST_F(RingLinksTest, AreReadWholeWithoutABell) {
+  open(1);
+  EXPECT_TRUE(call("one"));
+  EXPECT_THAT(executor_.links.collect_all(executor_.hearer), IsEmpty());
+  EXPECT_THAT(executor_.heard, ElementsAre("one"));
+}
+
+TEST_F(RingLinksTest, AreRefusedWithWrongPlacesOrDescriptors) {
+  const Fd memory = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
+  const auto refuses = [&](RingOpened opened, std::vector<Fd> fds) {
+    return !caller_.links.open(opened, std::move(fds)).ok();
+  };
+  EXPECT_TRUE(refuses({executor_.id, true, max_rings, 0, 1}, files_for(memory, executor_)));
+  EXPECT_TRUE(refuses({executor_.id, true, 0, max_rings, 1}, files_for(memory, executor_)));
+  EXPECT_TRUE(refuses({executor_.id, true, 0, 0, 1}, {}));
+  const Fd small = SharedMemory::create_file(4096, "ring-links-test").value();
+  EXPECT_TRUE(refuses({executor_.id, true, 0, 0, 1}, files_for(small, executor_)));
+  EXPECT_FALSE(caller_.links.calls(executor_.id));
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
