@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/mark.h"
+#include "scheduler/fewest_slots.h"
 #include "scheduler/group_placer.h"
 
 namespace mobula::internal::scheduler {
@@ -159,22 +160,11 @@ GroupReservation::Returns GroupReservation::returns_on(const Groups::Row& row, N
                       held->sequence);
   });
   auto trial = cluster_.nodes().at(id).ledger;
-  std::vector<const HeldSlot*> counted_on;
-  for (const auto* held : victims) {
-    if (fit_together(trial, row, bundles)) break;
-    trial.free(held->slot.allocation, occupancy_of(held->slot));
-    counted_on.push_back(held);
-  }
   Returns returns;
-  for (auto held = counted_on.rbegin(); held != counted_on.rend(); ++held) {
-    const auto& slot = (*held)->slot;
-    trial.restore(slot.allocation, occupancy_of(slot));
-    if (fit_together(trial, row, bundles)) continue;  // not needed
-    trial.free(slot.allocation, occupancy_of(slot));
-    returns.slots.push_back(*held);
-    returns.overdue = returns.overdue || is_overdue(**held);
-  }
-  std::ranges::reverse(returns.slots);
+  returns.slots = fewest_slots(trial, victims, [&](const InstanceLedger& ledger) {
+    return fit_together(ledger, row, bundles);
+  });
+  returns.overdue = std::ranges::any_of(returns.slots, [&](const auto* held) { return is_overdue(*held); });
   return returns;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mark.h"
+#include "scheduler/fewest_slots.h"
 
 namespace mobula::internal::scheduler {
 namespace {
@@ -130,26 +131,16 @@ bool Preemptor::make_room_on(NodeId id, const Ask& ask, std::int32_t priority, V
                             now_ - held.recalled_at < settings_.spared_for;
     if (comes_back) trial.free(held.slot.allocation, occupancy_of(held.slot));
   }
-  Victims taken;
-  for (const auto* held : victims_on(id, priority)) {
-    if (trial.fits(ask.need)) break;
-    trial.free(held->slot.allocation, occupancy_of(held->slot));
-    taken.push_back(held);
+  const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(ask.need); };
+  const auto needed = fewest_slots(trial, victims_on(id, priority), fits);
+  if (!fits(trial)) {
+    for (const auto* held : needed) trial.restore(held->slot.allocation, occupancy_of(held->slot));
+    return false;
   }
-  const bool enough = trial.fits(ask.need);
-  Victims needed;
-  for (auto held = taken.rbegin(); held != taken.rend(); ++held) {
-    const auto& slot = (*held)->slot;
-    trial.restore(slot.allocation, occupancy_of(slot));
-    if (!enough || trial.fits(ask.need)) continue;
-    trial.free(slot.allocation, occupancy_of(slot));
-    needed.push_back(*held);
-  }
-  if (!enough) return false;
   if (needed.size() > 1) mark_preempt_set.hit();
   trial.book(ask.need);
   for (const auto* held : needed) chosen_.insert(held->slot.id);
-  chosen.insert(chosen.end(), needed.rbegin(), needed.rend());
+  chosen.insert(chosen.end(), needed.begin(), needed.end());
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/mark.h"
+#include "scheduler/fewest_slots.h"
 
 namespace mobula::internal::scheduler {
 namespace {
@@ -153,27 +154,21 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
   const auto& need = search.ask->need;
   auto trial = node.ledger;
   std::map<JobId, ResourceSet> taken;
-  std::vector<Victim> counted_on;
-  for (const auto& victim : victims) {
-    if (trial.fits(need)) break;
-    const auto& slot = victim.held->slot;
-    if (!may_take(search, *victim.held, taken[slot.job])) continue;
-    taken[slot.job].add(amounts_of(slot.allocation));
-    trial.free(slot.allocation, occupancy_of(slot));
-    counted_on.push_back(victim);
-  }
-  if (counted_on.empty() || !trial.fits(need)) return std::nullopt;
-
+  const auto slot_of = [](const Victim& victim) -> const Slot& { return victim.held->slot; };
+  const auto admit = [&](const Victim& victim) {
+    auto& of_job = taken[victim.held->slot.job];
+    if (!may_take(search, *victim.held, of_job)) return false;
+    of_job.add(amounts_of(victim.held->slot.allocation));
+    return true;
+  };
+  const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(need); };
+  const auto needed = fewest_slots(trial, victims, slot_of, admit, fits);
+  if (taken.empty() || !fits(trial)) return std::nullopt;
   Returns returns{id, 0, {}};
-  for (auto victim = counted_on.rbegin(); victim != counted_on.rend(); ++victim) {
-    const auto& slot = victim->held->slot;
-    trial.restore(slot.allocation, occupancy_of(slot));
-    if (trial.fits(need)) continue;  // not needed
-    trial.free(slot.allocation, occupancy_of(slot));
-    if (victim->fresh) returns.recall.push_back(slot.id);
-    returns.cost += cost_by_outlook.at(static_cast<std::size_t>(victim->outlook));
+  for (const auto& victim : needed) {
+    if (victim.fresh) returns.recall.push_back(victim.held->slot.id);
+    returns.cost += cost_by_outlook.at(static_cast<std::size_t>(victim.outlook));
   }
-  std::ranges::reverse(returns.recall);
   return returns;
 }
 
