@@ -10,7 +10,6 @@
 #include <mobula/mobula.h>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "where.h"
@@ -48,12 +47,11 @@ class Door {
   std::vector<std::string> order_;
 };
 
-// Keeps its CPU while it waits: a task that blocked in get would lend it to the others.
+// Keeps its CPU while it waits: a task that blocked for longer would lend it to the others.
 void first(mobula::ActorHandle<Door> door) {
   door.call<&Door::arrive>();
   const std::vector opened{door.call<&Door::wait_until_open>()};
-  while (mobula::wait(opened, {.timeout = std::chrono::seconds(0)}).ready.empty()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (mobula::wait(opened, {.timeout = std::chrono::milliseconds(1)}).ready.empty()) {
   }
 }
 

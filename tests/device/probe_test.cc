@@ -198,9 +198,8 @@ TEST_F(NodeShapeTest, AContextHasRoomOnGpusThatAreThereAndNoneOnLogicalOnes) {
   const auto contexts = [&](NodeRequest request) {
     request.num_gpus = Quantity::whole(2);
     std::vector<std::int64_t> bytes;
-    for (const auto& each : node_shape(machine, request)->find("GPU")->instances) {
-      bytes.push_back(each.context_bytes);
-    }
+    const auto node = node_shape(machine, request);
+    for (const auto& each : node->find("GPU")->instances) bytes.push_back(each.context_bytes);
     return bytes;
   };
   EXPECT_THAT(contexts({}), ElementsAre(default_context_bytes, 0));
