@@ -133,5 +133,25 @@ TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
   EXPECT_EQ(state(ready), "error");
 }
 
+// The process of a slot may end before the core hears why, and nothing else is said of the slot.
+TEST_F(ClientGroups, AJobThatTheHeadHasEndedKeepsNoSlots) {
+  head(JobStarted{JobId::of(1), "here"});
+  const TaskId running = submit();
+  const TaskId waiting = submit();
+  slot(3, 20);
+  slot(4, 21);
+  submit();
+  slot_executor_ends(4, 21, EndKind::killed);
+  head(RequestRefused{JobId::of(1), "its driver did not come back"});
+  EXPECT_EQ(core_.sizes().slots, 0u);
+  slot_executor_ends(3, 20, EndKind::killed);
+  head(SlotLost{SlotId::of(3), {}});
+  EXPECT_EQ(core_.sizes().slots, 0u);
+  pass(60s);  // what ran is tried again
+  head(RequestRefused{JobId::of(1), "its driver did not come back"});
+  EXPECT_EQ(state(result(running)), "error");
+  EXPECT_EQ(state(result(waiting)), "error");
+}
+
 }  // namespace
 }  // namespace mobula::internal::client
