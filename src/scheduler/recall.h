@@ -29,8 +29,10 @@ struct ReclaimSettings {
   Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
   Duration reserve_after = 2s;
   Duration pause = 100ms;        // between two rounds
+  // Bounds of what one round looks at, so that none takes long: who was not looked at is in the next.
   std::size_t demands_per_round = 32;
-  std::size_t nodes_per_demand = 16;
+  std::size_t nodes_per_demand = 16;  // each time that it looks for one slot
+  std::size_t nodes_per_round = 64;
 };
 
 }  // namespace mobula::internal::scheduler

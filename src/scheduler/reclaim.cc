@@ -89,6 +89,28 @@ void Reclaimer::lift_unneeded() {
   if (for_group_.held() && is_outranked(*groups_.find(for_group_.held()->group))) for_group_.lift();
 }
 
+Reclaimer::Search Reclaimer::search_for(const Demand& demand, Time now, bool patient) const {
+  Search search;
+  search.now = now;
+  search.demand = &demand;
+  search.ask = &demand.of->ask->ask;
+  search.patient = patient;
+  search.priority = books_.terms(demand.key->job).priority;
+  search.slots = books_.holder(*demand.key).slots;
+  const auto* job = books_.jobs().find(demand.key->job);
+  search.job_has_none = job == nullptr || job->slots == 0;
+  search.promised = amounts_of(search.ask->need);
+  search.share = books_.lasting_share(demand.key->job, search.promised);
+  return search;
+}
+
+void Reclaimer::look_further(Search& search) const {
+  ++search.slots;
+  search.job_has_none = false;
+  search.promised.add(amounts_of(search.ask->need));
+  search.share = books_.lasting_share(search.demand->key->job, search.promised);
+}
+
 // `taken`: what this search would already take from the victim's job.
 bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
                          const ResourceSet& taken) const {
@@ -98,21 +120,16 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   // What is in a bundle gives back to its bundle alone.
   if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
-  const auto my_slots = books_.holder(mine).slots + search.promised_slots;
   if (slot.job == mine.job) {
     const auto holder = books_.holder(theirs);
-    return my_slots == 0 || holder.slots - holder.recalled - 1 >= my_slots + 1;
+    return search.slots == 0 || holder.slots - holder.recalled - 1 >= search.slots + 1;
   }
   // Priority comes before shares; nothing is taken from those of a higher one.
-  const auto my_priority = books_.terms(mine.job).priority;
   const auto their_priority = books_.terms(slot.job).priority;
-  if (their_priority != my_priority) return their_priority < my_priority;
-  if (search.patient && my_slots == 0) return true;
-  const auto* job = books_.jobs().find(mine.job);
-  if ((job == nullptr || job->slots == 0) && search.promised_slots == 0) return true;
+  if (their_priority != search.priority) return their_priority < search.priority;
+  if ((search.patient && search.slots == 0) || search.job_has_none) return true;
   const auto left = negated(sum(taken, amounts_of(slot.allocation)));
-  return books_.lasting_share(slot.job, left) >=
-         books_.lasting_share(mine.job, sum(search.promised, amounts_of(search.ask->need)));
+  return books_.lasting_share(slot.job, left) >= search.share;
 }
 
 // Slots of a node in the order in which to count on them. A slot that was recalled comes back
@@ -142,7 +159,8 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
 }
 
 // The fewest slots of `id` that have to come back before the ask fits there.
-std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) const {
+std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) {
+  if (nodes_left_ > 0) --nodes_left_;
   const auto& node = cluster_.nodes().at(id);
   const ClassKey class_key = search.demand->of->key;
   if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
@@ -172,7 +190,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
   return returns;
 }
 
-std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) const {
+std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) {
   if (const auto pinned = cluster_.pinned(*search.ask)) {
     return cluster_.nodes().contains(*pinned) ? returns_on(search, *pinned) : std::nullopt;
   }
@@ -182,7 +200,7 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) cons
     for (const auto& [sequence, slot_id] : job->task_slots) {
       const auto& held = *books_.find(slot_id);
       if (held.recalled && !search.patient) continue;
-      if (tried.size() >= settings_.nodes_per_demand) return best;
+      if (tried.size() >= settings_.nodes_per_demand || nodes_left_ == 0) return best;
       if (!tried.insert(held.slot.node).second) continue;
       auto returns = returns_on(search, held.slot.node);
       if (!returns || (best && best->cost <= returns->cost)) continue;
@@ -205,24 +223,22 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 }
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
-  const auto& ask = demand.of->ask->ask;
-  Search search{now, &demand, &ask, false, {}, 0};
-  demand.recall_from = now + settings_.recall_after;
+  auto search = search_for(demand, now, false);
+  const auto waited = now - demand.rank.since;
+  demand.recall_from = now + std::clamp(waited / 2, settings_.recall_after, settings_.recall_again);
   for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
     const auto returns = cheapest(search);
-    if (!returns) return;
+    if (!returns) break;
     recall(search, *returns, RecallCause::fair_share, out);
     demand.recall_from = now + settings_.recall_again;
-    search.promised.add(amounts_of(ask.need));
-    ++search.promised_slots;
+    look_further(search);
   }
 }
 
 // Reserves the node with least to wait for; a reservation moves only to one with less.
 void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out) {
   auto& demand = of.first();
-  const auto& ask = of.ask->ask;
-  const Search search{now, &demand, &ask, true, {}, 0};
+  const auto search = search_for(demand, now, true);
   auto chosen = cheapest(search);
   if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
     auto here = returns_on(search, at->second);
@@ -233,7 +249,7 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   demand.recall_from = now + settings_.recall_again;
   recall(search, *chosen, RecallCause::reservation, out);
   if (!reserved_.emplace(of.key, chosen->node).second) return;
-  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, ask.need});
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.ask->need});
   mark_reserve.hit();
 }
 
@@ -256,7 +272,7 @@ std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
 void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out) {
   const auto job_id = demand.key->job;
   const auto& most = demand.of->ask->most_held;
-  const Search search{now, &demand, &demand.of->ask->ask, true, {}, 0};
+  const auto search = search_for(demand, now, true);
   demand.recall_from = now + settings_.recall_after;
   const auto& job = books_.job_row(job_id);
   ResourceSet back = job.returning;
@@ -293,7 +309,7 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
       continue;
     }
     if (now >= demand->recall_from) {
-      if (examined == limit) return limit;
+      if (examined == limit || nodes_left_ == 0) return limit;
       ++examined;
       recall_for(*demand, now, out);
     }
@@ -316,6 +332,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   bool knows_victims = false;
   const auto next_round = now + settings_.pause;
   std::size_t examined = 0;
+  nodes_left_ = settings_.nodes_per_round;
   const auto* group = for_group_.due(now);
   const auto serve_group = [&] {
     const auto& row = *std::exchange(group, nullptr);
@@ -329,8 +346,12 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return cluster_.nodes().at(each.second).reservation->owner != each.first;
     });
   };
+  // A round that reaches its bounds is gone on with by the next, else the oldest would look for ever.
+  const auto begin = std::exchange(goes_on_at_, std::nullopt);
+  if (begin) wake_at(next_round);
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
     if (group != nullptr && group->waits_since <= since) serve_group();
+    if (begin && std::pair(since, of.sequence) < *begin) return true;
     if (now - since < settings_.recall_after) {
       wake_at(std::max(since + settings_.recall_after, next_round));
       return false;
@@ -338,7 +359,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
     auto& row = *of.ask;
     if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of)) return true;
-    if (examined >= settings_.demands_per_round) {
+    if (examined >= settings_.demands_per_round || nodes_left_ == 0) {
+      goes_on_at_.emplace(since, of.sequence);
       wake_at(next_round);
       return false;
     }

@@ -2,6 +2,7 @@
 // others recalled, as many as it lacks and no more: longest held first, from the job of the lowest
 // priority, among those from the one with the largest dominant share, as long as that job stays no smaller than the waiting one (a job or
 // holder that has nothing may always take one), and none that is not held that long itself. One
+// that finds nothing looks again the less often the longer it has waited. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
 // what is freed there is withheld from others until it is placed. A placement group that waits so long
 // has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
@@ -12,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/id.h"
@@ -64,21 +66,27 @@ class Reclaimer {
     std::uint64_t sequence = 0;
     const HeldSlot* held = nullptr;
   };
-  // One demand in search of slots.
+  // One demand in search of slots, and how it stands: with what earlier recalls of this search will bring.
   struct Search {
     Time now;
     const Demand* demand = nullptr;
     const Ask* ask = nullptr;
     bool patient = true;  // waits long enough for a reservation
-    ResourceSet promised;  // what earlier recalls of this search will bring
-    std::int64_t promised_slots = 0;
+    std::int32_t priority = 0;
+    std::int64_t slots = 0;      // of the holder
+    bool job_has_none = false;
+    ResourceSet promised;        // with the slot it looks for
+    std::int64_t share = 0;      // of the job, with `promised`
   };
 
   bool is_outranked(JobId job, const Need& need) const;
+  Search search_for(const Demand& demand, Time now, bool patient) const;
+  // The slot was found, and another one is looked for.
+  void look_further(Search& search) const;
   bool may_take(const Search& search, const HeldSlot& victim, const ResourceSet& taken) const;
   std::vector<Victim> victims_on(const Search& search, NodeId node) const;
-  std::optional<Returns> returns_on(const Search& search, NodeId node) const;
-  std::optional<Returns> cheapest(const Search& search) const;
+  std::optional<Returns> returns_on(const Search& search, NodeId node);
+  std::optional<Returns> cheapest(const Search& search);
   void recall(const Search& search, const Returns& returns, RecallCause cause,
               std::vector<Recall>& out);
   bool is_outranked(const Groups::Row& group) const;
@@ -101,6 +109,8 @@ class Reclaimer {
   std::map<ClassKey, NodeId> reserved_;
   std::optional<Time> due_;
   std::uint64_t seen_version_ = 0;  // of the cluster
+  std::size_t nodes_left_ = 0;      // to look at in this round
+  std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;  // where the last round stopped, by age
   std::vector<const SlotBooks::Job*> victims_;  // of this round, largest share first
 };
 

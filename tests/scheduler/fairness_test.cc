@@ -413,5 +413,23 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
   }
 }
 
+// More of them than one round looks at, and nothing is ever recalled for them.
+TEST_F(Fairness, WhoSearchesInVainStandsInNobodysWay) {
+  bench.add_node(1, node_with(4, 0));
+  for (const auto job : {1u, 2u}) terms(job, of_priority(5));
+  bench.want(1, 1, cpus(1), 8);
+  bench.plan();
+  for (int i = 1; i <= 1'000; ++i) {
+    Request request;
+    request.resources.set("CPU", Quantity::from_units(1'000 + i));
+    bench.want(3, 3, request, 1);
+  }
+  for (int i = 0; i < 30; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
+  bench.want(2, 2, cpus(1), 1);
+  std::size_t recalls = 0;
+  for (int i = 0; i < 40; ++i) recalls += bench.plan_after(100ms).recalls.size();
+  EXPECT_GE(recalls, 1u);
+}
+
 }  // namespace
 }  // namespace mobula::internal::scheduler

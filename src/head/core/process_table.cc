@@ -15,12 +15,30 @@ const Mark mark_stayed_away("head.driver_ended_with_its_node");
 void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
   if (lost_.erase(fact.process) > 0) mark_back.hit();
-  rows_[fact.process] = Process{node, fact.principal, fact.pid};
+  enter(fact.process, {node, fact.principal, fact.pid});
 }
 
 void ProcessTable::executor_seen(NodeId node, const Endpoint& endpoint, JobId job) {
   if (endpoint.process.empty() || rows_.contains(endpoint.process)) return;
-  rows_[endpoint.process] = Process{node, Principal{Role::executor, "", job}, 0};
+  enter(endpoint.process, {node, Principal{Role::executor, "", job}, 0});
+}
+
+void ProcessTable::enter(ProcessId process, Process row) {
+  auto [known, fresh] = rows_.insert(process, row);
+  if (!fresh && known->node != row.node) leave(known->node, process);
+  if (fresh || known->node != row.node) by_node_[row.node].push_back(process);
+  *known = std::move(row);
+}
+
+void ProcessTable::leave(NodeId node, ProcessId process) {
+  const auto at = by_node_.find(node);
+  std::erase(at->second, process);
+  if (at->second.empty()) by_node_.erase(at);
+}
+
+std::vector<ProcessId> ProcessTable::on_node(NodeId node) const {
+  const auto at = by_node_.find(node);
+  return at == by_node_.end() ? std::vector<ProcessId>() : at->second;
 }
 
 void ProcessTable::ended(ProcessId process, const EndCause& cause) {
@@ -38,9 +56,8 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
     if (known == nullptr || known->node == node) attached(node, fact);
   }
   std::vector<ProcessId> gone;
-  for (const auto& [process, row] : rows_) {
-    const bool missing = row.node == node && !there.contains(process);
-    if (missing && !lost(process)) gone.push_back(process);
+  for (const auto process : on_node(node)) {
+    if (!there.contains(process) && !lost(process)) gone.push_back(process);
   }
   EndCause cause;
   cause.text = "its agent does not know the process";
@@ -49,9 +66,8 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
 
 std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause) {
   std::vector<ProcessId> gone;
-  for (const auto& [process, row] : rows_) {
-    if (row.node != node) continue;
-    if (row.principal.role == Role::driver) {
+  for (const auto process : on_node(node)) {
+    if (rows_.at(process).principal.role == Role::driver) {
       lost_.try_emplace(process, Lost{parts_.now + parts_.options.driver_absence, cause});
     } else {
       gone.push_back(process);
@@ -64,7 +80,9 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
 // The row goes first, so that nobody is told anything through it. A driver takes its job along, and
 // with the job what the driver held.
 void ProcessTable::bury(ProcessId process, const EndCause& cause) {
-  const bool driver = rows_.at(process).principal.role == Role::driver;
+  const Process row = rows_.at(process);
+  const bool driver = row.principal.role == Role::driver;
+  leave(row.node, process);
   rows_.erase(process);
   lost_.erase(process);
   if (driver) parts_.jobs.driver_ended(process, cause);

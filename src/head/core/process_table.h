@@ -57,11 +57,15 @@ class ProcessTable {
     EndCause cause;
   };
 
+  void enter(ProcessId process, Process row);
+  void leave(NodeId node, ProcessId process);
+  std::vector<ProcessId> on_node(NodeId node) const;
   void bury(ProcessId process, const EndCause& cause);
   void publish();
 
   Parts& parts_;
   Table<ProcessId, Process> rows_;
+  std::map<NodeId, std::vector<ProcessId>> by_node_;  // as they came
   std::map<ProcessId, Lost> lost_;  // drivers
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
