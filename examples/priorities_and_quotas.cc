@@ -1,7 +1,7 @@
 // Whose turn it is within a job, and how much a job may hold at once.
 //
-//   quota of the job: 1 CPU      first ▏▏▏▏▏▏▏▏▏ urgent ▏▏▏ later      (the node's other CPU stays free)
-//   tasks of 2 CPUs: UnschedulableError, since no node that joins could change it
+//   quota of the job: 1 GPU      first ▏▏▏▏▏▏▏▏▏ urgent ▏▏▏ later      (the node's other GPU stays free)
+//   tasks of 2 GPUs: UnschedulableError, since no node that joins could change it
 //
 // "later" was asked for before "urgent", which has the higher priority; both waited for "first".
 #include <chrono>
@@ -47,12 +47,10 @@ class Door {
   std::vector<std::string> order_;
 };
 
-// Keeps its CPU while it waits: a task that blocked for longer would lend it to the others.
+// Waits with the GPU that it has; a CPU would be lent to the others meanwhile.
 void first(mobula::ActorHandle<Door> door) {
   door.call<&Door::arrive>();
-  const std::vector opened{door.call<&Door::wait_until_open>()};
-  while (mobula::wait(opened, {.timeout = std::chrono::milliseconds(1)}).ready.empty()) {
-  }
+  mobula::get(door.call<&Door::wait_until_open>());
 }
 
 void note(mobula::ActorHandle<Door> door, std::string name) {
@@ -60,17 +58,19 @@ void note(mobula::ActorHandle<Door> door, std::string name) {
 }
 
 int main(int argc, char** argv) {
-  auto options = own_cluster_with({.num_cpus = 2});
-  options.job_quota = {{"CPU", 1}};
+  auto options = own_cluster_with({.num_cpus = 2, .num_gpus = 2});
+  options.job_quota = {{"GPU", 1}};
   auto cluster = mobula::init(argc, argv, options);
 
   auto door = mobula::actor<Door>.options({.max_concurrency = 4}).remote();
   // Of a kind of its own: a task that asks for the same as another may run on in its place.
-  const auto held = mobula::task<first>.options({.name = "first", .priority = 20}).remote(door);
+  const auto held = mobula::task<first>.options({.name = "first", .num_gpus = 1, .priority = 20}).remote(door);
   mobula::get(door.call<&Door::wait_for_arrival>(), std::chrono::seconds(30));
   const std::vector rest{
-      mobula::task<note>.options({.name = "later"}).remote(door, std::string("later")),
-      mobula::task<note>.options({.name = "urgent", .priority = 10}).remote(door, std::string("urgent"))};
+      mobula::task<note>.options({.name = "later", .num_gpus = 1}).remote(door, std::string("later")),
+      mobula::task<note>
+          .options({.name = "urgent", .num_gpus = 1, .priority = 10})
+          .remote(door, std::string("urgent"))};
   // The head answers in order: it has heard of both tasks once it has answered this.
   (void)mobula::nodes();
   door.call<&Door::open>();
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
 
   bool refused = false;
   try {
-    mobula::get(mobula::task<note>.options({.num_cpus = 2}).remote(door, std::string("too large")),
+    mobula::get(mobula::task<note>.options({.num_gpus = 2}).remote(door, std::string("too large")),
                 std::chrono::seconds(30));
   } catch (const mobula::UnschedulableError& error) {
     refused = true;
