@@ -113,6 +113,7 @@ class Author {
   int hanging_tasks();
   int grouped_tasks();
   int stream_of_tasks();
+  int burst_of_tasks();
   int labelled_tasks();
   int whole_task();
   int whole_group();

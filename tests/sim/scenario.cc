@@ -59,6 +59,9 @@ std::vector<Scenario> make_scenarios() {
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
       {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
        {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
+      {"bursts", 2, 2, false, 6, {burst, burst, burst, nested, task, cancel}, 0, {}},
+      {"burst_faults", 3, 2, false, 6, {burst, burst, burst, nested, crash, cancel, stream}, 4,
+       {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, agent_crash, head_crash}},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };

@@ -41,7 +41,7 @@ struct Item {
 enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
-  stream, whole, labelled, lengthy, once, whole_group,
+  stream, whole, labelled, lengthy, once, whole_group, burst,
 };
 
 struct Scenario {

@@ -429,6 +429,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::hang: return author.hanging_tasks();
     case Work::group: return author.grouped_tasks();
     case Work::stream: return author.stream_of_tasks();
+    case Work::burst: return author.burst_of_tasks();
     case Work::whole: return author.whole_task();
     case Work::labelled: return author.labelled_tasks();
     case Work::whole_group: return author.whole_group();

@@ -52,6 +52,48 @@ int Author::stream_of_tasks() {
   return add(std::move(main));
 }
 
+// Tasks of one class, most so short that they wait at executors for one another, some long, some that
+// block on more of them, some that crash, some that may run only once.
+int Author::burst_of_tasks() {
+  Plan brief;
+  brief.name = "brief";
+  brief.shape = "cpu";
+  brief.run_time = random_.chance(500) ? Duration(0) : random_.between(Duration(1us), Duration(400us));
+  const int f = add(brief);
+  std::vector<int> others;
+  brief.name = "long";
+  brief.run_time = random_.between(Duration(5ms), Duration(500ms));
+  others.push_back(add(brief));
+  brief.run_time = Duration(0);
+  brief.name = "crashing";
+  brief.crashes = 1;
+  brief.max_retries = static_cast<std::int32_t>(random_.between(1, 3));
+  others.push_back(add(brief));
+  brief.name = "unrepeatable";
+  brief.crashes = 0;
+  brief.max_retries = 0;
+  others.push_back(add(brief));
+  Plan parent;
+  parent.name = "parent";
+  parent.shape = "cpu";
+  const int children = static_cast<int>(random_.between(1, 5));
+  for (int i = 0; i < children; ++i) parent.steps.push_back(submit(f, {value()}));
+  get_all(parent, children);
+  others.push_back(add(std::move(parent)));
+  Plan main = item("burst");
+  main.may_fail = true;  // what may not run again dies with its executor
+  const int count = static_cast<int>(random_.between(10, 60));
+  for (int i = 0; i < count; ++i) {
+    const bool other = i > 0 && random_.chance(150);
+    main.steps.push_back(submit(other ? others[random_.below(others.size())] : f, {value()}));
+  }
+  for (int i = 0; i < count; ++i) {
+    main.steps.push_back(on(Act::get, i));
+    main.steps.back().tolerant = true;
+  }
+  return add(std::move(main));
+}
+
 // Several tasks that may only run on some of the nodes.
 int Author::labelled_tasks() {
   Plan main = item("labelled");

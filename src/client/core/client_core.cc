@@ -46,7 +46,7 @@ std::optional<Time> ClientCore::next_deadline() const {
       if (stream && stream->in_flight.empty() && row.queue.empty()) {
         consider(held->idle_since + options_.idle_return);
       }
-      if (stream && stream->in_flight.size() > 1 && !stream->taking_back && row.queue.empty()) {
+      if (stream && stream->in_flight.size() > 1 && !stream->taking_back) {
         consider(stream->last_reply + options_.steal_after);
       }
     }

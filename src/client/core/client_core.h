@@ -27,7 +27,7 @@ struct ClientOptions {
   std::string name_space;
   Duration idle_return = 100ms;   // an idle slot goes back after this
   Duration tell_interval = 20ms;  // between changes of one class's demand that are no edges
-  Duration steal_after = 20ms;   // an idle slot takes back calls that waited so long behind another
+  Duration steal_after = 20ms;   // calls that have waited so long behind another are taken back
   Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
   Duration pipeline_work = 1ms;  // queued work that may wait at one executor
   std::size_t max_pipeline = 64;
@@ -198,14 +198,15 @@ class ClientCore {
   void tell_demand(ClassRow& row);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
-  std::optional<SlotId> best_slot(const ClassRow& row, const CallRecord& call) const;
+  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
   void push(TaskId task, StreamRow& stream, ProcessId executor);
   void preempt(SlotId slot, StreamRow& stream);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
   void remember_returned(SlotId slot);
   void slot_idle(SlotId slot);
-  void steal(ClassRow& row);
+  void take_back_stuck(const ClassRow& row);
+  static void measure(ClassRow& row, Duration run_time);
   StreamRow& open_stream(const Endpoint& endpoint);
   void close_stream(ProcessId executor);
   void end_stream(ProcessId executor, EndCause cause);

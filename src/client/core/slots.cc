@@ -10,7 +10,8 @@ namespace {
 const Mark mark_unwanted_slot("client.slot_came_when_nothing_waited");
 const Mark mark_recalled_busy("client.recalled_while_busy");
 const Mark mark_preemption_refused("client.preemption_refused");
-const Mark mark_stolen("client.calls_taken_back_for_an_idle_slot");
+const Mark mark_waits_there("client.call_waits_at_an_executor");
+const Mark mark_stolen("client.calls_taken_back_from_behind_another");
 const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
@@ -213,7 +214,7 @@ bool ClientCore::owes_holds(ProcessId executor) const {
 // ---- dispatch ----------------------------------------------------------------------------------
 
 // How many calls may be at one executor of the class: more than one only while the work that waits
-// there stays small.
+// there stays small (docs/decisions/0012-calls-in-flight.md).
 std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   if (!row.measured) return 1;
   const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);
@@ -224,7 +225,7 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
 }
 
 // The slot with room that holds most argument bytes, then the one with the least in flight.
-std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const CallRecord& call) const {
+std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
   std::optional<SlotId> best;
   std::int64_t best_bytes = -1;
@@ -234,9 +235,12 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const CallRecor
     const auto* stream = streams_.find(slot.executor);
     if (slot.recalled || stream == nullptr || stream->ending || stream->retires) continue;
     const std::size_t load = stream->in_flight.size();
-    if (load >= depth) continue;
+    if (load >= depth || (load > 0 && stream->one_at_a_time)) continue;
+    // What may run only once waits here: which call an executor was at when it died is known by its
+    // answers alone, and the last of them may be lost.
+    if (load > 0 && task.retries_left == 0) continue;
     std::int64_t bytes = 0;
-    for (const auto& argument : call.arguments) {
+    for (const auto& argument : task.call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
       if (object && object->value.in_store && object->value.location == slot.node) {
         bytes += object->value.size_bytes;
@@ -251,12 +255,21 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const CallRecor
   return best;
 }
 
+// Calls that take longer count at once, shorter ones little by little.
+void ClientCore::measure(ClassRow& row, Duration run_time) {
+  const bool longer = !row.measured || run_time > row.run_time;
+  row.run_time = !row.measured ? run_time
+                 : longer      ? (row.run_time + run_time) / 2
+                               : (7 * row.run_time + run_time) / 8;
+  row.measured = true;
+}
+
 void ClientCore::dispatch(ClassId demand_class) {
   auto* row = classes_.find(demand_class);
   if (row == nullptr) return;
   while (!row->queue.empty()) {
     const TaskId task = row->queue.front();
-    const auto slot = best_slot(*row, tasks_.at(task).call);
+    const auto slot = best_slot(*row, tasks_.at(task));
     if (!slot) break;
     row->queue.pop_front();
     if (waits_again(task)) continue;
@@ -266,7 +279,7 @@ void ClientCore::dispatch(ClassId demand_class) {
   const auto slots = row->slots;
   for (const SlotId slot : slots) slot_idle(slot);
   row = classes_.find(demand_class);
-  if (row->queue.empty()) steal(*row);
+  take_back_stuck(*row);
   tell_demand(*row);
   if (row->tasks == 0 && row->slots.empty() && row->told == 0) classes_.erase(demand_class);
 }
@@ -280,6 +293,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.executor = executor;
   row.number = stream.next_number++;
   if (stream.in_flight.empty()) stream.last_reply = now_;
+  if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
   stream.in_flight.emplace(row.number, task);
   say(stream, PushCall{row.number, resolved(row.call)});
 }
@@ -301,13 +315,8 @@ void ClientCore::slot_idle(SlotId id) {
   if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return) return_slot(id);
 }
 
-// An idle slot takes over calls that wait behind a long one at another executor of the class.
-void ClientCore::steal(ClassRow& row) {
-  const bool idle = std::ranges::any_of(row.slots, [&](SlotId id) {
-    const auto* stream = streams_.find(slots_.at(id).executor);
-    return stream && stream->in_flight.empty() && !slots_.at(id).recalled;
-  });
-  if (!idle) return;
+// Calls that wait behind one that takes long go where there is room, and the head hears that they wait.
+void ClientCore::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);
     if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;

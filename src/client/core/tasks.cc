@@ -335,6 +335,10 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (at == stream.in_flight.end() || at->second != message.task) return;
   const TaskId task = at->second;
   call_left_stream(stream, message.number);
+  stream.one_at_a_time = false;
+  if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
+    measure(*of, message.run_time);
+  }
 
   std::vector<RefRecord> contents;
   for (const auto& result : message.results) {
@@ -391,6 +395,7 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   if (at == stream.in_flight.end()) return;
   const TaskId task = at->second;
   call_left_stream(stream, message.number);
+  stream.one_at_a_time = true;
   requeue(task);
 }
 
