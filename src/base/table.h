@@ -1,12 +1,16 @@
 // A table of rows by id that iterates in order of insertion, so that a core behaves alike in every
-// run whatever the ids hash to. Rows keep their address until erased. Not thread-safe.
+// run whatever the ids hash to. Rows keep their address until erased. A row's memory is kept for the
+// next one, up to a bound: what comes and goes all the time allocates nothing. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <list>
-#include <unordered_map>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/id.h"
@@ -29,21 +33,83 @@ struct RowHash {
 
 template <class Key, class Row>
 class Table {
+  struct Links {  // of the ring of all rows, in order of insertion
+    Links* before = nullptr;
+    Links* after = nullptr;
+  };
+  struct Node : Links {
+    template <class... Args>
+    explicit Node(Node* next_here, Args&&... args)
+        : entry(std::forward<Args>(args)...), next(next_here) {}
+    std::pair<const Key, Row> entry;
+    Node* next;  // in its bucket
+  };
+
+  template <bool constant>
+  class Iterator {
+   public:
+    using iterator_category = std::bidirectional_iterator_tag;
+    using value_type = std::pair<const Key, Row>;
+    using difference_type = std::ptrdiff_t;
+    using reference = std::conditional_t<constant, const value_type&, value_type&>;
+    using pointer = std::conditional_t<constant, const value_type*, value_type*>;
+
+    Iterator() = default;
+    explicit Iterator(Links* at) : at_(at) {}
+    operator Iterator<true>() const { return Iterator<true>(at_); }  // NOLINT: as of containers
+
+    reference operator*() const { return static_cast<Node*>(at_)->entry; }
+    pointer operator->() const { return &**this; }
+    Iterator& operator++() {
+      at_ = at_->after;
+      return *this;
+    }
+    Iterator operator++(int) { return std::exchange(*this, std::next(*this)); }
+    Iterator& operator--() {
+      at_ = at_->before;
+      return *this;
+    }
+    Iterator operator--(int) { return std::exchange(*this, std::prev(*this)); }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    friend Table;
+    Links* at_ = nullptr;
+  };
+
  public:
-  using Rows = std::list<std::pair<const Key, Row>>;
-  using iterator = typename Rows::iterator;
-  using const_iterator = typename Rows::const_iterator;
+  using iterator = Iterator<false>;
+  using const_iterator = Iterator<true>;
+
+  Table() { clear_ring(); }
+  Table(Table&& other) noexcept : Table() { swap(other); }
+  Table& operator=(Table&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Table(const Table& other) : Table() {
+    for (const auto& [key, row] : other) insert(key, row);
+  }
+  Table& operator=(const Table& other) {
+    Table copy(other);
+    swap(copy);
+    return *this;
+  }
+  ~Table() {
+    clear();
+    drop_spares();
+  }
 
   // The row of `key`, or null.
   Row* find(const Key& key) {
-    const auto at = index_.find(key);
-    return at == index_.end() ? nullptr : &at->second->second;
+    Node* node = find_node(key);
+    return node == nullptr ? nullptr : &node->entry.second;
   }
   const Row* find(const Key& key) const {
-    const auto at = index_.find(key);
-    return at == index_.end() ? nullptr : &at->second->second;
+    const Node* node = find_node(key);
+    return node == nullptr ? nullptr : &node->entry.second;
   }
-  bool contains(const Key& key) const { return index_.contains(key); }
+  bool contains(const Key& key) const { return find_node(key) != nullptr; }
 
   Row& at(const Key& key) {
     Row* row = find(key);
@@ -59,38 +125,126 @@ class Table {
   // Adds a row unless there is one; returns it and whether it is a new one.
   std::pair<Row*, bool> insert(const Key& key, Row row) {
     if (Row* there = find(key)) return {there, false};
-    rows_.emplace_back(key, std::move(row));
-    index_.emplace(key, std::prev(rows_.end()));
-    return {&rows_.back().second, true};
+    return {&append(key, std::move(row)), true};
   }
-  Row& operator[](const Key& key) { return *insert(key, Row{}).first; }
+  // The row of `key`, an empty one if there was none.
+  std::pair<Row*, bool> ensure(const Key& key) {
+    if (Row* there = find(key)) return {there, false};
+    return {&append(key, Row{}), true};
+  }
+  Row& operator[](const Key& key) { return *ensure(key).first; }
 
   bool erase(const Key& key) {
-    const auto at = index_.find(key);
-    if (at == index_.end()) return false;
-    rows_.erase(at->second);
-    index_.erase(at);
+    Node* node = find_node(key);
+    if (node == nullptr) return false;
+    remove(node);
     return true;
   }
   iterator erase(iterator at) {
-    index_.erase(at->first);
-    return rows_.erase(at);
+    Links* const after = at.at_->after;
+    remove(static_cast<Node*>(at.at_));
+    return iterator(after);
   }
   void clear() {
-    index_.clear();
-    rows_.clear();
+    while (size_ > 0) remove(static_cast<Node*>(ring_.after));
   }
 
-  std::size_t size() const { return rows_.size(); }
-  bool empty() const { return rows_.empty(); }
-  iterator begin() { return rows_.begin(); }
-  iterator end() { return rows_.end(); }
-  const_iterator begin() const { return rows_.begin(); }
-  const_iterator end() const { return rows_.end(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  iterator begin() { return iterator(ring_.after); }
+  iterator end() { return iterator(&ring_); }
+  const_iterator begin() const { return const_iterator(ring_.after); }
+  const_iterator end() const { return const_iterator(const_cast<Links*>(&ring_)); }
 
  private:
-  Rows rows_;
-  std::unordered_map<Key, iterator, RowHash> index_;
+  static constexpr std::size_t fewest_buckets = 8;
+  static constexpr std::size_t most_spares = (std::size_t{256} << 10) / sizeof(Node) + 1;
+
+  std::size_t bucket_of(const Key& key) const {
+    // The upper half of a product depends on all bits of the hash.
+    const auto hash = static_cast<std::uint64_t>(RowHash()(key)) * 0x9e3779b97f4a7c15ULL;
+    return static_cast<std::size_t>(hash >> 32) & (buckets_.size() - 1);
+  }
+  Node* find_node(const Key& key) const {
+    if (size_ == 0) return nullptr;
+    Node* node = buckets_[bucket_of(key)];
+    while (node != nullptr && !(node->entry.first == key)) node = node->next;
+    return node;
+  }
+
+  Row& append(const Key& key, Row row) {
+    if (size_ >= buckets_.size()) rehash(std::max(fewest_buckets, 2 * buckets_.size()));
+    Node*& bucket = buckets_[bucket_of(key)];
+    Node* node = new (take_memory()) Node(bucket, key, std::move(row));
+    bucket = node;
+    node->before = ring_.before;
+    node->after = &ring_;
+    ring_.before->after = node;
+    ring_.before = node;
+    ++size_;
+    return node->entry.second;
+  }
+
+  // The row goes when nothing leads to it any more: its end may look here.
+  void remove(Node* node) {
+    Node** link = &buckets_[bucket_of(node->entry.first)];
+    while (*link != node) link = &(*link)->next;
+    *link = node->next;
+    node->before->after = node->after;
+    node->after->before = node->before;
+    --size_;
+    if (buckets_.size() > fewest_buckets && size_ < buckets_.size() / 8) rehash(buckets_.size() / 4);
+    node->~Node();
+    give_memory(node);
+  }
+
+  void rehash(std::size_t buckets) {
+    std::vector<Node*>(std::max(fewest_buckets, buckets), nullptr).swap(buckets_);
+    for (Links* at = ring_.after; at != &ring_; at = at->after) {
+      Node* node = static_cast<Node*>(at);
+      Node*& bucket = buckets_[bucket_of(node->entry.first)];
+      node->next = bucket;
+      bucket = node;
+    }
+  }
+
+  void* take_memory() {
+    if (spares_.empty()) return std::allocator<Node>().allocate(1);
+    Node* memory = spares_.back();
+    spares_.pop_back();
+    return memory;
+  }
+  void give_memory(Node* memory) {
+    if (spares_.size() < most_spares) {
+      spares_.push_back(memory);
+    } else {
+      std::allocator<Node>().deallocate(memory, 1);
+    }
+  }
+  void drop_spares() {
+    for (Node* memory : spares_) std::allocator<Node>().deallocate(memory, 1);
+    spares_.clear();
+  }
+
+  void clear_ring() { ring_.before = ring_.after = &ring_; }
+  void swap(Table& other) {
+    std::swap(ring_, other.ring_);
+    std::swap(size_, other.size_);
+    buckets_.swap(other.buckets_);
+    spares_.swap(other.spares_);
+    for (Table* table : {this, &other}) {
+      if (table->size_ == 0) {
+        table->clear_ring();
+      } else {
+        table->ring_.after->before = table->ring_.before->after = &table->ring_;
+      }
+    }
+  }
+
+  Links ring_;
+  std::size_t size_ = 0;
+  std::vector<Node*> buckets_;  // a power of two of them
+  std::vector<Node*> spares_;   // memory without rows
 };
 
 }  // namespace mobula::internal

@@ -163,7 +163,9 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     if (auto* agent = std::get_if<TellAgent>(&command)) {
       outbox_.emplace_back(std::move(agent->message));
     } else if (auto* stream = std::get_if<TellExecutor>(&command)) {
-      tell_executor({std::move(stream->executor), std::move(stream->frame)});
+      tell_executor(stream->executor, std::move(stream->frame));
+    } else if (auto* open = std::get_if<OpenStream>(&command)) {
+      endpoints_.insert_or_assign(open->executor.process, std::move(open->executor));
     } else if (auto* close = std::get_if<CloseStream>(&command)) {
       close_stream(*close);
     } else if (std::holds_alternative<ObjectChanged>(command)) {

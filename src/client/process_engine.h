@@ -147,7 +147,7 @@ class ProcessEngine {
   void schedule_flush();
   void flush();
   void send_stream(StreamMessage& message);
-  void tell_executor(StreamMessage message);
+  void tell_executor(ProcessId executor, CallerFrame frame);
   void close_stream(const CloseStream& command);
   void use_doorbell(std::vector<Fd> fds);
   void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
@@ -203,7 +203,8 @@ class ProcessEngine {
   Duration spin_{};               // how long the next leader looks before it sleeps
   int sleeps_without_spin_ = 0;
   // Calls to executors whose ring has been asked for; and those that have none.
-  std::map<ProcessId, std::vector<StreamMessage>> awaiting_ring_;
+  std::map<ProcessId, Endpoint> endpoints_;  // of open streams
+  std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;
   std::set<ProcessId> without_ring_;
   std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
   bool stepping_ = false;

@@ -29,26 +29,27 @@ void pause_processor() {
 // ---- rings -------------------------------------------------------------------------------------
 
 // By ring to executors of this node that have one; those that may get one are waited for.
-void ProcessEngine::tell_executor(StreamMessage message) {
-  const ProcessId executor = message.executor.process;
+void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   if (rings_.calls(executor)) {
-    if (rings_.call(executor, encode(message.frame))) return;
+    if (rings_.call(executor, encode(frame))) return;
     broken({*rings_.close_calls_to(executor)});
   }
-  const bool may_have_one = rings_.doorbell() != nullptr && message.executor.node == core_.node() &&
+  const Endpoint& endpoint = endpoints_.at(executor);
+  const bool may_have_one = rings_.doorbell() != nullptr && endpoint.node == core_.node() &&
                             !without_ring_.contains(executor);
   if (!may_have_one) {
-    outbox_.emplace_back(std::move(message));
+    outbox_.emplace_back(StreamMessage{endpoint, std::move(frame)});
     return;
   }
   const auto [waiting, fresh] = awaiting_ring_.try_emplace(executor);
-  waiting->second.push_back(std::move(message));
+  waiting->second.push_back(std::move(frame));
   if (fresh) outbox_.emplace_back(ProcessToAgent(OpenRing{executor}));
 }
 
 void ProcessEngine::close_stream(const CloseStream& command) {
   awaiting_ring_.erase(command.executor);
   without_ring_.erase(command.executor);
+  endpoints_.erase(command.executor);
   if (const auto closed = rings_.close_calls_to(command.executor)) {
     tell_agent(RingClosed{closed->ring});
   }
@@ -92,9 +93,9 @@ void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
   if (!taken) without_ring_.insert(opened.peer);
   const auto at = awaiting_ring_.find(opened.peer);
   if (at == awaiting_ring_.end()) return;
-  auto messages = std::move(at->second);
+  auto frames = std::move(at->second);
   awaiting_ring_.erase(at);
-  for (auto& message : messages) tell_executor(std::move(message));
+  for (auto& frame : frames) tell_executor(opened.peer, std::move(frame));
   if (!outbox_.empty()) schedule_flush();
 }
 

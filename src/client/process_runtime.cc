@@ -282,7 +282,12 @@ Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmiss
   event.call.arguments = arguments_of(lock, submission.arguments, puts);
   event.call.num_returns = static_cast<std::uint32_t>(submission.num_returns);
   event.call.name_space = options_.name_space;
-  event.demand_class = class_of(submission.request, request.resources, request.max_calls);
+  const DemandClass& demand_class = class_of(submission.request, request.resources, request.max_calls);
+  if (engine_->core().knows_class(demand_class.id)) {
+    event.demand_class.id = demand_class.id;
+  } else {
+    event.demand_class = demand_class;
+  }
   event.parent = context->task;
   event.max_retries = request.max_retries;
   event.retry_exceptions = request.retry_exceptions;

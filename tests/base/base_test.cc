@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -184,6 +185,63 @@ TEST(Table, IteratesInOrderOfInsertionWhateverTheIds) {
   for (const auto& [id, row] : table) seen.push_back(row);
   EXPECT_EQ(seen, (std::vector<int>{9, 5, 100}));
   EXPECT_FALSE(table.insert(TaskId::of(9), 0).second);
+}
+
+// Against a list that is searched; ids that differ in few bits, and many more than fit at first.
+TEST(Table, DoesWhatAListOfRowsWould) {
+  std::mt19937_64 draw(7);
+  Table<TaskId, std::string> table;
+  std::vector<std::pair<TaskId, std::string>> rows;
+  std::map<TaskId, const std::string*> places;
+  for (int step = 0; step < 12'000; ++step) {
+    const auto id = TaskId::of((draw() % 700) << (step % 3 * 20));
+    const auto at = std::ranges::find(rows, id, [](const auto& each) { return each.first; });
+    const bool grows = (step / 3'000) % 2 == 0;
+    if (draw() % 10 < (grows ? 7u : 2u)) {
+      const std::string row = "row " + std::to_string(step);
+      const auto [there, fresh] = table.insert(id, row);
+      ASSERT_EQ(fresh, at == rows.end());
+      if (fresh) {
+        rows.emplace_back(id, row);
+        places[id] = there;
+      }
+    } else {
+      ASSERT_EQ(table.erase(id), at != rows.end());
+      if (at != rows.end()) rows.erase(at);
+    }
+    ASSERT_EQ(table.size(), rows.size());
+    if (step % 1'000 != 0) continue;
+    std::size_t position = 0;
+    for (const auto& [key, row] : table) {
+      ASSERT_EQ(key, rows.at(position).first);
+      ASSERT_EQ(row, rows.at(position).second);
+      ASSERT_EQ(&row, places.at(key)) << "rows keep their address";
+      ASSERT_EQ(table.find(key), &row);
+      ++position;
+    }
+    ASSERT_EQ(position, rows.size());
+  }
+  for (auto at = table.begin(); at != table.end();) {
+    at = at->second.ends_with('0') ? table.erase(at) : std::next(at);
+  }
+  std::erase_if(rows, [](const auto& each) { return each.second.ends_with('0'); });
+  const auto same = [&](const Table<TaskId, std::string>& other) {
+    return std::ranges::equal(other, rows, [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second == b.second;
+    });
+  };
+  EXPECT_TRUE(same(table));
+  const Table copy(table);
+  Table moved(std::move(table));
+  EXPECT_TRUE(same(copy));
+  EXPECT_TRUE(same(moved));
+  EXPECT_EQ(moved.at(rows.front().first), rows.front().second);
+  table = std::move(moved);
+  EXPECT_TRUE(same(table));
+  table.clear();
+  EXPECT_TRUE(table.empty());
+  EXPECT_TRUE(table.begin() == table.end());
+  EXPECT_FALSE(table.contains(rows.front().first));
 }
 
 }  // namespace

@@ -242,9 +242,9 @@ Hooks calls_change_places() {
       auto* stream = std::get_if<client::TellExecutor>(&each);
       auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message) : nullptr;
       if (push == nullptr || push->call.kind != CallKind::actor_call) continue;
-      if (first != nullptr && executor == stream->executor.process) return std::swap(first->call, push->call);
+      if (first != nullptr && executor == stream->executor) return std::swap(first->call, push->call);
       first = push;
-      executor = stream->executor.process;
+      executor = stream->executor;
     }
   };
   return hooks;

@@ -197,7 +197,7 @@ void Process::tick() {
 // ---- streams -----------------------------------------------------------------------------------
 
 void Process::tell_executor(const client::TellExecutor& command) {
-  Process* executor = world().process_of(command.executor.process);
+  Process* executor = world().process_of(command.executor);
   if (executor == nullptr) return world().violation("grants", name() + " was told of an executor that never was");
   auto& wire = wires_[executor->id()];
   if (!wire) {

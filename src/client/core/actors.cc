@@ -68,7 +68,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
 }
 
 void ClientCore::watch_actor(ActorId actor) {
-  auto [row, fresh] = actors_.insert(actor, ActorRow{});
+  auto [row, fresh] = actors_.ensure(actor);
   if (row->owned || row->watched) return;
   row->watched = true;
   tell_head(WatchActor{actor, true});
@@ -76,7 +76,7 @@ void ClientCore::watch_actor(ActorId actor) {
 
 void ClientCore::head_says(const ActorFound& message) {
   if (message.found && !message.actor.empty()) {
-    auto [row, fresh] = actors_.insert(message.actor, ActorRow{});
+    auto [row, fresh] = actors_.ensure(message.actor);
     if (fresh) {
       row->detached = message.detached;
       row->max_task_retries = message.max_task_retries;
@@ -167,19 +167,15 @@ void ClientCore::fail_actor_calls(ActorId actor) {
 
 // ---- calls -------------------------------------------------------------------------------------
 
-void ClientCore::on(const SubmitActorCall& event) {
+void ClientCore::on(SubmitActorCall& event) {
   const ActorId actor = event.call.actor;
-  TaskRow& row = add_task(event.call, event.parent);
+  const TaskId task = event.call.task;
+  TaskRow& row = add_task(std::move(event.call), event.parent);
   if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
-  auto [target, fresh] = actors_.insert(actor, ActorRow{});
+  auto [target, fresh] = actors_.ensure(actor);
   ++target->calls;
   row.retries_left = event.max_task_retries.value_or(target->max_task_retries);
-  target->queue.push_back(event.call.task);
-  row.missing = count_missing(row.call.arguments);
-  for (const auto& argument : event.call.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(event.call.task);
-  }
+  target->queue.push_back(task);
   if (row.missing == 0) row.state = TaskState::queued;
   if (target->state == ActorState::dead && !streams_.contains(target->executor)) {
     return fail_actor_calls(actor);

@@ -23,8 +23,17 @@ struct TellAgent {
   friend bool operator==(const TellAgent&, const TellAgent&) = default;
 };
 // On the stream to this executor; the shell connects on first use and says hello.
-struct TellExecutor {
+// Frames of TellExecutor go there until CloseStream.
+struct OpenStream {
   Endpoint executor;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &OpenStream::executor));
+  }
+  friend bool operator==(const OpenStream&, const OpenStream&) = default;
+};
+struct TellExecutor {
+  ProcessId executor;
   CallerFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -118,6 +127,6 @@ struct HandedOver {
 };
 
 using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
-                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver>;
+                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream>;
 
 }  // namespace mobula::internal::client

@@ -61,6 +61,8 @@ class ClientCore {
   // True if a thread that waits for the object can go on: its value is here, or it never comes.
   bool settled(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
+  // Whether a task of the class may be submitted with the class's id alone.
+  bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
@@ -87,9 +89,9 @@ class ClientCore {
   friend class TaskReader;
 
   // events
-  void on(const SubmitTask& event);
+  void on(SubmitTask& event);
   void on(const SubmitActor& event);
-  void on(const SubmitActorCall& event);
+  void on(SubmitActorCall& event);
   void on(const PutInline& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
@@ -185,7 +187,7 @@ class ClientCore {
   void resubmit(TaskId task);
   // Arguments that were there may have been lost since it was queued.
   bool waits_again(TaskId task);
-  TaskRow& add_task(const CallRecord& call, TaskId parent);
+  TaskRow& add_task(CallRecord call, TaskId parent);
   void release_arguments(const CallRecord& call);
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);

@@ -20,7 +20,7 @@ namespace mobula::internal::client {
 // One new task; the caller gets one ref on each of its results, result_id(task, 0..num_returns).
 struct SubmitTask {
   CallRecord call;  // a ref argument has is_ref and ref set, no value
-  DemandClass demand_class;
+  DemandClass demand_class;  // its id alone where the core knows the class
   TaskId parent;
   std::int32_t max_retries = 3;  // -1 infinite
   bool retry_exceptions = false;

@@ -6,7 +6,7 @@
 namespace mobula::internal::client {
 
 void ClientCore::on(const SubmitGroup& event) {
-  auto [row, fresh] = groups_.insert(event.spec.id, GroupRow{});
+  auto [row, fresh] = groups_.ensure(event.spec.id);
   if (!fresh) return;
   row->owned = true;
   row->spec = event.spec;
@@ -16,7 +16,7 @@ void ClientCore::on(const SubmitGroup& event) {
 
 void ClientCore::on(const AwaitGroup& event) {
   own_object(event.object, TaskId());
-  auto [row, fresh] = groups_.insert(event.group, GroupRow{});
+  auto [row, fresh] = groups_.ensure(event.group);
   if (row->state == GroupState::created || row->state == GroupState::rescheduling) {
     return complete(event.object, event.value);
   }
@@ -25,7 +25,7 @@ void ClientCore::on(const AwaitGroup& event) {
 }
 
 void ClientCore::on(const EndGroup& event) {
-  auto [row, fresh] = groups_.insert(event.group, GroupRow{});
+  auto [row, fresh] = groups_.ensure(event.group);
   row->removing = true;
   tell_head(RemoveGroup{event.group});
   // Its answer says when the head need not be told again.

@@ -20,7 +20,7 @@ bool is_inline(const ValueRecord& value) { return !value.in_store || !value.byte
 }  // namespace
 
 ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
-  auto [row, fresh] = objects_.insert(object, ObjectRow{});
+  auto [row, fresh] = objects_.ensure(object);
   row->ref = {object, node_, options_.process, {}};
   row->owned = true;
   row->creator = creator;
@@ -29,7 +29,7 @@ ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
 }
 
 ObjectRow& ClientCore::borrow(const RefRecord& ref) {
-  auto [row, fresh] = objects_.insert(ref.object, ObjectRow{});
+  auto [row, fresh] = objects_.ensure(ref.object);
   if (fresh) {
     row->ref = ref;
     row->actor = ref.actor;

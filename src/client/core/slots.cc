@@ -100,7 +100,7 @@ void ClientCore::head_says(const SlotReady& message) {
     }
     return tell_head(ReturnSlot{message.slot});
   }
-  auto [slot, fresh] = slots_.insert(message.slot, SlotRow{});
+  auto [slot, fresh] = slots_.ensure(message.slot);
   if (!fresh && slot->executor == message.endpoint.process) return;
   if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
   if (fresh) {
@@ -276,9 +276,11 @@ void ClientCore::dispatch(ClassId demand_class) {
     const ProcessId executor = slots_.at(*slot).executor;
     push(task, streams_.at(executor), executor);
   }
-  const auto slots = row->slots;
-  for (const SlotId slot : slots) slot_idle(slot);
-  row = classes_.find(demand_class);
+  for (std::size_t i = 0; i < row->slots.size();) {
+    const SlotId slot = row->slots[i];
+    slot_idle(slot);
+    if (i < row->slots.size() && row->slots[i] == slot) ++i;  // else it was returned
+  }
   take_back_stuck(*row);
   tell_demand(*row);
   if (row->tasks == 0 && row->slots.empty() && row->told == 0) classes_.erase(demand_class);
@@ -334,7 +336,7 @@ void ClientCore::tick_slots() {
 // ---- streams -----------------------------------------------------------------------------------
 
 StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
-  auto [stream, fresh] = streams_.insert(endpoint.process, StreamRow{});
+  auto [stream, fresh] = streams_.ensure(endpoint.process);
   if (auto* before = fresh ? closed_.find(endpoint.process) : nullptr) {
     mark_reopened.hit();
     stream->session = std::move(before->session);
@@ -344,6 +346,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   if (fresh) {
     stream->endpoint = endpoint;
     stream->last_reply = now_;
+    emit(OpenStream{endpoint});
   }
   return *stream;
 }
@@ -369,7 +372,7 @@ void ClientCore::say(StreamRow& stream, CallerMessage message) {
 }
 
 void ClientCore::send_frames(StreamRow& stream, std::vector<CallerFrame> frames) {
-  for (auto& frame : frames) emit(TellExecutor{stream.endpoint, std::move(frame)});
+  for (auto& frame : frames) emit(TellExecutor{stream.endpoint.process, std::move(frame)});
 }
 
 void ClientCore::on(const ExecutorSaid& event) {

@@ -19,9 +19,11 @@ const Mark mark_handover("client.task_taken_over");
 
 }  // namespace
 
-TaskRow& ClientCore::add_task(const CallRecord& call, TaskId parent) {
-  TaskRow row;
-  row.call = call;
+TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
+  const TaskId task = call_given.task;
+  TaskRow& row = tasks_[task];
+  row.call = std::move(call_given);
+  const CallRecord& call = row.call;
   row.parent = parent;
   row.order = ++submissions_;
   row.since = now_;
@@ -36,26 +38,27 @@ TaskRow& ClientCore::add_task(const CallRecord& call, TaskId parent) {
     }
   }
   pending_bytes_ += row.inline_bytes;
-  for (std::uint32_t i = 0; i < call.num_returns; ++i) own_object(result_id(call.task, i), call.task);
-  return *tasks_.insert(call.task, std::move(row)).first;
+  for (std::uint32_t i = 0; i < call.num_returns; ++i) own_object(result_id(task, i), task);
+  row.missing = count_missing(call.arguments);
+  for (const auto& argument : call.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
+  }
+  return row;
 }
 
-void ClientCore::on(const SubmitTask& event) {
-  TaskRow& row = add_task(event.call, event.parent);
+void ClientCore::on(SubmitTask& event) {
+  const TaskId task = event.call.task;
+  TaskRow& row = add_task(std::move(event.call), event.parent);
   row.demand_class = event.demand_class.id;
   row.retries_left = event.max_retries;
   row.retry_exceptions = event.retry_exceptions;
   row.call.retry_exceptions = event.retry_exceptions;
-  auto [demand, fresh] = classes_.insert(event.demand_class.id, ClassRow{});
-  if (fresh) demand->spec = event.demand_class;
+  auto [demand, fresh] = classes_.ensure(event.demand_class.id);
+  if (fresh) demand->spec = std::move(event.demand_class);
   ++demand->tasks;
   demand->fail_if_infeasible |= event.fail_if_infeasible;
-  row.missing = count_missing(row.call.arguments);
-  for (const auto& argument : event.call.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(event.call.task);
-  }
-  if (row.missing == 0) task_ready(event.call.task);
+  if (row.missing == 0) task_ready(task);
 }
 
 // A borrowed argument that has not been seen here yet is asked for: only then is it known to exist.
@@ -154,21 +157,23 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
     pending_bytes_ -= row.inline_bytes;
     row.inline_bytes = 0;
   }
-  const CallRecord call = tasks_.at(task).call;
+  const auto kind = tasks_.at(task).call.kind;
+  const ActorId actor = tasks_.at(task).call.actor;
+  const auto num_returns = tasks_.at(task).call.num_returns;
   bool stored = false;
-  for (std::uint32_t i = 0; i < call.num_returns; ++i) {
+  for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error stands in the place of all results.
-    const bool shared = results.size() < call.num_returns;
+    const bool shared = results.size() < num_returns;
     ValueRecord value = results.empty() ? ValueRecord{}
                         : shared        ? results.front()
                                         : std::move(results[i]);
     stored |= value.in_store;
-    complete(result_id(call.task, i), std::move(value));
+    complete(result_id(task, i), std::move(value));
   }
-  if (call.kind == CallKind::actor_call) call_over(call.actor);
+  if (kind == CallKind::actor_call) call_over(actor);
   auto* row = tasks_.find(task);
   if (row == nullptr) return;  // its results were wanted by nobody
-  const bool lineage = stored && call.kind == CallKind::task && row->retries_left != 0;
+  const bool lineage = stored && kind == CallKind::task && row->retries_left != 0;
   if (!lineage || row->live_results == 0) forget_task(task);
 }
 

@@ -148,8 +148,10 @@ void ExecutorCore::start_ready() {
     }
     CallRow row = std::move(*at);
     at = queue_.erase(at);
-    emit(RunCall{row.token, row.caller, row.call});
-    row.call.arguments.clear();
+    auto arguments = std::exchange(row.call.arguments, {});
+    RunCall run{row.token, row.caller, row.call};
+    run.call.arguments = std::move(arguments);
+    emit(std::move(run));
     row.started = now_;
     row.told_started = constructor;
     blocked_since_.reset();

@@ -18,7 +18,7 @@ std::string_view to_string(ObjectState state) {
 
 ObjectTable::ObjectTable(TableOptions options) : options_(options), space_(options.space) {
   MOBULA_CHECK(!options_.space.incarnation.empty(), "the agent's process id is missing");
-  processes_.insert(options_.space.incarnation, ProcessRow{});
+  processes_.ensure(options_.space.incarnation);
 }
 
 void ObjectTable::add_process(ProcessId process, JobId job) {
@@ -134,7 +134,7 @@ Result<HoldOutcome> ObjectTable::hold(ProcessId process, ObjectId object) {
   ObjectRow* row = objects_.find(object);
   const bool newly_wanted = row == nullptr;
   if (row == nullptr) {
-    row = objects_.insert(object, ObjectRow{}).first;
+    row = objects_.ensure(object).first;
   } else if (!may_read(process_row, *row)) {
     return failure(ErrorCode::permission_denied,
                    fmt::format("object {} belongs to job {} and is not exported to job {}",

@@ -23,7 +23,7 @@ const std::vector<Command>& SmallClient::step(Event event) {
   for (const auto& each : out) {
     const auto* told = std::get_if<TellExecutor>(&each);
     if (told == nullptr || !told->frame.message) continue;
-    Executor& executor = executors_[told->executor.process];
+    Executor& executor = executors_[told->executor];
     if (told->frame.sequence != executor.received + 1) continue;  // repeated
     executor.received = told->frame.sequence;
     if (const auto* push = std::get_if<PushCall>(&*told->frame.message)) executor.calls.push_back(*push);
