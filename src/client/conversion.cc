@@ -105,7 +105,10 @@ DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, P
   result.program = program;
   result.env = request.env;
   result.max_calls = max_calls;
-  result.id = ClassId(siphash128(job.bits(), encode(result)));
+  auto identity = encode(result);
+  // The head reports once for a class that nothing can run: who is to fail of it is a class of its own.
+  if (request.fail_if_infeasible) identity.push_back(std::byte{1});
+  result.id = ClassId(siphash128(job.bits(), identity));
   return result;
 }
 

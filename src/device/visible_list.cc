@@ -1,9 +1,10 @@
 #include "device/visible_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
-
-#include <fmt/format.h>
+#include <set>
 
 #include "device/mask.h"
 
@@ -110,6 +111,18 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
       append_range(entry, ids);
     } else {
       ids.push_back(std::move(entry));
+    }
+  }
+  std::set<std::string> seen;
+  for (auto at = ids.begin(); at != ids.end();) {
+    if (seen.insert(*at).second) {
+      ++at;
+    } else if (!vendor.id_prefix.empty()) {
+      at = ids.erase(at);  // two parts of one device
+    } else {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("{}={}: {} is named twice; it would be given to two at once", vendor.variable,
+                                 value, *at));
     }
   }
   return VisibleList(std::move(ids));

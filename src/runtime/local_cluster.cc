@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -64,6 +65,8 @@ Result<std::string> mobula_program() {
 }
 
 Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
+  const auto flag = std::ranges::find(arguments, "--address");
+  const std::string address = flag == arguments.end() ? std::string() : *std::next(flag);
   const auto program = mobula_program();
   if (!program) return program.error();
   int ready[2];
@@ -103,6 +106,11 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   OwnedStart start(pid, std::move(life_write));
 
   const auto line = read_line(ready_read.get(), monotonic_now() + start_patience);
+  if (!line && line.error().code == ErrorCode::timed_out && !address.empty()) {
+    return failure(ErrorCode::timed_out,
+                   "no answer from the head at " + address + " within 30 s; check the address and the key " +
+                       "(MOBULA_KEY_FILE): 'mobula status --address " + address + "' says what is wrong");
+  }
   if (!line) return line.error();
   const auto json = nlohmann::json::parse(*line, nullptr, false);
   if (!json.is_object()) {

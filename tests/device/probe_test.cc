@@ -37,6 +37,16 @@ TEST(VisibleList, EndsWhereCudaStopsReading) {
   EXPECT_THAT(cuda_list("2,").value(), ElementsAre("2"));
 }
 
+// Two at once would be given the device.
+TEST(VisibleList, NamesNoDeviceTwice) {
+  for (const char* twice : {"0,0", "1,0,1", "GPU-a,GPU-a"}) {
+    const auto list = visible_ids(row_of(Vendor::nvidia), twice);
+    ASSERT_FALSE(list.ok()) << twice;
+    EXPECT_NE(list.error().text.find("named twice"), std::string::npos) << list.error().text;
+  }
+  EXPECT_FALSE(visible_ids(row_of(Vendor::neuron), "0-3,2").ok());
+}
+
 TEST(VisibleList, NeuronCoresMayBeRanges) {
   EXPECT_EQ(neuron_list(nullptr), std::nullopt);
   EXPECT_THAT(neuron_list("0-2,7").value(), ElementsAre("0", "1", "2", "7"));

@@ -262,7 +262,8 @@ void ActorTable::recovery_ended() {
       die(actor, cause);
       continue;
     }
-    if (!detached && parts_.processes.find(actor.spec().owner) == nullptr) {
+    const ProcessId owner = actor.spec().owner;
+    if (!detached && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its owner did not come back after the head was restarted";

@@ -177,16 +177,23 @@ void JobTable::node_joined(NodeId node, const Facts& facts) {
 }
 
 void JobTable::recovery_ended() {
-  std::vector<JobId> orphans;
   std::vector<JobId> lingering;
   for (const auto& [id, job] : rows_) {
     if (job.lingers) lingering.push_back(id);
-    if (job.runs() && parts_.processes.find(job.start.driver) == nullptr) orphans.push_back(id);
+    const bool missing = job.runs() && parts_.processes.find(job.start.driver) == nullptr;
+    if (missing) parts_.processes.expect(job.start.driver);
   }
   for (const auto id : lingering) actor_ended(id);
-  for (const auto id : orphans) {
+}
+
+void JobTable::driver_missing(ProcessId driver) {
+  for (const auto& [id, job] : rows_) {
+    if (job.start.driver != driver || !job.runs()) continue;
     mark_driver_missing.hit();
-    end(id, JobEnd::failed, "its driver did not come back after the head was restarted");
+    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
+    end(id, JobEnd::failed, fmt::format("its driver did not come back within {} s after the head was restarted",
+                                        waited.count()));
+    return;
   }
 }
 

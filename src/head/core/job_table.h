@@ -53,8 +53,9 @@ class JobTable {
   void slot_gone(JobId job);
   // Jobs of which the node still has something, though they have ended: it is told so.
   void node_joined(NodeId node, const Facts& facts);
-  // Drivers that have not come back are gone, and their jobs with them.
+  // Drivers that are not there are waited for a little longer.
   void recovery_ended();
+  void driver_missing(ProcessId driver);
 
   bool runs(JobId id) const;
   bool works(JobId id) const;

@@ -7,6 +7,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_back("head.driver_came_back_without_its_agent");
+const Mark mark_expected_back("head.driver_came_back_after_its_agent_and_the_head_had_died");
 const Mark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
 const Mark mark_stayed_away("head.driver_ended_with_its_node");
 
@@ -15,6 +16,7 @@ const Mark mark_stayed_away("head.driver_ended_with_its_node");
 void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
   if (lost_.erase(fact.process) > 0) mark_back.hit();
+  if (expected_.erase(fact.process) > 0) mark_expected_back.hit();
   enter(fact.process, {node, fact.principal, fact.pid});
 }
 
@@ -103,7 +105,19 @@ NodeId ProcessTable::node_of(ProcessId process) const {
   return row ? row->node : NodeId{};
 }
 
+void ProcessTable::expect(ProcessId driver) {
+  expected_.try_emplace(driver, parts_.now + parts_.options.driver_absence);
+}
+
 void ProcessTable::tick() {
+  std::vector<ProcessId> missing;
+  for (const auto& [driver, until] : expected_) {
+    if (until <= parts_.now) missing.push_back(driver);
+  }
+  for (const auto driver : missing) {
+    expected_.erase(driver);
+    parts_.jobs.driver_missing(driver);
+  }
   std::vector<std::pair<ProcessId, EndCause>> gone;
   for (const auto& [process, lost] : lost_) {
     if (lost.until <= parts_.now) gone.emplace_back(process, lost.cause);
@@ -119,6 +133,9 @@ std::optional<Time> ProcessTable::next_deadline() const {
   auto due = publish_at_;
   for (const auto& [process, lost] : lost_) {
     if (!due || lost.until < *due) due = lost.until;
+  }
+  for (const auto& [driver, until] : expected_) {
+    if (!due || until < *due) due = until;
   }
   return due;
 }

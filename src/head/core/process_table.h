@@ -38,6 +38,11 @@ class ProcessTable {
   // Drivers may live on without their agent: they end if they attach nowhere in time.
   std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);
 
+  // A driver that has a job and is not here after a restart of the head: its agent may have died with the
+  // head. The job ends if it attaches nowhere in time.
+  void expect(ProcessId driver);
+  bool expected(ProcessId process) const { return expected_.contains(process); }
+
   // Its node has died, and it has not attached to another agent yet.
   bool lost(ProcessId process) const { return lost_.contains(process); }
 
@@ -67,6 +72,7 @@ class ProcessTable {
   Table<ProcessId, Process> rows_;
   std::map<NodeId, std::vector<ProcessId>> by_node_;  // as they came
   std::map<ProcessId, Lost> lost_;  // drivers
+  std::map<ProcessId, Time> expected_;  // drivers, and until when
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
 };

@@ -89,7 +89,8 @@ struct ProcessVoice {
 
 // A driver whose agent has died speaks through another one.
 bool came_back(const Parts& parts, ProcessId process, const Principal& principal) {
-  return parts.processes.lost(process) && parts.processes.find(process)->principal.job == principal.job;
+  const Process* known = parts.processes.find(process);
+  return known != nullptr && parts.processes.lost(process) && known->principal.job == principal.job;
 }
 
 void take_process_message(Parts& parts, NodeId node, const FromProcess& message) {

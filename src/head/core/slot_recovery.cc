@@ -147,7 +147,8 @@ void SlotTable::recovery_ended() {
   }
   std::vector<SlotId> orphans;
   for (const auto& [id, slot] : rows_) {
-    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr;
+    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr &&
+                        !parts_.processes.expected(slot.lessee);
     if (orphan && !slot.stopping) orphans.push_back(id);
   }
   for (const auto id : orphans) {

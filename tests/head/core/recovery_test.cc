@@ -115,8 +115,27 @@ TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);  // states no driver
+  cluster.pass(14s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 0u);
+  cluster.pass(2s);
   EXPECT_TRUE(cluster.view().jobs[0].ended);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+// Its agent has died with the head, and it has to find another one.
+TEST_F(Recovery, ADriverMayComeBackALittleLater) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  EXPECT_FALSE(cluster.core().recovering());
+  cluster.pass(10s);
+  cluster.wants(home, cpu, 1);
+  cluster.pass(30s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
 TEST_F(Recovery, NodesThatStayAwayAreDeadWhenItsTimeIsOver) {
