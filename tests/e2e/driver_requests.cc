@@ -68,6 +68,7 @@ int wrong_use(const Words&) {
     static_cast<void>(mobula::get(second.call<&Counter::add>(1), seconds(30)));
   });
   throws<mobula::InvalidRequestError>(report, "exit_actor in a driver", [] { mobula::exit_actor(); });
+  const auto patient = mobula::task<one>.options({.num_gpus = 8}).remote();
   throws<mobula::UnschedulableError>(report, "8 GPUs that must be there", [] {
     const mobula::TaskOptions huge{.num_gpus = 8, .fail_if_infeasible = true};
     mobula::get(mobula::task<one>.options(huge).remote(), seconds(30));

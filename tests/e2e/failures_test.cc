@@ -115,5 +115,18 @@ TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
   stop_steady(driver);
 }
 
+TEST_F(Failures, AJobOutlivesItsAgentAndTheHeadDyingTogether) {
+  start_head({"--no-worker"});
+  start_node("a");
+  Process driver = start_driver({"steady"});
+  ASSERT_TRUE(driver.prints("round 2;")) << driver.err();
+  ASSERT_EQ(::kill(agent_pid("a"), SIGKILL), 0);
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  start_node("a");
+  EXPECT_TRUE(goes_on(driver)) << driver.err();
+  stop_steady(driver);
+}
+
 }  // namespace
 }  // namespace mobula::e2e
