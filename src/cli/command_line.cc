@@ -262,7 +262,8 @@ class Grammar {
     CLI::App& stop =
         *app_.add_subcommand("stop", "end what was started from this machine's state folder");
     add_state_folder(stop);
-    stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)");
+    stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)")
+        ->check(CLI::Range(0.0, 86'400.0));
     CLI::App& logs = *app_.add_subcommand("logs", "the logs of this machine");
     add_state_folder(logs);
     logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) an id");

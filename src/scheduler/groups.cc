@@ -361,7 +361,12 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
-    return fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
+    std::string why;
+    for (const auto& [id, node] : empty.nodes()) {
+      why = fmt::format(": node {} cannot, {}", id.brief(), to_string(empty.why_not(node, ask)));
+      break;
+    }
+    return fmt::format("no node can ever hold bundle {} ({}){}", i, text_of(spec.bundles[i]), why);
   }
   switch (spec.strategy) {
     case GroupStrategy::strict_pack:

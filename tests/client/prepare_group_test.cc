@@ -54,6 +54,7 @@ TEST(Bundles, HaveDeviceMemoryInWholeBytes) {
   EXPECT_EQ(refused_for({{"gpu_memory", -1}}), "bundles[0].gpu_memory");
   EXPECT_EQ(refused_for({{"gpu_memory", 1e15}}), "bundles[0].gpu_memory");
   EXPECT_EQ(refused_for({{"gpu_memory", 0}}), "bundles[0]");
+  EXPECT_EQ(refused_for({{"GPU", 1}, {"neuron_cores", 1}}), "bundles[0]");
   EXPECT_EQ(refused_for({{"GPU_MEMORY", 1}}), "resources");
   const auto task = prepare(TaskOptions{.resources = {{"gpu_memory", 1}}});
   ASSERT_FALSE(task.ok()) << "a task has an option for it";

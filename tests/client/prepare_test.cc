@@ -210,6 +210,13 @@ TEST(BadRequests, Names) {
   EXPECT_TRUE(prepare(TaskOptions{.name = "Größe €𝄞"}).ok());
 }
 
+TEST(BadRequests, MoreBytesThanThereAre) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  expect_refused(TaskOptions{.gpu_memory = most}, "gpu_memory");
+  expect_refused(TaskOptions{.memory = most}, "memory");
+  expect_refused(InitOptions{.memory = most}, false, "memory");
+}
+
 TEST(BadRequests, LabelsAndPlaces) {
   expect_refused(TaskOptions{.label_selector = {{"", "v"}}}, "label_selector");
   expect_refused(TaskOptions{.label_selector = {{"-a", "v"}}}, "label_selector");
@@ -222,6 +229,7 @@ TEST(BadRequests, LabelsAndPlaces) {
   expect_refused(TaskOptions{.label_selector = {{"a", "in(x"}}}, "label_selector");
   expect_refused(TaskOptions{.label_selector = {{"a", "in(x,,y)"}}}, "label_selector");
   expect_refused(TaskOptions{.label_selector = {{"a", "!!x"}}}, "label_selector");
+  expect_refused(TaskOptions{.label_selector = {{"a", "!"}}}, "label_selector");
   expect_refused(InitOptions{.labels = {{"a", "!x"}}}, false, "labels");
   expect_refused(TaskOptions{.scheduling = mobula::NodeAffinity{}}, "scheduling");
   expect_refused(TaskOptions{.placement = mobula::Placement{.bundle_index = 1}}, "placement");

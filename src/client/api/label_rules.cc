@@ -77,6 +77,7 @@ LabelRule parse_rule(const std::string& field, const std::string& key, std::stri
   const std::string given = key + "=" + std::string(text);
   const bool negated = text.starts_with('!');
   if (negated) text.remove_prefix(1);
+  if (negated && trimmed(text).empty()) refuse(field, "'!' is followed by a value or in(...)", given);
   LabelRule rule{.key = key};
   if (!text.starts_with("in(")) {
     check_value(field, text);

@@ -32,8 +32,8 @@ auto answered(Make make) -> Answer<decltype(make())> {
 // What tasks and actors have in common; CPUs are their own affair.
 template <class Options>
 ResourceRequest resources_of(const Options& options) {
-  rules::check_not_negative("gpu_memory", options.gpu_memory);
-  rules::check_not_negative("memory", options.memory);
+  rules::check_bytes("gpu_memory", options.gpu_memory);
+  rules::check_bytes("memory", options.memory);
   rules::check_text("accelerator_type", options.accelerator_type);
   rules::check_environment(options.env);
   rules::check_scheduling(options.scheduling);
@@ -216,10 +216,10 @@ NodeRequest node_request(const InitOptions& options, bool joins) {
     }
     node.gpu_units = named.gpu_units;
   }
-  if (options.gpu_memory) rules::check_not_negative("gpu_memory", *options.gpu_memory);
-  if (options.memory) rules::check_not_negative("memory", *options.memory);
+  if (options.gpu_memory) rules::check_bytes("gpu_memory", *options.gpu_memory);
+  if (options.memory) rules::check_bytes("memory", *options.memory);
   if (options.object_store_memory) {
-    rules::check_not_negative("object_store_memory", *options.object_store_memory);
+    rules::check_bytes("object_store_memory", *options.object_store_memory);
   }
   node.gpu_memory_bytes = options.gpu_memory;
   node.memory_bytes = options.memory;

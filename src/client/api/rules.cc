@@ -132,6 +132,13 @@ void check_not_negative(const std::string& field, std::int64_t value) {
   if (value < 0) refuse(field, "an amount is not negative", std::to_string(value));
 }
 
+void check_bytes(const std::string& field, std::int64_t value) {
+  check_not_negative(field, value);
+  if (value > Quantity::max_whole) {
+    refuse(field, "at most " + std::to_string(Quantity::max_whole) + " bytes", std::to_string(value));
+  }
+}
+
 void check_priority(const std::string& field, int priority) {
   if (internal::check_priority(field, priority)) return;
   refuse(field, "from " + std::to_string(least_priority) + " to " + std::to_string(greatest_priority),

@@ -24,6 +24,7 @@ void check_text(const std::string& field, std::string_view text);
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
 // Bytes or times of something: not negative.
 void check_not_negative(const std::string& field, std::int64_t value);
+void check_bytes(const std::string& field, std::int64_t value);
 void check_priority(const std::string& field, int priority);
 void check_environment(const Environment& env);
 void check_scheduling(const Scheduling& scheduling);

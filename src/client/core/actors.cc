@@ -95,6 +95,7 @@ void ClientCore::head_says(const ActorChanged& message) {
   row->state = message.state;
   row->incarnation = message.incarnation;
   row->cause = message.cause;
+  if (message.state != ActorState::placing) row->waiting_reason.clear();
   if (message.state == ActorState::alive) {
     if (!previous.empty() && previous != message.endpoint.process) end_stream(previous, message.cause);
     row = &actors_.at(message.actor);

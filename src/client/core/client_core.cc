@@ -237,7 +237,15 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
     case TaskState::waiting:
       return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " + ms;
     case TaskState::queued: {
-      if (task->call.kind == CallKind::actor_call) return name + " waits for its turn at the actor, since " + ms;
+      if (task->call.kind == CallKind::actor_call) {
+        const auto* actor = actors_.find(task->call.actor);
+        if (actor == nullptr || actor->state == ActorState::alive) {
+          return name + " waits for its turn at the actor, since " + ms;
+        }
+        const std::string text =
+            name + " waits for the actor, which is " + std::string(to_string(actor->state)) + ", since " + ms;
+        return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
+      }
       const auto* demand = classes_.find(task->demand_class);
       std::string text = name + " is queued for a slot with " +
                          demand->spec.request.resources.to_string() + ", since " + ms + ", " +

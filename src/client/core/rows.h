@@ -131,6 +131,7 @@ struct ActorRow {
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;
+  std::string waiting_reason;     // the head's, while no node can ever hold it
 };
 
 // A placement group that this process has created, waits for or has removed.

@@ -62,7 +62,10 @@ void ClientCore::head_says(const DemandInfeasible& message) {
   if (!message.actor.empty()) {
     auto* actor = actors_.find(message.actor);
     if (actor == nullptr) return;
-    if (!message.fatal) return emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
+    if (!message.fatal) {
+      actor->waiting_reason = "Infeasible: " + message.summary;
+      return emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
+    }
     actor->refusal = message.summary;
     actor->cause = EndCause{EndKind::start_failed, 0, 0, 0, message.summary, {}};
     return actor_died(message.actor);

@@ -185,6 +185,7 @@ class TaskReader {
       fact.waiting = actor->queue.size();
       if (actor->state != ActorState::alive) {
         fact.reason = "the actor is " + std::string(to_string(actor->state));
+        if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
       }
       return;
     }

@@ -109,5 +109,19 @@ TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
   EXPECT_FALSE(to_head<CreateActor>()[0].spec.constructor.arguments.at(0).is_ref);
 }
 
+TEST_F(ActorCalls, SayWhyTheirActorIsNotThere) {
+  const ActorId actor = make_actor(5);
+  const TaskId waits = call(actor);
+  DemandInfeasible never;
+  never.actor = actor;
+  never.summary = "no node has 4000 GPU";
+  head(never);
+  const auto why = core_.why_pending(now_, result(waits));
+  EXPECT_NE(why.find("placing"), std::string::npos) << why;
+  EXPECT_NE(why.find("no node has 4000 GPU"), std::string::npos) << why;
+  actor_alive(actor, 20, 2);
+  EXPECT_EQ(core_.why_pending(now_, result(waits)).find("4000"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mobula::internal::client
