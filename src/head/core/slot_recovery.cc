@@ -147,8 +147,8 @@ void SlotTable::recovery_ended() {
   }
   std::vector<SlotId> orphans;
   for (const auto& [id, slot] : rows_) {
-    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr &&
-                        !parts_.processes.expected(slot.lessee);
+    // Also one whose lessee is still expected: it may have given it back while nobody could hear.
+    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr;
     if (orphan && !slot.stopping) orphans.push_back(id);
   }
   for (const auto id : orphans) {
