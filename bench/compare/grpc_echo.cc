@@ -1,9 +1,9 @@
-// A unary echo over gRPC between two processes of this machine, by TCP: what an RPC framework costs before
-// a runtime adds anything. No tasks, no objects, no retries, no encryption.
+// A unary echo over gRPC between two processes of this machine, by TCP: what an RPC framework costs
+// before a runtime adds anything. No tasks, no objects, no retries, no encryption.
 //
-// run.py builds it. The program forks; the child serves, from one completion queue, and ends with its
-// parent. The parent calls it one at a time (stub, blocking), and 1000 at a time (completion queue, all
-// outstanding before the first is looked at).
+// run.py builds it. The program forks; the child serves, from one completion queue, and ends with
+// its parent. The parent calls it one at a time (stub, blocking), and 1000 at a time (completion
+// queue, all outstanding before the first is looked at).
 #include <grpcpp/grpcpp.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace {
 // One call at the server; its tag in the completion queue is itself.
 class Served {
  public:
-  Served(compare::Echo::AsyncService &service, grpc::ServerCompletionQueue &queue)
+  Served(compare::Echo::AsyncService& service, grpc::ServerCompletionQueue& queue)
       : service_(service), queue_(queue), writer_(&context_) {
     service_.RequestSay(&context_, &request_, &writer_, &queue_, &queue_, this);
   }
@@ -41,8 +41,8 @@ class Served {
   }
 
  private:
-  compare::Echo::AsyncService &service_;
-  grpc::ServerCompletionQueue &queue_;
+  compare::Echo::AsyncService& service_;
+  grpc::ServerCompletionQueue& queue_;
   grpc::ServerContext context_;
   compare::Text request_;
   grpc::ServerAsyncResponseWriter<compare::Text> writer_;
@@ -61,17 +61,17 @@ class Served {
   const auto server = builder.BuildAndStart();
   if (::write(ready, &port, sizeof(port)) != sizeof(port) || port == 0) ::_exit(1);
   for (int i = 0; i < 100; ++i) new Served(service, *queue);
-  void *tag = nullptr;
+  void* tag = nullptr;
   bool ok = false;
-  while (queue->Next(&tag, &ok)) static_cast<Served *>(tag)->advance(ok);
+  while (queue->Next(&tag, &ok)) static_cast<Served*>(tag)->advance(ok);
   ::_exit(0);
 }
 
-void require(const grpc::Status &status) {
+void require(const grpc::Status& status) {
   if (!status.ok()) throw std::runtime_error("echo: " + status.error_message());
 }
 
-void say_once(compare::Echo::Stub &stub, const compare::Text &request) {
+void say_once(compare::Echo::Stub& stub, const compare::Text& request) {
   grpc::ClientContext context;
   compare::Text reply;
   require(stub.Say(&context, request, &reply));
@@ -84,24 +84,24 @@ struct Call {
   std::unique_ptr<grpc::ClientAsyncResponseReader<compare::Text>> reader;
 };
 
-void say_at_once(compare::Echo::Stub &stub, grpc::CompletionQueue &queue,
-                 const compare::Text &request, std::size_t count) {
+void say_at_once(compare::Echo::Stub& stub, grpc::CompletionQueue& queue,
+                 const compare::Text& request, std::size_t count) {
   std::vector<std::unique_ptr<Call>> calls;
   for (std::size_t i = 0; i < count; ++i) {
     calls.push_back(std::make_unique<Call>());
-    Call &call = *calls.back();
+    Call& call = *calls.back();
     call.reader = stub.AsyncSay(&call.context, request, &queue);
     call.reader->Finish(&call.reply, &call.status, &call);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    void *tag = nullptr;
+    void* tag = nullptr;
     bool ok = false;
     if (!queue.Next(&tag, &ok)) throw std::runtime_error("echo: the completion queue ended");
-    require(static_cast<Call *>(tag)->status);
+    require(static_cast<Call*>(tag)->status);
   }
 }
 
-void call(const std::string &address, const compare::Pace &pace, int argc, char **argv) {
+void call(const std::string& address, const compare::Pace& pace, int argc, char** argv) {
   const auto stub =
       compare::Echo::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   compare::Text request;
@@ -115,7 +115,7 @@ void call(const std::string &address, const compare::Pace &pace, int argc, char 
                      [&] { say_at_once(*stub, queue, request, 1000); });
   }
   queue.Shutdown();
-  void *tag = nullptr;
+  void* tag = nullptr;
   bool ok = false;
   while (queue.Next(&tag, &ok)) {
   }
@@ -123,7 +123,7 @@ void call(const std::string &address, const compare::Pace &pace, int argc, char 
 
 }  // namespace
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int ends[2];
   if (::pipe(ends) != 0) {
     std::perror("grpc_echo");

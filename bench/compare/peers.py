@@ -110,6 +110,12 @@ def run(command, folder=None, limit=600):
     return done.stdout.strip()
 
 
+def is_fresh(target, *sources):
+    """Whether `target` was made after all of its sources were written."""
+    return target.exists() and all(target.stat().st_mtime > source.stat().st_mtime
+                                   for source in sources)
+
+
 class Mobula(Peer):
     name = "mobula"
     keys = frozenset(row.key for row in ROWS)
@@ -279,12 +285,14 @@ class RayCpp(RayPython):
                                 "print(m.version('ray-cpp'))"]).splitlines()[-1]}
 
     def build(self):
-        cpp = self.ray_folder() / "cpp"
+        cpp, library = self.ray_folder() / "cpp", self.given.work / "libray_cpp_bench.so"
+        if is_fresh(library, HERE / "ray_cpp_bench.cc", HERE / "timer.h", cpp / "lib/libray_api.so"):
+            return
         common = ["-std=c++17", "-O2", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{cpp}/include",
                   HERE / "ray_cpp_bench.cc"]
         links = [f"-L{cpp}/lib", "-lray_api", "-lpthread", f"-Wl,-rpath,{cpp}/lib"]
         run(["g++", *common, "-o", self.given.work / "ray_cpp_bench", *links])
-        run(["g++", "-shared", "-fPIC", *common, "-o", self.given.work / "libray_cpp_bench.so", *links])
+        run(["g++", "-shared", "-fPIC", *common, "-o", library, *links])
 
     def on_a_cluster(self, turn, mode, keys, limit, *more):
         def measure(_, lines):
@@ -361,13 +369,15 @@ class Grpc(Peer):
         return {"gRPC": run(["pkg-config", "--modversion", "grpc++"])}
 
     def build(self):
-        out = self.given.work / "echo"
+        out, program = self.given.work / "echo", self.given.work / "grpc_echo"
+        if is_fresh(program, HERE / "grpc_echo.cc", HERE / "timer.h", HERE / "echo.proto"):
+            return
         out.mkdir(exist_ok=True)
         run(["protoc", "-I", HERE, f"--cpp_out={out}", f"--grpc_out={out}",
              f"--plugin=protoc-gen-grpc={shutil.which('grpc_cpp_plugin')}", HERE / "echo.proto"])
         flags = run(["pkg-config", "--cflags", "--libs", "grpc++", "protobuf"]).split()
         run(["g++", "-std=c++17", "-O2", f"-I{out}", f"-I{HERE}", HERE / "grpc_echo.cc",
-             out / "echo.pb.cc", out / "echo.grpc.pb.cc", "-o", self.given.work / "grpc_echo", *flags])
+             out / "echo.pb.cc", out / "echo.grpc.pb.cc", "-o", program, *flags])
 
     def turn(self, turn):
         self.collect(turn, [self.given.work / "grpc_echo", *self.pace(turn.wanted)], turn.wanted, 120)

@@ -17,7 +17,7 @@ RAY_REMOTE(small_value);
 
 class Server {
  public:
-  static Server *create() { return new Server(); }
+  static Server* create() { return new Server(); }
   std::string value() { return "ok"; }
   int batch_of_tasks(int count) {
     std::vector<ray::ObjectRef<std::string>> refs;
@@ -30,7 +30,8 @@ RAY_REMOTE(Server::create, &Server::value, &Server::batch_of_tasks);
 int call_round_robin(std::vector<ray::ActorHandle<Server>> servers, int count) {
   std::vector<ray::ObjectRef<std::string>> refs;
   for (int i = 0; i < count; ++i) {
-    refs.push_back(servers[static_cast<std::size_t>(i) % servers.size()].Task(&Server::value).Remote());
+    refs.push_back(
+        servers[static_cast<std::size_t>(i) % servers.size()].Task(&Server::value).Remote());
   }
   return static_cast<int>(ray::Get(refs).size());
 }
@@ -38,14 +39,12 @@ RAY_REMOTE(call_round_robin);
 
 namespace {
 
-ray::ActorHandle<Server> server() {
-  return ray::Actor(Server::create).Remote();
-}
+ray::ActorHandle<Server> server() { return ray::Actor(Server::create).Remote(); }
 
 std::vector<ray::ActorHandle<Server>> servers(int count) {
   std::vector<ray::ActorHandle<Server>> all;
   for (int i = 0; i < count; ++i) all.push_back(server());
-  for (auto &one : all) ray::Get(one.Task(&Server::value).Remote());
+  for (auto& one : all) ray::Get(one.Task(&Server::value).Remote());
   return all;
 }
 
@@ -55,7 +54,7 @@ void tasks_at_once(int count) {
   ray::Get(refs);
 }
 
-void calls_at_once(ray::ActorHandle<Server> &one, int count) {
+void calls_at_once(ray::ActorHandle<Server>& one, int count) {
   std::vector<ray::ObjectRef<std::string>> refs;
   for (int i = 0; i < count; ++i) refs.push_back(one.Task(&Server::value).Remote());
   ray::Get(refs);
@@ -79,14 +78,14 @@ void groups_once() {
     options.strategy = ray::PlacementStrategy::PACK;
     groups.push_back(ray::CreatePlacementGroup(options));
   }
-  for (auto &group : groups) {
+  for (auto& group : groups) {
     if (!group.Wait(30)) throw std::runtime_error("a placement group was not created within 30 s");
   }
-  for (auto &group : groups) ray::RemovePlacementGroup(group.GetID());
+  for (auto& group : groups) ray::RemovePlacementGroup(group.GetID());
 }
 
-void rates(int argc, char **argv, const compare::Pace &pace) {
-  const auto wanted = [&](const char *key) { return compare::wanted(argc, argv, key); };
+void rates(int argc, char** argv, const compare::Pace& pace) {
+  const auto wanted = [&](const char* key) { return compare::wanted(argc, argv, key); };
   if (wanted("single_client_get_calls_Plasma_Store")) {
     const auto value = ray::Put(0);
     measure("single_client_get_calls_Plasma_Store", 1, pace, [&] { ray::Get(value); });
@@ -104,7 +103,7 @@ void rates(int argc, char **argv, const compare::Pace &pace) {
     const int each = pace.batch(10'000);
     measure("multi_client_tasks_async", 4.0 * each, pace, [&] {
       std::vector<ray::ObjectRef<int>> refs;
-      for (auto &one : clients) refs.push_back(one.Task(&Server::batch_of_tasks).Remote(each));
+      for (auto& one : clients) refs.push_back(one.Task(&Server::batch_of_tasks).Remote(each));
       ray::Get(refs);
     });
   }
@@ -128,7 +127,8 @@ void rates(int argc, char **argv, const compare::Pace &pace) {
   }
   if (wanted("single_client_put_gigabytes")) {
     const std::vector<std::int64_t> zeros(100 * 1024 * 1024);
-    measure("single_client_put_gigabytes", 0.8, pace, [&] { ray::Put(zeros); }, "GB/s");
+    measure(
+        "single_client_put_gigabytes", 0.8, pace, [&] { ray::Put(zeros); }, "GB/s");
   }
 }
 
@@ -137,16 +137,17 @@ void start_actors(int count) {
   std::vector<ray::ActorHandle<Server>> actors;
   std::vector<ray::ObjectRef<std::string>> refs;
   for (int i = 0; i < count; ++i) actors.push_back(server());
-  for (auto &one : actors) refs.push_back(one.Task(&Server::value).Remote());
+  for (auto& one : actors) refs.push_back(one.Task(&Server::value).Remote());
   ray::Get(refs);
   compare::emit("many_actors", {count / compare::seconds_since(begin)}, "1/s");
 }
 
 }  // namespace
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  const auto pace = compare::has_flag(argc, argv, "--quick") ? compare::quick_pace() : compare::Pace();
+  const auto pace =
+      compare::has_flag(argc, argv, "--quick") ? compare::quick_pace() : compare::Pace();
   ray::RayConfig config;
   config.address = compare::value_of(argc, argv, "--address", "");
   config.code_search_path = {compare::value_of(argc, argv, "--library", "")};
@@ -155,14 +156,13 @@ int main(int argc, char **argv) {
     ray::Init(config);
     if (mode == "rates") rates(argc, argv, pace);
     if (mode == "groups") measure("placement_group_create/removal", 100, pace, groups_once);
-    if (mode == "actors")
-      start_actors(std::stoi(compare::value_of(argc, argv, "--actors", "200")));
+    if (mode == "actors") start_actors(std::stoi(compare::value_of(argc, argv, "--actors", "200")));
     if (mode == "start") {
       ray::Get(ray::Task(small_value).Remote());
       compare::emit("start_to_first_result", {1e3 * compare::seconds_since(begin)}, "ms");
     }
     ray::Shutdown();
-  } catch (const std::exception &why) {
+  } catch (const std::exception& why) {
     compare::emit_failure(mode, why.what());
     return 1;
   }

@@ -2,8 +2,8 @@
 """Writes docs/performance.md and docs/performance.svg from the results of run.py.
 
 Every figure of the page comes from the results; every other sentence from performance.md.in, where
-{{name}} stands for a part that is written here, and a comment `<!-- note KEY: text -->` is what the page
-says about the comparability of that row.
+{{name}} stands for a part that is written here, and a comment `<!-- note KEY: text -->` is what the
+page says about the comparability of that row.
 Usage: bench/compare/report.py RESULTS.json [OUT_FOLDER]
 """
 import json
@@ -33,7 +33,7 @@ def means(results, peer, key):
 
 
 def ratios(results, row):
-    """Mobula over the better of Ray's two, for each round that has both; above 1, Mobula is ahead."""
+    """Mobula over the better of Ray's two, for each round that has both: above 1 Mobula is ahead."""
     out = []
     rays = [means(results, peer, row.key) for peer in RAY]
     for number, ours in means(results, "mobula", row.key).items():
@@ -74,9 +74,8 @@ def number(value):
     """Three significant digits, thousands apart: 48,200 or 0.0513."""
     if value == 0:
         return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    rounded = round(value, 2 - math.floor(math.log10(abs(value))))
-    return f"{rounded:,.{digits}f}"
+    rounded = float(f"{value:.2e}")
+    return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
 
 
 def spread(values, unit=""):
@@ -116,24 +115,25 @@ def measured_rows(results):
 
 def machine(results):
     of = results["machine"]
-    loads = [load for turn in results["turns"] for load in (turn["load_before"], turn["load_after"])]
+    loads = [turn[when] for turn in results["turns"] for when in ("load_before", "load_after")]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     count = max(turn["round"] for turn in results["turns"])
     rounds = "one round" if count == 1 else f"{count} rounds"
-    text = (f'Measured on {results["date"]}, in {rounds}, on {of["cpu"]} with {of["cores"]} cores and '
-            f'{of["memory_gib"]:.0f} GiB, {of["kernel"]}. Versions: {versions}.')
+    text = (f'Measured on {results["date"]}, in {rounds}, on {of["cpu"]} with {of["cores"]} cores '
+            f'and {of["memory_gib"]:.0f} GiB, {of["kernel"]}. Versions: {versions}.')
     if max(loads) - of["cores"] > 1:
-        text += (f' **Other work ran on the machine meanwhile**: the load average was {min(loads):.1f} to '
-                 f'{max(loads):.1f} before and after the turns, on {of["cores"]} cores. The figures are '
-                 'of a loaded machine; their ratios are rougher than the digits look.')
+        text += (' **Other work ran on the machine meanwhile**: the load average was '
+                 f'{min(loads):.1f} to {max(loads):.1f} before and after the turns, on '
+                 f'{of["cores"]} cores. The figures are of a loaded machine: their ratios are '
+                 'rougher than the digits look, and a system with more processes and threads loses '
+                 'more by the load than one with few.')
     else:
         text += f" The load average was {min(loads):.1f} to {max(loads):.1f}."
     if results["quick"]:
-        text += (' **Shortened runs** (`--quick`: 0.5 s to settle, 0.3 s to warm up, four runs of 0.5 s, '
-                 'fewer where one call takes seconds; Ray with a tenth of the batches of the rows '
-                 '"4 clients" and "n to n", and 20 actors instead of 200): a first look, not the full measurement.')
-    if "note" in results:
-        text += " " + results["note"]
+        text += (' **Shortened runs** (`--quick`: 0.5 s to settle, 0.3 s to warm up, four runs of '
+                 '0.5 s, fewer where one call takes seconds; Ray with a tenth of the batches of the '
+                 'rows "4 clients" and "n to n", and 20 actors instead of 200): a first look, not '
+                 'the full measurement.')
     return text
 
 
@@ -229,8 +229,8 @@ def picture(results):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
            'font-family="sans-serif" font-size="12">',
            f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-           f'<text x="16" y="20" font-size="14">Mobula, as a multiple of the better of Ray’s Python '
-           f'and C++ ({escape(results["date"])}'
+           '<text x="16" y="20" font-size="14">Mobula, as a multiple of the better of Ray’s '
+           f'Python and C++ ({escape(results["date"])}'
            f'{", shortened runs" if results["quick"] else ""})</text>',
            '<text x="16" y="40" fill="#555">dot: median of the rounds; line: lowest to highest; '
            'tick: the bar</text>']

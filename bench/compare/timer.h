@@ -1,5 +1,5 @@
-// Ray's timer for rates (ray_microbenchmark_helpers.py), and the line of JSON that a peer prints for each
-// figure. For the C++ peers, which are built by themselves, against other runtimes, with C++17.
+// Ray's timer for rates (ray_microbenchmark_helpers.py), and the line of JSON that a peer prints for
+// each figure. For the C++ peers, which are built by themselves, against other runtimes, in C++17.
 #pragma once
 
 #include <chrono>
@@ -40,19 +40,20 @@ inline Pace quick_pace() {
   return pace;
 }
 
-inline void emit(const std::string &key, const std::vector<double> &values, const char *unit) {
+inline void emit(const std::string& key, const std::vector<double>& values, const char* unit) {
   double sum = 0;
   double squares = 0;
   for (double value : values) sum += value;
   const double count = static_cast<double>(values.size());
   for (double value : values) squares += (value - sum / count) * (value - sum / count);
-  std::printf("{\"key\": \"%s\", \"mean\": %.17g, \"sd\": %.17g, \"unit\": \"%s\", \"runs\": %zu}\n",
-              key.c_str(), sum / count, std::sqrt(squares / count), unit, values.size());
+  std::printf(
+      "{\"key\": \"%s\", \"mean\": %.17g, \"sd\": %.17g, \"unit\": \"%s\", \"runs\": %zu}\n",
+      key.c_str(), sum / count, std::sqrt(squares / count), unit, values.size());
   std::fflush(stdout);
 }
 
-inline void emit_failure(const std::string &key, std::string why) {
-  for (char &letter : why) {
+inline void emit_failure(const std::string& key, std::string why) {
+  for (char& letter : why) {
     if (letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' ') letter = ' ';
   }
   std::printf("{\"key\": \"%s\", \"failed\": \"%s\"}\n", key.c_str(), why.substr(0, 300).c_str());
@@ -61,8 +62,8 @@ inline void emit_failure(const std::string &key, std::string why) {
 
 // Each call of `once` counts as `multiplier` operations.
 template <typename Once>
-void measure(const std::string &key, double multiplier, const Pace &pace, const Once &once,
-             const char *unit = "1/s") {
+void measure(const std::string& key, double multiplier, const Pace& pace, const Once& once,
+             const char* unit = "1/s") {
   try {
     std::this_thread::sleep_for(std::chrono::duration<double>(pace.settle));
     const auto start = Clock::now();
@@ -81,12 +82,12 @@ void measure(const std::string &key, double multiplier, const Pace &pace, const 
       rates.push_back(multiplier * static_cast<double>(calls) / seconds_since(begin));
     }
     emit(key, rates, unit);
-  } catch (const std::exception &why) {
+  } catch (const std::exception& why) {
     emit_failure(key, why.what());
   }
 }
 
-inline bool has_flag(int argc, char **argv, const char *flag) {
+inline bool has_flag(int argc, char** argv, const char* flag) {
   for (int at = 1; at < argc; ++at) {
     if (std::strcmp(argv[at], flag) == 0) return true;
   }
@@ -94,7 +95,7 @@ inline bool has_flag(int argc, char **argv, const char *flag) {
 }
 
 // The value behind `flag`, else `otherwise`.
-inline std::string value_of(int argc, char **argv, const char *flag, const char *otherwise) {
+inline std::string value_of(int argc, char** argv, const char* flag, const char* otherwise) {
   for (int at = 1; at + 1 < argc; ++at) {
     if (std::strcmp(argv[at], flag) == 0) return argv[at + 1];
   }
@@ -102,7 +103,7 @@ inline std::string value_of(int argc, char **argv, const char *flag, const char 
 }
 
 // Whether `--only` is absent or names the key; it may stand several times.
-inline bool wanted(int argc, char **argv, const std::string &key) {
+inline bool wanted(int argc, char** argv, const std::string& key) {
   bool any = false;
   for (int at = 1; at + 1 < argc; ++at) {
     if (std::strcmp(argv[at], "--only") != 0) continue;
