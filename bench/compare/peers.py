@@ -1,7 +1,7 @@
 """The peers: what each needs, how it is built and run, and what it measured in one turn.
 
-`missing` says in a sentence what is not there and how to get it, or nothing. A turn returns figures by key
-and failures by key; it ends what it started.
+`missing` says in a sentence what is not there and how to get it, or nothing. A turn fills in figures
+by key and failures by key; it ends what it started.
 """
 import json
 import os
@@ -102,8 +102,8 @@ class Peer:
                        "processes": seen["processes"]})
 
 
-def run(command, folder=None, limit=600):
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True,
+def run(command, limit=600):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=limit, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-500:]}")
@@ -124,7 +124,7 @@ class Mobula(Peer):
         try:
             run([self.given.mobula, "bench", "--list"])
         except (OSError, RuntimeError) as why:
-            return f"'{self.given.mobula} bench --list' does not run ({why}); build the release first."
+            return f"'{self.given.mobula} bench --list' does not run ({why}); build it first."
         return ""
 
     def versions(self):
@@ -139,7 +139,8 @@ class Mobula(Peer):
                        "sd": (start["sd"] ** 2 + first["sd"] ** 2) ** 0.5, "runs": start["runs"]})
             return
         item = items[0]
-        kept = {name: item[name] for name in ("mean", "sd", "unit", "runs", "floor") if name in item}
+        names = ("mean", "sd", "unit", "runs", "floor")
+        kept = {name: item[name] for name in names if name in item}
         turn.take({"key": key, **kept})
 
     def turn(self, turn):
@@ -171,7 +172,7 @@ class Mobula(Peer):
         return document["items"]
 
     def rest(self, turn):
-        """The benchmark at_rest keeps a cluster still for 25 s after a task: looked at from outside."""
+        """The benchmark at_rest keeps a cluster still for 25 s: it is looked at from outside."""
         running = self.program([self.given.mobula, "bench", "-o", "json", "at_rest"])
         deadline = time.monotonic() + 20
         try:
@@ -187,7 +188,7 @@ class Mobula(Peer):
 
 
 class PythonPeer(Peer):
-    """A peer with a Python interface: a script beside this file, and the Python that has the package."""
+    """A peer with a Python interface: a script here, and the Python that has the package."""
     script = ""
     package = ""
     get_it = ""
@@ -199,9 +200,9 @@ class PythonPeer(Peer):
         try:
             run([self.python(), "-c", f"import {self.package}, numpy"])
         except (OSError, RuntimeError):
-            return (f"{self.python()} has no {self.package} with numpy. Get it with `{self.get_it}`, "
-                    f"in a virtual environment, and name its Python with --{self.name.split('_')[0]}"
-                    "-python.")
+            return (f"{self.python()} has no {self.package} with numpy. Get it with "
+                    f"`{self.get_it}` in a virtual environment, and name its Python with "
+                    f"--{self.name.split('_')[0]}-python.")
         return ""
 
     def version(self):
@@ -211,8 +212,8 @@ class PythonPeer(Peer):
     def command(self, mode, *more):
         return [self.python(), HERE / self.script, mode, *more]
 
-    def hold(self, turn, then):
-        """Starts a cluster that stays, calls `then(running, lines)` once it is ready, and ends it."""
+    def hold(self, then):
+        """Starts a cluster that stays, calls `then(running, lines)` once it is ready, ends it."""
         running = self.program(self.command("hold"))
         try:
             lines = {}
@@ -234,7 +235,7 @@ class PythonPeer(Peer):
             if turn.wanted & AT_REST:
                 self.observe(turn, running.process.pid)
         try:
-            self.hold(turn, look)
+            self.hold(look)
         except (RuntimeError, TimeoutError) as why:
             turn.fail(HELD, str(why))
 
@@ -253,7 +254,8 @@ class RayPython(PythonPeer):
     def turn(self, turn):
         rates = turn.wanted - HELD - {GROUPS, ACTORS}
         if rates:
-            self.collect(turn, self.command("rates", *self.pace(rates)), rates, self.limit(1800, 400))
+            self.collect(turn, self.command("rates", *self.pace(rates)), rates,
+                         self.limit(1800, 400))
         if GROUPS in turn.wanted:
             self.collect(turn, self.command("groups", *self.pace({GROUPS})), {GROUPS}, 180)
         if ACTORS in turn.wanted:
@@ -264,12 +266,14 @@ class RayPython(PythonPeer):
 
 
 class RayCpp(RayPython):
-    """The cluster is started by Ray's Python (its C++ API starts none by itself without `ray stop`)."""
+    """On a cluster that Ray's Python starts: one of the C++ API's own ends by `ray stop`, which would
+    end every other on the machine."""
     name = "ray_cpp"
     keys = RayPython.keys - HELD - {"single_client_get_object_containing_10k_refs"}
 
     def ray_folder(self):
-        return Path(run([self.python(), "-c", "import ray; print(ray.__path__[0])"]).splitlines()[-1])
+        printed = run([self.python(), "-c", "import ray; print(ray.__path__[0])"])
+        return Path(printed.splitlines()[-1])
 
     def missing(self):
         why = super().missing()
@@ -286,7 +290,8 @@ class RayCpp(RayPython):
 
     def build(self):
         cpp, library = self.ray_folder() / "cpp", self.given.work / "libray_cpp_bench.so"
-        if is_fresh(library, HERE / "ray_cpp_bench.cc", HERE / "timer.h", cpp / "lib/libray_api.so"):
+        if is_fresh(library, HERE / "ray_cpp_bench.cc", HERE / "timer.h",
+                    cpp / "lib/libray_api.so"):
             return
         common = ["-std=c++17", "-O2", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{cpp}/include",
                   HERE / "ray_cpp_bench.cc"]
@@ -294,36 +299,45 @@ class RayCpp(RayPython):
         run(["g++", *common, "-o", self.given.work / "ray_cpp_bench", *links])
         run(["g++", "-shared", "-fPIC", *common, "-o", library, *links])
 
-    def on_a_cluster(self, turn, mode, keys, limit, *more):
-        def measure(_, lines):
-            environment = dict(self.environment)
-            if (Path.home() / ".ray/auth_token").exists():
-                environment["RAY_AUTH_MODE"] = "token"
-            running = self.program(
-                [self.given.work / "ray_cpp_bench", mode, *self.pace(keys), "--address",
-                 lines["address"], "--library", self.given.work / "libray_cpp_bench.so", *more],
-                environment)
-            try:
-                for line in running.until(limit):
-                    turn.take(line)
-            finally:
-                running.process.terminate()
-                running.end()
+    def program_on(self, address, turn, mode, keys, limit, *more):
+        """Runs the C++ program on a running cluster."""
+        environment = dict(self.environment)
+        if (Path.home() / ".ray/auth_token").exists():
+            environment["RAY_AUTH_MODE"] = "token"
+        running = self.program(
+            [self.given.work / "ray_cpp_bench", mode, *self.pace(keys), "--address", address,
+             "--library", self.given.work / "libray_cpp_bench.so", *more], environment)
+        why = f"the program ended without a figure; see {self.name}.log"
         try:
-            self.hold(turn, measure)
-            turn.fail(keys, f"the program ended without a figure; see {self.name}.log")
+            for line in running.until(limit):
+                turn.take(line)
+        except TimeoutError as late:
+            why = str(late)
+            running.process.terminate()
+        running.end()
+        turn.fail(keys, why)
+
+    def on_a_cluster(self, turn, keys, each):
+        """Calls `each(address)` while a cluster runs."""
+        try:
+            self.hold(lambda running, lines: each(lines["address"]))
         except (RuntimeError, TimeoutError) as why:
             turn.fail(keys, str(why))
 
     def turn(self, turn):
-        rates = turn.wanted - {GROUPS, ACTORS}
+        rates = [row.key for row in ROWS if row.key in turn.wanted - {GROUPS, ACTORS}]
         if rates:
-            self.on_a_cluster(turn, "rates", rates, self.limit(1800, 300))
+            # A program for each: one that crashes takes no other with it.
+            self.on_a_cluster(turn, set(rates), lambda address: [
+                self.program_on(address, turn, "rates", {key}, self.limit(200, 60))
+                for key in rates])
         if GROUPS in turn.wanted:
-            self.on_a_cluster(turn, "groups", {GROUPS}, 180)
+            self.on_a_cluster(turn, {GROUPS}, lambda address: self.program_on(
+                address, turn, "groups", {GROUPS}, 180))
         if ACTORS in turn.wanted:
-            count = ["--actors", self.limit(200, 20)]
-            self.on_a_cluster(turn, "actors", {ACTORS}, self.limit(300, 120), *count)
+            self.on_a_cluster(turn, {ACTORS}, lambda address: self.program_on(
+                address, turn, "actors", {ACTORS}, self.limit(300, 120),
+                "--actors", self.limit(200, 20)))
 
 
 class Dask(PythonPeer):
@@ -342,7 +356,8 @@ class Dask(PythonPeer):
     def turn(self, turn):
         rates = turn.wanted - HELD
         if rates:
-            self.collect(turn, self.command("rates", *self.pace(rates)), rates, self.limit(1200, 240))
+            self.collect(turn, self.command("rates", *self.pace(rates)), rates,
+                         self.limit(1200, 240))
         if turn.wanted & HELD:
             self.held(turn)
 
@@ -380,7 +395,8 @@ class Grpc(Peer):
              out / "echo.pb.cc", out / "echo.grpc.pb.cc", "-o", program, *flags])
 
     def turn(self, turn):
-        self.collect(turn, [self.given.work / "grpc_echo", *self.pace(turn.wanted)], turn.wanted, 120)
+        self.collect(turn, [self.given.work / "grpc_echo", *self.pace(turn.wanted)], turn.wanted,
+                     120)
 
 
 ALL = [Mobula, RayPython, RayCpp, Dask, Grpc]

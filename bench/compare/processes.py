@@ -1,7 +1,8 @@
 """Processes that the comparison starts: all end with it, and only they.
 
-run.py makes itself the reaper of its orphans (`adopt_orphans`), so everything that a peer starts, daemons
-too, stays among its descendants: `end_descendants` finds them by their ids, and touches nobody else's.
+run.py makes itself the reaper of its orphans (`adopt_orphans`), so everything that a peer starts,
+daemons too, stays among its descendants: `end_descendants` finds them by their ids, and touches
+nobody else's.
 """
 import ctypes
 import json
@@ -50,8 +51,8 @@ def cpu_seconds(pid):
 
 
 def memory_mib(pid, kind):
-    """Memory of one process by proc(5): "Private" would come back if it ended, "Pss" shares out what
-    several map. 0 once it is gone."""
+    """Memory of one process by proc(5): "Private" would come back if it ended, "Pss" shares out
+    what several map. 0 once it is gone."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             return sum(int(line.split()[1]) for line in file
@@ -84,7 +85,7 @@ def end_descendants():
 
 
 class Lines:
-    """A running program, and the lines of JSON that it prints, with a limit to the time they may take."""
+    """A running program, and the lines of JSON that it prints within a limit of time."""
 
     def __init__(self, command, environment, log):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -122,7 +123,7 @@ class Lines:
 
 
 def at_rest(root, settle_s=4, observe_s=15):
-    """Memory (MiB) and CPU (percent) of all descendants of `root` together, which have nothing to do."""
+    """Memory (MiB) and CPU (percent) of all descendants of `root` together, left in peace."""
     time.sleep(settle_s)
     pids = list(descendants(root))
     before, begin = {pid: cpu_seconds(pid) for pid in pids}, time.monotonic()

@@ -1,5 +1,5 @@
-// Ray's timer for rates (ray_microbenchmark_helpers.py), and the line of JSON that a peer prints for
-// each figure. For the C++ peers, which are built by themselves, against other runtimes, in C++17.
+// Ray's timer for rates (ray_microbenchmark_helpers.py), and the line of JSON that a peer prints
+// for each figure. For the C++ peers, which are built by themselves, against other runtimes.
 #pragma once
 
 #include <chrono>
