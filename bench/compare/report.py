@@ -116,19 +116,19 @@ def measured_rows(results):
 def machine(results):
     of = results["machine"]
     loads = [turn[when] for turn in results["turns"] for when in ("load_before", "load_after")]
+    others = [turn["cores_of_others"] for turn in results["turns"]]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     count = max(turn["round"] for turn in results["turns"])
     rounds = "one round" if count == 1 else f"{count} rounds"
     text = (f'Measured on {results["date"]}, in {rounds}, on {of["cpu"]} with {of["cores"]} cores '
-            f'and {of["memory_gib"]:.0f} GiB, {of["kernel"]}. Versions: {versions}.')
-    if max(loads) - of["cores"] > 1:
-        text += (' **Other work ran on the machine meanwhile**: the load average was '
-                 f'{min(loads):.1f} to {max(loads):.1f} before and after the turns, on '
-                 f'{of["cores"]} cores. The figures are of a loaded machine: their ratios are '
-                 'rougher than the digits look, and a system with more processes and threads loses '
-                 'more by the load than one with few.')
-    else:
-        text += f" The load average was {min(loads):.1f} to {max(loads):.1f}."
+            f'and {of["memory_gib"]:.0f} GiB, {of["kernel"]}. Versions: {versions}. The load '
+            f'average was {min(loads):.1f} to {max(loads):.1f}, what was measured included; '
+            f'everything else on the machine took {min(others):.2f} to {max(others):.2f} of its '
+            f'{of["cores"]} cores during a turn.')
+    if max(others) > 0.1 * of["cores"]:
+        text += (' **So other work ran meanwhile**: the figures are of a loaded machine, their '
+                 'ratios are rougher than the digits look, and a system with more processes and '
+                 'threads loses more by the load than one with few.')
     if results["quick"]:
         text += (' **Shortened runs** (`--quick`: 0.5 s to settle, 0.3 s to warm up, four runs of '
                  '0.5 s, fewer where one call takes seconds; Ray with a tenth of the batches of the '

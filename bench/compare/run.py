@@ -53,15 +53,14 @@ def arguments():
                         help="the Python that has distributed and numpy")
     parser.add_argument("--out", type=Path, metavar="DIR",
                         help="where all output goes; default: the results beside this program, the "
-                             "pages in docs/")
+                             "pages in docs/, and with --only or --peers both in build/compare")
     given = parser.parse_args()
     given.mobula = given.mobula.absolute()
-    given.results = given.out or Path(__file__).resolve().parent
-    given.pages = given.out or ROOT / "docs"
-    given.work = given.out or ROOT / "build" / "compare"
-    for folder in (given.results, given.work):
-        folder.mkdir(parents=True, exist_ok=True)
-    given.work = given.work.absolute()
+    given.work = (given.out or ROOT / "build" / "compare").absolute()
+    given.work.mkdir(parents=True, exist_ok=True)
+    given.results = given.pages = given.work
+    if not (given.out or given.only or given.peers):
+        given.results, given.pages = Path(__file__).resolve().parent, ROOT / "docs"
     return given
 
 
@@ -94,14 +93,18 @@ def take_turn(peer, number, given, results):
         return
     print(f"round {number} of {given.rounds}: {peer.name}", flush=True)
     turn, begin, load = peers.Turn(wanted), time.monotonic(), os.getloadavg()[0]
+    all_before, own_before = processes.busy_seconds()
     try:
         peer.turn(turn)
     finally:
         processes.end_descendants()
+    all_after, own_after = processes.busy_seconds()
+    seconds = time.monotonic() - begin
+    others = max(0.0, (all_after - all_before - (own_after - own_before)) / seconds)
     results["turns"].append({
-        "round": number, "peer": peer.name, "load_before": load, "load_after": os.getloadavg()[0],
-        "seconds": round(time.monotonic() - begin, 1), "figures": turn.figures,
-        "failed": turn.failed})
+        "round": number, "peer": peer.name, "seconds": round(seconds, 1), "load_before": load,
+        "load_after": os.getloadavg()[0], "cores_of_others": round(others, 2),
+        "figures": turn.figures, "failed": turn.failed})
 
 
 def main():

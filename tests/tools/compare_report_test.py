@@ -22,8 +22,8 @@ import report  # noqa: E402  (it lies beside the program that it belongs to)
 def turn(number, peer, failed=None, **means):
     figures = {key.replace("_1_1_", "1_1_"): {"mean": mean, "sd": 0, "unit": "1/s", "runs": 4}
                for key, mean in means.items()}
-    return {"round": number, "peer": peer, "load_before": 0.1, "load_after": 0.2, "seconds": 1,
-            "figures": figures, "failed": failed or {}}
+    return {"round": number, "peer": peer, "seconds": 1, "load_before": 0.1, "load_after": 0.2,
+            "cores_of_others": 0.01, "figures": figures, "failed": failed or {}}
 
 
 RECORDED = {
@@ -78,14 +78,15 @@ class Page(unittest.TestCase):
 
     def test_load_and_shortened_runs_are_said_so(self):
         quiet, _ = written(RECORDED)
-        self.assertNotIn("Other work ran", quiet)
+        self.assertNotIn("other work ran", quiet)
         self.assertNotIn("Shortened runs", quiet)
         loaded = copy.deepcopy(RECORDED)
         loaded["quick"] = True
-        loaded["turns"][3]["load_after"] = 7.5
+        loaded["turns"][3].update(load_after=7.5, cores_of_others=0.9)
         page, _ = written(loaded)
-        self.assertIn("Other work ran on the machine", page)
+        self.assertIn("other work ran", page)
         self.assertIn("0.1 to 7.5", page)
+        self.assertIn("0.01 to 0.90 of its 2 cores", page)
         self.assertIn("Shortened runs", page)
 
     def test_less_time_counts_as_being_ahead(self):
