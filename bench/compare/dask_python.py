@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Dask's distributed scheduler, by the same definitions as far as Dask has them.
 
-Run by run.py in a process and with a cluster of its own: one worker process for each core, one thread in
-each, no dashboard. Needs `pip install distributed numpy`.
+Run by run.py in a process and with a cluster of its own: one worker process for each core, one
+thread in each, no dashboard. Needs `pip install distributed numpy`.
 """
 import os
 import sys

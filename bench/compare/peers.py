@@ -1,7 +1,7 @@
 """The peers: what each needs, how it is built and run, and what it measured in one turn.
 
-`missing` says in a sentence what is not there and how to get it, or nothing. A turn fills in figures
-by key and failures by key; it ends what it started.
+`missing` says in a sentence what is not there and how to get it, or nothing. A turn fills in
+figures by key and failures by key; it ends what it started.
 """
 import json
 import os
@@ -266,8 +266,8 @@ class RayPython(PythonPeer):
 
 
 class RayCpp(RayPython):
-    """On a cluster that Ray's Python starts: one of the C++ API's own ends by `ray stop`, which would
-    end every other on the machine."""
+    """On a cluster that Ray's Python starts: one of the C++ API's own ends by `ray stop`, which
+    would end every other on the machine."""
     name = "ray_cpp"
     keys = RayPython.keys - HELD - {"single_client_get_object_containing_10k_refs"}
 

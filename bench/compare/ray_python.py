@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ray's Python API, by the definitions of its own microbenchmarks (python/ray/_private/ray_perf.py).
+"""Ray's Python API, by the definitions of its own microbenchmarks (ray_perf.py).
 
 Run by run.py in a process and with a cluster of its own. Needs `pip install ray==2.60.0 numpy`.
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Mobula beside other systems on this machine: the same benchmarks, in alternating rounds.
 
-In each round every system has its turn, one after the other, in processes and with clusters of its
-own: Mobula, Ray (Python), Ray (C++), Dask, gRPC. One that is not installed is left out, and said so.
+In each round every system has its turn, one after the other, in processes and with clusters of
+its own: Mobula, Ray (Python), Ray (C++), Dask, gRPC. What is not installed is left out, and said so.
 The definitions are Ray's own (python/ray/_private/ray_perf.py): docs/performance.md lists them.
 
 Writes results.json, and from it performance.md and performance.svg. Ends everything it started.

@@ -1,6 +1,6 @@
-"""Ray's timer for rates (python/ray/_private/ray_microbenchmark_helpers.py), and what a peer prints.
+"""Ray's timer for rates (ray_microbenchmark_helpers.py), and what a peer prints.
 
-A peer is a program that prints one line of JSON per figure on its standard output; run.py reads them.
+A peer is a program that prints one line of JSON per figure on its standard output, for run.py.
 Standard library only: every peer's Python can import it.
 """
 import argparse
@@ -18,7 +18,7 @@ class Pace:
     warm_up: float = 1
     run: float = 2
     runs: int = 4
-    # After this many seconds no further run starts: one call of a slow benchmark takes longer than a run.
+    # After this many seconds no further run starts: one call of a slow benchmark may outlast a run.
     limit: float = 120
     # Batches that take seconds are divided by this. Anything but 1 is said so on the page.
     divisor: int = 1
@@ -62,7 +62,7 @@ def emit_failure(key, why):
 
 
 def measure(definitions, wanted, pace):
-    """Measures each (key, multiplier, unit, prepare) that is wanted; `prepare` makes what is called."""
+    """Measures each wanted (key, multiplier, unit, prepare); `prepare` makes what is called."""
     for key, multiplier, unit, prepare in definitions:
         if wanted and key not in wanted:
             continue
