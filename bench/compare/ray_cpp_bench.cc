@@ -67,8 +67,8 @@ void calls_at_once(ray::ActorHandle<Server>& one, int count) {
 void wait_one_by_one(int count) {
   std::vector<ray::ObjectRef<std::string>> pending;
   for (int i = 0; i < count; ++i) {
-    // Copied, not moved: a moved reference of Ray's gives up its count before it takes it again, and
-    // a task that is done by then has lost its result.
+    // Copied, not moved: a moved reference of Ray's gives up its count before it takes it again,
+    // and a task that is done by then has lost its result.
     const auto ref = ray::Task(small_value).Remote();
     pending.push_back(ref);
   }
