@@ -74,9 +74,9 @@ int call_round_robin(int count, std::vector<ActorHandle<Server>> servers) {
   return static_cast<int>(get(refs).size());
 }
 
-int half_of_the_cores() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
-}
+int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+int half_of_the_cores() { return std::max(1, cores() / 2); }
 
 std::vector<ActorHandle<Server>> servers(int count) {
   std::vector<ActorHandle<Server>> all;
@@ -95,7 +95,7 @@ struct Definition {
   std::string key;
   double multiplier = 1;  // operations per call, before batches are divided
   Prepare prepare{};
-  double num_cpus = 4;
+  double num_cpus = cores();  // as Ray counts a machine
   Resources resources{};  // the node's, beside its CPUs
 };
 
@@ -106,7 +106,7 @@ Benchmark rate_benchmark(Definition definition, Against against) {
   benchmark.name = definition.key;
   benchmark.about = definition.name;
   benchmark.run = [definition, against](const Pace& pace) {
-    const Floor floor = against == Against::memcpy ? warm_memcpy() : spinning_round_trip();
+    const Floor floor = against == Against::memcpy ? warm_memcpy_to_memfd() : spinning_round_trip();
     Rate rate;
     {
       const auto cluster = init({.num_cpus = definition.num_cpus, .resources = definition.resources});
