@@ -88,12 +88,6 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
   grants_of_[start.demand_class.request.resources.to_string()].push_back(world_.now());
   const auto* mine = terms_of(start.demand_class.job);
   if (mine == nullptr || !start.allocation.group.empty() || lossy_ || node.cannot_start) return;
-  // A task that waits there may wait for this one, and have to end before anybody gets anything.
-  const auto new_slot = granted_.find(start.slot);
-  const bool has_one_that_waits = new_slot != granted_.end() && std::ranges::any_of(granted_, [&](const auto& each) {
-    return each.second.lent && each.second.job == start.demand_class.job && each.second.node == new_slot->second.node;
-  });
-  if (has_one_that_waits) return;
   const auto taken = amounts_of(start.allocation);
   for (const auto& [who, demand] : demands_) {
     const auto& wanted = demand.demand_class;
