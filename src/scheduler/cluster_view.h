@@ -53,8 +53,7 @@ struct Reservation {
   GroupId group{};  // empty: for a class of requests
   // Since when some task there waits for something: perhaps for what is withheld.
   std::optional<Time> blocked_since{};
-  bool open = false;  // for so long that nothing is withheld from their jobs
-  Time offered_at{};  // to them
+  bool open = false;  // for so long that nothing is withheld
 };
 
 struct Node {
@@ -67,7 +66,7 @@ struct Node {
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
   std::vector<SlotId> slots{};    // in the order of booking
-  std::map<JobId, std::int32_t> blocked_tasks{};  // slots of tasks, outside bundles, that wait, by job
+  std::int32_t blocked_tasks = 0;  // slots of tasks, outside bundles, whose call waits for something
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit; 0: none
   std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
   NodeRank order_entry{};         // both: while it is alive
@@ -124,7 +123,7 @@ class ClusterView {
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
-  // Withholds nothing from jobs with tasks that wait there until it is closed again.
+  // Withholds nothing until it is closed again.
   void open_reservation(Node& node);
   void close_reservation(Node& node);
   // Something was booked on `node`, or freed.

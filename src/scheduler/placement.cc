@@ -94,17 +94,6 @@ Node* PlacementRound::best_of_all(const Choice& choice) {
   return nullptr;
 }
 
-// A reserved node where tasks of the job wait, perhaps for this one.
-Node* PlacementRound::open_for(const PendingClass& of) const {
-  for (const auto id : terms_.open) {
-    auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || !node->reservation->open) continue;
-    if (!node->blocked_tasks.contains(of.key.first)) continue;
-    if (cluster_.fits(*node, of.ask->ask, &node->reservation->owner)) return node;
-  }
-  return nullptr;
-}
-
 Spot PlacementRound::place(PendingClass& of) {
   auto& row = *of.ask;
   const auto& ask = row.ask;
@@ -113,7 +102,6 @@ Spot PlacementRound::place(PendingClass& of) {
     auto* node = cluster_.nodes().find(at->second);
     if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
   }
-  if (auto* node = open_for(of)) return {node};
   const auto* preference = of.first().preference.get();
   if (row.choices.empty()) return choose({&row, &ask, 0}, preference);
   // By the first selector for which there is room now.
@@ -182,9 +170,7 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   }
   pending_.unpark(of);
   // Another class with the same ask may have found that nothing fits, its own reservation aside.
-  if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key) && open_for(of) == nullptr) {
-    return Outcome::passed;
-  }
+  if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
   if (const auto spot = place(of)) {
     grant(spot, of);
     return Outcome::granted;

@@ -38,7 +38,6 @@ class PlacementRound {
     Time now;
     const std::function<SlotId()>& next_slot;
     const std::map<ClassKey, NodeId>& reserved;  // the node withheld for a class, tried first
-    const std::vector<NodeId>& open;             // reserved, but not from jobs with tasks that wait there
   };
   PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
                  const PlacementSettings& settings, const Terms& terms);
@@ -70,7 +69,6 @@ class PlacementRound {
     std::size_t number = 0;
     std::pair<std::uint64_t, std::size_t> key() const { return {row->number, number}; }
   };
-  Node* open_for(const PendingClass& of) const;
   Spot place(PendingClass& of);
   Spot choose(const Choice& choice, const Preference* preference);
   void grant(Spot spot, PendingClass& of);

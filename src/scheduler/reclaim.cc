@@ -325,22 +325,16 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
 }
 
 void Reclaimer::open_where_tasks_wait(Time now) {
-  open_.clear();
   const auto look_at = [&](NodeId id) {
     auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || node->blocked_tasks.empty()) return;
+    if (node == nullptr || !node->reservation || node->blocked_tasks == 0) return;
     auto& reservation = *node->reservation;
     if (!reservation.blocked_since) reservation.blocked_since = now;
     const auto opens = *reservation.blocked_since + settings_.open_after;
+    if (reservation.open) return;
     if (now < opens) return wake_at(opens);
-    if (!reservation.open) mark_open.hit();
-    // Offered again and again: who it is open to may begin to wait at any time.
-    if (!reservation.open || now - reservation.offered_at >= settings_.pause) {
-      reservation.offered_at = now;
-      cluster_.open_reservation(*node);
-    }
-    open_.push_back(id);
-    wake_at(reservation.offered_at + settings_.pause);
+    mark_open.hit();
+    cluster_.open_reservation(*node);
   };
   for (const auto& [key, node] : reserved_) look_at(node);
   if (!for_group_.held()) return;

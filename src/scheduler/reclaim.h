@@ -4,8 +4,8 @@
 // holder that has nothing may always take one), and none that is not held that long itself. One
 // that finds nothing looks again the less often the longer it has waited. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
-// what is freed there is withheld from others until it is placed, except from the jobs of tasks there
-// that have to end first and wait, perhaps for one of them. A placement group that waits so long
+// what is freed there is withheld from others until it is placed, unless a task there that has to end
+// first waits, perhaps for one of them. A placement group that waits so long
 // has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
 // before all others. Actors' slots are never recalled, and no slot twice. Not thread-safe: owned by one core.
 #pragma once
@@ -43,8 +43,6 @@ class Reclaimer {
   void lift(const ClassKey& key);
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
   const GroupReservation& for_group() const { return for_group_; }
-  // Reserved nodes that withhold nothing from the jobs of tasks that wait there.
-  const std::vector<NodeId>& open() const { return open_; }
 
   // After a round of placement: everything that still waits, waits for something to be freed. Costs
   // nothing before it is due.
@@ -114,7 +112,6 @@ class Reclaimer {
   GroupReservation for_group_;
   std::map<ClassKey, NodeId> reserved_;
   std::optional<Time> due_;
-  std::vector<NodeId> open_;
   std::uint64_t seen_version_ = 0;  // of the cluster
   std::size_t nodes_left_ = 0;      // to look at in this round
   std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;  // where the last round stopped, by age

@@ -206,7 +206,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
 bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
   bool groups_left = false;
   PlacementRound round(cluster_, books_, pending_, settings_.placement,
-                       {now, next_slot, reclaimer_.reserved(), reclaimer_.open()});
+                       {now, next_slot, reclaimer_.reserved()});
   for (const auto priority : groups_.priorities()) {
     if (round.run(plan.grants, priority)) return true;
     groups_left = groups_.place(priority, plan.groups) || groups_left;

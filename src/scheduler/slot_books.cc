@@ -99,11 +99,9 @@ std::vector<JobId> SlotBooks::take_changed_jobs() {
 // What runs in a bundle gives back to its bundle alone: nobody waits for it elsewhere.
 void SlotBooks::count_blocked(const Slot& slot, Node& node, Job& job, int by) {
   if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty()) return;
+  node.blocked_tasks += by;
   job.blocked_tasks += by;
-  const auto at = node.blocked_tasks.try_emplace(slot.job).first;
-  at->second += by;
-  if (at->second == 0) node.blocked_tasks.erase(at);
-  if (node.blocked_tasks.empty()) cluster_.close_reservation(node);
+  if (node.blocked_tasks == 0) cluster_.close_reservation(node);
 }
 
 void SlotBooks::end_job(JobId id) {
