@@ -25,7 +25,7 @@ bool takes_reserved(const Node& node, const Need& need) {
 }
 
 bool is_barred(const Node& node, const Ask& ask, const ClassKey* owner) {
-  return node.reservation && !node.reservation->open && (owner == nullptr || *owner != node.reservation->owner) &&
+  return node.reservation && (owner == nullptr || *owner != node.reservation->owner) &&
          takes_reserved(node, ask.need);
 }
 
@@ -135,17 +135,6 @@ void ClusterView::reserve(Node& node, Reservation reservation) {
 void ClusterView::lift_reservation(Node& node) {
   node.reservation.reset();
   touch(node);
-}
-
-void ClusterView::open_reservation(Node& node) {
-  node.reservation->open = true;
-  touch(node);
-}
-
-void ClusterView::close_reservation(Node& node) {
-  if (!node.reservation) return;
-  node.reservation->open = false;
-  node.reservation->blocked_since.reset();
 }
 
 void ClusterView::took(Node& node) {

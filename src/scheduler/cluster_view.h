@@ -17,7 +17,6 @@
 #include "base/id.h"
 #include "base/ordered_runs.h"
 #include "base/table.h"
-#include "base/time.h"
 #include "model/label_selector.h"
 #include "model/node_shape.h"
 #include "model/reason.h"
@@ -51,9 +50,6 @@ struct Reservation {
   ClassKey owner;
   Need need;
   GroupId group{};  // empty: for a class of requests
-  // Since when some task there waits for something: perhaps for what is withheld.
-  std::optional<Time> blocked_since{};
-  bool open = false;  // for so long that nothing is withheld
 };
 
 struct Node {
@@ -66,7 +62,6 @@ struct Node {
   std::int64_t score = 0;         // packing_score of the books
   std::int64_t spread_slots = 0;  // slots that were placed to be spread
   std::vector<SlotId> slots{};    // in the order of booking
-  std::int32_t blocked_tasks = 0;  // slots of tasks, outside bundles, whose call waits for something
   std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit; 0: none
   std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
   NodeRank order_entry{};         // both: while it is alive
@@ -123,9 +118,6 @@ class ClusterView {
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
-  // Withholds nothing until it is closed again.
-  void open_reservation(Node& node);
-  void close_reservation(Node& node);
   // Something was booked on `node`, or freed.
   void took(Node& node);
   void freed(Node& node);

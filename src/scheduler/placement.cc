@@ -141,26 +141,21 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   granted_->push_back(std::move(slot));
 }
 
-const PendingClass* first_to_have_quota(const PendingDemands& pending, const SlotBooks& books, JobId job,
-                                        const ResourceSet& most_held, Time since) {
-  const auto* row = books.jobs().find(job);
-  if (row == nullptr || row->blocked_tasks > 0) return nullptr;
-  const auto* first = pending.lines().first_for_quota(job);
-  if (first == nullptr || first->rank.rank.since > since) return nullptr;
-  const bool rivals = std::ranges::any_of(row->terms.quota, [&](const auto& each) {
-    return first->ask->most_held.get(each.first) > Quantity() && most_held.get(each.first) > Quantity();
-  });
-  return rivals ? first : nullptr;
-}
-
 bool PlacementRound::is_allowed(const PendingClass& of) const {
   const auto job = of.key.first;
   const auto& quota = books_.terms(job).quota;
   if (quota.empty()) return true;
   if (books_.over_quota(job, of.ask->most_held)) return false;
-  const auto* first = first_to_have_quota(pending_, books_, job, of.ask->most_held,
-                                          terms_.now - settings_.quota_reserve_after);
-  return first == nullptr || first == &of || of.rank < first->rank;
+  // One that lacks more comes first, and has waited so long that smaller ones may not pass it.
+  const auto* first = pending_.lines().first_for_quota(job);
+  if (first == nullptr || first == &of || of.rank < first->rank ||
+      terms_.now - first->rank.rank.since < settings_.quota_reserve_after) {
+    return true;
+  }
+  return std::ranges::none_of(quota, [&](const auto& each) {
+    return first->ask->most_held.get(each.first) > Quantity() &&
+           of.ask->most_held.get(each.first) > Quantity();
+  });
 }
 
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {

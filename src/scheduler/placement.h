@@ -26,12 +26,6 @@ struct PlacementSettings {
   Duration quota_reserve_after = 2s;  // what is left of a quota is withheld for who waits so long
 };
 
-// Of the classes that wait for a quota of the job, the one that smaller ones may not pass: it lacks most,
-// has waited since `since` or longer, and wants some of the same. Null: none, or a task of the job waits,
-// perhaps for one of them.
-const PendingClass* first_to_have_quota(const PendingDemands& pending, const SlotBooks& books, JobId job,
-                                        const ResourceSet& most_held, Time since);
-
 class PlacementRound {
  public:
   struct Terms {

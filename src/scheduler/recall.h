@@ -28,7 +28,6 @@ struct ReclaimSettings {
   Duration recall_after = 200ms;
   Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
   Duration reserve_after = 2s;
-  Duration open_after = 500ms;   // a reservation withholds nothing once a task there has waited so long
   Duration pause = 100ms;        // between two rounds
   // Bounds of what one round looks at, so that none takes long: who was not looked at is in the next.
   std::size_t demands_per_round = 32;

@@ -13,7 +13,6 @@ namespace {
 
 const Mark mark_recall("scheduler.recall");
 const Mark mark_reserve("scheduler.reserve");
-const Mark mark_open("scheduler.reservation_opened_for_what_a_task_waits_for");
 
 // Any number of slots that come back soon is better than one that may never, and that better than one
 // whose task will not be ended.
@@ -320,28 +319,6 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
 }
 
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
-  run_round(now, out);
-  open_where_tasks_wait(now);
-}
-
-void Reclaimer::open_where_tasks_wait(Time now) {
-  const auto look_at = [&](NodeId id) {
-    auto* node = cluster_.nodes().find(id);
-    if (node == nullptr || !node->reservation || node->blocked_tasks == 0) return;
-    auto& reservation = *node->reservation;
-    if (!reservation.blocked_since) reservation.blocked_since = now;
-    const auto opens = *reservation.blocked_since + settings_.open_after;
-    if (reservation.open) return;
-    if (now < opens) return wake_at(opens);
-    mark_open.hit();
-    cluster_.open_reservation(*node);
-  };
-  for (const auto& [key, node] : reserved_) look_at(node);
-  if (!for_group_.held()) return;
-  for (const auto& [node, bundles] : for_group_.held()->bundles) look_at(node);
-}
-
-void Reclaimer::run_round(Time now, std::vector<Recall>& out) {
   if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
   // What could never be served may be now.
   if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);

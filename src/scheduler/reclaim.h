@@ -4,8 +4,7 @@
 // holder that has nothing may always take one), and none that is not held that long itself. One
 // that finds nothing looks again the less often the longer it has waited. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
-// what is freed there is withheld from others until it is placed, unless a task there that has to end
-// first waits, perhaps for one of them. A placement group that waits so long
+// what is freed there is withheld from others until it is placed. A placement group that waits so long
 // has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
 // before all others. Actors' slots are never recalled, and no slot twice. Not thread-safe: owned by one core.
 #pragma once
@@ -98,9 +97,6 @@ class Reclaimer {
   // Those of the class that are due, at most `limit`; returns how many.
   std::size_t recall_for_class(PendingClass& of, Time now, std::size_t limit,
                                std::vector<Recall>& out);
-  void run_round(Time now, std::vector<Recall>& out);
-  // What a reservation waits for may wait for what it withholds: a parent for its child.
-  void open_where_tasks_wait(Time now);
   void wake_at(Time time) { due_ = std::min(due_.value_or(time), time); }
   std::vector<const SlotBooks::Job*> jobs_by_share() const;
 

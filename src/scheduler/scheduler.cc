@@ -265,11 +265,6 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
   if (!demand.request.placement.group.empty()) return std::nullopt;
   const auto most = most_held_by(Need(demand.request, tenant));
   if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
-  const auto* older = first_to_have_quota(pending_, books_, demand.job, most,
-                                          last_plan_ - settings_.placement.quota_reserve_after);
-  if (older != nullptr && older->key.second != demand.id) {
-    return Reason{ReasonCode::over_quota, {}, {}, {}, "an older request of the job waits for its quota"};
-  }
   std::int64_t before = 0;
   pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
     ++before;

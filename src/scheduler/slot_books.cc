@@ -96,14 +96,6 @@ std::vector<JobId> SlotBooks::take_changed_jobs() {
   return changed;
 }
 
-// What runs in a bundle gives back to its bundle alone: nobody waits for it elsewhere.
-void SlotBooks::count_blocked(const Slot& slot, Node& node, Job& job, int by) {
-  if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty()) return;
-  node.blocked_tasks += by;
-  job.blocked_tasks += by;
-  if (node.blocked_tasks == 0) cluster_.close_reservation(node);
-}
-
 void SlotBooks::end_job(JobId id) {
   auto* job = jobs_.find(id);
   if (job == nullptr) return;
@@ -125,7 +117,6 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   if (tenant_of(slot) == Tenant::task) job.task_slots.insert(sequence, slot.id);
   if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
   if (slot.spread) ++node.spread_slots;
-  if (slot.lent) count_blocked(slot, node, job, 1);
   if (!slot.bundle_of.empty()) {
     cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);
   }
@@ -153,7 +144,6 @@ bool SlotBooks::release(SlotId id) {
   count(job.held, slot, -1);
   share_changed(slot.job, job, true);
   if (held.recalled) count(job.returning, slot, -1);
-  if (slot.lent) count_blocked(slot, node, job, -1);
   if (tenant_of(slot) == Tenant::task) job.task_slots.erase(held.sequence);
   if (const auto at = in_group_.find(slot.allocation.group); at != in_group_.end()) {
     at->second.erase(id);
@@ -181,7 +171,6 @@ bool SlotBooks::lend(SlotId id) {
   share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
   auto& node = *held->node;
-  count_blocked(held->slot, node, job, 1);
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.freed(node);
   return true;
@@ -199,7 +188,6 @@ bool SlotBooks::resume(SlotId id) {
   share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
   auto& node = *held->node;
-  count_blocked(held->slot, node, job, -1);
   cluster_.resume(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.took(node);
   return true;

@@ -92,7 +92,6 @@ class SlotBooks {
     std::int64_t share = 0;                      // as it was with these totals of the cluster
     std::uint64_t share_version = 0;
     bool quota_freed = false;                    // something it may want for others is back
-    std::int64_t blocked_tasks = 0;              // slots of tasks, outside bundles, that are lent
   };
   explicit SlotBooks(ClusterView& cluster) : cluster_(cluster) {}
 
@@ -150,7 +149,6 @@ class SlotBooks {
   std::string verify() const;
 
  private:
-  void count_blocked(const Slot& slot, Node& node, Job& job, int by);
   Holder& add(const Slot& slot, Time now, Holder* known);
   void share_changed(JobId id, Job& job, bool freed);
   std::int64_t share_of(const Job& job, const ResourceSet& extra, bool lasting) const;

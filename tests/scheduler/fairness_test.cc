@@ -413,23 +413,6 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
   }
 }
 
-// A parent that waits for its child must not wait for a request that waits for the parent.
-TEST_F(Fairness, TheChildOfATaskThatWaitsPassesAnOlderRequestForTheQuota) {
-  bench.add_node(1, node_with(8, 4));
-  terms(1, with_quota("GPU", 2));
-  bench.want(1, 1, gpus(0.25), 1);
-  const auto parent = bench.plan().grants.at(0).id;
-  bench.want(1, 1, gpus(2), 1);
-  bench.plan_after(2500ms);
-  bench.want(1, 3, gpus(0.5), 1);
-  EXPECT_THAT(bench.plan().grants, IsEmpty());
-  EXPECT_EQ(explain(1, gpus(0.5)).held_back->code, ReasonCode::over_quota);
-  bench.scheduler.lend(parent);
-  const auto plan = bench.plan();
-  ASSERT_THAT(plan.grants, SizeIs(1));
-  EXPECT_EQ(plan.grants[0].lessee, ProcessId::of(3));
-}
-
 // More of them than one round looks at, and nothing is ever recalled for them.
 TEST_F(Fairness, WhoSearchesInVainStandsInNobodysWay) {
   bench.add_node(1, node_with(4, 0));

@@ -176,37 +176,6 @@ TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
   EXPECT_EQ(last.grants.front().lessee, ProcessId::of(3));
 }
 
-// The task that has to end first waits for the small one.
-TEST_F(Reclaim, ReservationWithholdsNothingFromWhatATaskThereWaitsFor) {
-  bench.add_node(1, node_with(8, 4));
-  bench.want(1, 1, gpus(0.25), 1);
-  const auto parent = bench.plan().grants.at(0).id;
-  bench.want(2, 2, gpus(4), 1);
-  bench.plan_after(2500ms);
-  bench.scheduler.lend(parent);
-  bench.want(1, 3, gpus(0.5), 1);
-  EXPECT_THAT(bench.plan().grants, IsEmpty()) << "withheld";
-  EXPECT_THAT(bench.plan_after(400ms).grants, IsEmpty());
-  ASSERT_TRUE(bench.scheduler.next_deadline());
-  EXPECT_LE(*bench.scheduler.next_deadline(), bench.now + 100ms);
-  std::vector<Slot> child;
-  for (int i = 0; i < 3 && child.empty(); ++i) child = bench.plan_after(100ms).grants;
-  ASSERT_THAT(child, SizeIs(1));
-  EXPECT_EQ(child[0].lessee, ProcessId::of(3));
-
-  bench.want(1, 3, gpus(0.5), 0);
-  bench.scheduler.release(child[0].id);
-  bench.scheduler.resume(parent);
-  bench.plan();
-  bench.want(3, 4, gpus(0.5), 1);
-  EXPECT_THAT(bench.plan_after(1s).grants, IsEmpty()) << "withheld again";
-  bench.scheduler.release(parent);
-  bench.want(1, 1, gpus(0.25), 0);
-  const auto last = bench.plan();
-  ASSERT_THAT(last.grants, SizeIs(1));
-  EXPECT_EQ(last.grants[0].job, JobId::of(2));
-}
-
 TEST_F(Reclaim, ReservationEndsWithItsDemand) {
   bench.add_node(1, node_with(64, 2));
   bench.want(1, 1, gpus(1), 2);
