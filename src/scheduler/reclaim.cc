@@ -224,8 +224,7 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   auto search = search_for(demand, now, false);
-  const auto waited = now - demand.rank.since;
-  demand.recall_from = now + std::clamp(waited / 2, settings_.recall_after, settings_.recall_again);
+  demand.recall_from = now + settings_.recall_after;
   for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
     const auto returns = cheapest(search);
     if (!returns) break;

@@ -2,7 +2,6 @@
 // others recalled, as many as it lacks and no more: longest held first, from the job of the lowest
 // priority, among those from the one with the largest dominant share, as long as that job stays no smaller than the waiting one (a job or
 // holder that has nothing may always take one), and none that is not held that long itself. One
-// that finds nothing looks again the less often the longer it has waited. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
 // what is freed there is withheld from others until it is placed. A placement group that waits so long
 // has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
