@@ -41,7 +41,8 @@ EndCause Slots::explained(const SlotRow& row, EndCause cause) const {
     cause.kind = EndKind::killed;
     cause.text = *row.killed;
   } else if (row.stopping && cause.kind == EndKind::exited && cause.exit_code == 0) {
-    cause.kind = EndKind::retired;
+    // Only one that was let finish is known to have run nothing.
+    cause.kind = row.graceful ? EndKind::retired : EndKind::killed;
     if (cause.text.empty()) cause.text = row.stop_why;
   }
   return cause;

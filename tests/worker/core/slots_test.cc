@@ -137,6 +137,21 @@ TEST_F(SlotsTest, GracefulStopLetsTheCallFinish) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
+TEST_F(SlotsTest, WhoEndsAtOnceMayHaveBeenRunningAndIsNotCalledRetired) {
+  for (const bool graceful : {true, false}) {
+    const auto number = graceful ? 1u : 2u;
+    const StartExecutor started = running(slot_of(number, job, driver_));
+    agent_.head_says(StopSlot{SlotId::of(number), graceful, "its lessee did not come back"});
+    world_.settle();
+    agent_.executor_exits(started);
+    const auto ended = agent_.told<SlotGenerationEnded>();
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_EQ(ended[0].cause.kind, graceful ? EndKind::retired : EndKind::killed);
+    EXPECT_EQ(ended[0].cause.text, "its lessee did not come back");
+    agent_.forget();
+  }
+}
+
 TEST_F(SlotsTest, StopWhileStartingEndsTheExecutorWhenItHasStarted) {
   start(slot_of(1, job, driver_));
   const auto starts = agent_.did<StartExecutor>();
