@@ -22,8 +22,7 @@ struct TellAgent {
   }
   friend bool operator==(const TellAgent&, const TellAgent&) = default;
 };
-// On the stream to this executor; the shell connects on first use and says hello.
-// Frames of TellExecutor go there until CloseStream.
+// Where frames of TellExecutor for this process go until CloseStream.
 struct OpenStream {
   Endpoint executor;
   template <class Visit>
@@ -32,6 +31,7 @@ struct OpenStream {
   }
   friend bool operator==(const OpenStream&, const OpenStream&) = default;
 };
+// On the open stream to this executor; the shell connects on first use and says hello.
 struct TellExecutor {
   ProcessId executor;
   CallerFrame frame;

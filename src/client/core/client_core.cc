@@ -155,11 +155,10 @@ void ClientCore::head_says(const RequestRefused& message) {
   for (const auto& [executor, stream] : streams_) executors.push_back(executor);
   for (const ProcessId executor : executors) end_stream(executor, cause);
   // The head takes them back with the job, and not always says so of each.
-  std::vector<SlotId> slots;
-  for (const auto& [id, slot] : slots_) slots.push_back(id);
-  for (const SlotId id : slots) {
-    remember_returned(id);
-    forget_slot(id);
+  while (!slots_.empty()) {
+    const SlotId slot = slots_.begin()->first;
+    remember_returned(slot);
+    forget_slot(slot);
   }
   std::vector<ActorId> actors;
   for (const auto& [actor, row] : actors_) {

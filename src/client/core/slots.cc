@@ -17,6 +17,15 @@ const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
 const Mark mark_infeasible("client.class_infeasible");
+const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
+
+// Of an executor whose slot has had another one since. What it was at may have run.
+EndCause end_unheard_of() {
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = "the message that said why was lost with an agent or the head";
+  return cause;
+}
 
 }  // namespace
 
@@ -113,7 +122,10 @@ void ClientCore::head_says(const SlotReady& message) {
     // even if it is as many as before.
     demand->dirty = true;
   }
-  if (!slot->executor.empty()) end_stream(slot->executor, message.previous);
+  if (!slot->executor.empty()) {
+    const bool next = message.generation == slot->generation + 1;
+    end_stream(slot->executor, next ? message.previous : end_unheard_of());
+  }
   slot = &slots_.at(message.slot);
   slot->demand_class = message.demand_class;
   slot->node = message.node;
@@ -131,8 +143,13 @@ void ClientCore::head_says(const SlotReady& message) {
 }
 
 void ClientCore::head_says(const GenerationEnded& message) {
-  if (auto* slot = slots_.find(message.slot); slot && slot->executor == message.process) {
-    slot->executor = {};
+  auto* slot = slots_.find(message.slot);
+  if (slot != nullptr && !slot->executor.empty() && slot->generation <= message.generation) {
+    const ProcessId known = std::exchange(slot->executor, {});
+    if (known != message.process) {
+      mark_unheard_end.hit();
+      end_stream(known, end_unheard_of());
+    }
   }
   end_stream(message.process, message.cause);
 }
@@ -239,7 +256,7 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     if (slot.recalled || stream == nullptr || stream->ending || stream->retires) continue;
     const std::size_t load = stream->in_flight.size();
     if (load >= depth || (load > 0 && stream->one_at_a_time)) continue;
-    // What may run only once waits here: which call an executor was at when it died is known by its
+    // What may run only once does not wait there: which call an executor was at when it died is known by its
     // answers alone, and the last of them may be lost.
     if (load > 0 && task.retries_left == 0) continue;
     std::int64_t bytes = 0;
@@ -260,11 +277,13 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
 
 // Calls that take longer count at once, shorter ones little by little.
 void ClientCore::measure(ClassRow& row, Duration run_time) {
-  const bool longer = !row.measured || run_time > row.run_time;
-  row.run_time = !row.measured ? run_time
-                 : longer      ? (row.run_time + run_time) / 2
-                               : (7 * row.run_time + run_time) / 8;
-  row.measured = true;
+  if (!std::exchange(row.measured, true)) {
+    row.run_time = run_time;
+  } else if (run_time > row.run_time) {
+    row.run_time = (row.run_time + run_time) / 2;
+  } else {
+    row.run_time = (7 * row.run_time + run_time) / 8;
+  }
 }
 
 void ClientCore::dispatch(ClassId demand_class) {

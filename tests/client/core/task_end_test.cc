@@ -52,6 +52,39 @@ TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
+// What said that the first executor ended was lost; that its successor ended says it as well.
+TEST_F(Retries, TheEndOfALaterExecutorOfTheSlotIsAlsoThatOfTheOneBefore) {
+  const TaskId id = submit();
+  slot(3, 20);
+  GenerationEnded ended;
+  ended.slot = SlotId::of(3);
+  ended.generation = 1;
+  ended.process = ProcessId::of(21);
+  ended.cause.kind = EndKind::retired;
+  head(ended);
+  step(StreamEnded{ProcessId::of(20)});
+  slot(3, 22, 2);
+  ASSERT_EQ(calls_at(22).size(), 1u);
+  EXPECT_EQ(calls_at(22)[0].call.task, id);
+  EXPECT_EQ(calls_at(22)[0].call.attempt, 1u) << "the first may have run it";
+}
+
+TEST_F(Retries, HowASuccessorEndedIsNotTakenForHowTheFirstDid) {
+  submit();
+  slot(3, 20);
+  SlotReady ready;
+  ready.slot = SlotId::of(3);
+  ready.demand_class = ClassId::of(5);
+  ready.node = node();
+  ready.generation = 2;
+  ready.endpoint.process = ProcessId::of(22);
+  ready.previous.kind = EndKind::retired;  // the one between
+  head(ready);
+  step(StreamEnded{ProcessId::of(20)});
+  ASSERT_EQ(calls_at(22).size(), 1u);
+  EXPECT_EQ(calls_at(22)[0].call.attempt, 1u);
+}
+
 // Slots are lost one after another; what is sent to one that is as dead as the first costs a retry.
 TEST_F(Retries, DoNotGoToAnotherSlotOfTheNodeThatDied) {
   const TaskId id = submit();

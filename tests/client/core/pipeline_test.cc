@@ -1,0 +1,120 @@
+// Several short calls at one executor, and how those that wait there come back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class Pipeline : public SmallClient {
+ protected:
+  // Submits so many tasks, gives the class a slot, and answers the first after so long a run.
+  void begin(int tasks, Duration run_time, std::int32_t max_calls = 0, std::int32_t max_retries = 3) {
+    for (int i = 0; i < tasks; ++i) {
+      SubmitTask given = task(static_cast<std::uint64_t>(1'000 + i));
+      given.demand_class.max_calls = max_calls;
+      given.max_retries = max_retries;
+      submit(given);
+    }
+    slot(3, 20);
+    EXPECT_THAT(calls_at(20), SizeIs(1)) << "nothing is known of how long they take";
+    answer(run_time);
+  }
+  void answer(Duration run_time) {
+    CallReply reply_now;
+    reply_now.results.push_back(value("done"));
+    reply_now.run_time = run_time;
+    reply(20, reply_now);
+  }
+  // What waits behind the running call, as an executor does that blocks.
+  void hand_back_waiting() {
+    const auto calls = calls_at(20);
+    for (std::size_t i = 1; i < calls.size(); ++i) {
+      say(20, CallHandedBack{calls[i].number, calls[i].call.task, ""});
+    }
+  }
+};
+
+TEST_F(Pipeline, HoldsAboutAMillisecondOfWork) {
+  begin(40, 100us);
+  EXPECT_THAT(calls_at(20), SizeIs(11));
+}
+
+TEST_F(Pipeline, HasAMostHoweverShortTheCallsAre) {
+  begin(200, Duration(0));
+  EXPECT_THAT(calls_at(20), SizeIs(ClientOptions().max_pipeline));
+}
+
+TEST_F(Pipeline, IsNoneWhereCallsAreLong) {
+  begin(40, 5ms);
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+}
+
+TEST_F(Pipeline, IsNoLongerThanAnExecutorLives) {
+  begin(40, 100us, 1);
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+}
+
+// Longer ones count at once, shorter ones little by little.
+TEST_F(Pipeline, ShrinksWithOneLongCallAndGrowsWithManyShortOnes) {
+  begin(150, 100us);
+  while (calls_at(20).size() > 1) answer(100ms);
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+  answer(100us);
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+  for (int i = 0; i < 60 && calls_at(20).size() == 1; ++i) answer(100us);
+  EXPECT_GT(calls_at(20).size(), 1u);
+}
+
+TEST_F(Pipeline, DoesNotHoldWhatMayRunOnlyOnce) {
+  begin(40, 100us, 0, 0);
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+}
+
+TEST_F(Pipeline, LeavesAnExecutorAloneThatHandsBackUntilItAnswers) {
+  begin(40, 100us);
+  hand_back_waiting();
+  EXPECT_THAT(to_executor<PushCall>(), IsEmpty());
+  submit(task(5'000));
+  EXPECT_THAT(to_executor<PushCall>(), IsEmpty()) << "or calls go to and fro while it blocks";
+  answer(100us);
+  EXPECT_THAT(to_executor<PushCall>(), SizeIs(10 + 1));
+}
+
+TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
+  begin(12, 100us);
+  ASSERT_THAT(calls_at(20), SizeIs(11));
+  pass(19ms);
+  EXPECT_THAT(to_executor<TakeBackCalls>(), IsEmpty());
+  ASSERT_TRUE(core_.next_deadline());
+  EXPECT_LE(*core_.next_deadline(), now_ + 1ms);
+  pass(1ms);
+  EXPECT_THAT(to_executor<TakeBackCalls>(), SizeIs(1));
+  pass(20ms);
+  EXPECT_THAT(to_executor<TakeBackCalls>(), IsEmpty()) << "once";
+  hand_back_waiting();
+  pass(1ms);
+  const auto demands = to_head<Demand>();
+  slot(4, 21);
+  EXPECT_THAT(calls_at(21), SizeIs(10)) << "all of them go where there is room";
+}
+
+// The others never started: that costs them no retry.
+TEST_F(Pipeline, LosesOneAttemptWithItsExecutor) {
+  begin(4, 100us, 0, 1);
+  ASSERT_THAT(calls_at(20), SizeIs(3));
+  slot_executor_ends(3, 20, EndKind::signalled);
+  slot(3, 21, 1);
+  for (int i = 0; i < 3; ++i) {
+    pass(10s);
+    while (!calls_at(21).empty()) reply_value(21, "done");
+  }
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(state(result(TaskId::of(1'000 + i))), "value") << i;
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
