@@ -85,7 +85,8 @@ int Author::burst_of_tasks() {
   const int count = static_cast<int>(random_.between(10, 60));
   for (int i = 0; i < count; ++i) {
     const bool other = i > 0 && random_.chance(150);
-    main.steps.push_back(submit(other ? others[random_.below(others.size())] : f, {value()}));
+    const int which = other ? others[random_.below(others.size())] : f;  // arguments are drawn in any order
+    main.steps.push_back(submit(which, {value()}));
   }
   for (int i = 0; i < count; ++i) {
     main.steps.push_back(on(Act::get, i));
