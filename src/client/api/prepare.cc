@@ -61,12 +61,9 @@ ResourceRequest resources_of(const Options& options) {
   request.has_devices = request.gpu_units != 0 || request.gpu_memory_bytes != 0;
   for (const auto& [name, units] : named.custom_units) {
     if (rules::counts_devices(name)) request.has_devices = true;
-    if (rules::counts_neuron_cores(name) &&
-        (request.gpu_units != 0 || request.gpu_memory_bytes != 0)) {
-      rules::refuse("num_gpus", "either num_gpus or neuron_cores, not both", "both");
-    }
   }
   request.custom_units = std::move(named.custom_units);
+  rules::check_one_kind_of_device("num_gpus", request);
   request.labels = rules::label_rules("label_selector", options.label_selector);
   request.fallback_labels = rules::fallback_rules(options.fallback_selectors);
   request.scheduling = options.scheduling;

@@ -32,12 +32,7 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
   request.gpu_units = named.gpu_units.value_or(0);
   request.custom_units = std::move(named.custom_units);
   request.accelerator_type = std::move(named.accelerator_type);
-  const bool gpus = request.gpu_units != 0 || request.gpu_memory_bytes != 0;
-  for (const auto& [name, units] : request.custom_units) {
-    if (gpus && rules::counts_neuron_cores(name)) {
-      rules::refuse(field, "either GPU or neuron_cores, not both", "both");
-    }
-  }
+  rules::check_one_kind_of_device(field, request);
   const bool nothing = request.cpu_units == 0 && request.memory_bytes == 0 &&
                        request.gpu_units == 0 && request.gpu_memory_bytes == 0 &&
                        request.custom_units.empty();

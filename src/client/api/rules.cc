@@ -247,7 +247,13 @@ std::int64_t device_units_of(const std::string& field, double amount) {
 
 bool counts_devices(std::string_view resource) { return vendor_of_resource(resource) != nullptr; }
 
-bool counts_neuron_cores(std::string_view resource) { return resource == "neuron_cores"; }
+void check_one_kind_of_device(const std::string& field, const detail::ResourceRequest& request) {
+  if (request.gpu_units == 0 && request.gpu_memory_bytes == 0) return;
+  const bool cores = std::ranges::any_of(request.custom_units, [](const auto& each) {
+    return each.first == resource::neuron_cores;
+  });
+  if (cores) refuse(field, "either GPUs or neuron_cores, not both", "both");
+}
 
 NamedResources named_resources(const Resources& resources, Asks asks) {
   NamedResources named;

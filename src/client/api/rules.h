@@ -24,6 +24,7 @@ void check_text(const std::string& field, std::string_view text);
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
 // Bytes or times of something: not negative.
 void check_not_negative(const std::string& field, std::int64_t value);
+// The same, and no more than a quantity may be.
 void check_bytes(const std::string& field, std::int64_t value);
 void check_priority(const std::string& field, int priority);
 void check_environment(const Environment& env);
@@ -60,7 +61,8 @@ std::map<std::string, std::int64_t> quota_units(const Resources& quota);
 
 // Whether a resource of this name counts accelerators.
 bool counts_devices(std::string_view resource);
-bool counts_neuron_cores(std::string_view resource);
+// Not GPUs and neuron_cores at once.
+void check_one_kind_of_device(const std::string& field, const detail::ResourceRequest& request);
 
 // Labels of a node, and conditions on them.
 void check_labels(const Labels& labels);
