@@ -361,12 +361,10 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
-    std::string why;
-    for (const auto& [id, node] : empty.nodes()) {
-      why = fmt::format(": node {} cannot, {}", id.brief(), to_string(empty.why_not(node, ask)));
-      break;
-    }
-    return fmt::format("no node can ever hold bundle {} ({}){}", i, text_of(spec.bundles[i]), why);
+    const auto text = fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
+    if (empty.nodes().empty()) return text;
+    const auto& [id, node] = *empty.nodes().begin();
+    return fmt::format("{}; node {}: {}", text, id.brief(), to_string(empty.why_not(node, ask)));
   }
   switch (spec.strategy) {
     case GroupStrategy::strict_pack:

@@ -261,7 +261,8 @@ TEST(test_placement_group_4, test_infeasible_pg) {
   EXPECT_FALSE(cluster.created(group));
   const auto why = cluster.scheduler().explain(cluster.scheduler().groups().find(group)->spec);
   EXPECT_FALSE(why.feasible);
-  EXPECT_TRUE(why.shortage.starts_with("no node can ever hold bundle 0 (CPU 4, GPU 1): node ")) << why.shortage;
+  EXPECT_EQ(why.shortage,
+            "no node can ever hold bundle 0 (CPU 4, GPU 1); node 00000001: CPU: needs 4, the node has 2 in all");
   cluster.add_node({{"CPU", 4}, {"GPU", 1}});
   EXPECT_TRUE(cluster.created(group));
 }
