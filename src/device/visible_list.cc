@@ -48,6 +48,16 @@ void append_range(const std::string& entry, std::vector<std::string>& ids) {
   ids.push_back(entry);
 }
 
+// Two at once would be given a device that is named twice.
+Result<VisibleList> each_once(std::string_view variable, std::string_view value, std::vector<std::string> ids) {
+  std::set<std::string> seen;
+  for (const std::string& id : ids) {
+    if (seen.insert(id).second) continue;
+    return failure(ErrorCode::invalid_argument, fmt::format("{}={}: {} is named twice", variable, value, id));
+  }
+  return VisibleList(std::move(ids));
+}
+
 // "level_zero:0,1" is a list; "level_zero:gpu" and its likes restrict nothing.
 Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
   if (value.empty() || value == "NoDevFiles" || value == vendor.nothing) {
@@ -62,7 +72,7 @@ Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
   if (value.starts_with(prefix)) {
     auto entries = entries_of(value.substr(prefix.size()));
     const auto is_number = [](const std::string& entry) { return number_in(entry).has_value(); };
-    if (std::ranges::all_of(entries, is_number)) return VisibleList(std::move(entries));
+    if (std::ranges::all_of(entries, is_number)) return each_once(vendor.variable, value, std::move(entries));
   }
   return failure(ErrorCode::invalid_argument,
                  fmt::format("{}={}: devices of a node are chosen by a list such as {}0,1 alone",
@@ -80,7 +90,7 @@ Result<VisibleList> second_ids(const SecondMask& mask, const char* value) {
                    fmt::format("{}={}: {} is a part of a device; a node has whole ones",
                                mask.variable, value, id));
   }
-  return VisibleList(std::move(ids));
+  return each_once(mask.variable, value, std::move(ids));
 }
 
 // What `list`, which counts within `filter`, names there. It ends where it names nothing.
@@ -106,6 +116,7 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
       // A part of a device ("npu:0:0-3") counts as the device.
       if (entry.starts_with(vendor.id_prefix)) entry.erase(0, vendor.id_prefix.size());
       entry.erase(std::min(entry.find(':'), entry.size()));
+      if (std::ranges::find(ids, entry) != ids.end()) continue;  // another part of it
     }
     if (vendor.ranges) {
       append_range(entry, ids);
@@ -113,19 +124,7 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
       ids.push_back(std::move(entry));
     }
   }
-  std::set<std::string> seen;
-  for (auto at = ids.begin(); at != ids.end();) {
-    if (seen.insert(*at).second) {
-      ++at;
-    } else if (!vendor.id_prefix.empty()) {
-      at = ids.erase(at);  // two parts of one device
-    } else {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("{}={}: {} is named twice; it would be given to two at once", vendor.variable,
-                                 value, *at));
-    }
-  }
-  return VisibleList(std::move(ids));
+  return each_once(vendor.variable, value, std::move(ids));
 }
 
 Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment,

@@ -45,6 +45,10 @@ TEST(VisibleList, NamesNoDeviceTwice) {
     EXPECT_NE(list.error().text.find("named twice"), std::string::npos) << list.error().text;
   }
   EXPECT_FALSE(visible_ids(row_of(Vendor::neuron), "0-3,2").ok());
+  EXPECT_FALSE(visible_ids(row_of(Vendor::intel), "level_zero:0,0").ok());
+  EXPECT_FALSE(visible_devices(row_of(Vendor::amd), {{"ROCR_VISIBLE_DEVICES", "1,1"}}, {}).ok());
+  EXPECT_THAT(visible_ids(row_of(Vendor::furiosa), "npu:5:0-3,npu:5:4-7")->value(), ElementsAre("5"))
+      << "parts of one device";
 }
 
 TEST(VisibleList, NeuronCoresMayBeRanges) {
