@@ -80,7 +80,11 @@ class Peer:
 
     def collect(self, turn, command, keys, limit, environment=None):
         """Runs a program to its end and takes its lines."""
-        running = self.program(command, environment)
+        self.follow(turn, self.program(command, environment), keys, limit)
+        processes.end_descendants()
+
+    def follow(self, turn, running, keys, limit):
+        """Takes the lines of a program that runs, to its end or the limit."""
         why = f"the program ended without a figure; see {self.name}.log"
         try:
             for line in running.until(limit):
@@ -89,7 +93,6 @@ class Peer:
             why = str(late)
             running.process.terminate()
         running.end()
-        processes.end_descendants()
         turn.fail(keys, why)
 
     def observe(self, turn, driver):
@@ -307,15 +310,7 @@ class RayCpp(RayPython):
         running = self.program(
             [self.given.work / "ray_cpp_bench", mode, *self.pace(keys), "--address", address,
              "--library", self.given.work / "libray_cpp_bench.so", *more], environment)
-        why = f"the program ended without a figure; see {self.name}.log"
-        try:
-            for line in running.until(limit):
-                turn.take(line)
-        except TimeoutError as late:
-            why = str(late)
-            running.process.terminate()
-        running.end()
-        turn.fail(keys, why)
+        self.follow(turn, running, keys, limit)
 
     def on_a_cluster(self, turn, keys, each):
         """Calls `each(address)` while a cluster runs."""

@@ -176,6 +176,25 @@ TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
   EXPECT_EQ(last.grants.front().lessee, ProcessId::of(3));
 }
 
+// However much is lacking: what was not looked at is in a later round.
+TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
+  constexpr std::size_t most = ReclaimSettings().nodes_per_round;
+  for (std::uint64_t node = 1; node <= 2 * most; ++node) bench.add_node(node, node_with(1, 0));
+  bench.want(1, 1, cpus(1), 1'000);
+  bench.plan();
+  bench.want(2, 2, cpus(1), static_cast<std::int64_t>(most));
+  bench.want(3, 3, cpus(1), static_cast<std::int64_t>(most));
+  std::size_t recalls = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto plan = bench.plan_after(100ms);
+    EXPECT_LE(plan.recalls.size(), most);
+    recalls += plan.recalls.size();
+    for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
+  }
+  EXPECT_GT(recalls, most);
+  for (const std::uint64_t job : {1u, 2u, 3u}) EXPECT_GE(bench.slots_of_job(job).size(), 2 * most / 3);
+}
+
 TEST_F(Reclaim, ReservationEndsWithItsDemand) {
   bench.add_node(1, node_with(64, 2));
   bench.want(1, 1, gpus(1), 2);

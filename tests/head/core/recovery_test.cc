@@ -24,6 +24,16 @@ class Recovery : public testing::Test {
     home.facts.processes = {{driver, Principal{Role::driver, "user", JobId::of(1)}, 4711}};
   }
 
+  // The driver has a slot; both agents are there again, and neither states the driver.
+  void recover_without_the_driver() {
+    cluster.wants(home, cpu, 1);
+    const auto start = cluster.expect_start_slot(agent);
+    agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
+    cluster.restart_head();
+    cluster.register_agent(agent);
+    cluster.register_agent(home);
+  }
+
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
   TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
@@ -109,12 +119,7 @@ TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
 }
 
 TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
-  cluster.wants(home, cpu, 1);
-  const auto start = cluster.expect_start_slot(agent);
-  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
-  cluster.restart_head();
-  cluster.register_agent(agent);
-  cluster.register_agent(home);  // states no driver
+  recover_without_the_driver();
   cluster.pass(14s);
   EXPECT_FALSE(cluster.view().jobs[0].ended);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
@@ -124,12 +129,7 @@ TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
 
 // Its agent has died with the head, and it has to find another one.
 TEST_F(Recovery, ADriverMayComeBackALittleLater) {
-  cluster.wants(home, cpu, 1);
-  const auto start = cluster.expect_start_slot(agent);
-  agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
-  cluster.restart_head();
-  cluster.register_agent(agent);
-  cluster.register_agent(home);
+  recover_without_the_driver();
   EXPECT_FALSE(cluster.core().recovering());
   cluster.pass(10s);
   cluster.wants(home, cpu, 1);
