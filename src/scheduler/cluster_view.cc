@@ -25,7 +25,7 @@ bool takes_reserved(const Node& node, const Need& need) {
 }
 
 bool is_barred(const Node& node, const Ask& ask, const ClassKey* owner) {
-  return node.reservation && (owner == nullptr || *owner != node.reservation->owner) &&
+  return node.reservation && !node.reservation->withheld.is_open() && (owner == nullptr || *owner != node.reservation->owner) &&
          takes_reserved(node, ask.need);
 }
 

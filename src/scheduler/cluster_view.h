@@ -25,6 +25,7 @@
 #include "scheduler/instance_ledger.h"
 #include "scheduler/need.h"
 #include "scheduler/node_order.h"
+#include "scheduler/withholding.h"
 
 namespace mobula::internal::scheduler {
 
@@ -50,6 +51,7 @@ struct Reservation {
   ClassKey owner;
   Need need;
   GroupId group{};  // empty: for a class of requests
+  Withholding withheld{};
 };
 
 struct Node {
@@ -118,6 +120,8 @@ class ClusterView {
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
+  // What its reservation has begun or ceased to withhold is looked at anew.
+  void withheld_changed(Node& node) { touch(node); }
   // Something was booked on `node`, or freed.
   void took(Node& node);
   void freed(Node& node);

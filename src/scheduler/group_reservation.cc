@@ -70,9 +70,13 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
     auto choice = choose(row, kept_for_others, false);
     if (!choice && !held_) choice = choose(row, kept_for_others, true);
     if (choice) {
-      if (held_) mark_moved.hit();
+      Withholding withheld;
+      if (held_) {
+        mark_moved.hit();
+        withheld = cluster_.nodes().at(held_->bundles.begin()->first).reservation->withheld;
+      }
       lift();
-      take(row, std::move(*choice));
+      take(row, std::move(*choice), withheld);
     }
   }
   if (!held_) return;
@@ -83,7 +87,7 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
     const auto returns = returns_on(row, id, bundles);
     held_->slots_to_return += returns.slots.size();
     for (const auto* held : returns.slots) {
-      if (held->recalled) continue;
+      if (held->recalled || held->passed) continue;
       const auto& slot = held->slot;
       out.push_back({slot.id, slot.node, slot.lessee, RecallCause::reservation, owner.first, owner.second});
       books_.mark_recalled(slot.id, now);
@@ -126,10 +130,10 @@ std::optional<GroupReservation::Choice> GroupReservation::choose(
   return choice;
 }
 
-void GroupReservation::take(const Groups::Row& row, Choice choice) {
+void GroupReservation::take(const Groups::Row& row, Choice choice, const Withholding& withheld) {
   mark_reserve.hit();
   for (const auto& [id, bundles] : choice) {
-    Reservation reservation{reservation_key(row.spec), {}, row.spec.id};
+    Reservation reservation{reservation_key(row.spec), {}, row.spec.id, withheld};
     auto& amounts = reservation.need.amounts;
     for (const auto bundle : bundles) {
       for (const auto& each : row.sites[static_cast<std::size_t>(bundle)].ask.need.amounts) {

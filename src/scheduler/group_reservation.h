@@ -59,7 +59,7 @@ class GroupReservation {
   // `patient`: slots that are overdue are counted on, too.
   std::optional<Choice> choose(const Groups::Row& row, const std::set<NodeId>& kept_for_others,
                                bool patient) const;
-  void take(const Groups::Row& row, Choice choice);
+  void take(const Groups::Row& row, Choice choice, const Withholding& withheld);
   // The fewest slots of the node that have to come back before its bundles fit there.
   Returns returns_on(const Groups::Row& row, NodeId node,
                      const std::vector<std::int32_t>& bundles) const;

@@ -137,8 +137,20 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   slot.allocation = cluster_.book(spot, of.ask->ask);
   if (was_freed) sweep_.count(*spot.node, 1);
   auto& holder = books_.granted(slot, terms_.now, demand.holder);
+  note_passing(slot, *spot.node, of);
   pending_.got(demand, holder, terms_.now);
   granted_->push_back(std::move(slot));
+}
+
+// What is withheld from it but is open lets it have this.
+void PlacementRound::note_passing(const Slot& slot, Node& node, const PendingClass& of) {
+  const auto pass = [&](Withholding& withheld, const ClassKey& owner) {
+    if (!withheld.is_open() || owner == of.key) return;
+    withheld.passed(terms_.now);
+    books_.mark_passed(slot.id, true);
+  };
+  if (node.reservation) pass(node.reservation->withheld, node.reservation->owner);
+  if (auto& quota = books_.job_row(of.key.first).withheld) pass(quota->withheld, quota->owner);
 }
 
 bool PlacementRound::is_allowed(const PendingClass& of) const {
@@ -152,6 +164,8 @@ bool PlacementRound::is_allowed(const PendingClass& of) const {
       terms_.now - first->rank.rank.since < settings_.quota_reserve_after) {
     return true;
   }
+  const auto& withheld = books_.job_row(job).withheld;
+  if (withheld && withheld->owner == first->key && withheld->withheld.is_open()) return true;
   return std::ranges::none_of(quota, [&](const auto& each) {
     return first->ask->most_held.get(each.first) > Quantity() &&
            of.ask->most_held.get(each.first) > Quantity();

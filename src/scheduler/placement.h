@@ -54,6 +54,7 @@ class PlacementRound {
   Outcome go_along(WaitingLines::Line& line);
   void push_next(WaitingLines::Bucket& bucket);
   Outcome examine(PendingClass& of);
+  void note_passing(const Slot& slot, Node& node, const PendingClass& of);
   // Whether its job's quota lets it have one, now and in its turn.
   bool is_allowed(const PendingClass& of) const;
   // An ask with one of its selectors.

@@ -15,7 +15,7 @@ const Mark mark_preempt_set("scheduler.preempt_several_for_one");
 
 }  // namespace
 
-void Preemptor::run(Time now, const std::map<ClassKey, NodeId>& reserved, std::vector<Recall>& out) {
+void Preemptor::run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out) {
   if (!settings_.after || (due_ && now < *due_)) return;
   now_ = now;
   due_.reset();
@@ -26,9 +26,7 @@ void Preemptor::run(Time now, const std::map<ClassKey, NodeId>& reserved, std::v
       if (served == settings_.demands_per_round) break;
       if (now - rank.since < *settings_.after || asked_for_.contains(*demand->key)) continue;
       ++served;
-      const auto at = reserved.find(of->key);
-      const bool has_node = at != reserved.end() && demand == &of->first();
-      preempt_for(*demand, has_node ? &at->second : nullptr, out);
+      preempt_for(*demand, reclaimer, out);
     }
   }
   trials_.clear();
@@ -59,15 +57,18 @@ std::vector<PendingClass*> Preemptor::waiting_longest(Time now) {
   return waiting;
 }
 
-void Preemptor::preempt_for(Demand& demand, const NodeId* reserved, std::vector<Recall>& out) {
+void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Recall>& out) {
   const auto& key = *demand.key;
+  const auto reserved = reclaimer.reserved().find(demand.of->key);
+  const bool has_node = reserved != reclaimer.reserved().end() && &demand == &demand.of->first();
   const auto priority = books_.terms(key.job).priority;
   auto lacking = demand.wanted - demand.rank.held;
   Victims chosen;
-  if (reserved != nullptr && make_room_on(*reserved, demand.of->ask->ask, priority, chosen)) --lacking;
+  if (has_node && make_room_on(reserved->second, demand.of->ask->ask, priority, chosen)) --lacking;
   auto candidates = lacking > 0 ? victims_below(priority) : Victims();
   while (lacking > 0 && make_room_anywhere(demand, candidates, chosen)) --lacking;
   if (chosen.empty()) return;
+  reclaimer.reserve_if_none(*demand.of, chosen.front()->slot.node);
   asked_for_[key] = now_;
   for (const auto* held : chosen) {
     const auto& slot = held->slot;
@@ -80,7 +81,7 @@ void Preemptor::preempt_for(Demand& demand, const NodeId* reserved, std::vector<
 bool Preemptor::may_end(const HeldSlot& held, std::int32_t priority) const {
   const auto& slot = held.slot;
   return tenant_of(slot) == Tenant::task && slot.allocation.group.empty() &&
-         books_.terms(slot.job).priority < priority && !chosen_.contains(slot.id) &&
+         books_.terms(slot.job).priority < priority && !chosen_.contains(slot.id) && !held.passed &&
          (!held.preempted || now_ - held.recalled_at >= settings_.spared_for);
 }
 

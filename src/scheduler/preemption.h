@@ -2,7 +2,8 @@
 // nothing for `after`, recalls notwithstanding, has tasks of jobs of a lower priority ended: as many
 // slots as it lacks, those of the lowest priority first, then those granted last. Several slots at
 // once are asked for only on the node that is reserved for its class, where others cannot take what
-// the first of them frees; elsewhere one slot has to be enough. Whether a task may be ended only its
+// the first of them frees; elsewhere one slot has to be enough, and its node is to be reserved with what
+// else is free there. Whether a task may be ended only its
 // lessee knows; a slot of which it has said no is left alone for a while. Slots of actors and in
 // bundles are never asked for. Not thread-safe: owned by one core.
 #pragma once
@@ -35,8 +36,8 @@ class Preemptor {
             const PreemptionSettings& settings)
       : cluster_(cluster), books_(books), pending_(pending), settings_(settings) {}
 
-  // After recalls: `reserved` are the nodes withheld for classes. Costs nothing before it is due.
-  void run(Time now, const std::map<ClassKey, NodeId>& reserved, std::vector<Recall>& out);
+  // After recalls. Costs nothing before it is due.
+  void run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out);
   // When `run` may have something to do if nothing changes before.
   std::optional<Time> due() const { return due_; }
 
@@ -45,7 +46,7 @@ class Preemptor {
   using Victims = std::vector<const HeldSlot*>;
 
   std::vector<PendingClass*> waiting_longest(Time now);
-  void preempt_for(Demand& demand, const NodeId* reserved, std::vector<Recall>& out);
+  void preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Recall>& out);
   bool may_end(const HeldSlot& held, std::int32_t priority) const;
   auto order() const;
   // Of one node; those of all nodes, of jobs below `priority`.

@@ -7,6 +7,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
+#include "scheduler/withholding.h"
 
 namespace mobula::internal::scheduler {
 
@@ -29,6 +30,7 @@ struct ReclaimSettings {
   Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
   Duration reserve_after = 2s;
   Duration pause = 100ms;        // between two rounds
+  WithholdingSettings withholding;
   // Bounds of what one round looks at, so that none takes long: who was not looked at is in the next.
   std::size_t demands_per_round = 32;
   std::size_t nodes_per_demand = 16;  // each time that it looks for one slot

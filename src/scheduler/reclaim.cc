@@ -13,6 +13,7 @@ namespace {
 
 const Mark mark_recall("scheduler.recall");
 const Mark mark_reserve("scheduler.reserve");
+const Mark mark_open("scheduler.withheld_opens");
 
 // Any number of slots that come back soon is better than one that may never, and that better than one
 // whose task will not be ended.
@@ -184,7 +185,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
   if (taken.empty() || !fits(trial)) return std::nullopt;
   Returns returns{id, 0, {}};
   for (const auto& victim : needed) {
-    if (victim.fresh) returns.recall.push_back(victim.held->slot.id);
+    if (victim.fresh && !victim.held->passed) returns.recall.push_back(victim.held->slot.id);
     returns.cost += cost_by_outlook.at(static_cast<std::size_t>(victim.outlook));
   }
   return returns;
@@ -239,7 +240,9 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   auto& demand = of.first();
   const auto search = search_for(demand, now, true);
   auto chosen = cheapest(search);
+  Withholding withheld;
   if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
+    withheld = cluster_.nodes().at(at->second).reservation->withheld;
     auto here = returns_on(search, at->second);
     if (here && (!chosen || here->cost <= chosen->cost)) chosen = std::move(here);
     if (!chosen || chosen->node != at->second) lift(of.key);
@@ -248,7 +251,14 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   demand.recall_from = now + settings_.recall_again;
   recall(search, *chosen, RecallCause::reservation, out);
   if (!reserved_.emplace(of.key, chosen->node).second) return;
-  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.ask->need});
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.ask->need, {}, withheld});
+  mark_reserve.hit();
+}
+
+void Reclaimer::reserve_if_none(const PendingClass& of, NodeId id) {
+  auto& node = cluster_.nodes().at(id);
+  if (node.reservation || !reserved_.emplace(of.key, id).second) return;
+  cluster_.reserve(node, {of.key, of.ask->ask.need});
   mark_reserve.hit();
 }
 
@@ -292,11 +302,40 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
     });
     if (!helps || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
     back.add(amounts);
-    returns.recall.push_back(id);
+    if (!held.passed) returns.recall.push_back(id);
   }
   if (returns.recall.empty() || !suffices()) return;
   demand.recall_from = now + settings_.recall_again;
   recall(search, returns, RecallCause::quota, out);
+}
+
+void Reclaimer::look_again(Time now, const Withholding::Look& look) {
+  // Tasks may begin to wait meanwhile.
+  wake_at(std::min(look.again, now + settings_.withholding.open_after_blocked));
+}
+
+void Reclaimer::look_at_withheld(NodeId id, Time now) {
+  auto* node = cluster_.nodes().find(id);
+  if (node == nullptr || !node->reservation) return;
+  const bool blocked = std::ranges::any_of(node->slots, [&](SlotId slot) { return books_.find(slot)->slot.lent; });
+  const auto look = node->reservation->withheld.look(now, blocked, settings_.withholding);
+  look_again(now, look);
+  if (!look.opened) return;
+  mark_open.hit();
+  cluster_.withheld_changed(*node);
+}
+
+void Reclaimer::look_at_withheld_quota(const PendingClass& of, Time now) {
+  auto& job = books_.job_row(of.key.first);
+  const auto since = of.rank.rank.since;
+  if (!job.withheld || job.withheld->owner != of.key || job.withheld->waiting_since != since) {
+    job.withheld = WithheldQuota{of.key, since, of.ask->most_held, {}};
+  }
+  const auto look = job.withheld->withheld.look(now, job.lent_slots > 0, settings_.withholding);
+  look_again(now, look);
+  if (!look.opened) return;
+  mark_open.hit();
+  books_.quota_opened(of.key.first);
 }
 
 std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t limit,
@@ -365,6 +404,9 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     }
     auto& first = of.first();
     if (of.is_parked()) {
+      if (now - since >= settings_.reserve_after && pending_.lines().first_for_quota(of.key.first) == &of) {
+        look_at_withheld_quota(of, now);
+      }
       if (now >= first.recall_from && pending_.lines().first_for_quota(of.key.first) == &of) {
         ++examined;
         recall_for_quota(first, now, out);
@@ -391,6 +433,10 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     return true;
   });
   if (group != nullptr) serve_group();
+  for (const auto& [key, node] : reserved_) look_at_withheld(node, now);
+  if (const auto& held = for_group_.held()) {
+    for (const auto& [node, bundles] : held->bundles) look_at_withheld(node, now);
+  }
   if (const auto at = for_group_.next_due()) wake_at(std::max(*at, next_round));
 }
 

@@ -42,6 +42,9 @@ class Reclaimer {
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
   const GroupReservation& for_group() const { return for_group_; }
 
+  // For a class that has none, where room is being made for it; unless the node is reserved.
+  void reserve_if_none(const PendingClass& of, NodeId node);
+
   // After a round of placement: everything that still waits, waits for something to be freed. Costs
   // nothing before it is due.
   void run(Time now, std::vector<Recall>& out);
@@ -91,6 +94,10 @@ class Reclaimer {
   bool is_outranked(const Groups::Row& group) const;
   void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
   void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
+  // Opens what has been withheld for long without anything coming back, and closes it again.
+  void look_at_withheld(NodeId node, Time now);
+  void look_at_withheld_quota(const PendingClass& of, Time now);
+  void look_again(Time now, const Withholding::Look& look);
   // Slots of the same job, so that its quota lets it have one.
   void recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out);
   // Those of the class that are due, at most `limit`; returns how many.

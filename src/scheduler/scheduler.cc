@@ -166,6 +166,8 @@ bool Scheduler::resume(SlotId id) {
   return true;
 }
 
+bool Scheduler::started(SlotId slot) { return books_.mark_passed(slot, false); }
+
 bool Scheduler::refuse_preemption(SlotId id) { return books_.mark_refused(id); }
 
 bool Scheduler::restore(const Slot& slot) {
@@ -194,7 +196,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   report_infeasible(plan);
   if (!stopped_early) {
     reclaimer_.run(now, plan.recalls);
-    preemptor_.run(now, reclaimer_.reserved(), plan.recalls);
+    preemptor_.run(now, reclaimer_, plan.recalls);
   }
   cluster_.update_indexes();
   // A reservation that was lifted may let others start.

@@ -132,6 +132,8 @@ class Scheduler {
   bool release(SlotId slot);
   bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
   bool resume(SlotId slot);  // it goes on, whatever is free
+  // Its executor is ready, and its lessee knows.
+  bool started(SlotId slot);
   // What runs in a slot recalled for preemption may not be ended.
   bool refuse_preemption(SlotId slot);
   // A slot as its agent states it, even if that overdraws the books. False if it is known already

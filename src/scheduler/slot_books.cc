@@ -27,6 +27,17 @@ void subtract(ResourceSet& from, const ResourceSet& amounts) {
   for (const auto& [name, amount] : amounts.amounts()) from.add(name, -amount);
 }
 
+bool gives_back(const Slot& slot, const ResourceSet& wanted) {
+  return std::ranges::any_of(slot.allocation.resources,
+                             [&](const auto& each) { return wanted.get(each.name) > Quantity(); });
+}
+
+bool gives_back(const Slot& slot, const Need& wanted) {
+  return std::ranges::any_of(slot.allocation.resources, [&](const auto& each) {
+    return std::ranges::find(wanted.amounts, each.name, &Need::Amount::name) != wanted.amounts.end();
+  });
+}
+
 }  // namespace
 
 HolderKey holder_of(const Slot& slot) {
@@ -108,12 +119,13 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, false, false, {}, &holder, &node});
+  slots_.insert(slot.id, {slot, sequence, now, false, false, false, {}, false, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
   share_changed(slot.job, job, false);
   ++job.slots;
+  if (slot.lent) ++job.lent_slots;
   if (tenant_of(slot) == Tenant::task) job.task_slots.insert(sequence, slot.id);
   if (!slot.allocation.group.empty()) in_group_[slot.allocation.group].insert(slot.id);
   if (slot.spread) ++node.spread_slots;
@@ -140,7 +152,14 @@ bool SlotBooks::release(SlotId id) {
   const auto& slot = held.slot;
   auto& node = *held.node;
   std::erase(node.slots, id);
+  if (node.reservation && gives_back(slot, node.reservation->need)) {
+    node.reservation->withheld.came_back(held.granted_at);
+  }
   auto& job = jobs_.at(slot.job);
+  if (job.withheld && gives_back(slot, job.withheld->wanted)) {
+    job.withheld->withheld.came_back(held.granted_at);
+  }
+  if (slot.lent) --job.lent_slots;
   count(job.held, slot, -1);
   share_changed(slot.job, job, true);
   if (held.recalled) count(job.returning, slot, -1);
@@ -168,6 +187,7 @@ bool SlotBooks::lend(SlotId id) {
   subtract(lent, counted(held->slot));
   auto& job = jobs_.at(held->slot.job);
   subtract(job.held, lent);
+  ++job.lent_slots;
   share_changed(held->slot.job, job, true);
   if (held->recalled) subtract(job.returning, lent);
   auto& node = *held->node;
@@ -185,6 +205,7 @@ bool SlotBooks::resume(SlotId id) {
   subtract(back, taken);
   auto& job = jobs_.at(held->slot.job);
   job.held.add(back);
+  --job.lent_slots;
   share_changed(held->slot.job, job, false);
   if (held->recalled) job.returning.add(back);
   auto& node = *held->node;
@@ -217,6 +238,11 @@ bool SlotBooks::mark_refused(SlotId id) {
   auto* held = slots_.find(id);
   if (held == nullptr || !held->preempted) return false;
   return held->refused = true;
+}
+
+bool SlotBooks::mark_passed(SlotId id, bool passed) {
+  auto* held = slots_.find(id);
+  return held != nullptr && std::exchange(held->passed, passed) != passed;
 }
 
 void SlotBooks::rebook(Node& node) {

@@ -74,8 +74,17 @@ struct HeldSlot {
   bool preempted = false;  // what runs in it was to be ended
   bool refused = false;    // and its lessee has said that it may not be
   Time recalled_at;        // or asked for again
+  bool passed = false;     // it got what was withheld from it, and has not started: not to be recalled yet
   Holder* holder = nullptr;
   Node* node = nullptr;  // which stays as long as it has slots
+};
+
+// What is left of a job's quota, withheld from its other classes.
+struct WithheldQuota {
+  ClassKey owner;
+  Time waiting_since;   // the owner
+  ResourceSet wanted;   // by it, at most
+  Withholding withheld;
 };
 
 class SlotBooks {
@@ -92,6 +101,8 @@ class SlotBooks {
     std::int64_t share = 0;                      // as it was with these totals of the cluster
     std::uint64_t share_version = 0;
     bool quota_freed = false;                    // something it may want for others is back
+    std::int64_t lent_slots = 0;                 // whose tasks wait for something
+    std::optional<WithheldQuota> withheld;
   };
   explicit SlotBooks(ClusterView& cluster) : cluster_(cluster) {}
 
@@ -109,6 +120,7 @@ class SlotBooks {
   // It is recalled, and what runs in it is to be ended; and its lessee has refused that.
   bool mark_preempted(SlotId id, Time now);
   bool mark_refused(SlotId id);
+  bool mark_passed(SlotId id, bool passed);
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
 
@@ -122,6 +134,8 @@ class SlotBooks {
   // one it is.
   std::optional<Reason> over_quota(JobId job, const ResourceSet& amounts, bool alone = false) const;
   Job& job_row(JobId id);
+  // What is withheld of its quota has opened: all that waits for it is looked at anew.
+  void quota_opened(JobId id) { share_changed(id, job_row(id), true); }
   // Those whose share has changed since the last call, other than by the cluster's totals.
   std::vector<JobId> take_changed_jobs();
   // Whether something of the job's quota was freed since the last call.

@@ -111,6 +111,28 @@ int nested(const Words& arguments) {
   return report.exit_code();
 }
 
+int one_more(int value) { return value + 1; }
+
+// Asks for its child when others have begun to wait for the whole device.
+int parent_on_a_gpu(int value) {
+  std::this_thread::sleep_for(seconds(3));
+  return mobula::task<one_more>.options({.num_cpus = 0, .num_gpus = 0.25}).remote(value).get();
+}
+
+// A parent with a part of a GPU, whose child wants another, beside a request for all of it.
+int family_beside_a_large_request(const Words&) {
+  Report report;
+  const auto parent = mobula::task<parent_on_a_gpu>.options({.num_gpus = 0.25}).remote(1);
+  const double all = mobula::cluster_resources().at("GPU");
+  while (mobula::available_resources().at("GPU") == all) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const auto large = mobula::task<one_more>.options({.num_gpus = 1}).remote(10);
+  report.equal("parent", mobula::get(parent, seconds(60)), 2);
+  report.equal("large", mobula::get(large, seconds(60)), 11);
+  return report.exit_code();
+}
+
 int many_tasks(const Words& arguments) {
   const int count = std::stoi(arguments.at(0));
   Report report;
@@ -150,6 +172,7 @@ std::map<std::string, Scenario> task_scenarios() {
           {"promised", &promised},
           {"across_nodes", &across_nodes},
           {"nested", &nested},
+          {"family_beside_a_large_request", &family_beside_a_large_request},
           {"many_tasks", &many_tasks},
           {"gpu_processes", &gpu_processes}};
 }

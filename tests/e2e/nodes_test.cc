@@ -72,6 +72,17 @@ TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
   EXPECT_EQ(stayed.code, 0) << stayed.err;
 }
 
+// What is withheld for a large request opens to what a task waits for that has to end before it.
+TEST_F(Nodes, AChildIsNotKeptOutForEverByWhatWaitsForItsParent) {
+  start_head({"--num-cpus", "4", "--num-gpus", "1"});
+  EXPECT_EQ(drive({"family_beside_a_large_request"}).code, 0);
+}
+
+TEST_F(Nodes, NorByTheQuotaOfTheirJob) {
+  start_head({"--num-cpus", "4", "--num-gpus", "2"});
+  EXPECT_EQ(drive({"family_beside_a_large_request", "--mobula-job-quota", R"({"GPU": 1})"}).code, 0);
+}
+
 TEST_F(Nodes, SigtermDrainsAnAgent) {
   start_head();
   start_node("b");

@@ -413,6 +413,28 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
   }
 }
 
+// A parent that waits for its child must not wait for ever for a request that waits for the parent.
+TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
+  bench.add_node(1, node_with(8, 4));
+  terms(1, with_quota("GPU", 2));
+  bench.want(1, 1, gpus(0.25), 1);
+  const auto parent = bench.plan().grants.at(0).id;
+  bench.want(1, 1, gpus(2), 1);
+  bench.plan_after(2500ms);
+  bench.want(1, 3, gpus(0.5), 1);
+  EXPECT_THAT(bench.plan().grants, IsEmpty());
+  bench.scheduler.lend(parent);
+  std::vector<Slot> child;
+  Time opened = bench.now;
+  for (int i = 0; i < 40 && child.empty(); ++i) child = bench.plan_after(100ms).grants;
+  ASSERT_THAT(child, SizeIs(1));
+  EXPECT_EQ(child[0].lessee, ProcessId::of(3));
+  EXPECT_GE(bench.now - opened, 1900ms);
+  bench.plan_after(200ms);
+  bench.want(1, 4, gpus(0.5), 1);
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(bench.plan_after(100ms).grants, IsEmpty()) << "withheld again";
+}
+
 // More of them than one round looks at, and nothing is ever recalled for them.
 TEST_F(Fairness, WhoSearchesInVainStandsInNobodysWay) {
   bench.add_node(1, node_with(4, 0));

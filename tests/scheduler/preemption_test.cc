@@ -52,6 +52,27 @@ TEST_F(Preemption, IsOffUnlessItIsAskedFor) {
   EXPECT_THAT(preempted_within(30s, as_it_comes), IsEmpty());
 }
 
+// What is ended for someone must not be in vain because the rest of the node goes to others meanwhile.
+TEST_F(Preemption, WhatIsFreeBesideAnEndedTaskIsKeptForWhomItIsEndedFor) {
+  SchedulerSettings settings;
+  settings.preemption.after = 1s;
+  Bench soon{settings};
+  soon.add_node(1, node_with(2, 0));
+  soon.want(1, 1, cpus(1), 1);
+  const auto held = soon.plan().grants.at(0).id;
+  JobTerms terms;
+  terms.priority = 1;
+  soon.scheduler.set_job_terms(JobId::of(2), terms);
+  soon.want(2, 2, cpus(2), 1);
+  EXPECT_THAT(preempted_within(1500ms, soon), ElementsAre(held.bits().low));
+  soon.want(1, 3, cpus(1), 1);
+  EXPECT_THAT(soon.plan().grants, IsEmpty());
+  soon.scheduler.release(held);
+  const auto grants = soon.plan().grants;
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].job, JobId::of(2));
+}
+
 TEST_F(Preemption, ASlotOfALowerPriorityIsAskedForAfterTheGrace) {
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);

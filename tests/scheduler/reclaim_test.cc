@@ -195,6 +195,64 @@ TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
   for (const std::uint64_t job : {1u, 2u, 3u}) EXPECT_GE(bench.slots_of_job(job).size(), 2 * most / 3);
 }
 
+// The task that has to end first waits for a small one, which the reservation keeps out.
+TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
+  bench.add_node(1, node_with(8, 4));
+  bench.want(1, 1, gpus(0.25), 1);
+  const auto parent = bench.plan().grants.at(0).id;
+  bench.want(2, 2, gpus(4), 1);
+  bench.plan_after(2500ms);
+  bench.scheduler.lend(parent);
+  bench.want(1, 3, gpus(0.5), 1);
+  EXPECT_THAT(bench.plan().grants, IsEmpty()) << "withheld";
+  EXPECT_THAT(bench.plan_after(1500ms).grants, IsEmpty()) << "still";
+  std::vector<Slot> child;
+  for (int i = 0; i < 15 && child.empty(); ++i) {
+    ASSERT_TRUE(bench.scheduler.next_deadline());
+    child = bench.plan_after(100ms).grants;
+  }
+  ASSERT_THAT(child, SizeIs(1));
+  EXPECT_EQ(child[0].lessee, ProcessId::of(3));
+  for (int i = 0; i < 30; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty()) << "not before it has begun";
+  EXPECT_TRUE(bench.scheduler.started(child[0].id));
+  EXPECT_THAT(recalled(bench.plan_after(2s)), ElementsAre(child[0].id.bits().low));
+
+  bench.want(1, 3, gpus(0.5), 0);
+  bench.scheduler.release(child[0].id);
+  bench.scheduler.resume(parent);
+  bench.plan_after(200ms);
+  bench.want(3, 4, gpus(0.5), 1);
+  EXPECT_THAT(bench.plan_after(1s).grants, IsEmpty()) << "withheld again";
+  bench.scheduler.release(parent);
+  bench.want(1, 1, gpus(0.25), 0);
+  const auto last = bench.plan();
+  ASSERT_THAT(last.grants, SizeIs(1));
+  EXPECT_EQ(last.grants[0].job, JobId::of(2));
+}
+
+// Whoever fills the node whenever it opens has to have left it together before it opens again.
+TEST_F(Reclaim, AStreamOfLongTasksDoesNotKeepAReservedNode) {
+  bench.add_node(1, node_with(64, 4));
+  bench.want(1, 1, gpus(0.5), 1);
+  const auto first = bench.plan().grants.at(0);
+  bench.want(2, 2, gpus(4), 1);
+  bench.plan_after(2500ms);
+  bench.want(1, 3, gpus(0.5), 1'000);
+  std::multimap<Time, SlotId> ends{{bench.now + 30s, first.id}};
+  bool served = false;
+  for (int i = 0; i < 6'000 && !served; ++i) {
+    const auto plan = bench.plan_after(100ms);
+    for (const auto& grant : plan.grants) {
+      served = served || grant.job == JobId::of(2);
+      ends.emplace(bench.now + 25s + (i % 7) * 1s, grant.id);
+    }
+    for (auto at = ends.begin(); at != ends.end() && at->first <= bench.now; at = ends.erase(at)) {
+      bench.scheduler.release(at->second);
+    }
+  }
+  EXPECT_TRUE(served);
+}
+
 TEST_F(Reclaim, ReservationEndsWithItsDemand) {
   bench.add_node(1, node_with(64, 2));
   bench.want(1, 1, gpus(1), 2);

@@ -117,6 +117,8 @@ class Author {
   int labelled_tasks();
   int whole_task();
   int whole_group();
+  int family();
+  int whole_gpu_task();
   int lengthy_tasks();
   int tasks_that_run_once();
 

@@ -62,6 +62,9 @@ std::vector<Scenario> make_scenarios() {
       {"bursts", 2, 2, false, 6, {burst, burst, burst, nested, task, cancel}, 0, {}},
       {"burst_faults", 3, 2, false, 6, {burst, burst, burst, nested, crash, cancel, stream}, 4,
        {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, agent_crash, head_crash}},
+      {"families", 1, 2, true, 10, {family, family, whole_gpu, task}, 0, {}, true},
+      {"family_faults", 2, 2, true, 10, {family, family, whole_gpu, task}, 2,
+       {executor_crash, executor_crash, agent_crash, head_crash}, true},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
@@ -86,11 +89,12 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
 }
 
 // Whatever its quota is, each single thing that a job asks for is within it.
-JobTerms draw_terms(Random& random) {
+JobTerms draw_terms(Random& random, bool gpus) {
   JobTerms terms;
   terms.priority = static_cast<std::int32_t>(random.between(-1, 1));
   terms.weight = static_cast<std::int32_t>(random.between(1, 3));
   if (random.chance(500)) terms.quota["CPU"] = Quantity::whole(random.between(2, 4));
+  if (gpus && random.chance(500)) terms.quota["GPU"] = Quantity::whole(1);
   return terms;
 }
 
@@ -150,7 +154,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
   }
   Random terms = random.fork("terms");
   for (std::size_t i = 0; i < plan.driver_nodes.size(); ++i) {
-    plan.terms.push_back(scenario.terms ? draw_terms(terms) : JobTerms());
+    plan.terms.push_back(scenario.terms ? draw_terms(terms, scenario.gpus) : JobTerms());
     if (!scenario.preempts) continue;
     plan.terms.back().priority = static_cast<std::int32_t>(i);
     plan.terms.back().quota.clear();
@@ -193,6 +197,7 @@ Request request_of(const std::string& shape) {
   if (shape == "two_cpu") request.resources.set("CPU", Quantity::whole(2));
   if (shape == "gpu") request.resources.set("GPU", Quantity::whole(1));
   if (shape == "half_gpu") request.resources.set("GPU", Quantity::from_units(5000));
+  if (shape == "sliver_of_gpu") request.resources.set("GPU", Quantity::from_units(500));
   if (shape == "quarter_gpu") {
     request.resources.set("GPU", Quantity::from_units(2500));
     request.gpu_memory = std::int64_t{1} << 28;

@@ -433,6 +433,8 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::whole: return author.whole_task();
     case Work::labelled: return author.labelled_tasks();
     case Work::whole_group: return author.whole_group();
+    case Work::family: return author.family();
+    case Work::whole_gpu: return author.whole_gpu_task();
     case Work::lengthy: return author.lengthy_tasks();
     case Work::once: return author.tasks_that_run_once();
   }

@@ -146,6 +146,42 @@ int Author::whole_group() {
   return add(std::move(main));
 }
 
+// Parents that hold a little of a GPU while they wait for children that want a little more of one, one
+// after the other. Large requests begin to wait meanwhile, and must not keep the children out for ever.
+int Author::family() {
+  Plan child = leaf();
+  child.shape = "sliver_of_gpu";
+  const int f = add(std::move(child));
+  Plan parent;
+  parent.name = "parent_in_family";
+  parent.shape = "sliver_of_gpu";
+  parent.max_retries = -1;
+  parent.steps.push_back(sleep(random_.between(Duration(0), Duration(5s))));
+  const int children = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < children; ++i) {
+    parent.steps.push_back(submit(f, {value()}));
+    parent.steps.push_back(on(Act::get, i));
+  }
+  const int g = add(std::move(parent));
+  Plan main = item("family");
+  const int count = static_cast<int>(random_.between(1, 2));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(g, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+int Author::whole_gpu_task() {
+  Plan large = leaf();
+  large.name = "large";
+  large.shape = "gpu";
+  large.max_retries = -1;
+  const int f = add(std::move(large));
+  Plan main = item("whole_gpu");
+  main.steps.push_back(submit(f, {value()}));
+  get_all(main, 1);
+  return add(std::move(main));
+}
+
 // Tasks of many seconds that may be ended for others, and run again.
 int Author::lengthy_tasks() {
   Plan slow;

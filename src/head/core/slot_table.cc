@@ -286,6 +286,7 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
   slot->generation = message.generation;
   slot->ready = true;
   slot->endpoint = message.endpoint;
+  parts_.scheduler.started(message.slot);
   parts_.processes.executor_seen(node, message.endpoint, slot->demand_class.job);
   if (slot->lessee.empty()) {
     parts_.actors.started(slot->actor, *slot);
