@@ -176,6 +176,10 @@ bool Scheduler::restore(const Slot& slot) {
   return dirty_ = true;
 }
 
+bool Scheduler::restore_leaving(const Slot& slot) {
+  return restore(slot) && books_.mark_recalled(slot.id, last_plan_);
+}
+
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
   overdrafts_.run(now, plan.recalls);

@@ -139,6 +139,8 @@ class Scheduler {
   // A slot as its agent states it, even if that overdraws the books. False if it is known already
   // or its node is not.
   bool restore(const Slot& slot);
+  // The same for one that is ending already, whosever it was: booked until released.
+  bool restore_leaving(const Slot& slot);
 
   // Grants as much as fits, asks for slots back, reports what can never run. Costs nothing if
   // nothing changed since the last call and no deadline has passed.

@@ -38,14 +38,14 @@ void SlotTable::node_reshaped(const Node& node) {
 
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
-  strangers_.erase(node.id);
+  forget_strangers(node.id);
   parts_.last_use.at(node.id, parts_.now);
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
   const auto take = [&](const SlotFact& fact) {
     if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) return;
     mark_unknown_slot.hit();
     unknown.push_back(fact.slot);
-    strangers_[node.id][fact.slot] = 0;
+    add_stranger(node.id, fact, 0);
   };
   // What runs comes before what is on record, and bundles before what is in them.
   for (const auto& fact : facts.slots) {
@@ -64,6 +64,37 @@ bool SlotTable::may_go_on(const SlotFact& fact) const {
   if (!fact.actor.actor.empty()) return parts_.actors.may_go_on(fact);
   if (fact.lessee.empty() || !parts_.jobs.works(fact.demand_class.job)) return false;
   return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
+}
+
+// What it holds is nobody's until it is gone: its process may still use it.
+void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t ends_by) {
+  strangers_[node].insert_or_assign(fact.slot, ends_by);
+  scheduler::Slot booked;
+  booked.id = fact.slot;
+  booked.node = node;
+  booked.allocation = fact.allocation;
+  if (rows_.contains(fact.slot)) return;
+  if (!parts_.scheduler.restore_leaving(booked)) {
+    booked.allocation.group = {};  // which is gone, with its bundle
+    booked.allocation.bundle = -1;
+    parts_.scheduler.restore_leaving(booked);
+  }
+  if (fact.lent) parts_.scheduler.lend(fact.slot);
+}
+
+void SlotTable::stranger_gone(NodeId node, SlotId slot) {
+  const auto at = strangers_.find(node);
+  if (at == strangers_.end() || at->second.erase(slot) == 0) return;
+  if (!rows_.contains(slot)) parts_.scheduler.release(slot);
+}
+
+void SlotTable::forget_strangers(NodeId node) {
+  const auto at = strangers_.find(node);
+  if (at == strangers_.end()) return;
+  for (const auto& [slot, ends_by] : at->second) {
+    if (!rows_.contains(slot)) parts_.scheduler.release(slot);
+  }
+  strangers_.erase(at);
 }
 
 bool SlotTable::restore(NodeId node, const SlotFact& fact) {
@@ -162,22 +193,24 @@ void SlotTable::recovery_ended() {
 // A slot whose StartSlot the agent had not carried out yet is not missed.
 void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through) {
   std::set<SlotId> stated;
-  const auto strange = std::exchange(strangers_[node], {});
   for (const auto& fact : facts.slots) {
     stated.insert(fact.slot);
-    const auto known_stranger = strange.find(fact.slot);
     if (on_node(node, fact.slot) != nullptr) {
       catch_up(node, fact, applied_through);
-    } else if (known_stranger != strange.end() && known_stranger->second > applied_through) {
-      strangers_[node].insert(*known_stranger);
-    } else {
-      mark_unknown_slot.hit();
-      strangers_[node][fact.slot] =
-          fact.stopping ? 0
-                        : parts_.nodes.send(node, StopSlot{fact.slot, false,
-                                                           "the head does not know this slot"});
+      continue;
     }
+    const auto& strange = strangers_[node];
+    const auto known = strange.find(fact.slot);
+    if (known != strange.end() && known->second > applied_through) continue;  // it has not heard yet
+    mark_unknown_slot.hit();
+    const StopSlot stop{fact.slot, false, "the head does not know this slot"};
+    add_stranger(node, fact, fact.stopping ? 0 : parts_.nodes.send(node, stop));
   }
+  std::vector<SlotId> strangers_left;
+  for (const auto& [slot, ends_by] : strangers_[node]) {
+    if (!stated.contains(slot)) strangers_left.push_back(slot);
+  }
+  for (const auto slot : strangers_left) stranger_gone(node, slot);
   std::vector<SlotId> missing;
   for (const auto id : slots_on(node)) {
     const bool due = rows_.at(id).started_by <= applied_through;

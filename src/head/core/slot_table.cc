@@ -315,10 +315,7 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
 
 void SlotTable::gone(NodeId node, const SlotGone& message) {
   const Slot* slot = on_node(node, message.slot);
-  if (slot == nullptr) {
-    if (const auto at = strangers_.find(node); at != strangers_.end()) at->second.erase(message.slot);
-    return;
-  }
+  if (slot == nullptr) return stranger_gone(node, message.slot);
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     parts_.scheduler.set_program_state(node, slot->demand_class.program, why);

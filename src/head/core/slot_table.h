@@ -141,6 +141,10 @@ class SlotTable {
   void report(const scheduler::Infeasible& infeasible);
   void report_held_back();
 
+  void add_stranger(NodeId node, const SlotFact& fact, std::uint64_t ends_by);
+  void stranger_gone(NodeId node, SlotId slot);
+  void forget_strangers(NodeId node);
+
   Parts& parts_;
   Table<SlotId, Slot> rows_;
   std::map<ProcessId, std::set<SlotId>> by_lessee_;

@@ -268,6 +268,25 @@ TEST_F(Recovery, SlotsOfJobsThatEndedMeanwhileAreRefused) {
   EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
 }
 
+// Its executors may still be using what it held.
+TEST_F(Recovery, WhatARefusedSlotHoldsIsNotGrantedBeforeItIsGone) {
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  auto fact = fact_of(start, cluster.executor_ready(agent, start));
+  fact.demand_class.job = JobId::of(99);
+  driver_is_attached();
+  agent.facts.slots = {fact};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, cluster.job_of(1));
+  EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
+  cluster.wants(home, cpu, 2);
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u) << "of two CPUs one is held";
+  cluster.says(agent, SlotGone{start.slot, {}, false});
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
+}
+
 TEST_F(Recovery, AHeldSlotWhoseNodeStaysAwayIsLost) {
   driver_is_attached();
   cluster.restart_head();
