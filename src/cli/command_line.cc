@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "model/label_selector.h"
 #include "protocol/cluster_files.h"
 
 namespace mobula::internal::cli {
@@ -61,6 +62,7 @@ Labels parse_labels(const std::string& text) {
     labels[text.substr(at, equals - at)] = text.substr(equals + 1, comma - equals - 1);
     at = comma + 1;
   }
+  if (const auto good = check_labels(labels); !good) wrong("--labels", good.error().text);
   return labels;
 }
 
@@ -255,7 +257,8 @@ class Grammar {
     plan.add_flag("--json", texts_.json, "the same as -o json");
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
-    drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds");
+    drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds")
+        ->check(CLI::Range(0.0, 365.0 * 86'400.0));
   }
 
   void add_local_commands() {
