@@ -1,5 +1,7 @@
 #include "scheduler/cluster_view.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mobula::internal::scheduler {
@@ -256,9 +258,10 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
     return refusal;
   }
   if (is_barred(node, ask, owner)) {
-    const auto group = node.reservation->group;
-    return {ReasonCode::reserved_for_older, node.reservation->owner.second.brief(), {}, {},
-            group.empty() ? std::string() : "placement group " + group.hex()};
+    const auto& held = *node.reservation;
+    return {ReasonCode::reserved_for_older, held.owner.second.brief(), {}, {},
+            held.group.empty() ? fmt::format("one of job {} for {}", held.owner.first.hex(), to_string(held.need))
+                               : "placement group " + held.group.hex()};
   }
   return {};
 }

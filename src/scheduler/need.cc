@@ -40,6 +40,19 @@ Need::Need(const Request& request, Tenant for_tenant)
   types.erase(std::unique(types.begin(), types.end()), types.end());
 }
 
+std::string to_string(const Need& need) {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& amount) {
+    text += (text.empty() ? "" : ", ") + name + " " + amount;
+  };
+  for (const auto& each : need.amounts) {
+    const bool by_memory = each.device && each.amount == Quantity();
+    if (!by_memory) add(each.name, each.amount.to_string());
+    if (each.bytes > 0) add("gpu_memory", std::to_string(each.bytes));
+  }
+  return text.empty() ? "nothing" : text;
+}
+
 ResourceSet amounts_of(const Need& need) {
   ResourceSet sums;
   for (const auto& each : need.amounts) sums.add(each.name, each.amount);

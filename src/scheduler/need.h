@@ -33,6 +33,8 @@ struct Need {
   bool has_devices = false;
 };
 
+// "CPU 1, GPU 0.5", in its order.
+std::string to_string(const Need& need);
 // Sums by resource; accelerator types, which limit nothing, are left out.
 ResourceSet amounts_of(const Need& need);
 // The most that an allocation for it can hold: device memory alone is at most one device.

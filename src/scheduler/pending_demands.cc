@@ -261,6 +261,18 @@ void PendingDemands::examined(AskRow& row, std::uint64_t stamp) {
   if (was_unknown) move_to_lane(row);
 }
 
+const PendingClass* PendingDemands::quota_withheld_for(JobId id, const ResourceSet& most, Time now,
+                                                       Duration after) const {
+  const auto* first = lines_.first_for_quota(id);
+  if (first == nullptr || now - first->rank.rank.since < after) return nullptr;
+  const auto& job = books_.jobs().at(id);
+  if (job.withheld && job.withheld->owner == first->key && job.withheld->withheld.is_open()) return nullptr;
+  const bool rivals = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
+    return first->ask->most_held.get(each.first) > Quantity() && most.get(each.first) > Quantity();
+  });
+  return rivals ? first : nullptr;
+}
+
 std::vector<HolderKey> PendingDemands::take_infeasible() {
   const bool nodes_changed = checked_version_ != cluster_.version();
   if (nodes_changed) {

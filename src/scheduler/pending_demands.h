@@ -121,6 +121,9 @@ class PendingDemands {
   std::optional<Reason> never_allowed(const PendingClass& of) const {
     return books_.over_quota(of.key.first, of.ask->most_held, true);
   }
+  // The first that waits for the job's quota, if that was `after` ago and nobody else gets what is left
+  // of it who may hold as much as `most`; null: none.
+  const PendingClass* quota_withheld_for(JobId job, const ResourceSet& most, Time now, Duration after) const;
   // Waiting demands that no node present can ever serve and that were not returned since the nodes
   // or the demand changed.
   std::vector<HolderKey> take_infeasible();

@@ -158,18 +158,8 @@ bool PlacementRound::is_allowed(const PendingClass& of) const {
   const auto& quota = books_.terms(job).quota;
   if (quota.empty()) return true;
   if (books_.over_quota(job, of.ask->most_held)) return false;
-  // One that lacks more comes first, and has waited so long that smaller ones may not pass it.
-  const auto* first = pending_.lines().first_for_quota(job);
-  if (first == nullptr || first == &of || of.rank < first->rank ||
-      terms_.now - first->rank.rank.since < settings_.quota_reserve_after) {
-    return true;
-  }
-  const auto& withheld = books_.job_row(job).withheld;
-  if (withheld && withheld->owner == first->key && withheld->withheld.is_open()) return true;
-  return std::ranges::none_of(quota, [&](const auto& each) {
-    return first->ask->most_held.get(each.first) > Quantity() &&
-           of.ask->most_held.get(each.first) > Quantity();
-  });
+  const auto* first = pending_.quota_withheld_for(job, of.ask->most_held, terms_.now, settings_.quota_reserve_after);
+  return first == nullptr || first == &of || of.rank < first->rank;
 }
 
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {

@@ -271,6 +271,11 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
   if (!demand.request.placement.group.empty()) return std::nullopt;
   const auto most = most_held_by(Need(demand.request, tenant));
   if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
+  const auto* first = pending_.quota_withheld_for(demand.job, most, last_plan_, settings_.placement.quota_reserve_after);
+  if (first != nullptr && first->demand.id != demand.id) {
+    return Reason{ReasonCode::reserved_for_older, first->key.second.brief(), {}, {},
+                  fmt::format("the job's quota is kept for one for {}", to_string(first->ask->ask.need))};
+  }
   std::int64_t before = 0;
   pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
     ++before;

@@ -423,6 +423,10 @@ TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
   bench.plan_after(2500ms);
   bench.want(1, 3, gpus(0.5), 1);
   EXPECT_THAT(bench.plan().grants, IsEmpty());
+  const auto why = explain(1, gpus(0.5)).held_back;
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(why->code, ReasonCode::reserved_for_older);
+  EXPECT_EQ(why->detail, "the job's quota is kept for one for GPU 2");
   bench.scheduler.lend(parent);
   std::vector<Slot> child;
   Time opened = bench.now;

@@ -167,6 +167,7 @@ TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
   EXPECT_THAT(patient.plan().grants, IsEmpty()) << "withheld from the two that wait for it";
   const auto why = patient.scheduler.explain(gpus(1), ProgramId::of(1)).nodes.front().reason;
   EXPECT_EQ(why.code, ReasonCode::reserved_for_older);
+  EXPECT_EQ(why.detail, "one of job 00000000000000000000000000000001 for GPU 2");
   EXPECT_EQ(patient.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason.code,
             ReasonCode::fits)
       << "what the large one does not want is not withheld";
