@@ -283,6 +283,12 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
                                             : summary_of(demand.request, explanation.nodes);
   }
   json["items"] = reasons_json(explanation.nodes);
+  const Group* group = parts.groups.find(demand.request.placement.group);
+  if (group != nullptr && group->state == GroupState::pending) {
+    const Json why = group_reasons_json(*group, parts.scheduler);
+    json["feasible"] = why["feasible"];
+    json["reason"] = "its placement group waits: " + why["reason"].get<std::string>();
+  }
   json["warnings"] = Json::array();
   if (parts.nodes.recovering()) {
     json["warnings"].push_back("the head is recovering: more nodes may come");

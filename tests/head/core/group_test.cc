@@ -155,6 +155,18 @@ TEST_F(HeadGroups, AGroupThatNoNodeCanHoldWaitsAndSaysSo) {
   EXPECT_EQ(heard[0].state, GroupState::created);
 }
 
+TEST_F(HeadGroups, WhatIsToRunInOneIsExplainedByWhatTheGroupWaitsFor) {
+  creates(group(5, 1, 64));
+  DemandClass inside = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+  inside.request.placement.group = GroupId::of(5);
+  cluster.wants(home, inside, 1);
+  const auto why = nlohmann::json::parse(cluster.tool("explain", "", inside.id.hex()).json);
+  EXPECT_EQ(why["feasible"], false) << why;
+  EXPECT_EQ(why["reason"],
+            "its placement group waits: no node can ever hold bundle 0 (CPU 64); node 00000001: CPU: needs 64, the "
+            "node has 2 in all");
+}
+
 TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
   creates(group(5, 2));
   news();
