@@ -27,14 +27,25 @@ void subtract(ResourceSet& from, const ResourceSet& amounts) {
   for (const auto& [name, amount] : amounts.amounts()) from.add(name, -amount);
 }
 
-bool gives_back(const Slot& slot, const ResourceSet& wanted) {
-  return std::ranges::any_of(slot.allocation.resources,
-                             [&](const auto& each) { return wanted.get(each.name) > Quantity(); });
+// Whether what a reservation waits for is what the slot held: not what is there in plenty, as CPUs often
+// are, and what runs in a bundle gives back to its bundle alone.
+bool is_awaited(const Slot& slot, const Node& node) {
+  if (!node.reservation || !slot.allocation.group.empty()) return false;
+  return std::ranges::any_of(node.reservation->need.amounts, [&](const Need::Amount& wanted) {
+    const bool lacks = wanted.device || node.ledger.in_instances(wanted.name) ||
+                       node.ledger.available(wanted.name) < wanted.amount;
+    return lacks && std::ranges::find(slot.allocation.resources, wanted.name, &ResourceShare::name) !=
+                        slot.allocation.resources.end();
+  });
 }
 
-bool gives_back(const Slot& slot, const Need& wanted) {
-  return std::ranges::any_of(slot.allocation.resources, [&](const auto& each) {
-    return std::ranges::find(wanted.amounts, each.name, &Need::Amount::name) != wanted.amounts.end();
+// The same for what is left of a quota.
+bool is_awaited(const Slot& slot, const SlotBooks::Job& job) {
+  if (!job.withheld) return false;
+  const auto held = counted(slot);
+  return std::ranges::any_of(job.terms.quota, [&](const auto& each) {
+    const auto& [name, quota] = each;
+    return held.get(name) > Quantity() && job.held.get(name) + job.withheld->wanted.get(name) > quota;
   });
 }
 
@@ -152,13 +163,9 @@ bool SlotBooks::release(SlotId id) {
   const auto& slot = held.slot;
   auto& node = *held.node;
   std::erase(node.slots, id);
-  if (node.reservation && gives_back(slot, node.reservation->need)) {
-    node.reservation->withheld.came_back(held.granted_at);
-  }
+  if (is_awaited(slot, node)) node.reservation->withheld.came_back(held.granted_at);
   auto& job = jobs_.at(slot.job);
-  if (job.withheld && gives_back(slot, job.withheld->wanted)) {
-    job.withheld->withheld.came_back(held.granted_at);
-  }
+  if (is_awaited(slot, job)) job.withheld->withheld.came_back(held.granted_at);
   if (slot.lent) --job.lent_slots;
   count(job.held, slot, -1);
   share_changed(slot.job, job, true);

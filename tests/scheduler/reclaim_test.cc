@@ -231,6 +231,25 @@ TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
   EXPECT_EQ(last.grants[0].job, JobId::of(2));
 }
 
+// What is there in plenty comes and goes without bringing anything nearer.
+TEST_F(Reclaim, CpuTasksBesideAReservationForGpusDoNotKeepItClosed) {
+  bench.add_node(1, node_with(8, 4));
+  bench.want(1, 1, gpus(0.25), 1);
+  bench.scheduler.lend(bench.plan().grants.at(0).id);
+  bench.want(2, 2, request({{"CPU", 1}, {"GPU", 4}}), 1);
+  bench.plan_after(2500ms);
+  bench.want(1, 3, gpus(0.5), 1);
+  bool child_runs = false;
+  for (int i = 0; i < 50 && !child_runs; ++i) {
+    bench.want(3, 4, cpus(1), i % 2);
+    for (const auto& grant : bench.plan_after(100ms).grants) {
+      child_runs = child_runs || grant.lessee == ProcessId::of(3);
+      if (grant.lessee == ProcessId::of(4)) bench.scheduler.release(grant.id);
+    }
+  }
+  EXPECT_TRUE(child_runs);
+}
+
 // Whoever fills the node whenever it opens has to have left it together before it opens again.
 TEST_F(Reclaim, AStreamOfLongTasksDoesNotKeepAReservedNode) {
   bench.add_node(1, node_with(64, 4));
