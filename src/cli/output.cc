@@ -330,6 +330,21 @@ std::string format_explanation(const Json& explanation) {
     table.add({cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")});
   }
   if (!items.empty()) text += table.text();
+  const Json holders = explanation.value("holders", Json::array());
+  TextTable held;
+  held.add({"SLOT_ID", "JOB_ID", "HELD_BY", "NAME", "ID", "RESOURCES"});
+  for (const auto& each : holders) {
+    held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"), cell_at(each, "name"),
+              cell_at(each, "id"), cell_at(each, "resources")});
+  }
+  if (!holders.empty()) text += "\nwhat has to end:\n" + held.text();
+  if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
+    text += "a node that can hold it has " + cell_at(*needed, "resources");
+    for (const char* more : {"accelerator_types", "labels"}) {
+      if (!needed->value(more, Json()).empty()) text += ", " + cell_at(*needed, more);
+    }
+    text += "\n";
+  }
   const Json warnings = explanation.value("warnings", Json::array());
   for (const auto& warning : warnings) text += "note: " + cell_of(warning) + "\n";
   return text;

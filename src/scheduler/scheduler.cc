@@ -253,6 +253,7 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
     explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
   }
   if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
+  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, books_, ask);
   return explanation;
 }
 

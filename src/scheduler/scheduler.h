@@ -18,6 +18,7 @@
 #include "model/request.h"
 #include "scheduler/cluster_view.h"
 #include "scheduler/groups.h"
+#include "scheduler/obstacle.h"
 #include "scheduler/overdrafts.h"
 #include "scheduler/pending_demands.h"
 #include "scheduler/placement.h"
@@ -69,6 +70,7 @@ struct Explanation {
   bool feasible = false;
   std::optional<Reason> held_back{};  // by what its job may hold, or by whose turn it is
   bool never_allowed = false;         // held back for ever
+  std::optional<Obstacle> obstacle{};  // of what is feasible and fits nowhere
   std::vector<NodeReason> nodes;  // dead ones too; Reason `fits` where it could start now
 };
 

@@ -261,6 +261,52 @@ Json reasons_json(const std::vector<NodeReason>& reasons) {
   return items;
 }
 
+// Who holds a slot that is in the way.
+Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
+  Json json = {{"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
+  const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
+    json["held_by"] = kind;
+    json["name"] = name;
+    json["id"] = id;
+  };
+  const Actor* actor = parts.actors.find(slot.actor);
+  const auto demand = parts.slots.demands().find({slot.lessee, slot.class_id});
+  if (!slot.bundle_of.empty()) {
+    const Group* group = parts.groups.find(slot.bundle_of);
+    is("placement group", group == nullptr ? "" : group->spec.name, slot.bundle_of.hex());
+  } else if (!slot.actor.empty()) {
+    is("actor", actor == nullptr ? "" : actor->spec().class_name, slot.actor.hex());
+  } else {
+    is("task", demand == parts.slots.demands().end() ? "" : demand->second.demand.example_name, slot.class_id.hex());
+  }
+  const Slot* row = parts.slots.find(slot.id);
+  json["recalled"] = row != nullptr && (row->recalled || row->stopping);
+  json["resources"] = resources_json(scheduler::amounts_of(slot.allocation));
+  return json;
+}
+
+// What has to end before it fits, where that is least.
+void add_obstacle(const Parts& parts, const scheduler::Obstacle& obstacle, Json& json) {
+  Json holders = Json::array();
+  for (const auto id : obstacle.slots) {
+    if (holders.size() >= parts.options.max_listed) break;
+    holders.push_back(holder_json(parts, *parts.scheduler.find_slot(id)));
+  }
+  const auto count = obstacle.slots.size();
+  json["reason"] = fmt::format("it fits on node {} when {} of its leases {} ended", obstacle.node.hex(), count,
+                               count == 1 ? "has" : "have");
+  json["holders"] = std::move(holders);
+}
+
+// What a node has to have, for one that none can hold.
+Json node_needed_json(const DemandClass& demand, scheduler::Tenant tenant) {
+  const scheduler::Need need(demand.request, tenant);
+  return {{"resources", resources_json(scheduler::most_held_by(need))},
+          {"gpu_memory_bytes", demand.request.gpu_memory},
+          {"accelerator_types", need.types},
+          {"labels", demand.request.label_selector}};
+}
+
 }  // namespace
 
 Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
@@ -283,6 +329,10 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
                                             : summary_of(demand.request, explanation.nodes);
   }
   json["items"] = reasons_json(explanation.nodes);
+  if (explanation.obstacle && !explanation.held_back) add_obstacle(parts, *explanation.obstacle, json);
+  if (!explanation.feasible && !explanation.never_allowed && demand.request.placement.group.empty()) {
+    json["node_needed"] = node_needed_json(demand, tenant);
+  }
   const Group* group = parts.groups.find(demand.request.placement.group);
   if (group != nullptr && group->state == GroupState::pending) {
     const Json why = group_reasons_json(*group, parts.scheduler);
