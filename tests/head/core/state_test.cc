@@ -138,6 +138,31 @@ TEST_F(State, ExplainsARequest) {
   EXPECT_EQ(json["fits_now"], true);
 }
 
+TEST_F(State, NamesWhatHasToEndBeforeARequestFits) {
+  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
+  cluster.wants(agent, demand, 1);
+  const auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1})").json);
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["reason"], "it fits on node " + agent.node.hex() + " when 1 of its leases has ended");
+  ASSERT_EQ(json["holders"].size(), 1u);
+  const auto& holder = json["holders"][0];
+  EXPECT_EQ(holder["held_by"], "task");
+  EXPECT_EQ(holder["name"], "square");
+  EXPECT_EQ(holder["id"], demand.id.hex());
+  EXPECT_EQ(holder["job_id"], demand.job.hex());
+  EXPECT_EQ(holder["resources"]["GPU"], 1);
+  EXPECT_EQ(holder["recalled"], false);
+  EXPECT_FALSE(json.contains("node_needed"));
+}
+
+TEST_F(State, SaysWhatANodeNeedsToHoldWhatNoneCan) {
+  const auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 2, "label_selector": {"zone": "b"}})").json);
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_EQ(json["node_needed"]["resources"]["GPU"], 2);
+  EXPECT_EQ(json["node_needed"]["labels"]["zone"], "b");
+  EXPECT_FALSE(json.contains("holders"));
+}
+
 TEST_F(State, ExplainsARequestWithFallbackSelectors) {
   auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1, "label_selector": {"zone": "z"},
       "fallback_selectors": [{"zone": "y"}, {"zone": "a"}]})").json);
