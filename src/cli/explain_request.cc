@@ -9,37 +9,37 @@
 
 #include "base/quantity.h"
 
-namespace mobula::internal {
+namespace mobula::internal::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-Failure wrong(const std::string& member, const std::string& rule) {
+Failure bad_member(const std::string& member, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("request: {} {}", member, rule));
 }
 
 Result<void> read(const std::string& name, const Json& value, Amount& amount) {
-  if (!value.is_number()) return wrong(name, "is not a number");
+  if (!value.is_number()) return bad_member(name, "is not a number");
   amount = value.get<double>();
   return {};
 }
 
 Result<void> read(const std::string& name, const Json& value, std::int64_t& bytes) {
-  if (!value.is_number_integer()) return wrong(name, "is not a whole number of bytes");
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return wrong(name, "is too large");
+  if (!value.is_number_integer()) return bad_member(name, "is not a whole number of bytes");
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return bad_member(name, "is too large");
   bytes = value.get<std::int64_t>();
   return {};
 }
 
 Result<void> read(const std::string& name, const Json& value, std::string& text) {
-  if (!value.is_string()) return wrong(name, "is not a string");
+  if (!value.is_string()) return bad_member(name, "is not a string");
   text = value.get<std::string>();
   return {};
 }
 
 template <class Value>
 Result<void> read(const std::string& name, const Json& value, std::map<std::string, Value>& entries) {
-  if (!value.is_object()) return wrong(name, "is not an object");
+  if (!value.is_object()) return bad_member(name, "is not an object");
   for (const auto& [key, each] : value.items()) {
     if (auto done = read(name + "." + key, each, entries[key]); !done) return done;
   }
@@ -47,7 +47,7 @@ Result<void> read(const std::string& name, const Json& value, std::map<std::stri
 }
 
 Result<void> read(const std::string& name, const Json& value, std::vector<Labels>& selectors) {
-  if (!value.is_array()) return wrong(name, "is not an array of selectors");
+  if (!value.is_array()) return bad_member(name, "is not an array of selectors");
   for (const auto& each : value) {
     if (auto done = read(name, each, selectors.emplace_back()); !done) return done;
   }
@@ -69,7 +69,7 @@ Result<void> read_member(const std::string& name, const Json& value, TaskOptions
     options.scheduling = std::move(affinity);
     return done;
   }
-  return wrong(name, "is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
+  return bad_member(name, "is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
                      "accelerator_type, label_selector, fallback_selectors, node_id");
 }
 
@@ -79,7 +79,7 @@ double amount(std::int64_t units) { return static_cast<double>(units) / Quantity
 
 Result<std::string> checked_request(const std::string& json) {
   const Json given = Json::parse(json, nullptr, false);
-  if (!given.is_object()) return wrong("text", "is not a JSON object");
+  if (!given.is_object()) return bad_member("text", "is not a JSON object");
   TaskOptions options;
   for (const auto& [name, value] : given.items()) {
     if (auto done = read_member(name, value, options); !done) return done.error();
@@ -97,4 +97,4 @@ Result<std::string> checked_request(const std::string& json) {
   return request.dump();
 }
 
-}  // namespace mobula::internal
+}  // namespace mobula::internal::cli

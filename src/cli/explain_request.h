@@ -6,9 +6,9 @@
 
 #include "base/result.h"
 
-namespace mobula::internal {
+namespace mobula::internal::cli {
 
 // The same request in the form that heads read; else why a task with these options would be refused.
 Result<std::string> checked_request(const std::string& json);
 
-}  // namespace mobula::internal
+}  // namespace mobula::internal::cli

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-namespace mobula::internal {
+namespace mobula::internal::cli {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 TEST(ExplainRequest, HasOneNameForEverything) {
   const auto checked = checked_request(R"({"num_cpus": 0.5, "resources": {"gpu": 2, "shuttle": 1.5}})");
@@ -62,4 +62,4 @@ TEST(ExplainRequest, IsRefusedWhereSubmissionWouldBe) {
 }
 
 }  // namespace
-}  // namespace mobula::internal
+}  // namespace mobula::internal::cli

@@ -99,6 +99,8 @@ TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
   hand_back_waiting();
   pass(1ms);
   const auto demands = to_head<Demand>();
+  ASSERT_FALSE(demands.empty());
+  EXPECT_EQ(demands.back().waiting_tasks, 10) << "the head hears of them";
   slot(4, 21);
   EXPECT_THAT(calls_at(21), SizeIs(10)) << "all of them go where there is room";
 }
