@@ -1,7 +1,7 @@
 // What one decision of the scheduler costs, alone in a process: nodes of 8 GPUs, full, and more demand
-// than fits, in classes of many lessees. A *return* is: one slot comes back, and the plan gives what it
-// held to whoever is next, which is a number of *placements*. A *refusal* is: a class states its demand
-// anew, and the plan finds no room. Prints a table over numbers of nodes, in processor time of the
+// than fits, in classes of many lessees. A *return* is: one slot comes back and is taken out of the books.
+// The plan that follows gives what it held to whoever is next, which is a number of *placements*; *both*
+// is the return with its plan. A *refusal* is: a class states its demand anew, and the plan finds no room. Prints a table over numbers of nodes, in processor time of the
 // thread, so that other work on the machine does not count; the bounds to compare with stand in
 // docs/roadmap.md.
 //
@@ -80,7 +80,7 @@ class Cluster {
   std::size_t held() const { return slots_.size(); }
 
   struct Return {
-    double took = 0;
+    double release = 0, plan = 0;  // µs
     std::size_t placed = 0;
   };
   Return give_back() {
@@ -90,8 +90,9 @@ class Cluster {
     const auto held = slots_.size();
     const double begin = cpu_us();
     scheduler_.release(slot);
+    const double released = cpu_us();
     plan();
-    return {cpu_us() - begin, slots_.size() - held};
+    return {released - begin, spent(released), slots_.size() - held};
   }
   double refusal() {
     const int number = static_cast<int>(random_.below(classes));
@@ -161,11 +162,12 @@ void measure(int nodes) {
   Cluster cluster(nodes);
   const double filled = (cpu_us() - begin) / 1e6;
   const auto memory = resident_mib();
-  Costs returns, placements, refusals, leaves, joins;
+  Costs returns, placements, both, refusals, leaves, joins;
   for (int i = 0; i < decisions; ++i) {
-    const auto [took, placed] = cluster.give_back();
-    returns.all.push_back(took);
-    if (placed > 0) placements.all.push_back(took / static_cast<double>(placed));
+    const auto [release, plan, placed] = cluster.give_back();
+    returns.all.push_back(release);
+    both.all.push_back(release + plan);
+    if (placed > 0) placements.all.push_back(plan / static_cast<double>(placed));
     refusals.all.push_back(cluster.refusal());
   }
   for (int i = 0; i < std::min(nodes, 20); ++i) {
@@ -173,9 +175,9 @@ void measure(int nodes) {
     leaves.all.push_back(left);
     joins.all.push_back(joined);
   }
-  fmt::print("{:>6} {:>7} {:>7.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.0f} {:>7.0f} {:>6}\n",
+  fmt::print("{:>6} {:>7} {:>7.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.0f} {:>7.0f} {:>6}\n",
              nodes, cluster.held(), filled, placements.at(0.5), placements.at(0.99), returns.at(0.5),
-             returns.at(0.99), refusals.at(0.5), refusals.at(0.99), leaves.at(1), joins.at(1), memory);
+             returns.at(0.99), both.at(0.5), both.at(0.99), refusals.at(0.5), refusals.at(0.99), leaves.at(1), joins.at(1), memory);
   std::fflush(stdout);
 }
 
@@ -188,8 +190,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
   fmt::print("{} classes of {} lessees, each wanting 10 slots; µs, leave and join at worst, memory in MiB\n",
              mobula::internal::scheduler::classes, mobula::internal::scheduler::lessees_of_class);
-  fmt::print("{:>6} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}\n", "nodes", "slots",
-             "fill s", "place50", "place99", "return50", "return99", "refuse50", "refuse99", "leave", "join",
+  fmt::print("{:>6} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}\n", "nodes", "slots",
+             "fill s", "place50", "place99", "return50", "return99", "both50", "both99", "refuse50", "refuse99", "leave", "join",
              "memory");
   for (const int nodes : sizes) mobula::internal::scheduler::measure(nodes);
   return 0;

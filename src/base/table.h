@@ -26,6 +26,11 @@ struct RowHash {
   std::size_t operator()(const std::pair<A, B>& key) const {
     return (*this)(key.first) * 0x9e3779b97f4a7c15ULL ^ (*this)(key.second);
   }
+  template <class Key>
+    requires requires(const Key& key) { key.row_hash(); }
+  std::size_t operator()(const Key& key) const {
+    return key.row_hash();
+  }
   std::size_t operator()(std::uint64_t key) const {
     return static_cast<std::size_t>(key * 0x9e3779b97f4a7c15ULL);
   }

@@ -81,8 +81,7 @@ Result<void> add_devices(const MachineFacts& machine, const NodeRequest& request
   for (const VendorRow& vendor : vendor_rows()) {
     if (vendor.resource == resource::gpu) continue;
     std::optional<Quantity> requested;
-    const auto& asked = request.resources.amounts();
-    if (const auto at = asked.find(vendor.resource); at != asked.end()) requested = at->second;
+    if (request.resources.has(vendor.resource)) requested = request.resources.get(vendor.resource);
     if (auto added = add(vendor, requested); !added) return added;
   }
   return {};

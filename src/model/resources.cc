@@ -1,5 +1,7 @@
 #include "model/resources.h"
 
+#include <algorithm>
+
 #include "model/accelerator_vendor.h"
 
 namespace mobula::internal {
@@ -14,27 +16,37 @@ ResourceSet::ResourceSet(std::initializer_list<std::pair<std::string, Quantity>>
   for (const auto& [name, amount] : amounts) add(name, amount);
 }
 
+ResourceSet::Amounts::iterator ResourceSet::place(std::string_view name) {
+  return std::ranges::lower_bound(amounts_, name, {}, &Amounts::value_type::first);
+}
+
 Quantity ResourceSet::get(std::string_view name) const {
-  const auto at = amounts_.find(name);
-  return at == amounts_.end() ? Quantity() : at->second;
+  for (const auto& [each, amount] : amounts_) {
+    if (each == name) return amount;
+  }
+  return {};
 }
 
 void ResourceSet::set(std::string_view name, Quantity amount) {
-  const auto at = amounts_.find(name);
-  if (amount == Quantity()) {
-    if (at != amounts_.end()) amounts_.erase(at);
-  } else if (at != amounts_.end()) {
+  const auto at = place(name);
+  const bool known = at != amounts_.end() && at->first == name;
+  if (known && amount == Quantity()) {
+    amounts_.erase(at);
+  } else if (known) {
     at->second = amount;
-  } else {
-    amounts_.emplace(name, amount);
+  } else if (amount != Quantity()) {
+    amounts_.emplace(at, name, amount);
   }
 }
 
 void ResourceSet::add(std::string_view name, Quantity amount) {
-  const auto at = amounts_.find(name);
-  if (at == amounts_.end()) return set(name, amount);
-  at->second += amount;
-  if (at->second == Quantity()) amounts_.erase(at);
+  for (auto at = amounts_.begin(); at != amounts_.end(); ++at) {
+    if (at->first != name) continue;
+    at->second += amount;
+    if (at->second == Quantity()) amounts_.erase(at);
+    return;
+  }
+  set(name, amount);
 }
 
 void ResourceSet::add(const ResourceSet& other) {

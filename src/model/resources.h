@@ -3,10 +3,10 @@
 #pragma once
 
 #include <initializer_list>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/quantity.h"
 
@@ -31,17 +31,19 @@ bool allows_fractions(std::string_view name);
 
 class ResourceSet {
  public:
-  using Amounts = std::map<std::string, Quantity, std::less<>>;
+  using Amounts = std::vector<std::pair<std::string, Quantity>>;  // few: side by side they are found fastest
 
   ResourceSet() = default;
   ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts);
 
   // 0 for a name that is not there.
   Quantity get(std::string_view name) const;
+  bool has(std::string_view name) const { return get(name) != Quantity(); }
   void set(std::string_view name, Quantity amount);
   void add(std::string_view name, Quantity amount);
   void add(const ResourceSet& other);
   bool empty() const { return amounts_.empty(); }
+  // In the order of their names.
   const Amounts& amounts() const { return amounts_; }
   // "CPU 1, GPU 0.5"; "nothing" when empty.
   std::string to_string() const;
@@ -49,6 +51,8 @@ class ResourceSet {
   friend auto operator<=>(const ResourceSet&, const ResourceSet&) = default;
 
  private:
+  Amounts::iterator place(std::string_view name);
+
   Amounts amounts_;
 };
 

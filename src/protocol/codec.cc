@@ -324,6 +324,7 @@ void read(Reader& in, ResourceSet& value) {
     const std::string name = in.text();
     Quantity amount;
     read(in, amount);
+    if (!value.empty() && name <= value.amounts().back().first) return in.fail("resources come in the order of their names");
     value.set(name, amount);
   }
 }

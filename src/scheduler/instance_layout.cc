@@ -76,9 +76,13 @@ void InstanceLayout::add(Resource resource) {
 // When all is there: what has an order is put in order, and what has a place is given one.
 void InstanceLayout::number() {
   std::ranges::sort(resources, {}, &Resource::name);
-  for (auto& each : resources) {
+  for (std::size_t i = 0; i < resources.size(); ++i) {
+    auto& each = resources[i];
     each.amount_at = amounts;
     amounts += 1 + each.instances.size();
+    if (each.name == resource::cpu) cpu = static_cast<std::int32_t>(i);
+    const auto counts = {resource::cpu, resource::memory, resource::object_store_memory};
+    if (std::ranges::find(counts, each.name) != counts.end()) packed.push_back(i);
   }
   types.insert(types.end(), node_types.begin(), node_types.end());
   sort_unique(types);

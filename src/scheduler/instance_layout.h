@@ -42,8 +42,11 @@ struct InstanceLayout {
   std::vector<std::string> types;           // of the node or of one of its devices, in order
   std::vector<std::string> node_types;      // of the node as a whole
   std::vector<std::string> resource_types;  // those that it names among its resources
+  std::vector<std::size_t> packed;          // the resources that packing counts, by their places
   std::int32_t task_executors = 0, actor_executors = 0;
   bool has_devices = false;
+  std::int32_t cpu = -1;  // its place among the resources; -1: none
+  const Resource* of_cpu() const { return cpu < 0 ? nullptr : &resources[static_cast<std::size_t>(cpu)]; }
   friend auto operator<=>(const InstanceLayout&, const InstanceLayout&) = default;
 
  private:

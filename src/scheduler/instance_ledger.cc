@@ -84,15 +84,18 @@ std::int64_t InstanceLedger::count(const Resource& of, const Need& need, const N
 }
 
 bool InstanceLedger::fits(const Need& need) const {
-  const auto* cpu = find(resource::cpu);
+  const auto* cpu = has_->of_cpu();
   if ((cpu != nullptr && free_of(*cpu) < Quantity()) || !places(need.tenant).open()) return false;
+  // What has so much left has so much, so mostly that is all there is to ask.
+  bool is_plain = need.types.empty() && need.required_totals.empty();
   for (const auto& want : need.amounts) {
     const auto* of = find(want.name);
     if (of == nullptr || free_of(*of) < want.amount) return false;
+    is_plain = is_plain && want.amount > Quantity();
     const auto wanted = devices_wanted(want);
     if (of->units && count(*of, need, want, {}, wanted) < wanted) return false;
   }
-  return !never(need).has_value();
+  return is_plain || !never(need).has_value();
 }
 
 std::optional<std::int32_t> InstanceLedger::island_for(const Resource& from, const Need& need,
@@ -140,6 +143,10 @@ void InstanceLedger::take_devices(const Resource& from, const Need& need, const 
 
 std::optional<Allocation> InstanceLedger::book(const Need& need) {
   if (!fits(need)) return std::nullopt;
+  return take(need);
+}
+
+Allocation InstanceLedger::take(const Need& need) {
   Allocation allocation;
   allocation.resources.reserve(need.amounts.size() + need.types.size());
   for (const auto& want : need.amounts) {
@@ -148,6 +155,7 @@ std::optional<Allocation> InstanceLedger::book(const Need& need) {
     if (from.units) {
       take_devices(from, need, want, share);
     } else {
+      MOBULA_CHECK(free_of(from) >= want.amount, "what is taken is free: " + want.name);
       add(from, 0, -want.amount, 0);
       share.shares.push_back({0, want.amount, 0});
     }

@@ -55,6 +55,8 @@ class InstanceLedger {
 
   // Books `need`; nothing changes if it does not fit.
   std::optional<Allocation> book(const Need& need);
+  // The same for what is known to fit.
+  Allocation take(const Need& need);
   // Books what is held already, as its holder states it, even where that is more than is free.
   // Instances that the node does not have are passed over, here and in `free`.
   void restore(const Allocation& allocation, Occupancy occupancy);
@@ -72,6 +74,7 @@ class InstanceLedger {
   // is left of one.
   Quantity largest_share(std::string_view name) const;
   Quantity largest_share(const InstanceLayout::Resource& of) const;
+  Quantity used(const InstanceLayout::Resource& of) const { return of.total - free_of(of); }
   // What there is, booked or not.
   const SharedLayout& layout() const { return has_; }
   // Names in order, accelerator types excluded.

@@ -8,9 +8,10 @@ namespace mobula::internal::scheduler {
 
 std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_threshold) {
   std::int64_t score = 0;
-  for (const auto name : {resource::cpu, resource::memory, resource::object_store_memory}) {
-    const auto total = ledger.total(name);
-    score = std::max(score, millionths(total - ledger.available(name), total));
+  const auto& layout = *ledger.layout();
+  for (const auto at : layout.packed) {
+    const auto& of = layout.resources[at];
+    score = std::max(score, millionths(ledger.used(of), of.total));
   }
   return score < spread_threshold ? 0 : score;
 }

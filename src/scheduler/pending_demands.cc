@@ -228,9 +228,13 @@ Sweep& PendingDemands::continue_sweep() {
     }
   }
   sweep_.nodes.clear();
-  sweep_.shares.clear();
+  sweep_.shares.resize(lines_.resources().size());  // what they have allocated is kept
+  auto shares = sweep_.shares.begin();
   for (const auto& [number, lanes] : lines_.resources()) {
-    sweep_.shares[number].resource = asks_.resource_name(number);
+    shares->number = number;
+    shares->resource = asks_.resource_name(number);
+    shares->nodes.clear();
+    ++shares;
   }
   cluster_.any_freed_since(sweep_.from, [&](const Node& node) {
     if (node.state != NodeState::alive) return false;

@@ -217,14 +217,15 @@ bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t>
   granted_ = &granted;
   auto& lines = pending_.lines();
   const bool nothing = sweep_.empty() && !lines.has_more_to_try();
-  auto* line = nothing ? nullptr : lines.at_or_after(JobTurn::first());
+  WaitingLines::Walk walk(lines);
+  auto* line = nothing ? nullptr : walk.at_or_after(JobTurn::first());
   while (line != nullptr) {
     const auto turn = line->turn;
     if (above && turn.minus_priority >= -std::int64_t{*above}) return false;
     const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
     if (is_spent()) return true;
     // Its turn has become a later one, or its line has ended: those before have passed.
-    line = outcome == Outcome::granted ? lines.at_or_after(turn) : lines.after(turn);
+    line = outcome == Outcome::granted ? walk.at_or_after(turn) : walk.after(turn);
   }
   return !above && pending_.end_sweep();
 }

@@ -63,17 +63,14 @@ Room* ClusterView::room_of(const Allocation& allocation) {
 
 Allocation ClusterView::book(Spot spot, const Ask& ask) {
   if (ask.group.empty()) {
-    auto allocation = spot.node->ledger.book(ask.need);
-    MOBULA_CHECK(allocation.has_value(), "a node that was chosen fits");
-    return std::move(*allocation);
+    return spot.node->ledger.take(ask.need);
   }
   auto* group = groups_.find(ask.group);
-  auto allocation = group->rooms.at(spot.bundle).ledger.book(ask.need);
-  MOBULA_CHECK(allocation.has_value(), "a bundle that was chosen fits");
-  allocation->group = ask.group;
-  allocation->bundle = spot.bundle;
+  auto allocation = group->rooms.at(spot.bundle).ledger.take(ask.need);
+  allocation.group = ask.group;
+  allocation.bundle = spot.bundle;
   spot.node->ledger.restore({}, {ask.need.tenant, false});
-  return std::move(*allocation);
+  return allocation;
 }
 
 bool ClusterView::restore(Node& node, const Allocation& allocation, Occupancy occupancy) {

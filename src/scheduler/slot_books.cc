@@ -292,22 +292,21 @@ std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const 
 }
 
 Holder SlotBooks::holder(const HolderKey& key) const {
-  const auto at = holders_.find(key);
-  return at == holders_.end() ? Holder() : at->second;
+  const auto* row = holders_.find(key);
+  return row == nullptr ? Holder() : *row;
 }
 
 Holder* SlotBooks::link(const HolderKey& key, Demand& demand) {
-  const auto at = holders_.find(key);
-  if (at == holders_.end()) return nullptr;
-  at->second.demand = &demand;
-  return &at->second;
+  auto* row = holders_.find(key);
+  if (row != nullptr) row->demand = &demand;
+  return row;
 }
 
 void SlotBooks::unlink(const HolderKey& key) {
-  const auto at = holders_.find(key);
-  if (at == holders_.end()) return;
-  at->second.demand = nullptr;
-  if (at->second.slots == 0) holders_.erase(at);
+  auto* row = holders_.find(key);
+  if (row == nullptr) return;
+  row->demand = nullptr;
+  if (row->slots == 0) holders_.erase(key);
 }
 
 std::vector<SlotId> SlotBooks::slots_on(NodeId id) const {

@@ -52,6 +52,10 @@ struct HolderKey {
   JobId job;
   ClassId class_id;
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
+  std::size_t row_hash() const {
+    const RowHash hash;
+    return (hash(lessee) * 3 ^ hash(actor)) * 3 ^ hash(class_id);  // which is of one job
+  }
 };
 HolderKey holder_of(const Slot& slot);
 // What waits as one: tasks of a class, or actors of it, which count against another bound.
@@ -170,7 +174,7 @@ class SlotBooks {
   ClusterView& cluster_;
   Table<SlotId, HeldSlot> slots_;  // in the order of booking
   Table<JobId, Job> jobs_;
-  std::map<HolderKey, Holder> holders_;
+  Table<HolderKey, Holder> holders_;
   std::map<GroupId, std::set<SlotId>> in_group_;
   bool all_known_ = true;
   std::vector<JobId> changed_jobs_;

@@ -12,8 +12,10 @@ Lane Lane::of(const AskRow& row) {
 }
 
 void Sweep::count(const Node& node, std::int64_t change) {
-  for (auto& [which, of] : shares) {
-    const auto at = of.nodes.try_emplace(node.ledger.largest_share(of.resource)).first;
+  for (auto& of : shares) {
+    const auto share = node.ledger.largest_share(of.resource);
+    auto at = std::ranges::lower_bound(of.nodes, share, {}, &std::pair<Quantity, std::int64_t>::first);
+    if (at == of.nodes.end() || at->first != share) at = of.nodes.insert(at, {share, 0});
     at->second += change;
     if (at->second == 0) of.nodes.erase(at);
   }
@@ -68,8 +70,9 @@ void WaitingLines::update_turn(Line& line, Time since) {
   const auto& job = books_.job_row(line.job);
   const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since, job.sequence};
   const bool waits = line.classes > 0;
+  if (line.in_turn && waits && turn == line.turn) return;
+  ++turn_changes_;
   if (line.in_turn && waits) {
-    if (turn == line.turn) return;
     turns_.move(line.turn, turn);
   } else if (line.in_turn) {
     turns_.erase(line.turn);
@@ -134,14 +137,19 @@ void WaitingLines::prune() {
   }
 }
 
-WaitingLines::Line* WaitingLines::at_or_after(const JobTurn& turn) {
-  const auto at = turns_.lower_bound(turn);
-  return at == turns_.end() ? nullptr : at->second;
+WaitingLines::Line* WaitingLines::Walk::at_or_after(const JobTurn& turn) {
+  at_ = lines_.turns_.lower_bound(turn);
+  seen_changes_ = lines_.turn_changes_;
+  return found();
 }
 
-WaitingLines::Line* WaitingLines::after(const JobTurn& turn) {
-  const auto at = turns_.upper_bound(turn);
-  return at == turns_.end() ? nullptr : at->second;
+WaitingLines::Line* WaitingLines::Walk::after(const JobTurn& turn) {
+  if (std::exchange(seen_changes_, lines_.turn_changes_) == lines_.turn_changes_) {
+    ++at_;
+  } else {
+    at_ = lines_.turns_.upper_bound(turn);
+  }
+  return found();
 }
 
 }  // namespace mobula::internal::scheduler

@@ -65,15 +65,16 @@ struct Lane {
 struct Sweep {
   // How many nodes have how much for one request.
   struct Shares {
+    std::uint32_t number = 0;  // of the resource
     std::string resource{};
-    std::map<Quantity, std::int64_t, std::greater<>> nodes{};
+    std::vector<std::pair<Quantity, std::int64_t>> nodes{};  // the largest amount last
   };
   std::uint64_t number = 0;
   std::uint64_t from = 0;     // nodes freed after this stamp
   std::uint64_t through = 0;  // all of those up to this one will have been offered
   std::set<GroupId> groups{};
   std::vector<NodeId> nodes{};
-  std::map<std::uint32_t, Shares> shares{};  // of those nodes, by the resource's number
+  std::vector<Shares> shares{};  // of those nodes, in the order of the resources' numbers
   bool empty() const { return nodes.empty() && groups.empty(); }
   // Counts a node, or no more, before and after something on it is booked.
   void count(const Node& node, std::int64_t change);
@@ -125,9 +126,21 @@ class WaitingLines {
   // What is empty goes; not while somebody walks along.
   void prune();
 
-  // The first line whose turn is not before `turn`, or null.
-  Line* at_or_after(const JobTurn& turn);
-  Line* after(const JobTurn& turn);
+  // Goes from line to line in the order of their turns, which may change meanwhile.
+  class Walk {
+   public:
+    explicit Walk(const WaitingLines& lines) : lines_(lines) {}
+    // The first line whose turn is not before `turn`, or null.
+    Line* at_or_after(const JobTurn& turn);
+    // The line after the one that was found last, which had that turn.
+    Line* after(const JobTurn& turn);
+
+   private:
+    Line* found() const { return at_ == lines_.turns_.end() ? nullptr : at_->second; }
+    const WaitingLines& lines_;
+    OrderedRuns<JobTurn, Line*>::const_iterator at_;
+    std::uint64_t seen_changes_ = 0;
+  };
   // The next of a job of those that wait for its quota, or null.
   PendingClass* first_for_quota(JobId job) const;
   // Whether something may be served though nothing was freed: it is not known whether it fits
@@ -164,6 +177,7 @@ class WaitingLines {
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
   OrderedRuns<JobTurn, Line*> turns_;  // of lines with classes
+  std::uint64_t turn_changes_ = 1;
   std::map<std::uint32_t, std::size_t> resources_;
   std::size_t unknown_ = 0;
   std::size_t quotas_open_ = 0;
@@ -175,16 +189,18 @@ void WaitingLines::for_each_served(Line& line, const Sweep& sweep, Visit&& visit
   auto& buckets = line.buckets;
   auto at = buckets.begin();
   if (at != buckets.end() && at->first.kind == Lane::Kind::unknown) visit(at->second);
-  for (const auto& [resource, shares] : sweep.shares) {
+  for (const auto& shares : sweep.shares) {
     if (shares.nodes.empty()) continue;
-    const auto most = shares.nodes.begin()->first;
-    at = buckets.lower_bound({.kind = Lane::Kind::amount, .resource = resource});
+    const auto most = shares.nodes.back().first;
+    at = buckets.lower_bound({.kind = Lane::Kind::amount, .resource = shares.number});
     for (; at != buckets.end() && at->first.kind == Lane::Kind::amount &&
-           at->first.resource == resource && at->first.amount <= most;
+           at->first.resource == shares.number && at->first.amount <= most;
          ++at) {
       visit(at->second);
     }
   }
+  // Most lines have no other lanes.
+  if (buckets.empty() || buckets.rbegin()->first.kind == Lane::Kind::amount) return;
   const auto each_of = [&](Lane::Kind kind, const auto& freed, auto lane_of) {
     auto lane = buckets.lower_bound({.kind = kind});
     if (lane == buckets.end() || lane->first.kind != kind) return;
