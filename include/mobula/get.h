@@ -95,24 +95,37 @@ struct WaitResult {
 
 namespace detail {
 
-// For each ref whether it is among the ready; never more than options.num_returns are.
-MOBULA_API std::vector<bool> wait_for(std::span<const std::shared_ptr<const Anchor>> anchors,
-                                      const WaitOptions& options);
+// The places of those that are ready, in order; never more than options.num_returns.
+MOBULA_API std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors,
+                                             const WaitOptions& options);
 
 }  // namespace detail
 
 // Waits until `options.num_returns` have a value or an error, or for the time-out.
 template <class T>
 WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options = {}) {
-  std::vector<std::shared_ptr<const detail::Anchor>> anchors;
+  std::vector<const detail::Anchor*> anchors;
   anchors.reserve(refs.size());
-  for (const auto& ref : refs) anchors.push_back(ref.anchor());
-  const std::vector<bool> ready = detail::wait_for(anchors, options);
+  for (const auto& ref : refs) anchors.push_back(ref.anchor().get());
+  const std::vector<std::size_t> ready = detail::wait_for(anchors, options);
   WaitResult<T> result;
-  for (std::size_t i = 0; i < refs.size(); ++i) {
-    (ready[i] ? result.ready : result.pending).push_back(std::move(refs[i]));
-  }
+  result.ready.reserve(ready.size());
+  for (const std::size_t i : ready) result.ready.push_back(std::move(refs[i]));
+  result.pending = std::move(refs);
   refs.clear();
+  if (!ready.empty()) {
+    // What is left moves together.
+    std::size_t next = 0;
+    std::size_t to = ready.front();
+    for (std::size_t i = to; i < result.pending.size(); ++i) {
+      if (next < ready.size() && ready[next] == i) {
+        ++next;
+      } else {
+        result.pending[to++] = std::move(result.pending[i]);
+      }
+    }
+    result.pending.resize(to);
+  }
   return result;
 }
 

@@ -55,12 +55,16 @@ Hash128 random_bits() {
 }
 
 Hash128 derive_bits(Hash128 parent, std::string_view kind, std::uint64_t index) {
-  std::vector<std::byte> bytes(kind.size() + sizeof index);
-  std::memcpy(bytes.data(), kind.data(), kind.size());
+  std::array<std::byte, 64> few;  // kinds are short words
+  std::vector<std::byte> many;
+  const std::size_t size = kind.size() + sizeof index;
+  if (size > few.size()) many.resize(size);
+  std::byte* const bytes = many.empty() ? few.data() : many.data();
+  std::memcpy(bytes, kind.data(), kind.size());
   for (std::size_t i = 0; i < sizeof index; ++i) {
     bytes[kind.size() + i] = static_cast<std::byte>(index >> (8 * i));
   }
-  return siphash128(parent, bytes);
+  return siphash128(parent, {bytes, size});
 }
 
 }  // namespace mobula::internal

@@ -145,17 +145,28 @@ void ProcessEngine::step(Event event) {
   follow_ups_.push_back(std::move(event));
   if (stepping_) return;
   stepping_ = true;
-  std::vector<Command> commands;
   for (std::size_t next = 0; next < follow_ups_.size(); ++next) {
     Event each = std::move(follow_ups_[next]);
-    commands.clear();
-    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands);
-    carry_out(commands);
+    commands_.clear();
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands_);
+    carry_out(commands_);
   }
+  commands_.clear();
   follow_ups_.clear();
   stepping_ = false;
   const auto deadline = core_.next_deadline();
   if (!outbox_.empty() || (deadline && (!armed_ || *deadline < *armed_))) schedule_flush();
+}
+
+// A recording has all that changes the core, so there it is a step.
+void ProcessEngine::retain(ObjectId object) {
+  const bool recorded = recorder_ && recorder_->recording();
+  if (recorded || !core_.retain_quietly(object)) step(RetainRef{object});
+}
+
+void ProcessEngine::release(ObjectId object) {
+  const bool recorded = recorder_ && recorder_->recording();
+  if (recorded || !core_.release_quietly(object)) step(ReleaseRef{object});
 }
 
 void ProcessEngine::carry_out(std::vector<Command>& commands) {

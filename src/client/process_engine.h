@@ -77,6 +77,9 @@ class ProcessEngine {
   // ---- with the lock held ----------------------------------------------------------------------
   ClientCore& core() { return core_; }
   void step(Event event);
+  // One more or one fewer ref in this process's hands.
+  void retain(ObjectId object);
+  void release(ObjectId object);
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, std::vector<std::byte> bytes);
@@ -207,6 +210,7 @@ class ProcessEngine {
   std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;
   std::set<ProcessId> without_ring_;
   std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
+  std::vector<Command> commands_;  // of the event being stepped; kept for its memory
   bool stepping_ = false;
   bool flush_scheduled_ = false;
   bool stopping_ = false;

@@ -33,9 +33,8 @@ struct ValueLease {
   std::vector<ContainedRef> held;
 
   ~ValueLease() {
-    const auto alive = runtime.lock();
-    if (!alive) return;
-    for (const auto& ref : held) alive->release(ref);
+    if (held.empty()) return;
+    if (const auto alive = runtime.lock()) alive->release_all(held);
   }
 };
 
@@ -128,8 +127,9 @@ Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, 
   if (value.size_bytes() <= inline_value_limit) {
     std::vector<std::byte> bytes(value.size_bytes());
     if (!value.write(bytes)) return unwritable();
-    auto lock = engine_->lock();
     record.bytes = Payload(std::move(bytes));
+    if (value.contained().empty()) return record;
+    auto lock = engine_->lock();
     record.contained = records_of(lock, value.contained());
     engine_->step(PinRefs{record.contained});
     return record;
@@ -154,7 +154,17 @@ Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, 
   return record;
 }
 
-detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock&, const ValueRecord& value) {
+void ProcessRuntime::adopt(ProcessEngine::Lock&, const std::vector<RefRecord>& refs) {
+  for (const auto& ref : refs) {
+    if (engine_->core().object(ref.object) == nullptr) {
+      engine_->step(AdoptRef{ref});
+    } else {
+      engine_->retain(ref.object);
+    }
+  }
+}
+
+detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, const ValueRecord& value) {
   detail::StoredValue result;
   if (value.is_error) {
     result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
@@ -164,7 +174,7 @@ detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock&, const Val
   lease->runtime = weak_from_this();
   lease->payload = value.bytes;
   lease->held = contained_of(value.contained);
-  for (const auto& ref : value.contained) engine_->step(AdoptRef{ref});
+  adopt(lock, value.contained);
   result.bytes = lease->payload.bytes();
   result.contained = lease->held;
   result.owner = std::move(lease);
@@ -193,8 +203,8 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   result.contained = lease->held;
   lease->held.push_back({RefKind::object, raw(object.bits())});
   const auto contained = row->value.contained;
-  for (const auto& ref : contained) engine_->step(AdoptRef{ref});
-  engine_->step(RetainRef{object});
+  adopt(lock, contained);
+  engine_->retain(object);
   result.bytes = view->bytes();
   lease->view = std::move(view);
   result.owner = std::move(lease);
@@ -404,10 +414,12 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
 bool ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                                    const std::function<bool()>& ready) {
   if (ready()) return true;
+  const auto until = time_of(deadline);
+  if (until && monotonic_now() >= *until) return false;
   const auto context = task();
   const bool tell = context->token != 0 && options_.blocked;
   if (tell) options_.blocked(context->token, true);
-  const bool done = engine_->wait(lock, time_of(deadline), ready);
+  const bool done = engine_->wait(lock, until, ready);
   if (tell) options_.blocked(context->token, false);
   return done;
 }
@@ -425,10 +437,18 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
                         " objects were not there in time; the first: " + reason);
 }
 
+// The core hears of it once, and not of what is here.
+void ProcessRuntime::want(ProcessEngine::Lock&, ObjectId object) {
+  const auto* row = engine_->core().object(object);
+  const bool is_here = row != nullptr && !row->fetch_failure && engine_->core().settled(object);
+  const bool will_come = row != nullptr && row->owned && row->wanted && !row->ready;
+  if (!is_here && !will_come) engine_->step(WantObject{object});
+}
+
 Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const RawId> objects,
                                                              const detail::GetRequest& request) {
   auto lock = engine_->lock();
-  for (const RawId object : objects) engine_->step(WantObject{ObjectId(bits(object))});
+  for (const RawId object : objects) want(lock, ObjectId(bits(object)));
   std::size_t settled = 0;  // the first so many need no second look
   const auto ready = [&] {
     while (settled < objects.size() && engine_->core().settled(ObjectId(bits(objects[settled])))) {
@@ -453,13 +473,9 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     if (fetch_local || row == nullptr || !row->owned) return engine_->core().settled(object);
     return row->ready;
   };
-  for (const RawId object : objects) {
-    const auto* row = engine_->core().object(ObjectId(bits(object)));
-    if (fetch_local || (row != nullptr && !row->owned)) engine_->step(WantObject{ObjectId(bits(object))});
-  }
   std::vector<bool> ready(objects.size(), false);
   std::size_t count = 0;
-  blocking_wait(lock, deadline, [&] {
+  const auto look = [&] {
     for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
       if (!ready[i] && is_ready(objects[i])) {
         ready[i] = true;
@@ -467,7 +483,15 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
       }
     }
     return count >= num_returns;
-  });
+  };
+  // Mostly the first few are ready, and then nobody has to be told of the others.
+  if (look()) return ready;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const ObjectId object(bits(objects[i]));
+    const auto* row = engine_->core().object(object);
+    if (!ready[i] && (fetch_local || (row != nullptr && !row->owned))) want(lock, object);
+  }
+  blocking_wait(lock, deadline, look);
   return ready;
 }
 
@@ -485,24 +509,29 @@ detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
 
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
-  engine_->step(RetainRef{counted_object(ref)});
+  engine_->retain(counted_object(ref));
 }
 
 void ProcessRuntime::release(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
-  engine_->step(ReleaseRef{counted_object(ref)});
+  engine_->release(counted_object(ref));
+}
+
+void ProcessRuntime::release_all(std::span<const ContainedRef> refs) noexcept {
+  auto lock = engine_->lock();
+  for (const auto& ref : refs) engine_->release(counted_object(ref));
 }
 
 // ---- the running task --------------------------------------------------------------------------
 
-std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record; }
+std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record(); }
 bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }
 // No device streams are made here: kernels of user code run on the device's default stream.
 void* ProcessRuntime::stream() { return nullptr; }
 
 detail::Done ProcessRuntime::exit_actor() {
   const auto context = task();
-  if (context->token == 0 || context->record->actor_id.empty()) {
+  if (context->token == 0 || context->of_process->actor_id.empty()) {
     return make_error(PublicKind::invalid_request, "exit_actor() is for methods of actors");
   }
   context->leave.store(true);

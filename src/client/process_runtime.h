@@ -78,6 +78,9 @@ class ProcessRuntime final : public detail::Runtime,
   std::vector<RefRecord> records_of(ProcessEngine::Lock& lock,
                                     const std::vector<detail::ContainedRef>& refs);
 
+  // One fewer of each in user code's hands.
+  void release_all(std::span<const detail::ContainedRef> refs) noexcept;
+
  private:
   std::shared_ptr<TaskContext> task() const;
   // Values too large for a message are put first; `puts` are released once the call is submitted.
@@ -87,6 +90,9 @@ class ProcessRuntime final : public detail::Runtime,
                                      const std::vector<ObjectId>& puts);
   detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
+  void want(ProcessEngine::Lock& lock, ObjectId object);
+  // One more of each in this process's hands; it may not have known them.
+  void adopt(ProcessEngine::Lock& lock, const std::vector<RefRecord>& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                      const std::function<bool()>& ready);
   const DemandClass& class_of(const std::shared_ptr<const void>& request,

@@ -13,9 +13,13 @@
 namespace mobula::internal::client {
 
 struct TaskContext {
+  JobId job;  // empty: a driver's main program, of which `of_process` says all
   TaskId task;
+  std::uint32_t attempt = 0;
   std::uint64_t token = 0;  // of the executor core; 0 in drivers
-  std::shared_ptr<const detail::ContextRecord> record;
+  std::shared_ptr<const detail::ContextRecord> of_process;  // what all tasks here have in common
+  // What user code sees, made when it asks.
+  std::shared_ptr<const detail::ContextRecord> record() const;
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
   std::atomic<std::uint64_t> actors{0};

@@ -78,6 +78,9 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
 // Drops what the call does not keep, then waits until the rest is held and stored.
 void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
             const std::vector<RefRecord>& refs) {
+  const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
+                              std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
+  if (nothing_leaves) return;
   auto& engine = runtime.engine();
   auto lock = engine.lock();
   hand_over_contents(finished, run, engine);
@@ -93,14 +96,10 @@ void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& 
 
 }  // namespace
 
-std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
-                                                  const AssignExecutor& assignment) {
+std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
   auto record = std::make_shared<detail::ContextRecord>();
-  record->job_id = run.call.job.hex();
-  record->task_id = run.call.task.hex();
   if (!assignment.actor.actor.empty()) record->actor_id = assignment.actor.actor.hex();
   record->node_id = assignment.node.hex();
-  record->attempt = static_cast<int>(run.call.attempt);
   record->was_restarted = assignment.incarnation > 1;
   record->name_space = assignment.name_space;
   record->seed = assignment.seed;
@@ -114,10 +113,17 @@ std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
     }
   }
   record->accelerator_env = assignment.accelerator_env;
+  return record;
+}
+
+std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
+                                                  std::shared_ptr<const detail::ContextRecord> of_process) {
   auto context = std::make_shared<client::TaskContext>();
+  context->job = run.call.job;
   context->task = run.call.task;
+  context->attempt = run.call.attempt;
   context->token = run.token;
-  context->record = std::move(record);
+  context->of_process = std::move(of_process);
   return context;
 }
 
@@ -134,7 +140,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
   const Time began = monotonic_now();
   {
     std::vector<detail::StoredValue> arguments;
-    {
+    if (!run.call.arguments.empty()) {
       auto lock = engine.lock();
       refs = reachable(run.call, engine);
       for (const auto& argument : run.call.arguments) {

@@ -22,7 +22,9 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
                       const std::shared_ptr<client::ProcessRuntime>& runtime,
                       const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
 
-// What current() shows in this call.
-std::shared_ptr<client::TaskContext> make_context(const RunCall& run, const AssignExecutor& assignment);
+// What current() shows in all calls of this process, and in this one.
+std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);
+std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
+                                                  std::shared_ptr<const detail::ContextRecord> of_process);
 
 }  // namespace mobula::internal::executor

@@ -72,6 +72,7 @@ class ExecutorProcess {
   ExecutorCore core_;
   std::unique_ptr<Recorder> recorder_;
   ActorInstance actor_;
+  std::shared_ptr<const detail::ContextRecord> record_of_process_;
 
   // Guarded by the engine's lock.
   bool ready_ = false;  // start() is through: before, the loop thread keeps out
@@ -119,7 +120,8 @@ Result<void> ExecutorProcess::start() {
   RunCall none;
   none.call.job = assignment_.demand_class.job;
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
-  runtime_options.root = make_context(none, assignment_);
+  record_of_process_ = record_of_process(assignment_);
+  runtime_options.root = make_context(none, record_of_process_);
   runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
   detail::install_runtime(runtime_);
@@ -221,7 +223,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
       carry_out(*fetch);
     } else if (auto* run = std::get_if<RunCall>(&command)) {
-      contexts_.emplace(run->token, make_context(*run, assignment_));
+      contexts_.emplace(run->token, make_context(*run, record_of_process_));
       tell_running(*run);
       to_run_.push_back(std::move(*run));
       engine_->notify();

@@ -186,7 +186,7 @@ Result<void> DriverSession::wait_for_job() {
   record->name_space = options.name_space;
   options.root = std::make_shared<client::TaskContext>();
   options.root->task = TaskId::derived(job_, "driver", 0);
-  options.root->record = std::move(record);
+  options.root->of_process = std::move(record);
   lock.unlock();
   detail::install_runtime(std::make_shared<client::ProcessRuntime>(engine_, std::move(options)));
   return {};

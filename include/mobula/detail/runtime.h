@@ -162,7 +162,6 @@ class MOBULA_API Anchor {
 
 // The id behind a ref or handle, for a call through `runtime`. Throws InvalidRequestError for an
 // empty one, and for one of an earlier cluster.
-MOBULA_API RawId require_id(const std::shared_ptr<const Anchor>& anchor,
-                            const std::shared_ptr<Runtime>& runtime);
+MOBULA_API RawId require_id(const Anchor* anchor, const std::shared_ptr<Runtime>& runtime);
 
 }  // namespace mobula::detail

@@ -13,7 +13,7 @@ std::vector<RawId> require_ids(std::span<const std::shared_ptr<const Anchor>> an
                                const std::shared_ptr<Runtime>& runtime) {
   std::vector<RawId> ids;
   ids.reserve(anchors.size());
-  for (const auto& anchor : anchors) ids.push_back(require_id(anchor, runtime));
+  for (const auto& anchor : anchors) ids.push_back(require_id(anchor.get(), runtime));
   return ids;
 }
 
@@ -32,20 +32,31 @@ Answer<std::vector<StoredValue>> fetch(std::span<const std::shared_ptr<const Anc
   return answer;
 }
 
-std::vector<bool> wait_for(std::span<const std::shared_ptr<const Anchor>> anchors,
-                           const WaitOptions& options) {
+// Of many refs the first are asked about alone, as they are mostly those that are ready.
+std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors, const WaitOptions& options) {
+  constexpr std::size_t few = 64;
   const auto target = runtime();
   check_wait(options, anchors.size());
-  const auto ids = require_ids(anchors, target);
   const auto limit = static_cast<std::size_t>(options.num_returns);
-  auto ready =
-      target->wait(ids, limit, deadline_after(options.timeout), options.fetch_local).take();
-  ready.resize(ids.size(), false);
-  std::size_t counted = 0;
-  for (std::size_t i = 0; i < ready.size(); ++i) {
-    if (ready[i] && ++counted > limit) ready[i] = false;
+  const auto deadline = deadline_after(options.timeout);
+  std::vector<RawId> ids;
+  std::vector<std::size_t> places;
+  const auto look = [&](std::size_t count, const Deadline& until) {
+    ids.reserve(count);
+    while (ids.size() < count) ids.push_back(require_id(anchors[ids.size()], target));
+    const auto ready = target->wait(ids, std::min(limit, count), until, options.fetch_local).take();
+    places.clear();
+    for (std::size_t i = 0; i < std::min(ready.size(), count) && places.size() < limit; ++i) {
+      if (ready[i]) places.push_back(i);
+    }
+    return places.size() == limit;
+  };
+  for (const Anchor* anchor : anchors) {
+    if (anchor == nullptr) (void)require_id(anchor, target);
   }
-  return ready;
+  const bool is_found = limit <= few && anchors.size() > few && look(few, std::chrono::steady_clock::time_point());
+  if (!is_found) look(anchors.size(), deadline);
+  return places;
 }
 
 std::shared_ptr<const Anchor> put_value(const Outgoing& value, const PutOptions& options) {
@@ -57,7 +68,7 @@ std::shared_ptr<const Anchor> put_value(const Outgoing& value, const PutOptions&
 
 void cancel_object(const std::shared_ptr<const Anchor>& anchor, const CancelOptions& options) {
   const auto target = runtime();
-  require(target->cancel(require_id(anchor, target), options.force, options.recursive));
+  require(target->cancel(require_id(anchor.get(), target), options.force, options.recursive));
 }
 
 }  // namespace mobula::detail

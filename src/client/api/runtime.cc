@@ -65,13 +65,13 @@ Anchor::~Anchor() {
   if (const auto owner = runtime_.lock()) owner->release(ref_);
 }
 
+// Compared without counting: `runtime` is alive.
 bool Anchor::belongs_to(const std::shared_ptr<Runtime>& runtime) const {
-  return runtime_.lock() == runtime;
+  return !runtime_.owner_before(runtime) && !runtime.owner_before(runtime_);
 }
 
-RawId require_id(const std::shared_ptr<const Anchor>& anchor,
-                 const std::shared_ptr<Runtime>& runtime) {
-  if (!anchor) {
+RawId require_id(const Anchor* anchor, const std::shared_ptr<Runtime>& runtime) {
+  if (anchor == nullptr) {
     throw InvalidRequestError("using an ObjectRef or ActorHandle that refers to nothing");
   }
   if (!anchor->belongs_to(runtime)) {

@@ -19,7 +19,7 @@ class RuntimeArguments {
     first_ = next;
     for (const ArgumentSource& source : sources) {
       *next++ = {.value = source.value,
-                 .object = source.ref == nullptr ? RawId{} : require_id(*source.ref, runtime)};
+                 .object = source.ref == nullptr ? RawId{} : require_id(source.ref->get(), runtime)};
     }
   }
 
@@ -90,7 +90,7 @@ Anchors call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& acto
   check_returns(request->num_returns, entry.results());
   const auto target = runtime();
   const RuntimeArguments passed(target, arguments);
-  auto answer = target->call_actor({.actor = require_id(actor, target),
+  auto answer = target->call_actor({.actor = require_id(actor.get(), target),
                                     .method = Registry::instance().key_of(entry),
                                     .method_name = entry.name(),
                                     .request = request,
@@ -117,7 +117,7 @@ std::shared_ptr<const Anchor> find_actor(const std::string& name, const std::str
 
 void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart) {
   const auto target = runtime();
-  require(target->kill(require_id(actor, target), no_restart));
+  require(target->kill(require_id(actor.get(), target), no_restart));
 }
 
 }  // namespace mobula::detail

@@ -54,6 +54,10 @@ class ClientCore {
   explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
+  // What RetainRef and ReleaseRef do, where that is to count and nothing follows from it: no step is
+  // needed. False, and nothing has changed, where something might.
+  bool retain_quietly(ObjectId object);
+  bool release_quietly(ObjectId object);
   std::optional<Time> next_deadline() const;
 
   // ---- queries; the pointers hold until the next step ------------------------------------------
@@ -92,7 +96,7 @@ class ClientCore {
   void on(SubmitTask& event);
   void on(const SubmitActor& event);
   void on(SubmitActorCall& event);
-  void on(const PutInline& event);
+  void on(PutInline& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);

@@ -182,10 +182,10 @@ void ClientCore::fetch(ObjectRow& row) {
 
 // ---- events ------------------------------------------------------------------------------------
 
-void ClientCore::on(const PutInline& event) {
+void ClientCore::on(PutInline& event) {
   own_object(event.object, TaskId());
   escape_contained(event.value);
-  complete(event.object, event.value);
+  complete(event.object, std::move(event.value));
 }
 
 void ClientCore::on(const ReserveRoom& event) {
@@ -296,6 +296,21 @@ void ClientCore::heard(const ObjectSealed& message) {
   if (copied && row->wanted && !row->readable) fetch(*row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);
+}
+
+bool ClientCore::retain_quietly(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr) return false;
+  const bool is_held = row->owned ? !row->released : row->hold != HoldState::none || row->ref.home.empty();
+  if (is_held) ++row->refs;
+  return is_held;
+}
+
+bool ClientCore::release_quietly(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || row->refs < 2) return false;
+  --row->refs;
+  return true;
 }
 
 void ClientCore::on(const RetainRef& event) {
