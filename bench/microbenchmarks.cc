@@ -1,6 +1,10 @@
 #include <mobula/mobula.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
@@ -10,6 +14,24 @@
 
 namespace mobula::bench {
 namespace {
+
+// Memory as numpy.zeros has it: pages that the system gives when they are read, and that nobody writes.
+template <class T>
+struct ZeroPages {
+  using value_type = T;
+  ZeroPages() = default;
+  template <class U>
+  ZeroPages(const ZeroPages<U>&) {}
+  T* allocate(std::size_t count) {
+    void* pages = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<T*>(pages);
+  }
+  void deallocate(T* pages, std::size_t count) { ::munmap(pages, count * sizeof(T)); }
+  void construct(T*) {}  // zero already
+  friend bool operator==(const ZeroPages&, const ZeroPages&) { return true; }
+};
+using ZeroArray = std::vector<std::int64_t, ZeroPages<std::int64_t>>;
 
 // ---- fixtures: ray_perf.py ---------------------------------------------------------------------
 
@@ -176,8 +198,14 @@ std::vector<Definition> gigabyte_definitions() {
   return {
       {"single client put gigabytes", "single_client_put_gigabytes", 0.8,
        [](const Pace& pace) {
-         return [zeros = std::vector<std::int64_t>(static_cast<std::size_t>(
-                     100 * mebi / pace.divisor))] { std::ignore = put(zeros); };
+         const auto zeros = std::make_shared<const ZeroArray>(static_cast<std::size_t>(100 * mebi / pace.divisor));
+         return [zeros] { std::ignore = put(*zeros); };
+       }},
+      {"single client put written gigabytes", "single_client_put_written_gigabytes", 0.8,
+       [](const Pace& pace) {
+         return [ones = std::vector<std::int64_t>(static_cast<std::size_t>(100 * mebi / pace.divisor), 1)] {
+           std::ignore = put(ones);
+         };
        }},
       {"multi client put gigabytes", "multi_client_put_gigabytes", 8,
        [](const Pace& pace) {

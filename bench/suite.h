@@ -20,5 +20,10 @@ struct Benchmark {
 std::vector<Benchmark> microbenchmarks();
 // Many calls, many actors, fresh processes for GPU tasks, a cluster at rest.
 std::vector<Benchmark> scale_benchmarks();
+// What one machine can hold at once: a million queued tasks, thousands of arguments, results and objects.
+std::vector<Benchmark> scalability_benchmarks();
+
+// A large object, a broadcast, calls of an actor, all from node to node.
+std::vector<Benchmark> benchmarks_between_nodes();
 
 }  // namespace mobula::bench

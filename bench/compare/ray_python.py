@@ -64,6 +64,12 @@ def put_gigabytes():
     return lambda: ray.put(zeros)
 
 
+def put_written_gigabytes():
+    import numpy
+    ones = numpy.ones(100 * 1024 * 1024, dtype=numpy.int64)
+    return lambda: ray.put(ones)
+
+
 def get_many_refs():
     refs = many_refs.remote(10_000)
     return lambda: ray.get(refs)
@@ -95,6 +101,7 @@ def rates(pace):
         ("single_client_get_calls_Plasma_Store", 1, "1/s", get_small),
         ("single_client_put_calls_Plasma_Store", 1, "1/s", lambda: lambda: ray.put(0)),
         ("single_client_put_gigabytes", 0.8, "GB/s", put_gigabytes),
+        ("single_client_put_written_gigabytes", 0.8, "GB/s", put_written_gigabytes),
         ("single_client_get_object_containing_10k_refs", 1, "1/s", get_many_refs),
         ("single_client_wait_1k_refs", 1, "1/s", lambda: lambda: wait_one_by_one(1000)),
         ("single_client_tasks_sync", 1, "1/s", lambda: lambda: ray.get(small_value.remote())),

@@ -90,6 +90,9 @@ class ProcessEngine {
   // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
   // when the engine stops: the caller sees no value then.
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
+  // By a thread that submits and does not wait yet: what rings have brought is read meanwhile, so that
+  // no other thread has to be woken for it.
+  void attend();
   void notify();
   // Before the process ends without destructors.
   void flush_recording() {

@@ -185,6 +185,19 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
   no_waiter_leads();
 }
 
+void ProcessEngine::attend() {
+  const auto& bell = rings_.doorbell();
+  if (bell == nullptr || stepping_ || leader_ == Leader::waiter) return;
+  const bool from_loop = std::exchange(leader_, Leader::nobody) == Leader::loop;
+  if (from_loop) bell->announce(Doorbell::Sleep::awake);
+  ++times_led_;
+  if (bell->rung()) {
+    bell->take_self();
+    drain_rings();
+  }
+  no_waiter_leads();
+}
+
 // Whether something was rung meanwhile. By the leader alone, without the lock.
 bool ProcessEngine::spin(const Doorbell& bell) {
   if (spin_ < shortest_spin) {

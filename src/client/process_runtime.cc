@@ -304,6 +304,7 @@ Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmiss
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
+  engine_->attend();
   for (const ObjectId object : puts) {
     if (!object.empty()) engine_->step(ReleaseRef{object});
   }
@@ -399,6 +400,7 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
   if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
+  engine_->attend();
   for (const ObjectId object : puts) {
     if (!object.empty()) engine_->step(ReleaseRef{object});
   }

@@ -8,11 +8,12 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <thread>
 
 #include "base/log.h"
+#include "base/queue.h"
+#include "base/table.h"
 #include "client/conversion.h"
 #include "client/process_runtime.h"
 #include "client/process_sockets.h"
@@ -79,9 +80,10 @@ class ExecutorProcess {
   std::vector<AgentToProcess> said_early_;
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
-  std::deque<Event> events_;
-  std::deque<RunCall> to_run_;
-  std::map<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
+  std::vector<Event> events_;      // to step, in order
+  std::vector<Command> commands_;  // of the event being stepped; both kept for their memory
+  Queue<RunCall> to_run_;
+  Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   std::map<std::uint64_t, Fetch> fetches_;
   std::map<PeerHandle, ProcessId> callers_;
   std::map<ProcessId, PeerHandle> peers_;
@@ -198,14 +200,14 @@ void ExecutorProcess::step(Event event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
   stepping_ = true;
-  std::vector<Command> commands;
-  while (!events_.empty()) {
-    Event next = std::move(events_.front());
-    events_.pop_front();
-    commands.clear();
-    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(next), commands);
-    carry_out(commands);
+  for (std::size_t next = 0; next < events_.size(); ++next) {
+    Event each = std::move(events_[next]);
+    commands_.clear();
+    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands_);
+    carry_out(commands_);
   }
+  events_.clear();
+  commands_.clear();
   stepping_ = false;
   // A call that blocks tells nobody before it has blocked for so long that it lends.
   engine_->rearm();
@@ -223,17 +225,17 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
       carry_out(*fetch);
     } else if (auto* run = std::get_if<RunCall>(&command)) {
-      contexts_.emplace(run->token, make_context(*run, record_of_process_));
+      contexts_.insert(run->token, make_context(*run, record_of_process_));
       tell_running(*run);
       to_run_.push_back(std::move(*run));
       engine_->notify();
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
       drop_fetched(drop->token);
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
-      const auto at = contexts_.find(cancel->token);
-      if (at == contexts_.end()) continue;
-      at->second->cancelled.store(true);
-      if (cancel->recursive) engine_->step(client::CancelChildren{at->second->task});
+      const auto* context = contexts_.find(cancel->token);
+      if (context == nullptr) continue;
+      (*context)->cancelled.store(true);
+      if (cancel->recursive) engine_->step(client::CancelChildren{(*context)->task});
     } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
       engine_->step(client::UnpinRefs{std::move(pins->refs)});
     } else if (std::holds_alternative<Leave>(command)) {
@@ -349,8 +351,7 @@ void ExecutorProcess::run_calls() {
       auto lock = engine_->lock();
       engine_->wait(lock, std::nullopt, [&] { return !to_run_.empty(); });
       if (to_run_.empty()) return;
-      const RunCall run = std::move(to_run_.front());
-      to_run_.pop_front();
+      const RunCall run = to_run_.take_front();
       const auto context = contexts_.at(run.token);
       lock.unlock();
       CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);

@@ -12,7 +12,9 @@ constexpr int max_skip_depth = 64;
 // ---- Writer ------------------------------------------------------------------------------------
 
 void Writer::big_endian(std::uint64_t value, int width) {
-  for (int shift = 8 * (width - 1); shift >= 0; shift -= 8) byte((value >> shift) & 0xff);
+  std::byte bytes[8];
+  for (int i = 0; i < width; ++i) bytes[i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
+  bytes_.insert(bytes_.end(), bytes, bytes + width);
 }
 
 void Writer::nil() { byte(0xc0); }
@@ -86,6 +88,15 @@ void Writer::binary(std::span<const std::byte> value) {
     big_endian(value.size(), 4);
   }
   bytes_.insert(bytes_.end(), value.begin(), value.end());
+}
+
+void Writer::id(std::uint64_t high, std::uint64_t low) {
+  std::byte bytes[18] = {std::byte{0xc4}, std::byte{16}};
+  for (int i = 0; i < 8; ++i) {
+    bytes[2 + i] = static_cast<std::byte>(high >> (56 - 8 * i));
+    bytes[10 + i] = static_cast<std::byte>(low >> (56 - 8 * i));
+  }
+  bytes_.insert(bytes_.end(), bytes, bytes + sizeof bytes);
 }
 
 void Writer::array(std::size_t count) {
@@ -290,14 +301,7 @@ void Reader::skip_nested(int depth) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-void write(Writer& out, Hash128 value) {
-  std::byte bytes[16];
-  for (int i = 0; i < 8; ++i) {
-    bytes[i] = static_cast<std::byte>(value.high >> (56 - 8 * i));
-    bytes[8 + i] = static_cast<std::byte>(value.low >> (56 - 8 * i));
-  }
-  out.binary(bytes);
-}
+void write(Writer& out, Hash128 value) { out.id(value.high, value.low); }
 
 void read(Reader& in, Hash128& value) {
   const auto bytes = in.binary();

@@ -36,12 +36,15 @@ struct DecodeLimits {
 
 class Writer {
  public:
+  Writer() { bytes_.reserve(most_are_smaller); }
+
   void nil();
   void boolean(bool value);
   void unsigned_integer(std::uint64_t value);
   void integer(std::int64_t value);
   void text(std::string_view value);
   void binary(std::span<const std::byte> value);
+  void id(std::uint64_t high, std::uint64_t low);  // as binary of 16 bytes
   void array(std::size_t count);
   void map(std::size_t count);
 
@@ -49,6 +52,8 @@ class Writer {
   Bytes take() { return std::move(bytes_); }
 
  private:
+  static constexpr std::size_t most_are_smaller = 320;  // a call without arguments, for one
+
   void byte(unsigned value) { bytes_.push_back(static_cast<std::byte>(value)); }
   void big_endian(std::uint64_t value, int width);
   Bytes bytes_;

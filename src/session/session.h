@@ -11,11 +11,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/queue.h"
 #include "base/time.h"
 #include "protocol/wire.h"
 
@@ -98,7 +98,7 @@ class Session {
   std::size_t backlog() const { return unacknowledged_.size(); }
   bool drained() const { return unacknowledged_.empty(); }
   // What the peer may not have taken, oldest first; for handing on when the peer has died.
-  const std::deque<Out>& unacknowledged() const { return unacknowledged_; }
+  const Queue<Out>& unacknowledged() const { return unacknowledged_; }
 
  private:
   Frame<Out> make(std::uint64_t sequence) {
@@ -138,7 +138,7 @@ class Session {
   std::uint64_t sent_highest() const { return acknowledged_ + unacknowledged_.size(); }
 
   SessionOptions options_;
-  std::deque<Out> unacknowledged_;   // the front is number acknowledged_ + 1
+  Queue<Out> unacknowledged_;    // the front is number acknowledged_ + 1
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

@@ -297,6 +297,32 @@ TEST(Wait, KeepsOrderAndNeverGivesMoreThanAsked) {
   EXPECT_TRUE(refs.empty());
 }
 
+TEST(Wait, FindsThoseThatAreReadyAmongMany) {
+  Installed runtime;
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < 200; ++i) {
+    const bool is_ready = i == 5 || i == 100 || i == 199;
+    refs.push_back(is_ready ? mobula::put(i)
+                            : ObjectRef<int>(mobula::detail::Anchor::adopt(
+                                  runtime.runtime, {mobula::detail::RefKind::object, runtime->make_pending()})));
+  }
+  const auto first = mobula::wait(refs, {.num_returns = 1, .timeout = 1s});
+  ASSERT_EQ(first.ready.size(), 1u);
+  EXPECT_EQ(first.ready[0], refs[5]);
+  ASSERT_EQ(first.pending.size(), 199u);
+  EXPECT_EQ(first.pending[4], refs[4]);
+  EXPECT_EQ(first.pending[5], refs[6]);
+  EXPECT_EQ(first.pending[198], refs[199]);
+  const auto all = mobula::wait(refs, {.num_returns = 3, .timeout = 1s});
+  ASSERT_EQ(all.ready.size(), 3u);
+  EXPECT_EQ(all.ready[1], refs[100]);
+  EXPECT_EQ(all.ready[2], refs[199]);
+  ASSERT_EQ(all.pending.size(), 197u);
+  EXPECT_EQ(all.pending[99], refs[101]);
+  refs.emplace_back();
+  EXPECT_THROW(mobula::wait(refs), mobula::InvalidRequestError) << "a ref to nothing, though others are ready";
+}
+
 TEST(Cancel, PassesItsOptions) {
   Installed runtime;
   const auto ref = mobula::put(1);

@@ -104,6 +104,19 @@ TEST(Codec, AMessageCutAtAnyByteIsCorrupt) {
   });
 }
 
+// Names come in order, so that a list of millions cannot make its reader search for the place of each.
+TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
+  const ResourceSet set{{"CPU", Quantity::whole(1)}, {"GPU", Quantity::whole(2)}};
+  auto bytes = encode(set);
+  ASSERT_EQ(decode<ResourceSet>(bytes).value(), set);
+  const auto letter = std::ranges::find(bytes, std::byte{'C'});
+  ASSERT_NE(letter, bytes.end());
+  *letter = std::byte{'Z'};
+  EXPECT_FALSE(decode<ResourceSet>(bytes).ok());
+  *letter = std::byte{'G'};
+  EXPECT_FALSE(decode<ResourceSet>(bytes).ok()) << "twice the same";
+}
+
 TEST(Codec, BytesAfterAMessageAreCorrupt) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;

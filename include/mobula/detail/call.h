@@ -223,10 +223,20 @@ constexpr bool check_result() {
 
 using Anchors = std::vector<std::shared_ptr<const Anchor>>;
 
+// Arrays may have thousands of elements, more than a pack can hold.
+template <class T>
+inline constexpr bool is_array = false;
+template <class E, std::size_t size>
+inline constexpr bool is_array<std::array<E, size>> = true;
+
 template <class Refs>
 Refs refs_from(Anchors anchors) {
   if constexpr (requires { typename Refs::value_type; } && is_ref<Refs>) {
     return Refs(std::move(anchors.front()));
+  } else if constexpr (is_array<Refs>) {
+    Refs refs;
+    for (std::size_t i = 0; i < refs.size(); ++i) refs[i] = typename Refs::value_type(std::move(anchors[i]));
+    return refs;
   } else {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return Refs{std::tuple_element_t<I, Refs>(std::move(anchors[I]))...};
@@ -247,6 +257,10 @@ void run(const Invocation& call, TypeList<P...>, Function function) {
   if constexpr (std::is_void_v<R>) {
     apply(Indices{});
     give_result(call, 0, OutgoingValue<Nothing>(Nothing{}));
+  } else if constexpr (split && is_array<std::remove_cvref_t<R>>) {
+    const auto parts = apply(Indices{});
+    using Part = typename std::remove_cvref_t<R>::value_type;
+    for (std::size_t i = 0; i < parts.size(); ++i) give_result(call, i, OutgoingValue<Part>(parts[i]));
   } else if constexpr (split) {
     const auto parts = apply(Indices{});
     std::apply(

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -117,7 +118,7 @@ class ClientCore {
   void on(const Attached& event);
   void on(const AgentLost& event);
   void on(const AgentSaid& event);
-  void on(const ExecutorSaid& event);
+  void on(ExecutorSaid& event);
   void on(const StreamEnded& event);
   void on(const Tick& event);
 
@@ -225,7 +226,8 @@ class ClientCore {
   void conclude_stream(ProcessId executor);
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void conclude_actor_stream(StreamRow& stream, const EndCause& cause);
-  void send_frames(StreamRow& stream, std::vector<CallerFrame> frames);
+  void send_frames(StreamRow& stream, std::span<CallerFrame> frames);
+  void send_acknowledgement(StreamRow& stream);
   void say(StreamRow& stream, CallerMessage message);
 
   // actors.cc
@@ -287,6 +289,7 @@ class ClientCore {
   Table<ProcessId, StreamRow> closed_;
   Table<ActorId, EndActor> endings_;
 
+  std::vector<CallerFrame> frames_;  // that leave; kept for its memory
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step
 };

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
 
+#include "base/queue.h"
 #include "base/time.h"
 #include "protocol/task_facts.h"
 
@@ -31,8 +31,8 @@ class EndedTasks {
   // `task.fact.phase` is finished or failed. Beyond the bounds the oldest are forgotten.
   void add(EndedTask task);
   // Oldest first.
-  const std::deque<EndedTask>& finished() const { return finished_; }
-  const std::deque<EndedTask>& failed() const { return failed_; }
+  const Queue<EndedTask>& finished() const { return finished_; }
+  const Queue<EndedTask>& failed() const { return failed_; }
   // Since the process started. Names beyond a bound are counted under `other_names`.
   const std::map<std::string, Counts>& counts() const { return counts_; }
   static constexpr const char* other_names = "(other names)";
@@ -44,8 +44,8 @@ class EndedTasks {
   static constexpr std::int64_t max_error_bytes = 16 << 10;  // of one; a larger one is not kept
   static constexpr std::int64_t max_all_error_bytes = 4 << 20;
 
-  std::deque<EndedTask> finished_;
-  std::deque<EndedTask> failed_;
+  Queue<EndedTask> finished_;
+  Queue<EndedTask> failed_;
   std::int64_t error_bytes_ = 0;
   std::map<std::string, Counts> counts_;
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/table.h"
 #include "base/time.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
@@ -75,7 +76,7 @@ struct StreamRow {
   ActorId actor;   // actor stream
   Session<CallerMessage, ExecutorMessage> session;
   std::uint64_t next_number = 1;
-  std::map<std::uint64_t, TaskId> in_flight;   // oldest first
+  Table<std::uint64_t, TaskId> in_flight;   // oldest first
   std::optional<EndCause> ending;  // the executor's end is known; believed once drained
   Time drain_until;
   bool retires = false;

@@ -138,7 +138,7 @@ void ClientCore::head_says(const SlotReady& message) {
   StreamRow& stream = open_stream(message.endpoint);
   stream.slot = message.slot;
   // Where no call opens the connection, this does: the next call does not wait for one.
-  if (demand->queue.empty()) send_frames(stream, {stream.session.acknowledgement()});
+  if (demand->queue.empty()) send_acknowledgement(stream);
   stale_.push_back(message.demand_class);
 }
 
@@ -318,7 +318,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.number = stream.next_number++;
   if (stream.in_flight.empty()) stream.last_reply = now_;
   if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
-  stream.in_flight.emplace(row.number, task);
+  stream.in_flight.insert(row.number, task);
   say(stream, PushCall{row.number, resolved(row.call)});
 }
 
@@ -377,8 +377,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
 void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
-  std::vector<CallerFrame> frames{stream->session.acknowledgement()};
-  send_frames(*stream, std::move(frames));
+  send_acknowledgement(*stream);
   std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
   closed_.erase(executor);
   closed_.insert(executor, std::move(*stream));
@@ -388,30 +387,34 @@ void ClientCore::close_stream(ProcessId executor) {
 }
 
 void ClientCore::say(StreamRow& stream, CallerMessage message) {
-  std::vector<CallerFrame> frames;
-  stream.session.send(now_, std::move(message), frames);
-  send_frames(stream, std::move(frames));
+  frames_.clear();
+  stream.session.send(now_, std::move(message), frames_);
+  send_frames(stream, frames_);
 }
 
-void ClientCore::send_frames(StreamRow& stream, std::vector<CallerFrame> frames) {
+void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
   for (auto& frame : frames) emit(TellExecutor{stream.endpoint.process, std::move(frame)});
 }
 
-void ClientCore::on(const ExecutorSaid& event) {
+void ClientCore::send_acknowledgement(StreamRow& stream) {
+  emit(TellExecutor{stream.endpoint.process, stream.session.acknowledgement()});
+}
+
+void ClientCore::on(ExecutorSaid& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = false;
   stream->reconnect_at.reset();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
-  std::vector<CallerFrame> frames;
-  auto message = stream->session.receive(now_, event.frame, frames);
-  send_frames(*stream, std::move(frames));
+  frames_.clear();
+  auto message = stream->session.receive(now_, std::move(event.frame), frames_);
+  send_frames(*stream, frames_);
   if (!message) return;
   std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
   stream = streams_.find(event.executor);
   if (stream && stream->retires) {
     // The executor ends on purpose; telling it at once that all was taken lets it go sooner.
-    send_frames(*stream, {stream->session.acknowledgement()});
+    send_acknowledgement(*stream);
   }
   // A stream whose executor is known to have ended is over with its last call.
   if (stream && stream->ending) {
@@ -489,14 +492,14 @@ void ClientCore::tick_streams() {
       over.push_back(executor);
       continue;
     }
-    std::vector<CallerFrame> frames;
+    frames_.clear();
     if (stream.reconnect_at && *stream.reconnect_at <= now_) {
       mark_reconnected.hit();
       stream.reconnect_at.reset();
-      stream.session.reconnected(now_, frames);
+      stream.session.reconnected(now_, frames_);
     }
-    stream.session.tick(now_, frames);
-    send_frames(stream, std::move(frames));
+    stream.session.tick(now_, frames_);
+    send_frames(stream, frames_);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
 }

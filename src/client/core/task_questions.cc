@@ -80,13 +80,14 @@ class TaskReader {
 
   // Newest first. One that was made again has ended more than once: its last end counts, and none
   // where it is under way.
-  void collect(const std::deque<EndedTask>& from, Ended& to) {
-    for (auto each = from.rbegin(); each != from.rend(); ++each) {
-      if (!wanted(each->fact.phase, each->fact.name)) continue;
-      if (!meant(each->fact.task, each->num_returns)) continue;
-      const auto* row = core_.tasks_.find(each->fact.task);
+  void collect(const Queue<EndedTask>& from, Ended& to) {
+    for (std::size_t i = from.size(); i-- > 0;) {
+      const EndedTask& each = from[i];
+      if (!wanted(each.fact.phase, each.fact.name)) continue;
+      if (!meant(each.fact.task, each.num_returns)) continue;
+      const auto* row = core_.tasks_.find(each.fact.task);
       if (row != nullptr && row->state != TaskState::finished) continue;
-      if (seen_.insert(each->fact.task, true).second) to.push_back(&*each);
+      if (seen_.insert(each.fact.task, true).second) to.push_back(&each);
     }
   }
 
@@ -203,7 +204,8 @@ class TaskReader {
     const auto* slot = core_.slots_.find(stream->slot);
     fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
     fact.waiting = stream->in_flight.size();
-    const auto at = stream->in_flight.find(row.number);
+    const auto its = [&](const auto& each) { return each.first == row.number; };
+    const auto at = std::ranges::find_if(stream->in_flight, its);
     fact.ahead = static_cast<std::uint64_t>(std::distance(stream->in_flight.begin(), at));
     if (row.preempted) fact.reason = "it is being ended for work of a higher priority, and runs again";
     if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
@@ -272,8 +274,8 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
 // A call that has ended meanwhile needs no news.
 void ClientCore::executor_says(ProcessId executor, CallStarted message) {
   const auto& stream = streams_.at(executor);
-  const auto at = stream.in_flight.find(message.number);
-  if (at != stream.in_flight.end()) tasks_.at(at->second).started = now_ - message.run_time;
+  const TaskId* task = stream.in_flight.find(message.number);
+  if (task != nullptr) tasks_.at(*task).started = now_ - message.run_time;
 }
 
 }  // namespace mobula::internal::client

@@ -336,9 +336,9 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
 
 void ClientCore::executor_says(ProcessId executor, CallReply message) {
   auto& stream = streams_.at(executor);
-  const auto at = stream.in_flight.find(message.number);
-  if (at == stream.in_flight.end() || at->second != message.task) return;
-  const TaskId task = at->second;
+  const TaskId* found = stream.in_flight.find(message.number);
+  if (found == nullptr || *found != message.task) return;
+  const TaskId task = *found;
   call_left_stream(stream, message.number);
   stream.one_at_a_time = false;
   if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
@@ -396,9 +396,9 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
 
 void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   auto& stream = streams_.at(executor);
-  const auto at = stream.in_flight.find(message.number);
-  if (at == stream.in_flight.end()) return;
-  const TaskId task = at->second;
+  const TaskId* found = stream.in_flight.find(message.number);
+  if (found == nullptr) return;
+  const TaskId task = *found;
   call_left_stream(stream, message.number);
   stream.one_at_a_time = true;
   requeue(task);

@@ -76,12 +76,12 @@ void ExecutorCore::on(const Assigned& event) {
 
 bool ExecutorCore::accepts_calls() const { return !leaving_ && !(lent_ && !is_actor()); }
 
-void ExecutorCore::on(const CallerSaid& event) {
+void ExecutorCore::on(CallerSaid& event) {
   if (!is_actor() && event.caller != assignment_.lessee) return mark_foreign_caller.hit();
   CallerRow& caller = callers_[event.caller];
-  std::vector<ExecutorFrame> frames;
-  auto message = caller.session.receive(now_, event.frame, frames);
-  for (auto& frame : frames) emit(TellCaller{event.caller, std::move(frame)});
+  frames_.clear();
+  auto message = caller.session.receive(now_, std::move(event.frame), frames_);
+  for (auto& frame : frames_) emit(TellCaller{event.caller, std::move(frame)});
   if (message) std::visit([&](auto& each) { caller_says(event.caller, each); }, *message);
 }
 
@@ -105,19 +105,20 @@ void ExecutorCore::admit(CallRow row) {
                          [](const Argument& each) { return each.is_ref; });
     emit(std::move(fetch));
   }
-  queue_.push_back(std::move(row));
+  const auto token = row.token;
+  queue_.insert(token, std::move(row));
 }
 
 void ExecutorCore::on(const ArgumentsFetched& event) {
-  const auto at = std::ranges::find(queue_, event.token, &CallRow::token);
-  if (at == queue_.end()) return;
+  auto* queued = queue_.find(event.token);
+  if (queued == nullptr) return;
   if (!event.failure) {
-    at->ready = true;
+    queued->ready = true;
     return;
   }
   mark_argument_lost.hit();
-  const CallRow row = std::move(*at);
-  queue_.erase(at);
+  const CallRow row = std::move(*queued);
+  queue_.erase(event.token);
   emit(DropCall{row.token});
   const bool full = event.failure->code == ErrorCode::resource_exhausted;
   CallReply answer;
@@ -139,14 +140,15 @@ void ExecutorCore::start_ready() {
   if (leaving_) return;
   std::vector<ProcessId> held_up;
   for (auto at = queue_.begin(); at != queue_.end() && running_.size() < max_running();) {
-    const bool constructor = at->call.kind == CallKind::construct_actor;
+    const CallRow& next = at->second;
+    const bool constructor = next.call.kind == CallKind::construct_actor;
     const bool its_turn = constructed_ != constructor;
-    if (!its_turn || !at->ready || std::ranges::find(held_up, at->caller) != held_up.end()) {
-      held_up.push_back(at->caller);
+    if (!its_turn || !next.ready || std::ranges::find(held_up, next.caller) != held_up.end()) {
+      held_up.push_back(next.caller);
       ++at;
       continue;
     }
-    CallRow row = std::move(*at);
+    CallRow row = std::move(at->second);
     at = queue_.erase(at);
     auto arguments = std::exchange(row.call.arguments, {});
     RunCall run{row.token, row.caller, row.call};
@@ -155,7 +157,8 @@ void ExecutorCore::start_ready() {
     row.started = now_;
     row.told_started = constructor;
     blocked_since_.reset();
-    running_.emplace(row.token, std::move(row));
+    const auto token = row.token;
+    running_.insert(token, std::move(row));
   }
 }
 
@@ -170,10 +173,10 @@ void ExecutorCore::tell_started() {
 // ---- calls go out ------------------------------------------------------------------------------
 
 void ExecutorCore::on(CallFinished& event) {
-  const auto at = running_.find(event.token);
-  if (at == running_.end()) return;
-  const CallRow row = std::move(at->second);
-  running_.erase(at);
+  auto* running = running_.find(event.token);
+  if (running == nullptr) return;
+  const CallRow row = std::move(*running);
+  running_.erase(event.token);
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.kind == CallKind::construct_actor) {
     constructed_ = true;
@@ -224,7 +227,7 @@ void ExecutorCore::hand_back(const CallRow& row, std::string why) {
 void ExecutorCore::hand_back_queue() {
   if (!queue_.empty()) mark_handed_back.hit();
   const auto calls = std::exchange(queue_, {});
-  for (const auto& row : calls) {
+  for (const auto& [token, row] : calls) {
     if (row.call.kind != CallKind::construct_actor) hand_back(row, "");
   }
 }
@@ -232,9 +235,9 @@ void ExecutorCore::hand_back_queue() {
 void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
   auto* row = callers_.find(caller);
   if (row == nullptr) return;
-  std::vector<ExecutorFrame> frames;
-  row->session.send(now_, std::move(message), frames);
-  for (auto& frame : frames) emit(TellCaller{caller, std::move(frame)});
+  frames_.clear();
+  row->session.send(now_, std::move(message), frames_);
+  for (auto& frame : frames_) emit(TellCaller{caller, std::move(frame)});
 }
 
 void ExecutorCore::caller_says(ProcessId, TakeBackCalls&) {
@@ -253,10 +256,11 @@ void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
   const auto is_it = [&](const CallRow& row) {
     return row.caller == caller && row.number == message.number;
   };
-  if (const auto at = std::ranges::find_if(queue_, is_it); at != queue_.end()) {
+  const auto queued = std::ranges::find_if(queue_, [&](const auto& each) { return is_it(each.second); });
+  if (queued != queue_.end()) {
     mark_cancel_queued.hit();
-    const CallRow row = std::move(*at);
-    queue_.erase(at);
+    const CallRow row = std::move(queued->second);
+    queue_.erase(queued);
     emit(DropCall{row.token});
     CallReply answer;
     answer.outcome = CallOutcome::cancelled;
@@ -284,11 +288,15 @@ void ExecutorCore::on(const CallerGone& event) {
   if (caller == nullptr) return;
   for (auto& [number, refs] : caller->pinned) emit(ReleasePins{std::move(refs)});
   callers_.erase(event.caller);
-  std::erase_if(queue_, [&](const CallRow& row) {
-    if (row.caller != event.caller || row.call.kind == CallKind::construct_actor) return false;
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    const CallRow& row = at->second;
+    if (row.caller != event.caller || row.call.kind == CallKind::construct_actor) {
+      ++at;
+      continue;
+    }
     emit(DropCall{row.token});
-    return true;
-  });
+    at = queue_.erase(at);
+  }
   for (auto& [token, row] : running_) {
     if (row.caller != event.caller) continue;
     row.cancelled = true;
@@ -299,15 +307,14 @@ void ExecutorCore::on(const CallerGone& event) {
 // ---- lending -----------------------------------------------------------------------------------
 
 void ExecutorCore::on(const CallBlocked& event) {
-  const auto at = running_.find(event.token);
-  if (at != running_.end()) at->second.blocked = event.on;
+  if (auto* running = running_.find(event.token)) running->blocked = event.on;
 }
 
 void ExecutorCore::on(const Tick&) {
   for (auto& [id, caller] : callers_) {
-    std::vector<ExecutorFrame> frames;
-    caller.session.tick(now_, frames);
-    for (auto& frame : frames) emit(TellCaller{id, std::move(frame)});
+    frames_.clear();
+    caller.session.tick(now_, frames_);
+    for (auto& frame : frames_) emit(TellCaller{id, std::move(frame)});
   }
 }
 

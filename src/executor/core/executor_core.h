@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -237,7 +236,7 @@ class ExecutorCore {
   };
 
   void on(const Assigned& event);
-  void on(const CallerSaid& event);
+  void on(CallerSaid& event);
   void on(const CallerGone& event);
   void on(const ArgumentsFetched& event);
   void on(CallFinished& event);
@@ -271,8 +270,9 @@ class ExecutorCore {
   std::uint64_t next_token_ = 1;
   std::int64_t finished_ = 0;
   Table<ProcessId, CallerRow> callers_;
-  std::deque<CallRow> queue_;  // in order of arrival
-  std::map<std::uint64_t, CallRow> running_;
+  Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
+  Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
+  std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;
   std::optional<EndKind> leaving_;  // nothing new starts

@@ -39,6 +39,15 @@ class Objects : public SmallClient {
     step(AgentSaid{ObjectSealed{object}});
     return object;
   }
+  // The agent makes room for the value of an escaped object, and takes it.
+  void seal_escaped(ObjectId object) {
+    ObjectReserved room;
+    room.object = object;
+    room.place = {1, 4096, core_.object(object)->value.size_bytes};
+    step(AgentSaid{room});
+    step(ValueWritten{object, false, {}});
+    step(AgentSaid{ObjectSealed{object}});
+  }
   void new_agent() {
     step(AgentLost{});
     StartJob job;
@@ -142,6 +151,37 @@ TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {
   EXPECT_TRUE(to_agent<ReleaseObject>().empty());
   release(ObjectId::of(1));
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+}
+
+// The shortcut past steps takes nothing on itself that somebody has to be told.
+TEST_F(Holds, CountsQuietlyOnlyWhereNothingFollows) {
+  EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "not known";
+  EXPECT_FALSE(core_.release_quietly(ObjectId::of(1)));
+  step(AdoptRef{foreign(1)});
+  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  EXPECT_FALSE(core_.release_quietly(ObjectId::of(1))) << "the last one";
+  EXPECT_TRUE(core_.retain_quietly(ObjectId::of(1)));
+  EXPECT_TRUE(core_.release_quietly(ObjectId::of(1)));
+  release(ObjectId::of(1));
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u) << "two were taken, two given back";
+  EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "it is gone";
+}
+
+TEST_F(Holds, AnOwnObjectThatWasLetGoIsNotTakenBackQuietly) {
+  const ObjectId object = ObjectId::of(5);
+  ValueRecord value = SmallClient::value("shared");
+  step(PutInline{object, value});
+  ValueRecord outer = SmallClient::value("with a ref");
+  outer.contained.push_back(core_.object(object)->ref);
+  step(PutInline{ObjectId::of(6), outer});
+  EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
+  seal_escaped(object);
+  release(ObjectId::of(6));
+  release(object);
+  ASSERT_EQ(to_agent<ReleaseObject>().size(), 1u) << "nobody here needs it, others may";
+  EXPECT_FALSE(core_.retain_quietly(object)) << "its home has to hear of it";
+  step(RetainRef{object});
+  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
 }
 
 TEST_F(Holds, AReplyIsHeldWhenItsContentsAre) {

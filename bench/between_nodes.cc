@@ -1,0 +1,111 @@
+// What goes from node to node: a large object, a broadcast, calls of an actor. The nodes are agents of
+// this machine, so they share its cores and its memory with both ends of every connection.
+#include <mobula/mobula.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+
+#include "bench/local_nodes.h"
+#include "bench/network_floors.h"
+#include "bench/suite.h"
+
+namespace mobula::bench {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes ones(std::uint64_t size) { return Bytes(size, 1); }
+std::uint64_t sum_of(View<Bytes> bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}); }
+
+class Server {
+ public:
+  std::string value() { return "ok"; }
+};
+
+Labels on_node(int node) { return {{"bench-node", std::to_string(node)}}; }
+
+Figure figure(std::string name, std::string key, const Rate& rate, std::string unit) {
+  return {.name = std::move(name), .key = std::move(key), .mean = rate.mean, .sd = rate.sd, .unit = std::move(unit),
+          .runs = rate.runs};
+}
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("wrong result: " + what);
+}
+
+// Until nothing of it is on this node any more the next one would not travel.
+std::vector<Figure> large_object(const Pace& pace) {
+  const auto size = static_cast<std::uint64_t>(pace.batch(1024)) << 20;
+  const Floor floor = sealed_tcp_stream();
+  const LocalNodes nodes(2);
+  const auto cluster = init();
+  const auto make = task<ones>.options({.label_selector = on_node(1)});
+  std::vector<double> speeds;
+  for (int i = 0; i < pace.runs + 1; ++i) {
+    const auto ref = make.remote(size);
+    expect(wait(std::vector{ref}, {.num_returns = 1, .fetch_local = false}).ready.size() == 1, "an object is made");
+    const double seconds = seconds_of([&] {
+      const auto view = get_view(ref);
+      expect(view.size() == size && view[size - 1] == 1, "the object of another node");
+    });
+    if (i > 0) speeds.push_back(static_cast<double>(size) / seconds / 1e9);  // the first makes the memory
+  }
+  auto speed = figure("object of another node, of " + std::to_string(size >> 20) + " MiB", "cross_node_object",
+                      mean_of(speeds), "GB/s");
+  put_beside(speed, floor, speed.mean, false);
+  return {speed};
+}
+
+std::vector<Figure> broadcast(const Pace& pace) {
+  constexpr int receivers = 3;
+  const auto size = static_cast<std::uint64_t>(pace.batch(1024)) << 20;
+  const Floor floor = sealed_tcp_stream();
+  const LocalNodes nodes(1 + receivers);
+  const auto cluster = init();
+  const auto ref = put(Bytes(size, 1));
+  const double seconds = seconds_of([&] {
+    std::vector<ObjectRef<std::uint64_t>> sums;
+    for (int i = 1; i <= receivers; ++i) sums.push_back(task<sum_of>.options({.label_selector = on_node(i)}).remote(ref));
+    for (const auto sum : get(sums)) expect(sum == size, "the sum over a broadcast object");
+  });
+  Figure all{.name = std::to_string(size >> 20) + " MiB to " + std::to_string(receivers) + " nodes, summed there",
+             .key = "broadcast_object", .mean = receivers * static_cast<double>(size) / seconds / 1e9, .unit = "GB/s"};
+  put_beside(all, floor, all.mean, false);
+  return {all};
+}
+
+std::vector<Figure> actor_calls(const Pace& pace) {
+  const Floor round_trip = curve_round_trip();
+  const Floor echo = curve_echo(1000);
+  const LocalNodes nodes(2);
+  const auto cluster = init();
+  const auto server = actor<Server>.options({.num_cpus = 0, .label_selector = on_node(1)}).remote();
+  expect(get(server.call<&Server::value>()) == "ok", "an actor of another node");
+  const int batch = pace.batch(1000);
+  auto one = figure("actor calls to another node, one at a time", "cross_node_actor_calls_sync",
+                    measure_rate(pace, 1, [&] { std::ignore = get(server.call<&Server::value>()); }), "1/s");
+  auto many = figure("actor calls to another node, 1,000 at once", "cross_node_actor_calls_async",
+                     measure_rate(pace, batch, [&] {
+                       std::vector<ObjectRef<std::string>> refs;
+                       for (int i = 0; i < batch; ++i) refs.push_back(server.call<&Server::value>());
+                       std::ignore = get(refs);
+                     }), "1/s");
+  put_beside(one, round_trip, 1e6 / one.mean, true);
+  put_beside(many, echo, many.mean, false);
+  return {one, many};
+}
+
+}  // namespace
+
+std::vector<Benchmark> benchmarks_between_nodes() {
+  return {
+      {"large object", "1 GiB from one node to another", large_object},
+      {"broadcast", "1 GiB from one node to three", broadcast},
+      {"calls between nodes", "calls of an actor on another node", actor_calls},
+  };
+}
+
+}  // namespace mobula::bench

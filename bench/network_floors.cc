@@ -1,0 +1,226 @@
+#include "bench/network_floors.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/evp.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace mobula::bench {
+namespace {
+
+constexpr std::size_t chunk = 1u << 20;
+constexpr std::size_t tag = 16;
+constexpr std::size_t message_bytes = 350;  // about what a call without arguments takes
+
+[[noreturn]] void refused(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+
+// A child that runs `body`; ended and waited for at the end.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
+    if (pid_ < 0) refused("fork");
+    if (pid_ == 0) {
+      body();
+      ::_exit(0);
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  pid_t pid_;
+};
+
+void send_all(int socket, const std::uint8_t* bytes, std::size_t size) {
+  while (size > 0) {
+    const auto sent = ::send(socket, bytes, size, MSG_NOSIGNAL);
+    if (sent <= 0) return;  // the reader is gone
+    bytes += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+}
+
+bool receive_all(int socket, std::uint8_t* bytes, std::size_t size) {
+  while (size > 0) {
+    const auto got = ::recv(socket, bytes, size, 0);
+    if (got <= 0) return false;
+    bytes += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+Cipher cipher() { return {EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free}; }
+
+constexpr std::array<std::uint8_t, 32> key{1, 2, 3};
+constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // always the same: this is a measurement
+
+[[noreturn]] void send_for_ever(int socket) {
+  const std::vector<std::uint8_t> plain(chunk, 1);
+  std::vector<std::uint8_t> sealed(chunk + tag);
+  const auto context = cipher();
+  for (;;) {
+    int size = 0;
+    EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nonce.data());
+    EVP_EncryptUpdate(context.get(), sealed.data(), &size, plain.data(), static_cast<int>(chunk));
+    EVP_EncryptFinal_ex(context.get(), sealed.data() + size, &size);
+    EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, tag, sealed.data() + chunk);
+    send_all(socket, sealed.data(), sealed.size());
+  }
+}
+
+// A curve server socket, and what to connect to.
+struct Keys {
+  std::array<char, 41> open{}, secret{};
+  Keys() {
+    if (zmq_curve_keypair(open.data(), secret.data()) != 0) refused("CURVE keys");
+  }
+};
+
+class Zmq {
+ public:
+  Zmq() : context_(zmq_ctx_new()) {}
+  ~Zmq() {
+    for (void* socket : sockets_) zmq_close(socket);
+    zmq_ctx_term(context_);
+  }
+  Zmq(const Zmq&) = delete;
+  Zmq& operator=(const Zmq&) = delete;
+  void* socket(int type) {
+    void* made = zmq_socket(context_, type);
+    if (made == nullptr) refused("a ZeroMQ socket");
+    const int linger = 0, high = 0;
+    zmq_setsockopt(made, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(made, ZMQ_SNDHWM, &high, sizeof high);
+    zmq_setsockopt(made, ZMQ_RCVHWM, &high, sizeof high);
+    sockets_.push_back(made);
+    return made;
+  }
+
+ private:
+  void* context_;
+  std::vector<void*> sockets_;
+};
+
+[[noreturn]] void echo_for_ever(const Keys& server, int port_to) {
+  Zmq zmq;
+  void* router = zmq.socket(ZMQ_ROUTER);
+  const int yes = 1;
+  zmq_setsockopt(router, ZMQ_CURVE_SERVER, &yes, sizeof yes);
+  zmq_setsockopt(router, ZMQ_CURVE_SECRETKEY, server.secret.data(), 40);
+  if (zmq_bind(router, "tcp://127.0.0.1:*") != 0) ::_exit(1);
+  std::array<char, 64> endpoint{};
+  std::size_t size = endpoint.size();
+  zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint.data(), &size);
+  if (::write(port_to, endpoint.data(), endpoint.size()) < 0) ::_exit(1);
+  std::vector<char> name(256), body(1024);
+  for (;;) {
+    const int of_name = zmq_recv(router, name.data(), name.size(), 0);
+    const int of_body = zmq_recv(router, body.data(), body.size(), 0);
+    if (of_name < 0 || of_body < 0) ::_exit(0);
+    zmq_send(router, name.data(), static_cast<std::size_t>(of_name), ZMQ_SNDMORE);
+    zmq_send(router, body.data(), static_cast<std::size_t>(of_body), 0);
+  }
+}
+
+// Messages a second with so many on their way.
+double echo_rate(int outstanding) {
+  const Keys server, client;
+  int pipe[2];
+  if (::pipe(pipe) != 0) refused("pipe");
+  const Child echo([&] { echo_for_ever(server, pipe[1]); });
+  std::array<char, 64> endpoint{};
+  if (::read(pipe[0], endpoint.data(), endpoint.size()) <= 0) refused("the echo does not answer");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  Zmq zmq;
+  void* dealer = zmq.socket(ZMQ_DEALER);
+  zmq_setsockopt(dealer, ZMQ_CURVE_SERVERKEY, server.open.data(), 40);
+  zmq_setsockopt(dealer, ZMQ_CURVE_PUBLICKEY, client.open.data(), 40);
+  zmq_setsockopt(dealer, ZMQ_CURVE_SECRETKEY, client.secret.data(), 40);
+  if (zmq_connect(dealer, endpoint.data()) != 0) refused("connect");
+  const std::vector<char> message(message_bytes, 'x');
+  std::vector<char> answer(1024);
+  const auto batch = [&] {
+    for (int i = 0; i < outstanding; ++i) zmq_send(dealer, message.data(), message.size(), 0);
+    for (int i = 0; i < outstanding; ++i) zmq_recv(dealer, answer.data(), answer.size(), 0);
+  };
+  batch();
+  double seconds = 0;
+  int count = 0;
+  while (seconds < 0.5) {
+    seconds += seconds_of(batch);
+    count += outstanding;
+  }
+  return count / seconds;
+}
+
+}  // namespace
+
+Floor sealed_tcp_stream() {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    refused("a listener");
+  }
+  const Child sender([&] {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), size) == 0) send_for_ever(socket);
+  });
+  const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket < 0) refused("accept");
+  std::vector<std::uint8_t> sealed(chunk + tag), plain(64 * chunk);
+  const auto context = cipher();
+  std::size_t at = 0;
+  const auto take = [&](int chunks) {
+    for (int i = 0; i < chunks; ++i) {
+      if (!receive_all(socket, sealed.data(), sealed.size())) refused("the sender is gone");
+      int opened = 0;
+      EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nonce.data());
+      EVP_DecryptUpdate(context.get(), plain.data() + at, &opened, sealed.data(), static_cast<int>(chunk));
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, tag, sealed.data() + chunk);
+      if (EVP_DecryptFinal_ex(context.get(), plain.data() + at + opened, &opened) != 1) throw std::runtime_error("a chunk does not open");
+      at = (at + chunk) % plain.size();
+    }
+  };
+  take(64);
+  constexpr int chunks = 512;
+  const double seconds = seconds_of([&] { take(chunks); });
+  ::close(socket);
+  ::close(listener);
+  return {"one TCP connection, sealed and opened", static_cast<double>(chunks) * chunk / seconds / 1e9, "GB/s"};
+}
+
+Floor curve_round_trip() { return {"round trip of ZeroMQ with CURVE", 1e6 / echo_rate(1), "us"}; }
+
+Floor curve_echo(int outstanding) {
+  return {"echo of ZeroMQ with CURVE, " + std::to_string(outstanding) + " on their way", echo_rate(outstanding), "1/s"};
+}
+
+}  // namespace mobula::bench

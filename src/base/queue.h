@@ -1,0 +1,95 @@
+// A queue that keeps its memory: what comes and goes all the time allocates nothing. Rows lie in one
+// circular block, so a push may move them. Long empty blocks are given back. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace mobula::internal {
+
+template <class T>
+class Queue {
+ public:
+  class const_iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = T;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const T*;
+    using reference = const T&;
+
+    const_iterator() = default;
+    const_iterator(const Queue& of, std::size_t at) : of_(&of), at_(at) {}
+    reference operator*() const { return (*of_)[at_]; }
+    pointer operator->() const { return &**this; }
+    const_iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    const_iterator operator++(int) { return std::exchange(*this, {*of_, at_ + 1}); }
+    friend bool operator==(const const_iterator& a, const const_iterator& b) { return a.at_ == b.at_; }
+
+   private:
+    const Queue* of_ = nullptr;
+    std::size_t at_ = 0;
+  };
+  using value_type = T;
+  using iterator = const_iterator;
+
+  Queue() = default;
+  Queue(const Queue&) = default;
+  Queue& operator=(const Queue&) = default;
+  Queue(Queue&& other) noexcept
+      : rows_(std::move(other.rows_)), first_(std::exchange(other.first_, 0)), size_(std::exchange(other.size_, 0)) {}
+  Queue& operator=(Queue&& other) noexcept {
+    rows_ = std::exchange(other.rows_, {});
+    first_ = std::exchange(other.first_, 0);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  // From the front; below size().
+  T& operator[](std::size_t at) { return rows_[place(at)]; }
+  const T& operator[](std::size_t at) const { return rows_[place(at)]; }
+  T& front() { return (*this)[0]; }
+  const T& front() const { return (*this)[0]; }
+  const_iterator begin() const { return {*this, 0}; }
+  const_iterator end() const { return {*this, size_}; }
+
+  void push_back(T row) {
+    if (size_ == rows_.size()) grow();
+    rows_[place(size_)] = std::move(row);
+    ++size_;
+  }
+  // Its row is emptied at once: what it held goes.
+  void pop_front() { (void)take_front(); }
+  T take_front() {
+    T row = std::exchange(front(), T());
+    first_ = place(1);
+    if (--size_ == 0 && rows_.size() > most_kept) rows_ = std::vector<T>();
+    if (size_ == 0) first_ = 0;
+    return row;
+  }
+
+ private:
+  static constexpr std::size_t fewest = 8;
+  static constexpr std::size_t most_kept = 1024;
+
+  std::size_t place(std::size_t at) const { return (first_ + at) & (rows_.size() - 1); }
+  void grow() {
+    std::vector<T> larger(rows_.empty() ? fewest : 2 * rows_.size());  // a power of two
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move((*this)[i]);
+    rows_ = std::move(larger);
+    first_ = 0;
+  }
+
+  std::vector<T> rows_;
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mobula::internal
