@@ -27,15 +27,6 @@ class Server {
 
 Labels on_node(int node) { return {{"bench-node", std::to_string(node)}}; }
 
-Figure figure(std::string name, std::string key, const Rate& rate, std::string unit) {
-  return {.name = std::move(name), .key = std::move(key), .mean = rate.mean, .sd = rate.sd, .unit = std::move(unit),
-          .runs = rate.runs};
-}
-
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("wrong result: " + what);
-}
-
 // Until nothing of it is on this node any more the next one would not travel.
 std::vector<Figure> large_object(const Pace& pace) {
   const auto size = static_cast<std::uint64_t>(pace.batch(1024)) << 20;

@@ -16,33 +16,10 @@
 #include <new>
 #include <system_error>
 
+#include "bench/child.h"
+
 namespace mobula::bench {
 namespace {
-
-[[noreturn]] void refused(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-// A child that runs `body` and exits; waited for at the end.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
-    if (pid_ < 0) refused("fork");
-    if (pid_ == 0) {
-      body();
-      ::_exit(0);
-    }
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-
- private:
-  pid_t pid_;
-};
 
 class SharedPage {
  public:

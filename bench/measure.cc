@@ -51,6 +51,19 @@ double seconds_of(const std::function<void()>& once) {
   return since(begin);
 }
 
+Figure figure(std::string name, std::string key, double value, std::string unit) {
+  return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = std::move(unit)};
+}
+
+Figure figure(std::string name, std::string key, const Rate& rate, std::string unit) {
+  return {.name = std::move(name), .key = std::move(key), .mean = rate.mean, .sd = rate.sd, .unit = std::move(unit),
+          .runs = rate.runs};
+}
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("wrong result: " + what);
+}
+
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better) {
   figure.floor = floor;
   if (floor.value <= 0 || achieved <= 0) return;

@@ -57,6 +57,13 @@ Rate mean_of(const std::vector<double>& values);
 // Seconds that `once` takes.
 double seconds_of(const std::function<void()>& once);
 
+// A figure that was measured once, and one that is a rate.
+Figure figure(std::string name, std::string key, double value, std::string unit);
+Figure figure(std::string name, std::string key, const Rate& rate, std::string unit);
+
+// Throws std::runtime_error: a benchmark whose results are wrong has no figure.
+void expect(bool holds, const std::string& what);
+
 // Gives the figure its floor: `achieved` is the figure in the floor's unit.
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better);
 

@@ -20,36 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/child.h"
+
 namespace mobula::bench {
 namespace {
 
 constexpr std::size_t chunk = 1u << 20;
 constexpr std::size_t tag = 16;
 constexpr std::size_t message_bytes = 350;  // about what a call without arguments takes
-
-[[noreturn]] void refused(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
-
-// A child that runs `body`; ended and waited for at the end.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
-    if (pid_ < 0) refused("fork");
-    if (pid_ == 0) {
-      body();
-      ::_exit(0);
-    }
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-
- private:
-  pid_t pid_;
-};
 
 void send_all(int socket, const std::uint8_t* bytes, std::size_t size) {
   while (size > 0) {
@@ -150,7 +128,7 @@ double echo_rate(int outstanding) {
   const Keys server, client;
   int pipe[2];
   if (::pipe(pipe) != 0) refused("pipe");
-  const Child echo([&] { echo_for_ever(server, pipe[1]); });
+  const EndlessChild echo([&] { echo_for_ever(server, pipe[1]); });
   std::array<char, 64> endpoint{};
   if (::read(pipe[0], endpoint.data(), endpoint.size()) <= 0) refused("the echo does not answer");
   ::close(pipe[0]);
@@ -189,7 +167,7 @@ Floor sealed_tcp_stream() {
       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     refused("a listener");
   }
-  const Child sender([&] {
+  const EndlessChild sender([&] {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     if (::connect(socket, reinterpret_cast<sockaddr*>(&address), size) == 0) send_for_ever(socket);
   });

@@ -46,14 +46,6 @@ std::array<List, returns> many_lists() {
   return lists;
 }
 
-Figure figure(std::string name, std::string key, double value, std::string unit) {
-  return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = std::move(unit)};
-}
-
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("wrong result: " + what);
-}
-
 // A folder that goes with its owner.
 class Folder {
  public:

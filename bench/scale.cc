@@ -31,14 +31,6 @@ std::string visible_devices() {
   return devices == nullptr ? "" : devices;
 }
 
-Figure figure(std::string name, std::string key, double value, std::string unit) {
-  return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = std::move(unit)};
-}
-
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("wrong result: " + what);
-}
-
 // Submits everything, then gets everything, and looks at the sum.
 void tasks_at_once(int count) {
   std::vector<ObjectRef<int>> refs;

@@ -10,6 +10,9 @@
 namespace mobula::internal::client {
 namespace {
 
+// Of frames in one message: each message costs a seal, a way through the socket's threads and a wake-up.
+constexpr std::size_t batch_bytes = 32u << 10;
+
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
 
 Place place_of(const PlaceRecord& record) {
@@ -280,36 +283,56 @@ void ProcessEngine::flush() {
       armed_ = deadline;
     }
   }
+  // What goes to one receiver leaves together.
+  std::map<ProcessId, std::pair<Endpoint, Bytes>> to_executors;
+  std::map<PeerHandle, Bytes> to_callers;
+  const auto send_to_caller = [&](PeerHandle peer, Bytes& bytes) {
+    if (!bytes.empty()) (void)sockets_->bus().send(peer, bytes);  // the session repeats what a full peer did not take
+    bytes.clear();
+  };
   for (auto& each : outbox) {
     if (auto* agent = std::get_if<ProcessToAgent>(&each)) {
       if (link_) (void)link_->send(encode(*agent));  // a lost link is restated, a full one is dead
     } else if (auto* stream = std::get_if<StreamMessage>(&each)) {
-      send_stream(*stream);
+      auto& [executor, bytes] = to_executors[stream->executor.process];
+      const auto frame = encode(stream->frame);
+      executor = std::move(stream->executor);
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+      if (bytes.size() >= batch_bytes) send_stream(executor, bytes);
     } else if (auto* close = std::get_if<CloseStream>(&each)) {
+      if (const auto batch = to_executors.find(close->executor); batch != to_executors.end()) {
+        send_stream(batch->second.first, batch->second.second);
+      }
       const auto at = streams_.find(close->executor);
       if (at == streams_.end()) continue;
       sockets_->bus().disconnect(at->second);
       executors_.erase(at->second);
       streams_.erase(at);
     } else if (auto* peer = std::get_if<PeerMessageBytes>(&each)) {
-      (void)sockets_->bus().send(peer->peer, peer->bytes);  // the session repeats what a full peer did not take
+      auto& bytes = to_callers[peer->peer];
+      bytes.insert(bytes.end(), peer->bytes.begin(), peer->bytes.end());
+      if (bytes.size() >= batch_bytes) send_to_caller(peer->peer, bytes);
     }
   }
+  for (auto& [process, batch] : to_executors) send_stream(batch.first, batch.second);
+  for (auto& [peer, bytes] : to_callers) send_to_caller(peer, bytes);
 }
 
-void ProcessEngine::send_stream(StreamMessage& message) {
-  auto at = streams_.find(message.executor.process);
+void ProcessEngine::send_stream(const Endpoint& executor, Bytes& frames) {
+  if (frames.empty()) return;
+  const Bytes bytes = std::exchange(frames, {});
+  auto at = streams_.find(executor.process);
   if (at == streams_.end()) {
     // The node's own executors answer on their local path, others on their address.
     const auto connected = [&] {
-      if (message.executor.node == core_.node() && !message.executor.local.empty()) {
-        return sockets_->bus().connect(message.executor.local, message.executor.public_key);
+      if (executor.node == core_.node() && !executor.local.empty()) {
+        return sockets_->bus().connect(executor.local, executor.public_key);
       }
-      return sockets_->bus().connect(message.executor.address, message.executor.public_key);
+      return sockets_->bus().connect(executor.address, executor.public_key);
     }();
     if (!connected) return;  // tried again when the session repeats
-    at = streams_.emplace(message.executor.process, *connected).first;
-    executors_.emplace(*connected, message.executor.process);
+    at = streams_.emplace(executor.process, *connected).first;
+    executors_.emplace(*connected, executor.process);
     std::string ticket;
     {
       const auto held = lock();
@@ -317,7 +340,7 @@ void ProcessEngine::send_stream(StreamMessage& message) {
     }
     (void)sockets_->bus().send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
   }
-  (void)sockets_->bus().send(at->second, encode(message.frame));
+  (void)sockets_->bus().send(at->second, bytes);
 }
 
 // ---- what comes in -----------------------------------------------------------------------------
@@ -387,10 +410,11 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
     if (origin.accepted && hooks_.peer_said) hooks_.peer_said(from, origin, bytes);
     return;
   }
-  auto frame = decode<ExecutorFrame>(bytes);
-  if (!frame) return;  // garbage from a peer: the session repeats what mattered
+  auto frames = decode_all<ExecutorFrame>(bytes);
+  if (!frames) return;  // garbage from a peer: the session repeats what mattered
+  const ProcessId executor = at->second;
   const auto held = lock();
-  step(ExecutorSaid{at->second, std::move(*frame)});
+  for (auto& frame : *frames) step(ExecutorSaid{executor, std::move(frame)});
 }
 
 void ProcessEngine::stream_over(PeerHandle peer) {

@@ -152,7 +152,7 @@ class ProcessEngine {
   std::optional<Time> next_deadline() const;
   void schedule_flush();
   void flush();
-  void send_stream(StreamMessage& message);
+  void send_stream(const Endpoint& executor, Bytes& frames);
   void tell_executor(ProcessId executor, CallerFrame frame);
   void close_stream(const CloseStream& command);
   void use_doorbell(std::vector<Fd> fds);

@@ -78,12 +78,12 @@ std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&,
 Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object) {
   const auto size = value.size_bytes();
   if (size <= inline_value_limit) {
-    std::vector<std::byte> bytes(size);
-    if (!value.write(bytes)) return make_error(PublicKind::serialization, "the value could not be written");
-    auto lock = engine_->lock();
     ValueRecord record;
     record.size_bytes = static_cast<std::int64_t>(size);
-    record.bytes = Payload(std::move(bytes));
+    if (!value.write(record.bytes.resize(size))) {
+      return make_error(PublicKind::serialization, "the value could not be written");
+    }
+    auto lock = engine_->lock();
     record.contained = records_of(lock, value.contained());
     engine_->step(PutInline{object, std::move(record)});
     return object;
@@ -125,9 +125,7 @@ Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, 
     return failure(ErrorCode::invalid_argument, "the result could not be written");
   };
   if (value.size_bytes() <= inline_value_limit) {
-    std::vector<std::byte> bytes(value.size_bytes());
-    if (!value.write(bytes)) return unwritable();
-    record.bytes = Payload(std::move(bytes));
+    if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
     if (value.contained().empty()) return record;
     auto lock = engine_->lock();
     record.contained = records_of(lock, value.contained());
@@ -241,10 +239,8 @@ std::vector<Argument> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
       argument.is_ref = true;
       if (const auto* row = engine_->core().object(object)) argument.ref = row->ref;
     } else {
-      std::vector<std::byte> bytes(value->size_bytes());
-      (void)value->write(bytes);  // a failure is rethrown by the caller of the library
-      argument.value.size_bytes = static_cast<std::int64_t>(bytes.size());
-      argument.value.bytes = Payload(std::move(bytes));
+      (void)value->write(argument.value.bytes.resize(value->size_bytes()));  // a failure is rethrown by the caller of the library
+      argument.value.size_bytes = static_cast<std::int64_t>(value->size_bytes());
       argument.value.contained = records_of(lock, value->contained());
     }
     arguments.push_back(std::move(argument));

@@ -319,8 +319,9 @@ void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
 }
 
 void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes) {
-  auto frame = decode<CallerFrame>(bytes);
-  if (frame.ok()) step(CallerSaid{caller, std::move(*frame)});
+  auto frames = decode_all<CallerFrame>(bytes);
+  if (!frames) return;
+  for (auto& frame : *frames) step(CallerSaid{caller, std::move(frame)});
 }
 
 // The first message of a connection proves who calls: a ticket, for the key that the connection has if

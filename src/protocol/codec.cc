@@ -352,7 +352,7 @@ void read(Reader& in, Bytes& value) {
 
 void read(Reader& in, Payload& value) {
   const auto bytes = in.binary();
-  value = bytes.empty() ? Payload() : Payload(Bytes(bytes.begin(), bytes.end()));
+  value = Payload(bytes);
 }
 
 }  // namespace mobula::internal

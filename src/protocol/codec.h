@@ -251,4 +251,19 @@ Result<T> decode(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
   return value;
 }
 
+// The same for one value after another; the limits are for all of them together.
+template <class T>
+Result<std::vector<T>> decode_all(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
+  if (bytes.size() > limits.max_bytes) {
+    return failure(ErrorCode::corrupt, "messages of " + std::to_string(bytes.size()) + " bytes are over the limit");
+  }
+  Reader in(bytes, limits);
+  std::vector<T> values;
+  while (!in.failed() && !in.at_end()) {
+    if (in.claim(1, sizeof(T))) read(in, values.emplace_back());
+  }
+  if (in.failed()) return failure(ErrorCode::corrupt, "messages cannot be decoded: " + in.fault());
+  return values;
+}
+
 }  // namespace mobula::internal

@@ -18,4 +18,7 @@ MOBULA_DEFINE_MESSAGE(PeerHello);
 MOBULA_DEFINE_MESSAGE(ToolRequest);
 MOBULA_DEFINE_MESSAGE(ToolReply);
 
+template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>, DecodeLimits);
+template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(std::span<const std::byte>, DecodeLimits);
+
 }  // namespace mobula::internal

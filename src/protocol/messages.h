@@ -30,4 +30,7 @@ MOBULA_DECLARE_MESSAGE(ToolReply);
 
 #undef MOBULA_DECLARE_MESSAGE
 
+extern template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>, DecodeLimits);
+extern template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(std::span<const std::byte>, DecodeLimits);
+
 }  // namespace mobula::internal
