@@ -36,7 +36,8 @@ std::string kind_of(std::string text) {
 // The flags as text; each is read after the parse, so that one place words the complaints.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, format, port, preemption, preempt_after;
+  std::string resources, labels, format, port, preemption, preempt_after, memory_threshold,
+      executor_memory;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -118,6 +119,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   size("--gpu-context-memory", texts.gpu_context, node.gpu_context_bytes);
   size("--memory", texts.memory, node.memory_bytes);
   size("--object-store-memory", texts.object_store, node.object_store_bytes);
+  size("--executor-memory", texts.executor_memory, line.start.executor_memory_bytes);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
   if (!texts.format.empty()) {
@@ -223,6 +225,11 @@ class Grammar {
                      "0 for logical GPUs)");
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
+    start.add_option("--memory-threshold", texts_.memory_threshold,
+                     "part of the node's memory beyond which executors are ended, or off "
+                     "(default: 0.95)");
+    start.add_option("--executor-memory", texts_.executor_memory,
+                     "memory that all executors may use together (default: the node's)");
     start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
                      "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
@@ -291,6 +298,7 @@ class Grammar {
       if (start.local && !start.head) wrong("--local", "goes with --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
       start.preempt_after = preemption_of(start.head);
+      start.memory_threshold = memory_threshold();
     }
     if (line_.command == "list" || line_.command == "get") {
       const std::string asked = kind_of(line_.kind);
@@ -324,6 +332,18 @@ class Grammar {
       wrong("--preempt-after", "'" + after + "' is no number of seconds from 0 to 86400");
     }
     return Duration(static_cast<std::int64_t>(seconds * 1e9));
+  }
+
+  double memory_threshold() const {
+    const std::string& text = texts_.memory_threshold;
+    if (text.empty()) return StartOptions().memory_threshold;
+    if (text == "off") return 0;
+    char* end = nullptr;
+    const double part = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end != '\0' || !(part >= 0.01 && part <= 1)) {
+      wrong("--memory-threshold", "'" + text + "' is neither off nor a part from 0.01 to 1");
+    }
+    return part;
   }
 
   static std::uint16_t port_of(const std::string& text) {

@@ -44,6 +44,8 @@ struct StartOptions {
   std::string bind{};
   std::string advertise{};
   std::uint16_t port = 0;
+  double memory_threshold = 0.95;  // 0: off
+  std::optional<std::int64_t> executor_memory_bytes{};
   NodeFlags node{};
   RecordOptions record{};  // --record, else the environment
   int ready_fd = -1;

@@ -76,6 +76,8 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   node.beside_head = plan.beside_head;
   node.labels = plan.node.labels;
   options.object_store_bytes = bytes_of(plan.node.object_store_bytes);
+  options.memory_threshold = plan.memory_threshold;
+  options.executor_memory_bytes = plan.executor_memory_bytes;
   options.bind_host = plan.bind;
   options.advertise_host = plan.advertise;
   options.driver_agent = plan.driver_agent;

@@ -35,6 +35,8 @@ struct AgentPlan {
   std::string bind;
   std::string advertise;
   NodeFlags node;
+  double memory_threshold = 0.95;
+  std::optional<std::int64_t> executor_memory_bytes{};
   bool driver_agent = false;
   bool beside_head = false;  // on the head's machine, started with it
   bool drains = true;  // lets running calls finish when it is to end

@@ -134,6 +134,8 @@ class Start {
     agent.bind = options.bind;
     agent.advertise = options.advertise;
     agent.node = options.node;
+    agent.memory_threshold = options.memory_threshold;
+    agent.executor_memory_bytes = options.executor_memory_bytes;
     agent.beside_head = options.head;
     agent.log_level = line_.log_level.value_or(LogLevel::info);
     agent.log_file = plan_.folder + "/agent/logs/agent.log";

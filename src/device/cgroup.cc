@@ -64,6 +64,11 @@ std::optional<std::string> small_file(const std::string& path) {
   return text.str();
 }
 
+std::optional<std::uint64_t> memory_limit_of(std::string_view text) {
+  const auto number = number_of(text);
+  return number && *number < no_limit ? number : std::nullopt;
+}
+
 CgroupLimits::CgroupLimits(const std::string& self, std::string root) : root_(std::move(root)) {
   std::istringstream text(small_file(self).value_or(""));
   for (std::string line; std::getline(text, line);) {
@@ -112,21 +117,29 @@ std::optional<double> CgroupLimits::cpu_quota() const {
   return quota;
 }
 
+std::vector<MemoryGroup> CgroupLimits::memory_groups() const {
+  std::vector<MemoryGroup> groups;
+  const auto add = [&](const char* controller, const char* limit, const char* use,
+                       const char* droppable) {
+    for (const std::string& folder : folders(controller)) {
+      MemoryGroup group{folder.substr(root_.size()), folder + "/" + limit, folder + "/" + use,
+                        folder + "/memory.stat", droppable};
+      if (group.path.empty()) group.path = "/";
+      if (small_file(group.limit_file) && small_file(group.use_file)) groups.push_back(group);
+    }
+  };
+  add("", "memory.max", "memory.current", "inactive_file");
+  add("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
+  return groups;
+}
+
 std::optional<std::uint64_t> CgroupLimits::memory_headroom() const {
   std::optional<std::uint64_t> left;
-  for (const std::string& folder : folders("")) {
-    const auto limit = number_in_file(folder + "/memory.max");  // "max": none
-    const auto used = number_in_file(folder + "/memory.current");
+  for (const MemoryGroup& group : memory_groups()) {
+    const auto limit = memory_limit_of(small_file(group.limit_file).value_or(""));
+    const auto used = number_in_file(group.use_file);
     if (!limit || !used) continue;
-    keep_smaller(left,
-                 headroom(*limit, *used, field_in_file(folder + "/memory.stat", "inactive_file")));
-  }
-  for (const std::string& folder : folders("memory")) {
-    const auto limit = number_in_file(folder + "/memory.limit_in_bytes");
-    const auto used = number_in_file(folder + "/memory.usage_in_bytes");
-    if (!limit || !used || *limit >= no_limit) continue;
-    keep_smaller(left, headroom(*limit, *used,
-                                field_in_file(folder + "/memory.stat", "total_inactive_file")));
+    keep_smaller(left, headroom(*limit, *used, field_in_file(group.stat_file, group.droppable)));
   }
   return left;
 }

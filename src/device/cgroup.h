@@ -6,9 +6,22 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mobula::internal {
+
+// Where one group says what it may use and uses. Whole files, but for the last: one of lines "key
+// value", of which `droppable` is what the kernel can take back of the use.
+struct MemoryGroup {
+  std::string path;  // for people
+  std::string limit_file;
+  std::string use_file;
+  std::string stat_file;
+  std::string droppable;
+};
+// As in a limit file; nothing for "max", and for what version 1 writes in its place.
+std::optional<std::uint64_t> memory_limit_of(std::string_view text);
 
 class CgroupLimits {
  public:
@@ -19,6 +32,9 @@ class CgroupLimits {
   std::optional<double> cpu_quota() const;
   // Bytes left below the tightest memory limit; nothing without one.
   std::optional<std::uint64_t> memory_headroom() const;
+  // The groups this process is in that have files of memory limits, the nearest first, whether or not
+  // a limit is set now: for whoever looks again and again.
+  std::vector<MemoryGroup> memory_groups() const;
 
  private:
   // The folders from the group of `controller` to the root; "" is version 2.

@@ -88,6 +88,7 @@ class ExecutorProcess {
   std::map<PeerHandle, ProcessId> callers_;
   std::map<ProcessId, PeerHandle> peers_;
   std::string told_running_;
+  bool told_may_run_again_ = false;
   bool leaving_ = false;
 };
 
@@ -280,9 +281,11 @@ void ExecutorProcess::drop_fetched(std::uint64_t token) {
 }
 
 void ExecutorProcess::tell_running(const RunCall& run) {
-  if (run.call.name == told_running_) return;
+  const bool as_before = run.call.name == told_running_ && run.call.may_run_again == told_may_run_again_;
+  if (as_before) return;
   told_running_ = run.call.name;
-  engine_->tell_agent(RunningNow{run.call.name, run.call.task});
+  told_may_run_again_ = run.call.may_run_again;
+  engine_->tell_agent(RunningNow{run.call.name, run.call.task, run.call.may_run_again});
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.

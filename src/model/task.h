@@ -90,6 +90,7 @@ struct CallRecord {
   bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
   NodeId caller_node;             // home of the results
   std::string name_space;
+  bool may_run_again = false;     // another attempt follows if this one's executor is ended
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &CallRecord::kind), field("task", &CallRecord::task),
@@ -99,7 +100,8 @@ struct CallRecord {
                  field("num_returns", &CallRecord::num_returns),
                  field("retry_exceptions", &CallRecord::retry_exceptions),
                  field("caller_node", &CallRecord::caller_node),
-                 field("name_space", &CallRecord::name_space));
+                 field("name_space", &CallRecord::name_space),
+                 field("may_run_again", &CallRecord::may_run_again));
   }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };

@@ -211,10 +211,25 @@ struct ObjectsListed {
   friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
 };
 
+// The node begins to be short of memory, or is no longer. For people: nothing is placed by it.
+struct MemoryPressure {
+  bool on = false;
+  std::string text;  // how much of what, in words
+  std::int64_t used_bytes = 0;
+  std::int64_t limit_bytes = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("on", &MemoryPressure::on), field("text", &MemoryPressure::text),
+                 field("used_bytes", &MemoryPressure::used_bytes),
+                 field("limit_bytes", &MemoryPressure::limit_bytes));
+  }
+  friend bool operator==(const MemoryPressure&, const MemoryPressure&) = default;
+};
+
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
                  FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
-                 JobPrinted, Leaving, ObjectsListed>;
+                 JobPrinted, Leaving, ObjectsListed, MemoryPressure>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all

@@ -181,13 +181,16 @@ struct ConstructorFinished {
   friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
 };
 
-// What runs now, for the name on log lines and for `list executors`.
+// What runs now, for the name on log lines and for `list executors`, and whether it may be ended for
+// lack of memory. Said when one of these is not as it was: of many tasks alike, of the first.
 struct RunningNow {
   std::string name;
   TaskId task;
+  bool may_run_again = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("name", &RunningNow::name), field("task", &RunningNow::task));
+    return visit(field("name", &RunningNow::name), field("task", &RunningNow::task),
+                 field("may_run_again", &RunningNow::may_run_again));
   }
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };

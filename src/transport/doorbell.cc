@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <climits>
 
@@ -20,17 +19,17 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
                    nullptr, 0);
 }
 
-void wake(DoorbellPage* page, int event) {
-  const auto awake = static_cast<std::uint32_t>(Doorbell::Sleep::awake);
-  if (page->sleep.load(std::memory_order_seq_cst) == awake) return;
-  const auto slept = page->sleep.exchange(awake, std::memory_order_seq_cst);
-  if (slept == static_cast<std::uint32_t>(Doorbell::Sleep::on_word)) {
-    futex(&page->sleep, FUTEX_WAKE, INT_MAX, nullptr);
-  } else if (slept == static_cast<std::uint32_t>(Doorbell::Sleep::on_event)) {
+struct Kernel {
+  int event = -1;
+
+  void wake_word(std::atomic<std::uint32_t>& word) const {
+    futex(&word, FUTEX_WAKE, INT_MAX, nullptr);
+  }
+  void wake_event() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(event, &one, sizeof(one));
   }
-}
+};
 
 }  // namespace
 
@@ -61,19 +60,7 @@ Doorbell::Doorbell(Doorbell&& other) noexcept
       memory_(std::move(other.memory_)),
       self_(other.self_.load(std::memory_order_relaxed)) {}
 
-void Doorbell::collect(const std::function<void(std::size_t)>& look) {
-  if (page()->groups.load(std::memory_order_seq_cst) == 0) return;
-  std::uint64_t groups = page()->groups.exchange(0, std::memory_order_seq_cst);
-  while (groups != 0) {
-    const auto group = static_cast<std::size_t>(std::countr_zero(groups));
-    groups &= groups - 1;
-    std::uint64_t ready = page()->ready[group].exchange(0, std::memory_order_seq_cst);
-    while (ready != 0) {
-      look(group * 64 + static_cast<std::size_t>(std::countr_zero(ready)));
-      ready &= ready - 1;
-    }
-  }
-}
+void Doorbell::collect(const std::function<void(std::size_t)>& look) { collect_rung(*page(), look); }
 
 void Doorbell::sleep(std::optional<Duration> at_most) const {
   timespec limit{};
@@ -92,7 +79,7 @@ void Doorbell::clear_event() const {
 
 void Doorbell::ring_self() {
   self_.store(true, std::memory_order_seq_cst);
-  wake(page(), files_.event.get());
+  wake_sleeper(*page(), Kernel{files_.event.get()});
 }
 
 Result<DoorbellRinger> DoorbellRinger::open(DoorbellFiles files) {
@@ -102,10 +89,7 @@ Result<DoorbellRinger> DoorbellRinger::open(DoorbellFiles files) {
 }
 
 void DoorbellRinger::ring(std::size_t index) const {
-  auto* const page = reinterpret_cast<DoorbellPage*>(memory_.data());
-  page->ready[index / 64].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
-  page->groups.fetch_or(std::uint64_t{1} << (index / 64), std::memory_order_seq_cst);
-  wake(page, event_.get());
+  ring_doorbell(*reinterpret_cast<DoorbellPage*>(memory_.data()), index, Kernel{event_.get()});
 }
 
 }  // namespace mobula::internal

@@ -6,7 +6,6 @@
 // Peers can make a process look in vain, or not wake it; they can do it no other harm.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,17 +15,14 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/doorbell_protocol.h"
 #include "transport/shared_memory.h"
 
 namespace mobula::internal {
 
 inline constexpr std::size_t max_rings = 64 * 64;  // of one process
 
-struct DoorbellPage {
-  alignas(64) std::atomic<std::uint32_t> sleep;   // Doorbell::Sleep
-  alignas(64) std::atomic<std::uint64_t> groups;  // bit g: look at ready[g]
-  alignas(64) std::array<std::atomic<std::uint64_t>, 64> ready;
-};
+using DoorbellPage = BasicDoorbellPage<ProcessMemory>;
 static_assert(sizeof(DoorbellPage) <= 4096);
 inline constexpr std::size_t doorbell_page_bytes = 4096;
 
@@ -42,11 +38,7 @@ struct DoorbellFiles {
 // lock of the owner, which `sleep` is called without.
 class Doorbell {
  public:
-  enum class Sleep : std::uint32_t {
-    awake = 0,
-    on_word = 1,   // in sleep()
-    on_event = 2,  // in a wait for the eventfd
-  };
+  using Sleep = DoorbellSleep;  // on_word: in sleep()
 
   static Result<Doorbell> open(DoorbellFiles files);
 
@@ -54,14 +46,11 @@ class Doorbell {
   void collect(const std::function<void(std::size_t)>& look);
   // Whether there is something to collect.
   bool rung() const {
-    return page()->groups.load(std::memory_order_seq_cst) != 0 ||
-           self_.load(std::memory_order_seq_cst);
+    return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst);
   }
 
   // How the process is going to sleep from here on; afterwards look at rung() once more.
-  void announce(Sleep how) {
-    page()->sleep.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
-  }
+  void announce(Sleep how) { announce_sleep(*page(), how); }
   // After announce(on_word): sleeps until somebody rings, at most so long. May return for nothing.
   void sleep(std::optional<Duration> at_most) const;
   // The eventfd, readable after a ring while on_event; clear_event() takes that back.

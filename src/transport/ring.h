@@ -8,33 +8,36 @@
 // come back to, once the reader has told it (`take_hunger`). Each end is for one thread at a time.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "transport/process_memory.h"
 
 namespace mobula::internal {
 
 // What stands at the beginning of a ring's memory, its parts in cache lines of their own.
-struct RingHeader {
-  alignas(64) std::atomic<std::uint64_t> written;  // bytes ever published; the writer's
-  alignas(64) std::atomic<std::uint64_t> taken;    // bytes ever read; the reader's
-  alignas(64) std::atomic<std::uint32_t> hungry;   // the writer waits for room
+template <class Memory>
+struct BasicRingHeader {
+  template <class T>
+  using Atomic = typename Memory::template Atomic<T>;
+  alignas(64) Atomic<std::uint64_t> written;  // bytes ever published; the writer's
+  alignas(64) Atomic<std::uint64_t> taken;    // bytes ever read; the reader's
+  alignas(64) Atomic<std::uint32_t> hungry;   // the writer waits for room
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// A power of two; the memory of a ring is this and its header.
-inline constexpr std::size_t ring_capacity = 64u << 10;
-inline constexpr std::size_t ring_memory_bytes = sizeof(RingHeader) + ring_capacity;
-
-class RingWriter {
+template <class Memory>
+class BasicRingWriter {
  public:
-  // `memory` has `ring_memory_bytes`, aligned as RingHeader, zeros at first, and outlives the writer.
-  explicit RingWriter(std::byte* memory);
+  using Header = BasicRingHeader<Memory>;
+
+  // `data` has the ring's capacity in bytes. Both are zeros at first, and outlive the writer.
+  BasicRingWriter(Header* header, std::byte* data) : header_(header), data_(data) {}
+  // `memory` has `ring_memory_bytes`, aligned as the header, which stands first in it.
+  explicit BasicRingWriter(std::byte* memory)
+      : BasicRingWriter(reinterpret_cast<Header*>(memory), memory + sizeof(Header)) {}
 
   // Publishes as much of `record` (not empty) as there is room for, from its byte `from` on, and
   // returns how far it got: `record.size()` when all of it is out. Until then the same record has to
@@ -50,17 +53,24 @@ class RingWriter {
   std::size_t room();
   void copy_in(std::uint64_t at, std::span<const std::byte> bytes);
 
-  RingHeader* header_;
+  Header* header_;
   std::byte* data_;
   std::uint64_t written_ = 0;
   std::uint64_t taken_seen_ = 0;
   bool broken_ = false;
 };
 
-class RingReader {
+template <class Memory>
+class BasicRingReader {
  public:
+  using Header = BasicRingHeader<Memory>;
+
   // As for the writer. A record above `max_record_bytes` breaks the ring.
-  RingReader(std::byte* memory, std::size_t max_record_bytes);
+  BasicRingReader(Header* header, const std::byte* data, std::size_t max_record_bytes)
+      : header_(header), data_(data), max_record_bytes_(max_record_bytes) {}
+  BasicRingReader(std::byte* memory, std::size_t max_record_bytes)
+      : BasicRingReader(reinterpret_cast<Header*>(memory), memory + sizeof(Header),
+                        max_record_bytes) {}
 
   // Replaces `record` by the next whole record; false when there is none yet. corrupt when the
   // writer's counts or lengths make no sense: nothing more is read.
@@ -72,7 +82,7 @@ class RingReader {
   void copy_out(std::uint64_t at, std::span<std::byte> bytes) const;
   Failure broke(const char* why);
 
-  RingHeader* header_;
+  Header* header_;
   const std::byte* data_;
   const std::size_t max_record_bytes_;
   std::uint64_t taken_ = 0;
@@ -80,5 +90,15 @@ class RingReader {
   std::vector<std::byte> pieces_;  // of a record that is not whole yet
   bool broken_ = false;
 };
+
+using RingHeader = BasicRingHeader<ProcessMemory>;
+using RingWriter = BasicRingWriter<ProcessMemory>;
+using RingReader = BasicRingReader<ProcessMemory>;
+extern template class BasicRingWriter<ProcessMemory>;
+extern template class BasicRingReader<ProcessMemory>;
+
+// A power of two; the memory of a ring is this and its header.
+inline constexpr std::size_t ring_capacity = ProcessMemory::ring_capacity;
+inline constexpr std::size_t ring_memory_bytes = sizeof(RingHeader) + ring_capacity;
 
 }  // namespace mobula::internal

@@ -26,6 +26,9 @@ struct WorkerMainOptions {
   NodeRequest node{};  // what was asked for; the environment and the address are added to it
   std::optional<std::uint64_t> object_store_bytes{};  // nothing: 30 % of what is free
 
+  double memory_threshold = 0.95;  // of the node's memory: beyond it executors are ended; 0: never
+  std::optional<std::int64_t> executor_memory_bytes{};  // that they may use together
+
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same
   std::string runtime_folder{};  // short, for sockets; empty: default_runtime_folder()

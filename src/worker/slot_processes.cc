@@ -195,6 +195,15 @@ void SlotProcesses::kill(SlotId slot, std::uint32_t generation) {
   }
 }
 
+std::vector<WatchedExecutor> SlotProcesses::watched() const {
+  std::vector<WatchedExecutor> out;
+  for (const auto& [process, executor] : executors_) {
+    if (!executor.assigned || !executor.started || executor.exit) continue;
+    out.push_back({executor.slot, executor.generation, executor.stamp.pid});
+  }
+  return out;
+}
+
 void SlotProcesses::retire(ProgramId program) {
   const auto at = nurseries_.find(program);
   if (at == nurseries_.end()) return;

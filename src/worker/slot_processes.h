@@ -17,6 +17,7 @@
 #include "transport/event_loop.h"
 #include "worker/core/worker_command.h"
 #include "worker/process/executor_pool.h"
+#include "worker/process/memory_watch.h"
 #include "worker/process/output.h"
 #include "worker/process_links.h"
 
@@ -65,6 +66,8 @@ class SlotProcesses {
   void retire(ProgramId program);
   void retire(JobId job);
 
+  // Those that have a slot, for a look at their memory.
+  std::vector<WatchedExecutor> watched() const;
   std::size_t size() const { return executors_.size(); }  // those in reserve included
   std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }
 

@@ -6,11 +6,13 @@
 
 #include "base/log.h"
 #include "protocol/core_records.h"
+#include "worker/core/memory_guard.h"
 
 namespace mobula::internal::worker {
 namespace {
 
 constexpr Duration farewell_linger = 300ms;
+constexpr Duration memory_period = 250ms;
 
 }  // namespace
 
@@ -34,10 +36,12 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                           if (slots_) slots_->link_lost(link);
                         }}),
       rings_(links_, options_.max_rings),
-      timer_(loop, [this] {
-        step(Tick{});
-        arm();
-      }) {}
+      timer_(loop,
+             [this] {
+               step(Tick{});
+               arm();
+             }),
+      memory_timer_(loop, [this] { look_at_memory(); }) {}
 
 Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
                                                              ServiceOptions options) {
@@ -76,7 +80,7 @@ Result<void> WorkerService::open() {
   };
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;
   auto processes = SlotProcesses::create(loop_, links_, std::move(slots),
-                                         [this](Event event) { step(std::move(event)); });
+                                         [this](Event event) { executor_event(std::move(event)); });
   if (!processes) return processes.error();
   slots_ = std::move(*processes);
 
@@ -95,6 +99,12 @@ Result<void> WorkerService::open() {
   started.bind_host = options_.bind_host;
   step(std::move(started));
   arm();
+  const std::int64_t threshold = options_.core.memory_threshold_permille;
+  if (options_.role == Role::agent && threshold > 0) {
+    memory_.emplace(
+        MemoryWatchOptions{options_.host_paths, threshold, options_.executor_memory});
+    look_at_memory();
+  }
   return {};
 }
 
@@ -205,6 +215,21 @@ void WorkerService::arm() {
   } else {
     timer_.disarm();
   }
+}
+
+void WorkerService::look_at_memory() {
+  memory_timer_.arm(monotonic_now() + memory_period);
+  if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
+}
+
+// Whoever the kernel has ended is told what was in use a moment before.
+void WorkerService::executor_event(Event event) {
+  auto* exited = std::get_if<ExecutorExited>(&event);
+  if (exited != nullptr && exited->cause.kind == EndKind::out_of_memory && memory_ &&
+      memory_->last().limit_bytes > 0) {
+    exited->cause.text += "; a moment before, " + memory_text(memory_->last(), options_.core);
+  }
+  step(std::move(event));
 }
 
 // What the shell itself has to know of a message, before the core hears it.

@@ -45,6 +45,8 @@ struct ServiceOptions {
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
+  std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
+  HostPaths host_paths;  // where the machine says what memory is in use
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
@@ -88,6 +90,8 @@ class WorkerService {
 
   void step(Event event);
   void arm();
+  void look_at_memory();
+  void executor_event(Event event);
   void take(LinkId link, ProcessToAgent message);
   std::string advertised(const std::string& bound) const;
 
@@ -141,6 +145,8 @@ class WorkerService {
   std::unique_ptr<BulkTransfers> bulk_;
   std::unique_ptr<SlotProcesses> slots_;
   Timer timer_;
+  std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it
+  Timer memory_timer_;
 
   // Slabs of which a process has the descriptor for reading, by the numbers in messages.
   std::map<LinkId, std::set<std::uint64_t>> readable_;

@@ -36,6 +36,20 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.accelerator_type, "H100");
 }
 
+TEST(CommandLine, TakesWhenMemoryIsShort) {
+  const auto parsed = parse({"start", "--head", "--memory-threshold", "0.9", "--executor-memory", "2GiB"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_DOUBLE_EQ(parsed.line->start.memory_threshold, 0.9);
+  EXPECT_EQ(parsed.line->start.executor_memory_bytes, std::int64_t{2} << 30);
+  EXPECT_DOUBLE_EQ(parse({"start", "--head"}).line->start.memory_threshold, 0.95);
+  EXPECT_DOUBLE_EQ(parse({"start", "--head", "--memory-threshold", "off"}).line->start.memory_threshold, 0);
+  for (const char* wrong : {"95", "0", "-1", "high", "0.9x"}) {
+    const auto refused = parse({"start", "--head", "--memory-threshold", wrong});
+    EXPECT_FALSE(refused.line.has_value()) << wrong;
+    EXPECT_THAT(refused.text, HasSubstr("--memory-threshold"));
+  }
+}
+
 TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
   const auto resources = [](const std::string& json) {
     return parse({"start", "--head", "--resources", json});

@@ -59,6 +59,27 @@ void Agent::kill_executor(const worker::KillExecutor& kill) {
   });
 }
 
+// As the shell does: the core is told while there is too little, and once when there no longer is.
+void Agent::look_at_memory() {
+  if (!alive()) return;
+  world().kernel().after(Duration(250ms), [this] { receive([this] { look_at_memory(); }); });
+  const std::int64_t limit = node_.plan.memory_mib;
+  worker::MemorySampled sample{"memory of the node", 0, limit << 20, {}};
+  std::int64_t used = 0;
+  for (const Process* executor : node_.executors) {
+    const std::int64_t own = 5 + executor->memory_mib(world().now());
+    used += own;
+    sample.executors.push_back({executor->slot(), executor->generation(), own << 20});
+  }
+  sample.used_bytes = used << 20;
+  world().checkers().memory_looked_at(*this, used, limit);
+  const bool is_short = used * 1000 > limit * 950;
+  if (!is_short && !told_of_memory_) return;
+  told_of_memory_ = is_short;
+  world().trace().fold(world().now(), number(), "memory", static_cast<std::uint64_t>(used));
+  step(std::move(sample));
+}
+
 void Agent::offer(std::uint64_t number, PlaceKey place, bool file, std::int64_t size_bytes) {
   worker::BulkOffered offered;
   offered.offer = number;

@@ -28,6 +28,7 @@ void Agent::start() {
   world().log(*this, [] { return std::string("starts"); });
   step(std::move(started));
   dial();
+  if (node_.plan.memory_mib > 0) look_at_memory();
 }
 
 void Agent::crash(const std::string& why) {
@@ -233,7 +234,12 @@ void Agent::step(worker::Event event) {
   auto events = world().hooks().agent.taken(std::move(event));
   for (std::size_t i = 0; i < events.size(); ++i) {
     std::vector<worker::Command> commands;
+    const bool of_memory = std::holds_alternative<worker::MemorySampled>(events[i]);
     core_.step(world().now(), std::move(events[i]), commands);
+    for (const auto& command : commands) {
+      const auto* kill = std::get_if<worker::KillExecutor>(&command);
+      if (of_memory && kill != nullptr) world().checkers().ended_for_memory(*this, *kill);
+    }
     for (auto& echo : world().hooks().agent.leave(commands)) events.push_back(std::move(echo));
     for (auto& command : commands) {
       if (alive()) carry_out(command);

@@ -63,6 +63,7 @@ class Agent final : public Role {
   bool news_is_lost(const AgentToHead& message);
   void carry_out(worker::Command& command);
   void send_head(const AgentToHead& message);
+  void look_at_memory();
   bool in_failed_slab(const worker::SendProcess& command) const;
   void send_peer(const worker::SendPeer& command);
   void send_process(worker::LinkId link, const AgentToProcess& message);
@@ -84,6 +85,7 @@ class Agent final : public Role {
   std::set<std::uint64_t> failed_slabs_;
   std::set<ProgramId> programs_;
   std::set<std::uint64_t> pulls_;
+  bool told_of_memory_ = false;
 };
 
 }  // namespace mobula::internal::sim

@@ -121,6 +121,7 @@ class Author {
   int whole_gpu_task();
   int lengthy_tasks();
   int tasks_that_run_once();
+  int hungry_tasks(Work kind);
 
  private:
   Plan item(std::string name) {

@@ -300,6 +300,9 @@ void Checkers::executor_started(Process& process) {
   count_physical(process.node().id);
 }
 
-void Checkers::process_ended(Process& process) { running_.erase(process.id()); }
+void Checkers::process_ended(Process& process) {
+  running_.erase(process.id());
+  memory_process_ends(process);
+}
 
 }  // namespace mobula::internal::sim

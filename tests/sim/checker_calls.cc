@@ -40,6 +40,7 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   if (run.call.kind == CallKind::construct_actor) return;
   TaskMark& mark = tasks_[run.call.task];
   mark.runs.insert({process.id(), run.call.attempt});
+  memory_call_starts(process, run.call);
   if (mark.answered_to == run.caller && !streams_lose_) {
     world_.violation("results", "task " + run.call.name + " runs again in " + process.name() +
                                     ", and its caller has been given its value");
@@ -61,6 +62,7 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
 void Checkers::call_ended(Process& process, const executor::RunCall&) {
   auto& running = running_[process.id()];
   if (running.now > 0) --running.now;
+  in_memory_.erase(process.id());
 }
 
 void Checkers::executor_replied(Process& process, ProcessId caller, const ExecutorFrame& frame) {
@@ -94,7 +96,8 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
   }
   const ErrorRecord& error = *reading.error;
   const auto task = tasks_.find(error.task);
-  if (error.kind == ErrorKind::worker_crashed && task != tasks_.end()) {
+  const bool crashed = error.kind == ErrorKind::worker_crashed || error.kind == ErrorKind::out_of_memory;
+  if (crashed && task != tasks_.end()) {
     const TaskMark& mark = task->second;
     if (mark.max_retries < 0) {
       return world_.violation("results", "a task with endless retries failed: " + error.text);

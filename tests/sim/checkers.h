@@ -18,10 +18,14 @@
 //             a large request of the highest priority is served within a bound, whatever small ones do
 //   preemption  a task is ended for others only where that is switched on, for work of a higher priority,
 //             and if it may run again; that is not counted among its retries
+//   memory    an executor is ended for memory only where the node is short of it; nothing that runs once
+//             while there is something that may run again; one after the other; what was ended so runs
+//             again after a pause; and a node is not short of memory for long
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,6 +63,8 @@ class Checkers {
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
   void agent_ended(Agent& agent);
+  void memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib);
+  void ended_for_memory(Agent& agent, const worker::KillExecutor& kill);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
@@ -125,6 +131,12 @@ class Checkers {
   void preemption_asked(const RecallSlot& recall);
   void run_was_ended(const Process& process, const CallReply& reply);
 
+  // checker_memory.cc
+  void memory_call_starts(const Process& process, const CallRecord& call);
+  void memory_process_ends(const Process& process);
+  struct InMemory;  // a call that runs
+  const InMemory* runs_in(const Process& process) const;
+
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);
   void count(NodeId node, bool without_cpu);
@@ -151,6 +163,22 @@ class Checkers {
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;
+  struct InMemory {
+    TaskId task;
+    bool once = false;  // may not run again, whatever has become of it before
+    bool endless = false;  // may run again as often as need be
+    Time since;
+  };
+  std::map<ProcessId, InMemory> in_memory_;
+  struct NodeMemory {
+    std::int64_t used_mib = 0, limit_mib = 0;
+    std::optional<Time> short_since;
+    std::optional<Time> last_end;
+    ProcessId ending;  // the process that was ended last, until it is gone
+    std::optional<Time> gone_at;
+  };
+  std::map<NodeId, NodeMemory> memory_;
+  std::map<TaskId, Time> ended_for_memory_;  // when its last attempt was
   std::map<std::string, std::vector<Time>> grants_of_;  // by what was asked for
   std::set<GroupId> complete_groups_;  // of which every bundle was seen to have its place
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number

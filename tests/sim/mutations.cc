@@ -426,6 +426,58 @@ Hooks everything_may_run_again() {
   return hooks;
 }
 
+Hooks memory_is_not_looked_at() {
+  Hooks hooks;
+  hooks.agent.in = [](std::vector<worker::Event>& events) {
+    std::erase_if(events, [](const auto& each) {
+      return std::holds_alternative<worker::MemorySampled>(each);
+    });
+  };
+  return hooks;
+}
+
+template <class Change>
+Hooks agent_hears(Change change) {
+  Hooks hooks;
+  hooks.agent.in = [change](std::vector<worker::Event>& events) {
+    for (auto& each : events) change(each);
+  };
+  return hooks;
+}
+
+// Once the node is short of memory, its agent takes it to be for a while.
+Hooks more_memory_is_used() {
+  return agent_hears([](worker::Event& event) {
+    if (auto* sample = std::get_if<worker::MemorySampled>(&event)) sample->used_bytes *= 2;
+  });
+}
+
+Hooks all_that_runs_is_retryable() {
+  return agent_hears([](worker::Event& event) {
+    auto* said = std::get_if<worker::ProcessSaid>(&event);
+    auto* runs = said == nullptr ? nullptr : std::get_if<RunningNow>(&said->message);
+    if (runs != nullptr) runs->may_run_again = true;
+  });
+}
+
+Hooks memory_ends_are_crashes() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    const auto change = [](EndCause& cause) {
+      if (cause.kind == EndKind::out_of_memory) cause.kind = EndKind::signalled;
+    };
+    for (auto& each : events) {
+      auto* agent = std::get_if<client::AgentSaid>(&each);
+      auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
+      if (relayed == nullptr) continue;
+      if (auto* ended = std::get_if<GenerationEnded>(&relayed->message)) change(ended->cause);
+      if (auto* ready = std::get_if<SlotReady>(&relayed->message)) change(ready->previous);
+      if (auto* lost = std::get_if<SlotLost>(&relayed->message)) change(lost->cause);
+    }
+  };
+  return hooks;
+}
+
 Hooks pulls_land_elsewhere() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -492,6 +544,10 @@ const std::vector<Mutation>& mutations() {
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
+      {"agent does not look at its memory", {"memory"}, memory_is_not_looked_at},
+      {"agent takes more memory for used", {"memory"}, more_memory_is_used},
+      {"agent takes all that runs for retryable", {"memory"}, all_that_runs_is_retryable},
+      {"client takes ends for memory for crashes", {"memory"}, memory_ends_are_crashes},
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   return all;

@@ -75,6 +75,7 @@ struct Plan {
   bool hangs = false;           // its executor ends by being killed only
   bool retry_exceptions = false;
   bool may_fail = false;        // an error is no fault of the runtime
+  std::int64_t memory_mib = 0;  // which it has taken, bit by bit, when it ends
   // Classes.
   std::string actor_name{};
   bool detached = false;

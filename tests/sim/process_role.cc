@@ -358,12 +358,18 @@ void Process::drop_fetched(std::uint64_t token) {
   for (const ObjectId object : objects) step_client(client::ReleaseRef{object});
 }
 
+std::int64_t Process::memory_mib(Time now) const {
+  std::int64_t sum = 0;
+  for (const auto& [token, thread] : threads_) sum += thread->memory_mib(now);
+  return sum;
+}
+
 // ---- threads -----------------------------------------------------------------------------------
 
 void Process::start_call(const executor::RunCall& run) {
   world().checkers().call_started(*this, run);
   const auto& plan = world().plan().plans.at(run.call.function.offset);
-  tell_agent(RunningNow{run.call.name, run.call.task});
+  tell_agent(RunningNow{run.call.name, run.call.task, run.call.may_run_again});
   hangs_ |= plan.hangs;
   threads_.insert_or_assign(run.token, std::make_unique<Thread>(*this, run, plan));
   resume_later(run.token, Duration(5us));

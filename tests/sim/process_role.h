@@ -80,6 +80,7 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  std::int64_t memory_mib(Time now) const;  // that its calls have taken
 
  private:
   std::optional<Time> deadline() const override;

@@ -17,6 +17,7 @@ const std::vector<Work> all_works{task, task, chain, crash, raise, gpu, gpu_chil
                                   keep, handle, named};
 const std::vector<Work> beside_lengthy_works{lengthy, lengthy, lengthy, lengthy, whole, whole, whole,
                                              once, task, nested};
+const std::vector<Work> beside_hungry_works{hungry, hungry, hungry, too_hungry, frugal_once, task};
 const std::vector<FaultKind> all_faults{
     head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_crash, executor_pause,
     driver_pause, driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats,
@@ -65,6 +66,9 @@ std::vector<Scenario> make_scenarios() {
       {"families", 1, 2, true, 10, {family, family, whole_gpu, task}, 0, {}, true},
       {"family_faults", 2, 2, true, 10, {family, family, whole_gpu, task}, 2,
        {executor_crash, executor_crash, agent_crash, head_crash}, true},
+      {"memory", 2, 3, false, 8, beside_hungry_works, 0, {}, false, false, true},
+      {"memory_faults", 2, 3, false, 8, beside_hungry_works, 3,
+       {head_crash, agent_pause, executor_crash, executor_pause, agent_crash}, false, false, true},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
@@ -146,6 +150,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     node.shape.labels = {{"zone", std::string(1, static_cast<char>('a' + i % 3))}};
     node.has_program = topology.chance(300);
     node.cannot_start = i > 0 && topology.chance(60);
+    if (scenario.memory) node.memory_mib = 1000;
     plan.nodes.push_back(std::move(node));
   }
   const auto drivers = topology.between(scenario.preempts ? 2 : 1, scenario.max_drivers);

@@ -42,7 +42,7 @@ enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
-  family, whole_gpu,
+  family, whole_gpu, hungry, too_hungry, frugal_once,
 };
 
 struct Scenario {
@@ -56,6 +56,7 @@ struct Scenario {
   std::vector<FaultKind> kinds{};
   bool terms = false;  // jobs differ in priority, weight and quota
   bool preempts = false;
+  bool memory = false;  // of nodes is limited, and looked at
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.
@@ -65,6 +66,7 @@ struct NodePlan {
   NodeShape shape;
   bool has_program = false;      // from the start
   bool cannot_start = false;     // no program starts here
+  std::int64_t memory_mib = 0;   // 0: as much as anybody wants
 };
 
 struct HistoryPlan {

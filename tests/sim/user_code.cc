@@ -75,6 +75,12 @@ std::string Thread::waits_for() const {
   return text;
 }
 
+std::int64_t Thread::memory_mib(Time now) const {
+  if (!is_call() || plan_.memory_mib == 0 || done()) return 0;
+  const auto whole = std::max<std::int64_t>(plan_.run_time.count(), 1);
+  return plan_.memory_mib * std::min((now - began_at_).count() / 1000, whole / 1000) / (whole / 1000);
+}
+
 // ---- the course of things ----------------------------------------------------------------------
 
 void Thread::advance() {

@@ -35,6 +35,8 @@ class Thread {
   const std::string& plan_name() const { return plan_.name; }
   TaskId task() const { return task_; }
   std::string waits_for() const;
+  // What its call has taken by now.
+  std::int64_t memory_mib(Time now) const;
   void cancel() { cancelled_ = true; }
 
   // Goes on as far as it can.

@@ -437,6 +437,9 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::whole_gpu: return author.whole_gpu_task();
     case Work::lengthy: return author.lengthy_tasks();
     case Work::once: return author.tasks_that_run_once();
+    case Work::hungry:
+    case Work::too_hungry:
+    case Work::frugal_once: return author.hungry_tasks(work);
   }
   return author.several_tasks();
 }

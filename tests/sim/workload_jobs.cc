@@ -200,6 +200,37 @@ int Author::lengthy_tasks() {
   return add(std::move(main));
 }
 
+// Tasks that take memory, of which a node has 1000 MiB: some of which two do not fit beside each other,
+// some of which none fits, and some that take little and may not run again.
+int Author::hungry_tasks(Work kind) {
+  Plan eats;
+  eats.shape = pick({"cpu", "half_cpu"});
+  eats.run_time = random_.between(Duration(1s), Duration(3s));
+  std::int64_t count = 1;
+  if (kind == Work::hungry) {
+    eats.name = "hungry";
+    eats.memory_mib = random_.between(300, 600);
+    count = random_.between(1, 3);
+  } else if (kind == Work::too_hungry) {
+    eats.name = "too_hungry";
+    eats.memory_mib = random_.between(1500, 3000);
+    eats.max_retries = static_cast<std::int32_t>(random_.between(1, 3));
+    eats.may_fail = true;
+  } else {
+    eats.name = "frugal_once";
+    eats.memory_mib = random_.between(50, 150);
+    eats.max_retries = 0;
+    eats.may_fail = true;  // if nothing else is left to be ended
+    count = random_.between(1, 3);
+  }
+  const int f = add(std::move(eats));
+  Plan main = item("hungry_tasks");
+  for (std::int64_t i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, static_cast<int>(count));
+  for (auto& step : main.steps) step.tolerant = step.act == Act::get;
+  return add(std::move(main));
+}
+
 // Tasks that may not run again.
 int Author::tasks_that_run_once() {
   Plan careful;

@@ -57,6 +57,7 @@ std::optional<Time> ClientCore::next_deadline() const {
     consider(stream.reconnect_at);
   }
   for (const auto& [id, write] : writes_) consider(write.retry_at);
+  if (!retries_.empty()) consider(retries_.begin()->first);
   return earliest;
 }
 
@@ -64,6 +65,7 @@ void ClientCore::on(const Tick&) {
   tick_streams();
   tick_slots();
   tick_writes();
+  tick_retries();
 }
 
 void ClientCore::tick_writes() {
@@ -234,6 +236,11 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
   const auto name = "task " + task->call.name;
   switch (task->state) {
     case TaskState::waiting:
+      if (task->retry_at) {
+        return name + " was ended for lack of memory, so far " + std::to_string(task->memory_deaths) +
+               " times, and is tried again in " +
+               std::to_string(std::max<std::int64_t>(0, (*task->retry_at - now).count() / 1'000'000)) + " ms";
+      }
       return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " + ms;
     case TaskState::queued: {
       if (task->call.kind == CallKind::actor_call) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct ClientOptions {
   Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
   Duration pipeline_work = 1ms;  // queued work that may wait at one executor
   std::size_t max_pipeline = 64;
+  Duration memory_retry_after = 500ms;  // after an end for lack of memory, doubled each time up to
+  Duration memory_retry_cap = 60s;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
@@ -41,7 +44,9 @@ struct ClientOptions {
                  field("steal_after", &ClientOptions::steal_after),
                  field("drain_bound", &ClientOptions::drain_bound),
                  field("pipeline_work", &ClientOptions::pipeline_work),
-                 field("max_pipeline", &ClientOptions::max_pipeline));
+                 field("max_pipeline", &ClientOptions::max_pipeline),
+                 field("memory_retry_after", &ClientOptions::memory_retry_after),
+                 field("memory_retry_cap", &ClientOptions::memory_retry_cap));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };
@@ -92,7 +97,6 @@ class ClientCore {
 
  private:
   friend class TaskReader;
-
   // events
   void on(SubmitTask& event);
   void on(const SubmitActor& event);
@@ -190,6 +194,8 @@ class ClientCore {
   void attempt_failed(TaskId task, const EndCause& cause);
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
+  void resubmit_later(TaskId task);
+  void tick_retries();
   // Arguments that were there may have been lost since it was queued.
   bool waits_again(TaskId task);
   TaskRow& add_task(CallRecord call, TaskId parent);
@@ -274,6 +280,7 @@ class ClientCore {
   EndedTasks ended_;
   Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
+  std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
   struct PendingHeld {
     ProcessId executor;
     std::uint64_t number;

@@ -64,6 +64,8 @@ struct TaskRow {
   bool cancelled = false;
   bool preempted = false;           // sent: its executor was told to end it, so that it runs again
   std::uint32_t preemptions = 0;    // attempts that have ended so
+  std::uint32_t memory_deaths = 0;  // attempts that were ended for lack of memory
+  std::optional<Time> retry_at;     // waiting: not before this, and for nothing else
   std::uint64_t order = 0;          // of submission
   std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
   Time since;                       // of `state`

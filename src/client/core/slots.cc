@@ -319,7 +319,9 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   if (stream.in_flight.empty()) stream.last_reply = now_;
   if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
   stream.in_flight.insert(row.number, task);
-  say(stream, PushCall{row.number, resolved(row.call)});
+  PushCall push{row.number, resolved(row.call)};
+  push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
+  say(stream, std::move(push));
 }
 
 // Decides about a slot whose executor has nothing of ours: kept for a moment, or returned.

@@ -163,6 +163,10 @@ class TaskReader {
   }
 
   void tell_arguments(const TaskRow& row, TaskFact& fact) const {
+    if (row.retry_at) {
+      fact.reason = "it was ended for lack of memory, so far " + std::to_string(row.memory_deaths) +
+                    " times, and is tried again after a pause";
+    }
     for (const auto& argument : row.call.arguments) {
       const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
       if (object == nullptr || object->ready) continue;

@@ -10,6 +10,7 @@ namespace {
 const Mark mark_argument_error("client.task_failed_by_its_argument");
 const Mark mark_retry("client.task_retried_after_a_crash");
 const Mark mark_exception_retry("client.task_retried_after_an_exception");
+const Mark mark_memory("client.task_waits_after_it_was_ended_for_memory");
 const Mark mark_exhausted("client.task_out_of_retries");
 const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
 const Mark mark_argument_lost("client.argument_lost_on_its_way");
@@ -227,7 +228,7 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
     mark_retry.hit();
     if (row.retries_left > 0) --row.retries_left;
     ++row.call.attempt;
-    return resubmit(task);
+    return cause.kind == EndKind::out_of_memory ? resubmit_later(task) : resubmit(task);
   }
   mark_exhausted.hit();
   ErrorRecord error;
@@ -260,6 +261,32 @@ void ClientCore::resubmit(TaskId task) {
   MOBULA_CHECK(row.call.kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
+}
+
+// What needs more memory than there is would be ended again and again, and others with it.
+void ClientCore::resubmit_later(TaskId task) {
+  mark_memory.hit();
+  TaskRow& row = tasks_.at(task);
+  const Duration pause = std::min(
+      options_.memory_retry_after * (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
+      options_.memory_retry_cap);
+  row.executor = {};
+  row.state = TaskState::waiting;
+  row.missing = 0;
+  row.since = now_;
+  row.retry_at = now_ + pause;
+  retries_.insert({*row.retry_at, task});
+}
+
+void ClientCore::tick_retries() {
+  while (!retries_.empty() && retries_.begin()->first <= now_) {
+    const auto [at, task] = *retries_.begin();
+    retries_.erase(retries_.begin());
+    TaskRow* row = tasks_.find(task);
+    if (row == nullptr || row->retry_at != at) continue;  // it was cancelled
+    row->retry_at.reset();
+    resubmit(task);
+  }
 }
 
 bool ClientCore::waits_again(TaskId task) {

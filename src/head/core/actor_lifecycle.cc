@@ -1,6 +1,8 @@
 // Placement, life, loss and death of actors. Part of ActorTable.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/mark.h"
 #include "head/core/actor_table.h"
 #include "head/core/parts.h"
@@ -10,10 +12,17 @@ namespace {
 
 const Mark mark_restart("head.actor_restarts");
 const Mark mark_moved("head.actor_moves_off_a_drained_node");
+const Mark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
 const Mark mark_used_up("head.actor_restarts_used_up");
 const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
 const Mark mark_adopted("head.actor_adopted_from_facts");
 const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
+
+// Doubled with each such death: what needs more than there is must not come back at once for ever.
+Duration pause_after_memory_death(const HeadOptions& options, int deaths_before) {
+  return std::min(options.memory_restart_after * (1 << std::min(deaths_before, 10)),
+                  options.memory_restart_cap);
+}
 
 }  // namespace
 
@@ -147,6 +156,10 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
     if (actor.journalled()) write_row(actor);
   }
   become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
+  if (cause.kind == EndKind::out_of_memory) {
+    mark_memory.hit();
+    actor.not_before = parts_.now + pause_after_memory_death(parts_.options, actor.memory_deaths++);
+  }
   place(actor);
 }
 

@@ -46,7 +46,9 @@ struct Actor {
   bool moving = false;     // off a node that is drained: the loss of this executor is no restart
   bool waits = false;      // the scheduler knows that it wants a slot
   Time waiting_since;
-  std::optional<Time> not_before;  // exclusive, and its node fell silent: it may still run there
+  // Exclusive, and its node fell silent: it may still run there. Or ended for lack of memory: a pause.
+  std::optional<Time> not_before;
+  int memory_deaths = 0;
   std::set<ProcessId> watchers;
 
   const ActorSpec& spec() const { return row.spec; }

@@ -134,6 +134,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
   const bool had_devices = claims_.release(node.id);
+  node.pressure = {};  // it is said again
   node.refused_devices = claims_.claim(node.id, node.shape);
   if (!node.refused_devices.empty()) mark_device_refused.hit();
   sign_of_life(node, link);

@@ -241,6 +241,10 @@ void NodeTable::broadcast(const HeadMessage& message, NodeId except) {
   }
 }
 
+void NodeTable::pressed(NodeId id, const MemoryPressure& message) {
+  if (Node* node = nodes_.find(id)) node->pressure = message;
+}
+
 void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
   Node* node = nodes_.find(id);
   if (node == nullptr || !node->registered()) return;
@@ -306,6 +310,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   news.dead_processes = parts_.processes.node_died(node.id, cause);
   broadcast(news);
   node.refused_devices.clear();
+  node.pressure = {};
   // A replaced incarnation's devices pass on to the one that registers now.
   if (kind != DeathKind::replaced && claims_.release(node.id)) offer_free_devices();
 }

@@ -58,6 +58,7 @@ struct Node {
   std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;
   std::string death;  // why it is dead
+  MemoryPressure pressure;  // as its agent has said last
 
   LinkId link = 0;
   Time heard;          // last sign of life
@@ -99,6 +100,7 @@ class NodeTable {
   void broadcast(const HeadMessage& message, NodeId except = {});
   // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
   void pass_output(NodeId node, const JobPrinted& output);
+  void pressed(NodeId node, const MemoryPressure& message);
   // Gives the node nothing more, recalls its tasks and moves its actors; `within` so long, if that is
   // positive, what is left is ended. Lasts as long as this incarnation of the node, and is written: a
   // head that is started anew goes on with it, its deadline counted from the end of recovery. Why not,

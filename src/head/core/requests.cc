@@ -141,6 +141,7 @@ struct AgentVoice {
   void operator()(const Leaving& message) const {
     (void)parts.nodes.drain(node, message.within, "its agent is being stopped");
   }
+  void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
   void operator()(const ObjectsListed& message) const { parts.objects.listed(node, message); }
   void operator()(const FullFacts& message) const { parts.nodes.stated(node, message); }
 };

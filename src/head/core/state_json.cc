@@ -33,6 +33,8 @@ std::string state_of(const Node& node) {
   return std::string(to_string(draining ? NodeState::draining : node.state));
 }
 
+std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
+
 Json node_json(const Node& node, const scheduler::Use& use) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
@@ -54,6 +56,12 @@ Json node_json(const Node& node, const scheduler::Use& use) {
     }
   }
   if (!node.death.empty()) json["reason"] = node.death;
+  if (node.pressure.on && node.registered()) {
+    json["memory_pressure"] = {{"text", node.pressure.text},
+                               {"used_bytes", node.pressure.used_bytes},
+                               {"limit_bytes", node.pressure.limit_bytes}};
+    json["reason"] = pressure_text(node);
+  }
   return json;
 }
 
@@ -439,6 +447,10 @@ std::string status_json(const Parts& parts) {
   if (parts.nodes.recovering()) {
     json["warnings"].push_back(
         fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+  }
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    if (!node.pressure.on || !node.registered()) continue;
+    json["warnings"].push_back(fmt::format("node {} is {}", id.brief(), pressure_text(node)));
   }
   if (!parts.journal.fault().empty()) {
     json["warnings"].push_back("the journal cannot be written, so no job or named actor can be "

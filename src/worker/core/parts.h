@@ -47,6 +47,7 @@ struct WorkerCore::Parts {
   void on(Paused& event) { head.shift_deadlines(event.gap); }
   void on(Stop& event);
   void on(Tick& event);
+  void on(MemorySampled& event);
 
   // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);

@@ -13,7 +13,8 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       head_(head),
       processes_(processes),
       programs_(programs),
-      hooks_(std::move(hooks)) {}
+      hooks_(std::move(hooks)),
+      memory_(options) {}
 
 // ---- what the head says ------------------------------------------------------------------------
 
@@ -64,6 +65,7 @@ void Slots::restate() {
       head_.tell(ActorConstructed{row.start.actor.actor, slot, row.generation, *row.constructed});
     }
   }
+  if (pressure_.on) head_.tell(pressure_);
 }
 
 // ---- beginning ---------------------------------------------------------------------------------
@@ -92,7 +94,8 @@ void Slots::program_came(const Programs::Outcome& outcome) {
 void Slots::begin_generation(SlotId slot, SlotRow& row) {
   const StartSlot& start = row.start;
   row.phase = SlotPhase::starting;
-  row.process = ProcessId::derived(head_.node().address.incarnation, "executor", processes_made_++);
+  row.order = processes_made_++;
+  row.process = ProcessId::derived(head_.node().address.incarnation, "executor", row.order);
   row.deadline = outbox_.now() + options_.start_within;
   AssignExecutor assign;
   assign.process = row.process;
@@ -176,8 +179,11 @@ void Slots::said_constructed(SlotId slot, ValueRecord error) {
   head_.tell(ActorConstructed{row->start.actor.actor, slot, row->generation, std::move(error)});
 }
 
-void Slots::said_running(SlotId slot, std::string name) {
-  if (SlotRow* row = with_process(slot)) row->running = std::move(name);
+void Slots::said_running(SlotId slot, std::string name, bool may_run_again) {
+  SlotRow* row = with_process(slot);
+  if (row == nullptr) return;
+  row->running = std::move(name);
+  row->may_run_again = may_run_again;
 }
 
 // ---- views -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include "base/table.h"
 #include "worker/core/head_session.h"
+#include "worker/core/memory_guard.h"
 #include "worker/core/processes.h"
 #include "worker/core/programs.h"
 
@@ -33,6 +34,8 @@ struct SlotRow {
   EndCause previous{};  // of the generation before
   bool lent = false;
   std::string running{};                     // name of its call, for people
+  bool may_run_again = true;                 // its call, if there is one
+  std::uint64_t order = 0;                   // of its start, among all of this agent
   std::optional<ValueRecord> constructed{};  // an actor's constructor has ended
 
   int failed_starts = 0;  // in a row
@@ -42,6 +45,7 @@ struct SlotRow {
   std::string stop_why{};
   std::optional<EndKind> retires{};     // said by the executor
   std::optional<std::string> killed{};  // by us, why
+  bool for_memory = false;              // killed: the node was short of it
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
 
   bool is_actor() const { return !start.actor.actor.empty(); }
@@ -78,7 +82,7 @@ class Slots {
   void said_blocked(SlotId slot, bool on);
   void said_retires(SlotId slot, EndKind kind);
   void said_constructed(SlotId slot, ValueRecord error);
-  void said_running(SlotId slot, std::string name);
+  void said_running(SlotId slot, std::string name, bool may_run_again);
 
   // ---- the agent itself ------------------------------------------------------------------------
   // Nothing starts any more.
@@ -87,6 +91,8 @@ class Slots {
   void end_all(bool graceful, const std::string& why, Time kill_at);
   // At once, all of them, without waiting for an end.
   void kill_all(const std::string& why);
+  // Ends an executor if the node is short of memory; the head hears when that begins and ends.
+  void sampled(const MemorySampled& sample, std::int64_t store_bytes);
   void fence_exclusive(const std::string& why);
   bool has_exclusive() const;
   void tick();
@@ -112,6 +118,7 @@ class Slots {
   void kill(SlotId slot, SlotRow& row, const std::string& why);
   void finish(SlotId slot, EndCause cause, bool cannot_start);
   void tell_lent(SlotId slot, SlotRow& row, bool on);
+  std::vector<MemoryCandidate> memory_candidates(const MemorySampled& sample) const;
 
   Outbox& outbox_;
   const WorkerOptions& options_;
@@ -121,6 +128,8 @@ class Slots {
   Hooks hooks_;
   Table<SlotId, SlotRow> rows_;
   std::uint64_t processes_made_ = 0;
+  MemoryGuard memory_;
+  MemoryPressure pressure_;  // as the head was told last
   bool closed_ = false;  // no new slots
   std::string closed_why_;
 };

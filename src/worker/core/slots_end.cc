@@ -4,6 +4,11 @@
 #include "worker/core/slots.h"
 
 namespace mobula::internal::worker {
+namespace {
+
+constexpr int kill_signal = 9;
+
+}  // namespace
 
 void Slots::start_failed(const ExecutorStartFailed& failed) {
   if (current(failed.slot, failed.generation) == nullptr) return;
@@ -33,7 +38,14 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
 // The cause as people and the head shall see it: what we know of it beyond the exit status.
 EndCause Slots::explained(const SlotRow& row, EndCause cause) const {
   if (cause.pid == 0) cause.pid = row.pid;
-  if (cause.kind == EndKind::out_of_memory || cause.kind == EndKind::start_failed) return cause;
+  if (cause.kind == EndKind::start_failed) return cause;
+  const bool without_memory =
+      cause.kind == EndKind::out_of_memory || (row.for_memory && cause.signal == kill_signal);
+  if (without_memory && !row.retires) {
+    cause.kind = EndKind::out_of_memory;
+    if (row.for_memory) cause.text = *row.killed;
+    return cause;
+  }
   if (row.retires && (row.killed || (cause.kind == EndKind::exited && cause.exit_code == 0))) {
     // It had said that it ends, and why; whether we had to hurry it on makes no difference.
     cause.kind = *row.retires;
@@ -55,6 +67,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   const bool had_process = row.phase != SlotPhase::starting;
   tell_lent(slot, row, false);
   row.running.clear();
+  row.may_run_again = true;
+  if (std::exchange(row.for_memory, false)) memory_.gone(outbox_.now());
   if (had_process) {
     hooks_.gone(row.process, cause);
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
@@ -85,7 +99,9 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   row.previous = cause;
   row.retires.reset();
   row.killed.reset();
-  const int in_a_row = std::max(row.failed_starts, row.crashes - 1);
+  // A single crash is followed at once, but for lack of memory a pause is due.
+  const int crashes = cause.kind == EndKind::out_of_memory ? row.crashes : row.crashes - 1;
+  const int in_a_row = std::max(row.failed_starts, crashes);
   if (in_a_row <= 0) {
     begin_generation(slot, row);
     return;

@@ -124,7 +124,7 @@ void WorkerCore::Parts::said(ProcessRow& row, ConstructorFinished& message) {
   slots.said_constructed(row.slot, std::move(message.error));
 }
 void WorkerCore::Parts::said(ProcessRow& row, RunningNow& message) {
-  slots.said_running(row.slot, std::move(message.name));
+  slots.said_running(row.slot, std::move(message.name), message.may_run_again);
 }
 
 // ---- objects -----------------------------------------------------------------------------------

@@ -135,6 +135,12 @@ void WorkerCore::Parts::on(Tick&) {
   objects->tick();
 }
 
+void WorkerCore::Parts::on(MemorySampled& event) {
+  std::uint64_t stored = 0;
+  for (const auto& [job, use] : objects->table().jobs()) stored += use.used_bytes;
+  slots.sampled(event, static_cast<std::int64_t>(stored));
+}
+
 std::optional<Time> WorkerCore::Parts::fence_at() const {
   if (!head.heard_at() || !slots.has_exclusive()) return std::nullopt;
   return *head.heard_at() + head.settings().fence_after;

@@ -42,6 +42,13 @@ struct WorkerOptions {
   Duration room_within = 2s;          // for a process to give back an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
+  // When the node is short of memory (memory_guard.h).
+  std::int64_t memory_threshold_permille = 950;    // of the limit: beyond it executors are ended
+  std::int64_t memory_last_resort_permille = 980;  // beyond it also those whose work is lost
+  std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // less is not worth an end, nor 1 %
+  Duration memory_end_within = 5s;  // for one that was ended to be gone before the next is
+  Duration memory_pause = 500ms;    // from then, for its memory to come back
+
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("store_bytes", &WorkerOptions::store_bytes),
@@ -68,7 +75,12 @@ struct WorkerOptions {
                  field("locate_within", &WorkerOptions::locate_within),
                  field("peer_unknown_after", &WorkerOptions::peer_unknown_after),
                  field("room_within", &WorkerOptions::room_within),
-                 field("copies_after", &WorkerOptions::copies_after));
+                 field("copies_after", &WorkerOptions::copies_after),
+                 field("memory_threshold_permille", &WorkerOptions::memory_threshold_permille),
+                 field("memory_last_resort_permille", &WorkerOptions::memory_last_resort_permille),
+                 field("memory_least_bytes", &WorkerOptions::memory_least_bytes),
+                 field("memory_end_within", &WorkerOptions::memory_end_within),
+                 field("memory_pause", &WorkerOptions::memory_pause));
   }
   friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };

@@ -1,0 +1,132 @@
+// How much memory is in use, from files as the kernel writes them.
+#include "worker/process/memory_watch.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "device/scratch.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+class MemoryWatchTest : public testing::Test {
+ protected:
+  MemoryWatchTest() { machine(4000, 2000); }
+
+  void machine(std::int64_t total_mib, std::int64_t available_mib) {
+    files.write("proc/meminfo", "MemTotal:       " + std::to_string(total_mib * 1024) +
+                                    " kB\nMemFree:        1 kB\nMemAvailable:   " +
+                                    std::to_string(available_mib * 1024) + " kB\nBuffers: 2 kB\n");
+  }
+  void process(pid_t pid, std::int64_t resident_mib, std::int64_t shared_mib) {
+    const std::int64_t pages = mib / ::sysconf(_SC_PAGESIZE);
+    files.write("proc/" + std::to_string(pid) + "/statm",
+                "999999 " + std::to_string(resident_mib * pages) + " " +
+                    std::to_string(shared_mib * pages) + " 1 0 1 0\n");
+  }
+  MemoryWatch watch(std::optional<std::int64_t> executors_limit = std::nullopt) const {
+    return MemoryWatch({{files.path("proc"), files.path("cgroup")}, 950, executors_limit});
+  }
+  static std::vector<WatchedExecutor> nobody() { return {}; }
+
+  Scratch files;
+};
+
+TEST_F(MemoryWatchTest, TheMachineIsToldOfWhileItIsShortAndOnceMore) {
+  MemoryWatch watched = watch();
+  EXPECT_FALSE(watched.look(nobody)) << "half is in use";
+  machine(4000, 100);
+  for (int i = 0; i < 2; ++i) {
+    const auto sample = watched.look(nobody);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->of, "memory of the node");
+    EXPECT_EQ(sample->used_bytes, 3900 * mib);
+    EXPECT_EQ(sample->limit_bytes, 4000 * mib);
+  }
+  machine(4000, 2000);
+  const auto over = watched.look(nobody);
+  ASSERT_TRUE(over);
+  EXPECT_EQ(over->used_bytes, 2000 * mib);
+  EXPECT_FALSE(watched.look(nobody));
+}
+
+TEST_F(MemoryWatchTest, TheNearestGroupOfVersionTwoCountsWithoutWhatCanBeDropped) {
+  files.write("proc/self/cgroup", "0::/slice/job\n");
+  files.write("cgroup/slice/memory.max", std::to_string(1000 * mib) + "\n");
+  files.write("cgroup/slice/memory.current", std::to_string(990 * mib) + "\n");
+  files.write("cgroup/slice/memory.stat",
+              "anon 5\ninactive_file " + std::to_string(100 * mib) + "\n");
+  files.write("cgroup/slice/job/memory.max", "max\n");
+  files.write("cgroup/slice/job/memory.current", "1\n");
+  MemoryWatch watched = watch();
+  EXPECT_FALSE(watched.look(nobody)) << "890 MiB cannot be dropped";
+  files.write("cgroup/slice/memory.stat", "anon 5\ninactive_file " + std::to_string(10 * mib) + "\n");
+  const auto sample = watched.look(nobody);
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->of, "memory of control group /slice");
+  EXPECT_EQ(sample->used_bytes, 980 * mib);
+  EXPECT_EQ(sample->limit_bytes, 1000 * mib);
+}
+
+TEST_F(MemoryWatchTest, GroupsOfVersionOneCountAndALimitMayComeLater) {
+  files.write("proc/self/cgroup", "4:memory:/a\n0::/\n");
+  files.write("cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+  files.write("cgroup/memory/a/memory.usage_in_bytes", std::to_string(99 * mib) + "\n");
+  MemoryWatch watched = watch();
+  EXPECT_FALSE(watched.look(nobody));
+  files.write("cgroup/memory/a/memory.limit_in_bytes", std::to_string(100 * mib) + "\n");
+  const auto sample = watched.look(nobody);
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->limit_bytes, 100 * mib);
+}
+
+TEST_F(MemoryWatchTest, OfAnExecutorCountsWhatItAloneHas) {
+  process(7, 300, 100);
+  EXPECT_EQ(watch().own_bytes(7), 200 * mib);
+  EXPECT_EQ(watch().own_bytes(8), 0) << "it is gone";
+}
+
+TEST_F(MemoryWatchTest, ExecutorsMayHaveALimitOfTheirOwn) {
+  process(7, 300, 100);
+  process(8, 90, 0);
+  const auto both = [] {
+    return std::vector<WatchedExecutor>{{SlotId::of(1), 3, 7}, {SlotId::of(2), 0, 8}};
+  };
+  EXPECT_FALSE(watch(400 * mib).look(both));
+  const auto sample = watch(300 * mib).look(both);
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->of, "memory of the executors");
+  EXPECT_EQ(sample->used_bytes, 290 * mib);
+  EXPECT_EQ(sample->executors, (std::vector<ExecutorMemory>{{SlotId::of(1), 3, 200 * mib},
+                                                            {SlotId::of(2), 0, 90 * mib}}));
+}
+
+TEST_F(MemoryWatchTest, ExecutorsAreLookedAtOnlyWhereItMatters) {
+  int looks = 0;
+  const auto counted = [&looks] {
+    ++looks;
+    return std::vector<WatchedExecutor>{{SlotId::of(1), 0, 7}};
+  };
+  process(7, 300, 100);
+  MemoryWatch watched = watch();
+  EXPECT_FALSE(watched.look(counted));
+  EXPECT_EQ(looks, 0);
+  machine(4000, 100);
+  EXPECT_EQ(watched.look(counted)->executors.size(), 1u);
+  EXPECT_EQ(looks, 1);
+}
+
+TEST(MemoryWatchHere, ThisMachineSaysHowMuchIsInUse) {
+  MemoryWatch watched({{}, 1, std::nullopt});
+  const auto sample = watched.look([] { return std::vector<WatchedExecutor>(); });
+  ASSERT_TRUE(sample) << "a thousandth of it is in use";
+  EXPECT_GT(sample->limit_bytes, sample->used_bytes / 2);
+  EXPECT_GT(watched.own_bytes(::getpid()), mib / 2);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
