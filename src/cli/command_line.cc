@@ -36,7 +36,7 @@ std::string kind_of(std::string text) {
 // The flags as text; each is read after the parse, so that one place words the complaints.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, format, port, preemption, preempt_after;
+  std::string resources, labels, format, port, preemption, preempt_after, spill_above;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -104,6 +104,15 @@ void parse_resources(const std::string& text, NodeFlags& node) {
   }
 }
 
+// "0.8": 80.
+int parse_share(const std::string& text) {
+  const Quantity share = taken("--object-spilling-threshold", Quantity::parse(text));
+  if (share < Quantity::whole(0) || share > Quantity::whole(1)) {
+    wrong("--object-spilling-threshold", "'" + text + "' is not between 0 and 1");
+  }
+  return static_cast<int>(share.to_double() * 100 + 0.5);
+}
+
 void read_texts(const Texts& texts, CommandLine& line) {
   NodeFlags& node = line.start.node;
   const auto amount = [](const char* flag, const std::string& text, std::optional<Quantity>& to) {
@@ -118,6 +127,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   size("--gpu-context-memory", texts.gpu_context, node.gpu_context_bytes);
   size("--memory", texts.memory, node.memory_bytes);
   size("--object-store-memory", texts.object_store, node.object_store_bytes);
+  if (!texts.spill_above.empty()) node.spill_above_percent = parse_share(texts.spill_above);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
   if (!texts.format.empty()) {
@@ -223,6 +233,12 @@ class Grammar {
                      "0 for logical GPUs)");
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
+    start.add_option("--object-spilling-directory", options.node.spill_folder,
+                     "where objects go when memory is short, or none (default: the agent's folder)")
+        ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
+    start.add_option("--object-spilling-threshold", texts_.spill_above,
+                     "how full the store is then, from 0 to 1 (default: 0.8)")
+        ->envname("MOBULA_OBJECT_SPILLING_THRESHOLD");
     start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
                      "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
@@ -248,6 +264,7 @@ class Grammar {
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
         ->required();
+    add_asking("memory", "the nodes' object stores, and who holds what is in them");
     add_asking("summary", "how many there are of each kind and state");
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
     explain.add_option("subject", line_.subject, "the id of a task, of its result, of an actor, or a request as JSON")->required();

@@ -335,7 +335,13 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return;
   }
   if (hooks_.agent_said) hooks_.agent_said(*message);
+  const auto* read = std::get_if<ObjectReadable>(&*message);
+  const ObjectId mapped = read == nullptr ? ObjectId() : read->object;
   step(AgentSaid{std::move(*message)});
+  if (!mapped.empty()) {
+    const auto* row = core_.object(mapped);
+    if (row == nullptr || !row->readable) readable_.erase(mapped);  // let go of meanwhile
+  }
   drop_lost_slabs();
 }
 

@@ -30,11 +30,14 @@ struct ValueLease {
   std::weak_ptr<ProcessRuntime> runtime;
   Payload payload;
   std::optional<SlabView> view;
+  ObjectId viewed{};
   std::vector<ContainedRef> held;
 
   ~ValueLease() {
     const auto alive = runtime.lock();
     if (!alive) return;
+    view.reset();
+    if (!viewed.empty()) alive->unwant(viewed);
     for (const auto& ref : held) alive->release(ref);
   }
 };
@@ -195,6 +198,8 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   const auto contained = row->value.contained;
   for (const auto& ref : contained) engine_->step(AdoptRef{ref});
   engine_->step(RetainRef{object});
+  engine_->step(WantObject{object});
+  lease->viewed = object;
   result.bytes = view->bytes();
   lease->view = std::move(view);
   result.owner = std::move(lease);
@@ -436,10 +441,18 @@ Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const Raw
     }
     return settled == objects.size();
   };
-  if (!blocking_wait(lock, request.deadline, ready)) return timeout_error(objects);
+  const auto let_go = [&] {
+    for (const RawId object : objects) engine_->step(UnwantObject{ObjectId(bits(object))});
+  };
+  if (!blocking_wait(lock, request.deadline, ready)) {
+    auto late = timeout_error(objects);
+    let_go();
+    return late;
+  }
   std::vector<detail::StoredValue> values;
   values.reserve(objects.size());
   for (const RawId object : objects) values.push_back(stored_object(lock, ObjectId(bits(object))));
+  let_go();
   return values;
 }
 
@@ -453,9 +466,12 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     if (fetch_local || row == nullptr || !row->owned) return engine_->core().settled(object);
     return row->ready;
   };
+  std::vector<ObjectId> wanted;
   for (const RawId object : objects) {
     const auto* row = engine_->core().object(ObjectId(bits(object)));
-    if (fetch_local || (row != nullptr && !row->owned)) engine_->step(WantObject{ObjectId(bits(object))});
+    if (!fetch_local && (row == nullptr || row->owned)) continue;
+    wanted.emplace_back(bits(object));
+    engine_->step(WantObject{wanted.back()});
   }
   std::vector<bool> ready(objects.size(), false);
   std::size_t count = 0;
@@ -468,6 +484,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     }
     return count >= num_returns;
   });
+  for (const ObjectId object : wanted) engine_->step(UnwantObject{object});
   return ready;
 }
 
@@ -486,6 +503,11 @@ detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
   engine_->step(RetainRef{counted_object(ref)});
+}
+
+void ProcessRuntime::unwant(ObjectId object) noexcept {
+  auto lock = engine_->lock();
+  engine_->step(UnwantObject{object});
 }
 
 void ProcessRuntime::release(ContainedRef ref) noexcept {

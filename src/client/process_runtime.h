@@ -49,6 +49,8 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done kill(detail::RawId actor, bool no_restart) override;
   void retain(detail::ContainedRef ref) noexcept override;
   void release(detail::ContainedRef ref) noexcept override;
+  // A view of the object's bytes is gone.
+  void unwant(ObjectId object) noexcept;
   std::shared_ptr<const detail::ContextRecord> context() override;
   bool cancelled() override;
   void* stream() override;

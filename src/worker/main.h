@@ -26,6 +26,9 @@ struct WorkerMainOptions {
   NodeRequest node{};  // what was asked for; the environment and the address are added to it
   std::optional<std::uint64_t> object_store_bytes{};  // nothing: 30 % of what is free
 
+  std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
+  int spill_above_percent = 80;
+
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same
   std::string runtime_folder{};  // short, for sockets; empty: default_runtime_folder()

@@ -31,6 +31,7 @@ std::map<std::string, Scenario> device_scenarios();
 std::map<std::string, Scenario> plan_scenarios();
 std::map<std::string, Scenario> capture_scenarios();
 std::map<std::string, Scenario> preemption_scenarios();
+std::map<std::string, Scenario> spilling_scenarios();
 
 // Counts what was not as expected.
 class Report {

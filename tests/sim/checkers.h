@@ -18,6 +18,7 @@
 //             a large request of the highest priority is served within a bound, whatever small ones do
 //   preemption  a task is ended for others only where that is switched on, for work of a higher priority,
 //             and if it may run again; that is not counted among its retries
+//   spilling  what a process looks at stays where it is; what is on disk alone is whole there
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,8 @@ class Checkers {
   void value_read(Process& process, ObjectId object, const Reading& reading);
   void store_refused(Process& process, const Failure& failure);
   void lost_name(Process& process, const Plan& plan);
+  // A thread looks again at what it has been looking at.
+  void looked_again(Process& process, ObjectId object, std::uint64_t number);
 
   // Something has happened that can lose values, executors or calls.
   bool lossy() const { return lossy_; }
@@ -124,6 +127,10 @@ class Checkers {
   // checker_preemption.cc
   void preemption_asked(const RecallSlot& recall);
   void run_was_ended(const Process& process, const CallReply& reply);
+
+  // checker_spilling.cc
+  void stays_in_place(Agent& agent, Process& process);
+  void is_on_disk(Agent& agent);
 
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);

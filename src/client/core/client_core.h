@@ -100,6 +100,7 @@ class ClientCore {
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
   void on(const WantObject& event);
+  void on(const UnwantObject& event);
   void on(const CancelObject& event);
   void on(const CancelChildren& event);
   void on(const KillActor& event);
@@ -123,6 +124,7 @@ class ClientCore {
   void heard(const ObjectSealed& message);
   void heard(const HoldConfirmed& message);
   void heard(const ObjectReadable& message);
+  void heard(const ReturnPlace& message);
   void heard(const ExportUnheld& message);
   void heard(const ObjectGone& message);
   void heard(const HeadStatus& message);
@@ -167,6 +169,7 @@ class ClientCore {
   void lose_store();
   void unshare();
   void fetch(ObjectRow& row);
+  void return_place(ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);
   void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
@@ -255,6 +258,7 @@ class ClientCore {
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
+  std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
 
   Table<ObjectId, ObjectRow> objects_;

@@ -14,6 +14,7 @@
 #include "protocol/agent_control.h"
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
+#include "worker/core/spill_records.h"
 
 namespace mobula::internal::worker {
 
@@ -264,6 +265,7 @@ struct Tick {
 using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid,
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
-                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick>;
+                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick,
+                           SpillFinished, RestoreFinished>;
 
 }  // namespace mobula::internal::worker

@@ -42,6 +42,16 @@ struct WorkerOptions {
   Duration room_within = 2s;          // for a process to give back an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
+  bool spill = true;                // to disk, when memory is short
+  int spill_above_percent = 80;     // of the store's capacity in use by objects
+  std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
+  std::uint64_t spill_file_objects = 2000;
+  std::size_t max_restores = 16;    // at once; more wait
+  Duration spill_within = 60s;      // who waits for room waits for a disk so long
+  Duration spill_again_after = 10s; // when the disk would not take any more
+  Duration return_within = 200ms;   // for a process to return a place that it was asked for
+  Duration read_room_within = 30s;  // for room for what somebody wants to read
+
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("store_bytes", &WorkerOptions::store_bytes),
@@ -68,7 +78,16 @@ struct WorkerOptions {
                  field("locate_within", &WorkerOptions::locate_within),
                  field("peer_unknown_after", &WorkerOptions::peer_unknown_after),
                  field("room_within", &WorkerOptions::room_within),
-                 field("copies_after", &WorkerOptions::copies_after));
+                 field("copies_after", &WorkerOptions::copies_after),
+                 field("spill", &WorkerOptions::spill),
+                 field("spill_above_percent", &WorkerOptions::spill_above_percent),
+                 field("spill_file_bytes", &WorkerOptions::spill_file_bytes),
+                 field("spill_file_objects", &WorkerOptions::spill_file_objects),
+                 field("max_restores", &WorkerOptions::max_restores),
+                 field("spill_within", &WorkerOptions::spill_within),
+                 field("spill_again_after", &WorkerOptions::spill_again_after),
+                 field("return_within", &WorkerOptions::return_within),
+                 field("read_room_within", &WorkerOptions::read_room_within));
   }
   friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };
