@@ -155,6 +155,8 @@ bool Thread::take(const Step& step) {
       if (object.empty() || error_ || cancelled_) return true;
       if (step.force) {
         looked_at_.emplace_back(object, process_.read(object).number);
+        process_.step_client(client::RetainRef{object});
+        leases_.push_back(object);
       } else {
         unwant(object);
       }

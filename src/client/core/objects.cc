@@ -484,6 +484,8 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
                (row->owned ? (row->creator.empty() ? "; it was put, so no task can make it again"
                                                    : "; its task has no retries left to make it again")
                            : "");
+  // Executors may wait for it as an argument, at their agents: they are to read the error.
+  if (row->owned) escape(object);
   fail_object(object, std::move(error));
 }
 
