@@ -37,7 +37,7 @@ std::string kind_of(std::string text) {
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
   std::string resources, labels, format, port, preemption, preempt_after, memory_threshold,
-      executor_memory;
+      executor_memory, spill_above;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -105,6 +105,15 @@ void parse_resources(const std::string& text, NodeFlags& node) {
   }
 }
 
+// "0.8": 80.
+int parse_share(const std::string& text) {
+  const Quantity share = taken("--object-spilling-threshold", Quantity::parse(text));
+  if (share < Quantity::whole(0) || share > Quantity::whole(1)) {
+    wrong("--object-spilling-threshold", "'" + text + "' is not between 0 and 1");
+  }
+  return static_cast<int>(share.to_double() * 100 + 0.5);
+}
+
 void read_texts(const Texts& texts, CommandLine& line) {
   NodeFlags& node = line.start.node;
   const auto amount = [](const char* flag, const std::string& text, std::optional<Quantity>& to) {
@@ -120,6 +129,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   size("--memory", texts.memory, node.memory_bytes);
   size("--object-store-memory", texts.object_store, node.object_store_bytes);
   size("--executor-memory", texts.executor_memory, line.start.executor_memory_bytes);
+  if (!texts.spill_above.empty()) node.spill_above_percent = parse_share(texts.spill_above);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
   if (!texts.format.empty()) {
@@ -230,6 +240,12 @@ class Grammar {
                      "(default: 0.95)");
     start.add_option("--executor-memory", texts_.executor_memory,
                      "memory that all executors may use together (default: the node's)");
+    start.add_option("--object-spilling-directory", options.node.spill_folder,
+                     "where objects go when memory is short, or none (default: the agent's folder)")
+        ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
+    start.add_option("--object-spilling-threshold", texts_.spill_above,
+                     "how full the store is then, from 0 to 1 (default: 0.8)")
+        ->envname("MOBULA_OBJECT_SPILLING_THRESHOLD");
     start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
                      "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
@@ -255,6 +271,7 @@ class Grammar {
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
         ->required();
+    add_asking("memory", "the nodes' object stores, and who holds what is in them");
     add_asking("summary", "how many there are of each kind and state");
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
     explain.add_option("subject", line_.subject, "the id of a task, of its result, of an actor, or a request as JSON")->required();

@@ -27,6 +27,8 @@ struct NodeFlags {
   std::optional<std::int64_t> gpu_context_bytes{};
   std::optional<std::int64_t> memory_bytes{};
   std::optional<std::int64_t> object_store_bytes{};
+  std::string spill_folder{};  // "none": no spilling; empty: in the agent's own folder
+  int spill_above_percent = 80;
   ResourceSet resources{};
   std::set<std::string> in_units{};  // of `resources`, those counted in numbered instances
   std::string accelerator_type{};

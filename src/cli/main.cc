@@ -78,6 +78,11 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.object_store_bytes = bytes_of(plan.node.object_store_bytes);
   options.memory_threshold = plan.memory_threshold;
   options.executor_memory_bytes = plan.executor_memory_bytes;
+  options.spill_folder = plan.node.spill_folder;
+  if (!options.spill_folder.empty() && options.spill_folder != "none") {
+    options.spill_folder = std::filesystem::absolute(options.spill_folder).string();
+  }
+  options.spill_above_percent = plan.node.spill_above_percent;
   options.bind_host = plan.bind;
   options.advertise_host = plan.advertise;
   options.driver_agent = plan.driver_agent;
@@ -132,6 +137,7 @@ int run_command(const CommandLine& line) {
   if (command == "status") return show_status(line);
   if (command == "list") return list_items(line);
   if (command == "get") return get_item(line);
+  if (command == "memory") return show_memory(line);
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);

@@ -321,6 +321,43 @@ std::string format_status(const Json& status) {
   return text;
 }
 
+std::string format_memory(const Json& report) {
+  TextTable stores;
+  stores.add({"NODE_ID", "CAPACITY", "COMMITTED", "USED", "SPILLED", "FILES", "SPILLING"});
+  for (const auto& node : report.value("nodes", Json::array())) {
+    const std::string why = node.value("spilling", std::string());
+    stores.add({cell_at(node, "node_id"), cell_at(node, "capacity_bytes"),
+                cell_at(node, "committed_bytes"), cell_at(node, "used_bytes"),
+                cell_at(node, "spilled_bytes"), cell_at(node, "file_bytes"),
+                why.empty() ? "on" : "off: " + why});
+  }
+  TextTable objects;
+  objects.add({"OBJECT_ID", "STATE", "SIZE", "NODE_ID", "JOB_ID", "READERS", "HELD BY"});
+  for (const auto& item : report.value("items", Json::array())) {
+    std::string holders;
+    for (const auto& each : item.value("holders", Json::array())) {
+      const bool reads = each.value("reads", false);
+      holders += fmt::format("{}{} {}{}", holders.empty() ? "" : ", ", cell_at(each, "role"),
+                             cell_at(each, "pid"), reads ? " (reads)" : "");
+    }
+    const auto named = item.value("holders", Json::array()).size();
+    const auto processes = item.value("processes", std::uint64_t{0});
+    if (processes > named) holders += fmt::format(" and {} more", processes - named);
+    for (const auto& node : item.value("holding_nodes", Json::array())) {
+      holders += (holders.empty() ? "node " : ", node ") + cell_of(node);
+    }
+    const std::string copy = item.value("copy", false) ? " (copy)" : "";
+    objects.add({cell_at(item, "object_id"), cell_at(item, "state") + copy,
+                 cell_at(item, "size_bytes"), cell_at(item, "node_id"), cell_at(item, "job_id"),
+                 cell_at(item, "readers"), holders});
+  }
+  std::string text = stores.text() + "\n" + objects.text();
+  for (const auto& warning : report.value("warnings", Json::array())) {
+    text += "note: " + cell_of(warning) + "\n";
+  }
+  return text;
+}
+
 std::string format_explanation(const Json& explanation) {
   std::string text = cell_at(explanation, "reason") + "\n";
   TextTable table;

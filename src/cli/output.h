@@ -15,6 +15,8 @@ std::string format_document(const nlohmann::ordered_json& document, OutputFormat
                             const std::string& kind);
 // `mobula status` as a page for people.
 std::string format_status(const nlohmann::ordered_json& status);
+// `mobula memory` as a page for people.
+std::string format_memory(const nlohmann::ordered_json& report);
 // `mobula explain` as a page for people.
 std::string format_explanation(const nlohmann::ordered_json& explanation);
 

@@ -149,6 +149,13 @@ int list_items(const CommandLine& line) {
   return print(list, line);
 }
 
+int show_memory(const CommandLine& line) {
+  Asker asker(line);
+  const auto report = asker.ask("list", "memory");
+  if (!report) return complain(report.error());
+  return for_people(line) ? print(format_memory(*report)) : print(*report, line);
+}
+
 int get_item(const CommandLine& line) {
   Asker asker(line);
   const auto item = asker.ask("get", line.kind, line.subject);

@@ -8,6 +8,7 @@ namespace mobula::internal::cli {
 // Each prints the answer, or why there is none, and returns the exit code.
 int show_status(const CommandLine& line);
 int list_items(const CommandLine& line);
+int show_memory(const CommandLine& line);
 int get_item(const CommandLine& line);
 int summarise(const CommandLine& line);
 int explain(const CommandLine& line);

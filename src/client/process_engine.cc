@@ -172,6 +172,16 @@ void ProcessEngine::release(ObjectId object) {
   if (recorded || !core_.release_quietly(object)) step(ReleaseRef{object});
 }
 
+void ProcessEngine::want(ObjectId object) {
+  const bool recorded = recorder_ && recorder_->recording();
+  if (recorded || !core_.want_quietly(object)) step(WantObject{object});
+}
+
+void ProcessEngine::unwant(ObjectId object) {
+  const bool recorded = recorder_ && recorder_->recording();
+  if (recorded || !core_.unwant_quietly(object)) step(UnwantObject{object});
+}
+
 void ProcessEngine::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     if (auto* agent = std::get_if<TellAgent>(&command)) {
@@ -369,7 +379,13 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return;
   }
   if (hooks_.agent_said) hooks_.agent_said(*message);
+  const auto* read = std::get_if<ObjectReadable>(&*message);
+  const ObjectId mapped = read == nullptr ? ObjectId() : read->object;
   step(AgentSaid{std::move(*message)});
+  if (!mapped.empty()) {
+    const auto* row = core_.object(mapped);
+    if (row == nullptr || !row->readable) readable_.erase(mapped);  // let go of meanwhile
+  }
   drop_lost_slabs();
 }
 

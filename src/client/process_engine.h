@@ -80,6 +80,9 @@ class ProcessEngine {
   // One more or one fewer ref in this process's hands.
   void retain(ObjectId object);
   void release(ObjectId object);
+  // One more or one fewer who waits for it or looks at its bytes.
+  void want(ObjectId object);
+  void unwant(ObjectId object);
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, std::vector<std::byte> bytes);

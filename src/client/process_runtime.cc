@@ -30,11 +30,15 @@ struct ValueLease {
   std::weak_ptr<ProcessRuntime> runtime;
   Payload payload;
   std::optional<SlabView> view;
+  ObjectId viewed{};
   std::vector<ContainedRef> held;
 
   ~ValueLease() {
-    if (held.empty()) return;
-    if (const auto alive = runtime.lock()) alive->release_all(held);
+    const auto alive = runtime.lock();
+    if (!alive) return;
+    view.reset();
+    if (!viewed.empty()) alive->unwant(viewed);
+    if (!held.empty()) alive->release_all(held);
   }
 };
 
@@ -203,6 +207,8 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   const auto contained = row->value.contained;
   adopt(lock, contained);
   engine_->retain(object);
+  engine_->want(object);
+  lease->viewed = object;
   result.bytes = view->bytes();
   lease->view = std::move(view);
   result.owner = std::move(lease);
@@ -435,18 +441,10 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
                         " objects were not there in time; the first: " + reason);
 }
 
-// The core hears of it once, and not of what is here.
-void ProcessRuntime::want(ProcessEngine::Lock&, ObjectId object) {
-  const auto* row = engine_->core().object(object);
-  const bool is_here = row != nullptr && !row->fetch_failure && engine_->core().settled(object);
-  const bool will_come = row != nullptr && row->owned && row->wanted && !row->ready;
-  if (!is_here && !will_come) engine_->step(WantObject{object});
-}
-
 Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const RawId> objects,
                                                              const detail::GetRequest& request) {
   auto lock = engine_->lock();
-  for (const RawId object : objects) want(lock, ObjectId(bits(object)));
+  for (const RawId object : objects) engine_->want(ObjectId(bits(object)));
   std::size_t settled = 0;  // the first so many need no second look
   const auto ready = [&] {
     while (settled < objects.size() && engine_->core().settled(ObjectId(bits(objects[settled])))) {
@@ -454,10 +452,18 @@ Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const Raw
     }
     return settled == objects.size();
   };
-  if (!blocking_wait(lock, request.deadline, ready)) return timeout_error(objects);
+  const auto let_go = [&] {
+    for (const RawId object : objects) engine_->unwant(ObjectId(bits(object)));
+  };
+  if (!blocking_wait(lock, request.deadline, ready)) {
+    auto late = timeout_error(objects);
+    let_go();
+    return late;
+  }
   std::vector<detail::StoredValue> values;
   values.reserve(objects.size());
   for (const RawId object : objects) values.push_back(stored_object(lock, ObjectId(bits(object))));
+  let_go();
   return values;
 }
 
@@ -484,12 +490,16 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
   };
   // Mostly the first few are ready, and then nobody has to be told of the others.
   if (look()) return ready;
+  std::vector<ObjectId> wanted;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ObjectId object(bits(objects[i]));
     const auto* row = engine_->core().object(object);
-    if (!ready[i] && (fetch_local || (row != nullptr && !row->owned))) want(lock, object);
+    if (ready[i] || (!fetch_local && (row == nullptr || row->owned))) continue;
+    engine_->want(object);
+    wanted.push_back(object);
   }
   blocking_wait(lock, deadline, look);
+  for (const ObjectId object : wanted) engine_->unwant(object);
   return ready;
 }
 
@@ -508,6 +518,11 @@ detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
   engine_->retain(counted_object(ref));
+}
+
+void ProcessRuntime::unwant(ObjectId object) noexcept {
+  auto lock = engine_->lock();
+  engine_->unwant(object);
 }
 
 void ProcessRuntime::release(ContainedRef ref) noexcept {

@@ -49,6 +49,8 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done kill(detail::RawId actor, bool no_restart) override;
   void retain(detail::ContainedRef ref) noexcept override;
   void release(detail::ContainedRef ref) noexcept override;
+  // A view of the object's bytes is gone.
+  void unwant(ObjectId object) noexcept;
   std::shared_ptr<const detail::ContextRecord> context() override;
   bool cancelled() override;
   void* stream() override;
@@ -90,7 +92,6 @@ class ProcessRuntime final : public detail::Runtime,
                                      const std::vector<ObjectId>& puts);
   detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
-  void want(ProcessEngine::Lock& lock, ObjectId object);
   // One more of each in this process's hands; it may not have known them.
   void adopt(ProcessEngine::Lock& lock, const std::vector<RefRecord>& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,

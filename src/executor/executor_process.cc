@@ -277,7 +277,10 @@ void ExecutorProcess::drop_fetched(std::uint64_t token) {
   if (at == fetches_.end()) return;
   const auto objects = std::move(at->second.objects);
   fetches_.erase(at);
-  for (const ObjectId object : objects) engine_->step(client::ReleaseRef{object});
+  for (const ObjectId object : objects) {
+    engine_->step(client::UnwantObject{object});
+    engine_->step(client::ReleaseRef{object});
+  }
 }
 
 void ExecutorProcess::tell_running(const RunCall& run) {

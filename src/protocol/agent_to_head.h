@@ -202,11 +202,13 @@ struct ObjectsListed {
   std::uint64_t request = 0;
   std::vector<ObjectFact> objects;
   std::uint64_t left_out = 0;
+  StoreFact store{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ObjectsListed::request),
                  field("objects", &ObjectsListed::objects),
-                 field("left_out", &ObjectsListed::left_out));
+                 field("left_out", &ObjectsListed::left_out),
+                 field("store", &ObjectsListed::store));
   }
   friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
 };

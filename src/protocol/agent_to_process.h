@@ -136,7 +136,8 @@ struct HoldConfirmed {
   friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
 };
 
-// The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again.
+// The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again. They
+// stay where they are until the process has released the object or returned the place.
 struct ObjectReadable {
   ObjectId object;
   PlaceRecord place;
@@ -145,6 +146,7 @@ struct ObjectReadable {
   bool is_error = false;
   std::vector<RefRecord> contained;
   std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
+  std::uint64_t fetch = 0;         // which one this answers
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ObjectReadable::object), field("place", &ObjectReadable::place),
@@ -152,7 +154,8 @@ struct ObjectReadable {
                  field("slab_bytes", &ObjectReadable::slab_bytes),
                  field("is_error", &ObjectReadable::is_error),
                  field("contained", &ObjectReadable::contained),
-                 field("failure", &ObjectReadable::failure));
+                 field("failure", &ObjectReadable::failure),
+                 field("fetch", &ObjectReadable::fetch));
   }
   friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
 };
@@ -282,10 +285,21 @@ struct RingEnded {
   friend bool operator==(const RingEnded&, const RingEnded&) = default;
 };
 
+// Room is needed: PlaceReturned, as soon as nobody in this process looks at the object's bytes.
+struct ReturnPlace {
+  ObjectId object;
+  std::uint64_t fetch = 0;  // by which it has the place; 0: it wrote the bytes itself
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReturnPlace::object), field("fetch", &ReturnPlace::fetch));
+  }
+  friend bool operator==(const ReturnPlace&, const ReturnPlace&) = default;
+};
+
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
                  EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor,
-                 UseDoorbell, RingOpened, RingEnded>;
+                 UseDoorbell, RingOpened, RingEnded, ReturnPlace>;
 
 }  // namespace mobula::internal

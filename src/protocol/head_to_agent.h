@@ -178,9 +178,11 @@ struct ReportFacts {
 struct ListObjects {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
+  bool largest_first = false;  // else by id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit));
+    return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit),
+                 field("largest_first", &ListObjects::largest_first));
   }
   friend bool operator==(const ListObjects&, const ListObjects&) = default;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/principal.h"
 #include "model/task.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
@@ -84,6 +85,40 @@ struct AgentAddress {
   friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
 };
 
+// A process of the node that holds an object. The agent itself holds what it moves.
+struct HolderFact {
+  ProcessId process;
+  Role role = Role::agent;
+  std::int64_t pid = 0;
+  bool reads = false;  // it has the bytes in place, and has not returned them
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &HolderFact::process), field("role", &HolderFact::role),
+                 field("pid", &HolderFact::pid), field("reads", &HolderFact::reads));
+  }
+  friend bool operator==(const HolderFact&, const HolderFact&) = default;
+};
+
+// What a node's store has and holds.
+struct StoreFact {
+  std::int64_t capacity_bytes = 0;
+  std::int64_t committed_bytes = 0;  // of memory, in slabs
+  std::int64_t used_bytes = 0;       // of it by objects
+  std::int64_t spilled_bytes = 0;    // of objects that are on disk alone
+  std::int64_t file_bytes = 0;       // of all files of spilled objects
+  std::string spilling;              // why nothing is spilled; empty: it is, where need be
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("capacity_bytes", &StoreFact::capacity_bytes),
+                 field("committed_bytes", &StoreFact::committed_bytes),
+                 field("used_bytes", &StoreFact::used_bytes),
+                 field("spilled_bytes", &StoreFact::spilled_bytes),
+                 field("file_bytes", &StoreFact::file_bytes),
+                 field("spilling", &StoreFact::spilling));
+  }
+  friend bool operator==(const StoreFact&, const StoreFact&) = default;
+};
+
 // An object in a node's store.
 struct ObjectFact {
   ObjectId object;
@@ -93,12 +128,20 @@ struct ObjectFact {
   NodeId home;                  // which counts who holds it
   std::uint64_t processes = 0;  // of this node that hold it
   std::uint64_t nodes = 0;      // other nodes that hold it, where this one is its home
+  bool spilled = false;         // its bytes are on disk alone
+  bool secondary = false;       // a copy of what another node has
+  std::vector<HolderFact> holders;    // at most `max_holders` of them
+  std::vector<NodeId> holding_nodes;  // likewise
+  static constexpr std::size_t max_holders = 16;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ObjectFact::object), field("job", &ObjectFact::job),
                  field("size_bytes", &ObjectFact::size_bytes), field("sealed", &ObjectFact::sealed),
                  field("home", &ObjectFact::home), field("processes", &ObjectFact::processes),
-                 field("nodes", &ObjectFact::nodes));
+                 field("nodes", &ObjectFact::nodes), field("spilled", &ObjectFact::spilled),
+                 field("secondary", &ObjectFact::secondary),
+                 field("holders", &ObjectFact::holders),
+                 field("holding_nodes", &ObjectFact::holding_nodes));
   }
   friend bool operator==(const ObjectFact&, const ObjectFact&) = default;
 };

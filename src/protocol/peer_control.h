@@ -130,8 +130,20 @@ struct PullReady {
   friend bool operator==(const PullReady&, const PullReady&) = default;
 };
 
-using PeerMessage = std::variant<ResultStored, ResultTaken, NodeHold, NodeHoldConfirmed,
-                                 NodeRelease, AskObject, ObjectStatus, PullRequest, PullReady>;
+// To the home: the sender's bytes of the object are lost, as if its node had been.
+struct CopyLost {
+  ObjectId object;
+  std::string cause;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &CopyLost::object), field("cause", &CopyLost::cause));
+  }
+  friend bool operator==(const CopyLost&, const CopyLost&) = default;
+};
+
+using PeerMessage =
+    std::variant<ResultStored, ResultTaken, NodeHold, NodeHoldConfirmed, NodeRelease, AskObject,
+                 ObjectStatus, PullRequest, PullReady, CopyLost>;
 
 struct PeerFrame {
   ProcessId from;  // agent incarnations; a frame for another one is refused

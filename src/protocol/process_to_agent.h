@@ -132,13 +132,16 @@ struct ReleaseObject {
 };
 
 // Bring the object here and say when it can be read: ObjectReadable. Implies a hold.
-// `location` is a node known to have it, or empty.
+// `location` is a node known to have it, or empty. `fetch` is repeated in the answer, by which a
+// process tells it from that of an earlier fetch, which it has taken back since.
 struct FetchObject {
   RefRecord ref;
   NodeId location;
+  std::uint64_t fetch = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location));
+    return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location),
+                 field("fetch", &FetchObject::fetch));
   }
   friend bool operator==(const FetchObject&, const FetchObject&) = default;
 };
@@ -226,9 +229,22 @@ struct RingClosed {
   friend bool operator==(const RingClosed&, const RingClosed&) = default;
 };
 
+// Answer to ReturnPlace: this process does not look at the bytes any more, but holds the object
+// still. To read it again it fetches it again.
+struct PlaceReturned {
+  ObjectId object;
+  std::uint64_t fetch = 0;  // by which it had the place, as in ReturnPlace
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &PlaceReturned::object), field("fetch", &PlaceReturned::fetch));
+  }
+  friend bool operator==(const PlaceReturned&, const PlaceReturned&) = default;
+};
+
 using ProcessToAgent =
     std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
                  HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
-                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed>;
+                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed,
+                 PlaceReturned>;
 
 }  // namespace mobula::internal

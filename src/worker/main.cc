@@ -1,9 +1,11 @@
 #include "worker/main.h"
 
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -157,6 +159,22 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   return {};
 }
 
+// A folder in memory is no place for what is to leave memory, unless somebody says so.
+void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) {
+  service.core.spill = options.spill_folder != "none";
+  service.core.spill_above_percent = options.spill_above_percent;
+  if (!service.core.spill) return;
+  service.spill_folder = options.spill_folder;
+  struct statfs system {};
+  const bool known = ::statfs(service.folder.c_str(), &system) == 0;
+  const bool memory =
+      known && (system.f_type == TMPFS_MAGIC || static_cast<long>(system.f_type) == RAMFS_MAGIC);
+  if (!options.spill_folder.empty() || !memory) return;
+  service.core.spill = false;
+  log_info("objects are not spilled: {} is in memory (--object-spilling-directory names another)",
+           service.folder);
+}
+
 Result<Stage> prepare(const WorkerMainOptions& options) {
   auto folder = AgentFolder::take(options.folder + "/agent");
   if (!folder) return folder.error();
@@ -193,6 +211,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
     service.bind_host = bracketed(options.bind_host);
   }
   if (auto described = describe_node(options, service); !described) return described.error();
+  choose_spilling(options, service);
   service.pool.environment = environment_for_executors(options.record);
   service.record = options.record;
   return stage;

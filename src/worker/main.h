@@ -28,6 +28,8 @@ struct WorkerMainOptions {
 
   double memory_threshold = 0.95;  // of the node's memory: beyond it executors are ended; 0: never
   std::optional<std::int64_t> executor_memory_bytes{};  // that they may use together
+  std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
+  int spill_above_percent = 80;
 
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same

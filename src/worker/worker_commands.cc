@@ -225,6 +225,42 @@ void WorkerService::carry_out(OfferFile& command) {
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
+// ---- spilling ----------------------------------------------------------------------------------
+
+Result<BulkSource> WorkerService::bytes_of(const SpillItem& item) {
+  auto slab = slabs_.readable(item.slab);
+  if (!slab) return slab.error();
+  const auto bytes = (*slab)->bytes();
+  if (item.offset > bytes.size() || item.size_bytes > bytes.size() - item.offset) {
+    return failure(ErrorCode::invalid_argument, "an object outside of its slab");
+  }
+  return BulkSource{bytes.subspan(item.offset, item.size_bytes), *slab};
+}
+
+void WorkerService::carry_out(StartSpill& command) {
+  std::vector<BulkSource> sources;
+  for (const SpillItem& item : command.items) {
+    auto source = bytes_of(item);
+    if (!source) return step(SpillFinished{command.file, {}, source.error()});
+    sources.push_back(std::move(*source));
+  }
+  disk_->write(command.file, std::move(sources));
+}
+
+void WorkerService::carry_out(StartRestore& command) {
+  const auto refuse = [&](Failure why) {
+    why.code = ErrorCode::resource_exhausted;  // what is on disk stays there
+    step(RestoreFinished{command.restore, std::move(why)});
+  };
+  auto slab = slabs_.writable(command.slab);
+  if (!slab) return refuse(slab.error());
+  const auto bytes = (*slab)->bytes(command.offset, command.size_bytes);
+  if (!bytes) return refuse(bytes.error());
+  disk_->read(command, BulkRoom{*bytes, *slab});
+}
+
+void WorkerService::carry_out(DropSpillFile& command) { disk_->remove(command.file); }
+
 // ---- the end -----------------------------------------------------------------------------------
 
 void WorkerService::carry_out(Fence& command) {

@@ -53,6 +53,7 @@ Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
 WorkerService::~WorkerService() {
   loop_.set_turn_observer({});
   bulk_.reset();
+  disk_.reset();
   slots_.reset();
   if (head_) head_->close(farewell_linger);
   std::error_code code;
@@ -83,6 +84,15 @@ Result<void> WorkerService::open() {
                                          [this](Event event) { executor_event(std::move(event)); });
   if (!processes) return processes.error();
   slots_ = std::move(*processes);
+
+  SpillDiskOptions spill;
+  const std::string& given = options_.spill_folder;
+  spill.folder = (given.empty() ? options_.folder + "/spill" : given) + "/mobula-" + options_.node.hex();
+  spill.incarnation = incarnation_;
+  spill.cap_percent = options_.spill_disk_cap_percent;
+  auto disk = SpillDisk::start(loop_, std::move(spill), [this](Event event) { step(std::move(event)); });
+  if (!disk) return disk.error();
+  disk_ = std::move(*disk);
 
   if (auto opened = open_sockets(); !opened) return opened;
   if (auto opened = open_recording(); !opened) return opened;

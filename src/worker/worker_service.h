@@ -24,6 +24,7 @@
 #include "worker/signer.h"
 #include "worker/slab_files.h"
 #include "worker/slot_processes.h"
+#include "worker/spill_disk.h"
 
 namespace mobula::internal::worker {
 
@@ -47,6 +48,8 @@ struct ServiceOptions {
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
   HostPaths host_paths;  // where the machine says what memory is in use
+  std::string spill_folder;      // where objects are spilled to; empty: in `folder`
+  int spill_disk_cap_percent = 95;
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
@@ -115,6 +118,9 @@ class WorkerService {
   void carry_out(OfferObject& command);
   void carry_out(OfferFile& command);
   void carry_out(WithdrawBulk& command);
+  void carry_out(StartSpill& command);
+  void carry_out(StartRestore& command);
+  void carry_out(DropSpillFile& command);
   void carry_out(Fence& command);
   void carry_out(Exit& command);
 
@@ -123,6 +129,7 @@ class WorkerService {
   Environment masks_of(const Allocation& allocation, const Environment& call_env,
                        const Environment& job_env) const;
   NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
+  Result<BulkSource> bytes_of(const SpillItem& item);
   bool speaks_of_no_slab(const AgentToProcess& message) const;
   std::optional<Fd> slab_for(SendProcess& command, bool& failed);
 
@@ -143,6 +150,7 @@ class WorkerService {
   std::unique_ptr<HeadConnection> head_;
   std::unique_ptr<PeerConnections> peers_;
   std::unique_ptr<BulkTransfers> bulk_;
+  std::unique_ptr<SpillDisk> disk_;
   std::unique_ptr<SlotProcesses> slots_;
   Timer timer_;
   std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it

@@ -129,6 +129,63 @@ void Agent::pull(std::uint64_t number, const std::string& token, PlaceKey place,
   });
 }
 
+// ---- the disk for spilled objects --------------------------------------------------------------
+
+Duration Agent::disk_delay() {
+  Random& chance = world().spill_chance();
+  return world().weather().spill_slow > 0 ? chance.between(Duration(100ms), Duration(4s))
+                                          : chance.between(Duration(100us), Duration(20ms));
+}
+
+// The bytes are looked at when the time is over: they must have stayed where they were until then.
+void Agent::write_spilled(const worker::StartSpill& spill) {
+  const bool fails = world().weather().spill_fails > 0 && world().spill_chance().chance(600);
+  world().kernel().after(disk_delay(), [this, spill, fails] {
+    if (!alive()) return;
+    worker::SpillFinished finished;
+    finished.file = spill.file;
+    if (fails) {
+      finished.failure = failure(ErrorCode::resource_exhausted, "simulated: the disk is full");
+      return take(std::move(finished));
+    }
+    auto& file = node_.spilled[spill.file];
+    std::uint64_t offset = 0;
+    for (const worker::SpillItem& item : spill.items) {
+      const Content& content = node_.memory[{item.slab.bits().low, static_cast<std::int64_t>(item.offset)}];
+      if (content.object != item.object && core_.objects().find(item.object) != nullptr) {
+        world().violation("spilling", name() + " writes object " + item.object.brief() + " from where " +
+                                          content.object.brief() + " lies");
+      }
+      file[offset] = content;
+      finished.items.push_back({offset, item.object.bits()});
+      offset += item.size_bytes;
+    }
+    take(std::move(finished));
+  });
+}
+
+void Agent::read_spilled(const worker::StartRestore& restore) {
+  world().kernel().after(disk_delay(), [this, restore] {
+    if (!alive()) return;
+    worker::RestoreFinished finished;
+    finished.restore = restore.restore;
+    const auto file = node_.spilled.find(restore.file);
+    const Content* content = nullptr;
+    if (file != node_.spilled.end()) {
+      const auto at = file->second.find(restore.file_offset);
+      if (at != file->second.end()) content = &at->second;
+    }
+    if (failed_slabs_.contains(restore.slab.bits().low)) {
+      finished.failure = failure(ErrorCode::resource_exhausted, "simulated: no memory");
+    } else if (content == nullptr || content->object.bits() != restore.checksum) {
+      finished.failure = failure(ErrorCode::corrupt, "simulated: its bytes on disk are damaged");
+    } else {
+      node_.memory[{restore.slab.bits().low, static_cast<std::int64_t>(restore.offset)}] = *content;
+    }
+    take(std::move(finished));
+  });
+}
+
 void Agent::pull_ended(std::uint64_t number, std::optional<Failure> failure) {
   if (pulls_.erase(number) == 0) return;
   take(worker::PullFinished{number, std::move(failure)});

@@ -5,11 +5,24 @@
 
 namespace mobula::internal::sim {
 
+namespace {
+
+worker::WorkerOptions options_of(const World& world) {
+  worker::WorkerOptions options;
+  if (world.plan().store_bytes == 0) return options;
+  options.store_bytes = world.plan().store_bytes;
+  options.first_slab_bytes = options.max_slab_bytes = std::uint64_t{512} << 10;
+  options.spill_file_objects = 4;
+  return options;
+}
+
+}  // namespace
+
 Agent::Agent(World& world, Node& node)
     : Role(world, "agent" + std::to_string(node.index) + "." + std::to_string(node.incarnations),
            node.index),
       node_(node),
-      core_(worker::WorkerOptions{}) {
+      core_(options_of(world)) {
   address_.node = node.id;
   address_.incarnation =
       ProcessId(Hash128{0x41474e54, static_cast<std::uint64_t>(node.index) * 1000 + node.incarnations});
@@ -315,6 +328,12 @@ void Agent::carry_out(worker::Command& command) {
     for (const auto& [token, each] : world().offers()) {
       if (each.agent == this && each.offer == withdraw->offer) return served(std::string(token));
     }
+  } else if (auto* spill = std::get_if<StartSpill>(&command)) {
+    write_spilled(*spill);
+  } else if (auto* restore = std::get_if<StartRestore>(&command)) {
+    read_spilled(*restore);
+  } else if (auto* unneeded = std::get_if<DropSpillFile>(&command)) {
+    node_.spilled.erase(unneeded->file);
   } else if (auto* fence = std::get_if<Fence>(&command)) {
     crash("fenced: " + fence->why);
   } else if (auto* exit = std::get_if<Exit>(&command)) {

@@ -74,6 +74,9 @@ class Agent final : public Role {
   void pull(std::uint64_t number, const std::string& token, PlaceKey place, std::optional<Hash128> file);
   void pull_ended(std::uint64_t number, std::optional<Failure> failure);
   void served(const std::string& token);
+  void write_spilled(const worker::StartSpill& spill);
+  void read_spilled(const worker::StartRestore& restore);
+  Duration disk_delay();
 
   Node& node_;
   AgentAddress address_;

@@ -118,6 +118,7 @@ class Author {
   int whole_task();
   int whole_group();
   int family();
+  int hoarding();
   int whole_gpu_task();
   int lengthy_tasks();
   int tasks_that_run_once();

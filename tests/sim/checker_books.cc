@@ -44,7 +44,7 @@ std::string excess(const Used& used, const NodeShape& shape) {
 
 void Checkers::fault(FaultKind kind) {
   using enum FaultKind;
-  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break;
+  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break || kind == spill_slow;
   lossy_ |= !harmless;
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
@@ -255,7 +255,6 @@ void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
   }
 }
 
-void Checkers::agent_stepped(Agent&) {}
 
 void Checkers::agent_ended(Agent& agent) {
   std::erase_if(granted_, [&](const auto& each) {

@@ -21,6 +21,7 @@
 //   memory    an executor is ended for memory only where the node is short of it; nothing that runs once
 //             while there is something that may run again; one after the other; what was ended so runs
 //             again after a pause; and a node is not short of memory for long
+//   spilling  what a process looks at stays where it is; what is on disk alone is whole there
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,8 @@ class Checkers {
   void value_read(Process& process, ObjectId object, const Reading& reading);
   void store_refused(Process& process, const Failure& failure);
   void lost_name(Process& process, const Plan& plan);
+  // A thread looks again at what it has been looking at.
+  void looked_again(Process& process, ObjectId object, std::uint64_t number);
 
   // Something has happened that can lose values, executors or calls.
   bool lossy() const { return lossy_; }
@@ -136,6 +139,9 @@ class Checkers {
   void memory_process_ends(const Process& process);
   struct InMemory;  // a call that runs
   const InMemory* runs_in(const Process& process) const;
+  // checker_spilling.cc
+  void stays_in_place(Agent& agent, Process& process);
+  void is_on_disk(Agent& agent);
 
   // checker_books.cc
   void grant(const StartSlot& start, Agent* to);

@@ -488,6 +488,56 @@ Hooks pulls_land_elsewhere() {
   return hooks;
 }
 
+// ---- memory and disk ---------------------------------------------------------------------------
+
+Hooks writes_are_believed_at_once() {
+  Hooks hooks;
+  hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
+    std::vector<worker::Event> events;
+    for (const auto& each : commands) {
+      const auto* spill = std::get_if<worker::StartSpill>(&each);
+      if (spill == nullptr) continue;
+      worker::SpillFinished finished;
+      finished.file = spill->file;
+      std::uint64_t offset = 0;
+      for (const auto& item : spill->items) {
+        finished.items.push_back({offset, item.object.bits()});
+        offset += item.size_bytes;
+      }
+      events.push_back(std::move(finished));
+    }
+    return events;
+  };
+  return hooks;
+}
+
+// Whoever fetches an object counts as done with it at once.
+Hooks places_count_as_returned() {
+  Hooks hooks;
+  hooks.agent.in = [](std::vector<worker::Event>& events) {
+    const auto* said = std::get_if<worker::ProcessSaid>(&events.front());
+    const auto* fetch = said ? std::get_if<FetchObject>(&said->message) : nullptr;
+    if (fetch == nullptr) return;
+    const worker::ProcessSaid returned{said->link, PlaceReturned{fetch->ref.object, fetch->fetch}};
+    events.push_back(returned);
+  };
+  return hooks;
+}
+
+Hooks files_go_when_they_are_read() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    const std::size_t count = commands.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto* restore = std::get_if<worker::StartRestore>(&commands[i]);
+      if (restore == nullptr) continue;
+      const worker::DropSpillFile drop{restore->file};
+      commands.push_back(drop);
+    }
+  };
+  return hooks;
+}
+
 Hooks results_belong_to_others() {
   Hooks hooks;
   auto last = std::make_shared<Payload>();
@@ -548,6 +598,12 @@ const std::vector<Mutation>& mutations() {
       {"agent takes more memory for used", {"memory"}, more_memory_is_used},
       {"agent takes all that runs for retryable", {"memory"}, all_that_runs_is_retryable},
       {"client takes ends for memory for crashes", {"memory"}, memory_ends_are_crashes},
+      {"agent believes what is to be written is", {"spill"}, writes_are_believed_at_once},
+      {"agent takes what is read for returned", {"spill"}, places_count_as_returned},
+      {"agent removes files that are needed", {"spill"}, files_go_when_they_are_read},
+      {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},
+      {"agent does not remove files", {"spill"}, agent_does_not<worker::DropSpillFile>},
+      {"client keeps places", {"spill"}, client_does_not_tell<PlaceReturned>},
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   return all;

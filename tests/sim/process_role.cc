@@ -355,7 +355,10 @@ void Process::drop_fetched(std::uint64_t token) {
   if (at == fetches_.end()) return;
   const auto objects = std::move(at->second.objects);
   fetches_.erase(at);
-  for (const ObjectId object : objects) step_client(client::ReleaseRef{object});
+  for (const ObjectId object : objects) {
+    step_client(client::UnwantObject{object});
+    step_client(client::ReleaseRef{object});
+  }
 }
 
 std::int64_t Process::memory_mib(Time now) const {
@@ -421,6 +424,10 @@ std::string Process::work_left() const {
             thread->waits_for();
   }
   return text;
+}
+
+bool Process::attached_to(const Agent& agent) const {
+  return alive() && agent_ && agent_->open && agent_->agent == &agent && greeted_;
 }
 
 // ---- values ------------------------------------------------------------------------------------

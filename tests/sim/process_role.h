@@ -74,6 +74,8 @@ class Process final : public Role {
   JobId job() const { return client_.options().job; }
   ProgramId program() const { return program_; }
   Node& node() { return node_; }
+  // Whether this agent and this process have said all to each other that a beginning needs.
+  bool attached_to(const Agent& agent) const;
   SlotId slot() const { return start_.slot; }
   std::uint32_t generation() const { return start_.generation; }
   const AssignExecutor& assignment() const { return start_.assign; }

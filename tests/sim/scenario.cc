@@ -23,6 +23,8 @@ const std::vector<FaultKind> all_faults{
     driver_pause, driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats,
     disk_slow, disk_fails, fork_fails, slab_fails, bulk_fails};
 
+constexpr std::uint64_t small_store = std::uint64_t{6} << 20;  // some 24 large values
+
 std::vector<Scenario> make_scenarios() {
   return {
       {"session", 2, 1, false, 2, {task, chain}, 5,
@@ -69,6 +71,12 @@ std::vector<Scenario> make_scenarios() {
       {"memory", 2, 3, false, 8, beside_hungry_works, 0, {}, false, false, true},
       {"memory_faults", 2, 3, false, 8, beside_hungry_works, 3,
        {head_crash, agent_pause, executor_crash, executor_pause, agent_crash}, false, false, true},
+      {"spill", 2, 2, false, 5, {hoard, hoard, hoard, large, put_ref, return_ref, task}, 0, {}, false,
+       false, false, small_store},
+      {"spill_faults", 3, 2, false, 5, {hoard, hoard, large, put_ref, keep, task}, 4,
+       {spill_slow, spill_fails, spill_corrupts, executor_crash, agent_crash, driver_pause, bulk_fails,
+        slab_fails, peer_cut},
+       false, false, false, small_store},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
@@ -122,11 +130,12 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 21> names{
+  static constexpr std::array<std::string_view, 24> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
-      "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained"};
+      "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
+      "spilling is slow", "spilling fails", "spilled files are damaged"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -142,6 +151,7 @@ const Scenario* find_scenario(const std::string& name) {
 
 HistoryPlan draw(const Scenario& scenario, const Random& random) {
   HistoryPlan plan;
+  plan.store_bytes = scenario.store_bytes;
   Random topology = random.fork("topology");
   const auto nodes = topology.between(1, scenario.max_nodes);
   for (std::int64_t i = 0; i < nodes; ++i) {

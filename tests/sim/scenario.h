@@ -20,7 +20,8 @@ namespace mobula::internal::sim {
 enum class FaultKind : std::uint8_t {
   head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
   driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
-  disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained,
+  disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained, spill_slow, spill_fails,
+  spill_corrupts,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -42,7 +43,7 @@ enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
-  family, whole_gpu, hungry, too_hungry, frugal_once,
+  family, whole_gpu, hungry, too_hungry, frugal_once, hoard,
 };
 
 struct Scenario {
@@ -57,6 +58,7 @@ struct Scenario {
   bool terms = false;  // jobs differ in priority, weight and quota
   bool preempts = false;
   bool memory = false;  // of nodes is limited, and looked at
+  std::uint64_t store_bytes = 0;  // of each node's store; 0: as much as anybody could want
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.
@@ -74,6 +76,7 @@ struct HistoryPlan {
   std::vector<int> driver_nodes;  // where each driver runs
   std::vector<JobTerms> terms;    // of each driver's job
   std::optional<Duration> preempt_after;
+  std::uint64_t store_bytes = 0;
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;

@@ -121,7 +121,10 @@ void Thread::read_arguments() {
       fail(std::move(*reading.error));
       continue;
     }
-    if (argument.is_ref) process_.outside().checkers().value_read(process_, argument.ref.object, reading);
+    if (argument.is_ref) {
+      process_.outside().checkers().value_read(process_, argument.ref.object, reading);
+      looked_at_.emplace_back(argument.ref.object, reading.number);
+    }
     append(refs_, reading.contained);
     read_ = mixed(read_, reading.number);
   }
@@ -152,7 +155,19 @@ bool Thread::take(const Step& step) {
   switch (step.act) {
     case Act::submit: submit(step); return true;
     case Act::put: return put(step);
-    case Act::get: return get(var().object, !step.tolerant, step.tolerant);
+    case Act::get: {
+      const ObjectId object = var().object;
+      if (!get(object, !step.tolerant, step.tolerant)) return false;
+      if (object.empty() || error_ || cancelled_) return true;
+      if (step.force) {
+        looked_at_.emplace_back(object, process_.read(object).number);
+        process_.step_client(client::RetainRef{object});
+        leases_.push_back(object);
+      } else {
+        unwant(object);
+      }
+      return true;
+    }
     case Act::get_refs: return get_each(refs_, true);
     case Act::read_kept: return get_each(process_.kept(), false);
     case Act::call_refs: call_refs(step); return true;
@@ -201,9 +216,28 @@ void Thread::fail(ErrorKind kind, std::string text) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
+void Thread::want(ObjectId object) {
+  wanted_.push_back(object);
+  process_.step_client(client::WantObject{object});
+}
+
+void Thread::unwant(ObjectId object) {
+  const auto at = std::ranges::find(wanted_, object);
+  if (at == wanted_.end()) return;
+  wanted_.erase(at);
+  process_.step_client(client::UnwantObject{object});
+}
+
+// What user code has in its hands must still be there.
+void Thread::look_again() {
+  for (const auto& [object, number] : std::exchange(looked_at_, {})) {
+    process_.outside().checkers().looked_again(process_, object, number);
+  }
+}
+
 bool Thread::get(ObjectId object, bool mixes, bool tolerant) {
   if (object.empty()) return true;
-  if (!std::exchange(began_, true)) process_.step_client(client::WantObject{object});
+  if (!std::exchange(began_, true)) want(object);
   if (!process_.client().settled(object)) {
     block([this, object] { return cancelled_ || process_.client().settled(object); }, true);
     return false;
@@ -229,6 +263,7 @@ bool Thread::get_each(const std::vector<RefRecord>& refs, bool mixes) {
       if (cancelled_) return true;
       return false;
     }
+    unwant(refs[inner_].object);
     began_ = false;
   }
   return true;
@@ -238,12 +273,15 @@ bool Thread::wait_any(const Step& step) {
   std::vector<ObjectId> objects;
   for (const int var : step.vars) objects.push_back(vars_.at(static_cast<std::size_t>(var)).object);
   if (!std::exchange(began_, true)) {
-    for (const ObjectId object : objects) process_.step_client(client::WantObject{object});
+    for (const ObjectId object : objects) want(object);
   }
   const auto ready = [this, objects] {
     return cancelled_ || std::ranges::any_of(objects, [&](ObjectId each) { return process_.client().settled(each); });
   };
-  if (ready()) return true;
+  if (ready()) {
+    for (const ObjectId object : objects) unwant(object);
+    return true;
+  }
   block(ready, true);
   return false;
 }
@@ -551,6 +589,8 @@ void Thread::store_result() {
 
 // The locals of user code go; then what the results refer to is handed over.
 void Thread::let_go() {
+  look_again();
+  while (!wanted_.empty()) unwant(wanted_.back());
   for (const auto& var : vars_) {
     if (!var.object.empty()) process_.step_client(client::ReleaseRef{var.object});
   }

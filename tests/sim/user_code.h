@@ -77,6 +77,9 @@ class Thread {
   void finish();
   void fail(ErrorRecord error);
   void fail(ErrorKind kind, std::string text);
+  void want(ObjectId object);
+  void unwant(ObjectId object);
+  void look_again();
   void let_go();
   void block(std::function<bool()> until, bool tell);
   void sleep(Duration span);
@@ -94,6 +97,8 @@ class Thread {
   std::vector<Var> vars_;
   std::vector<RefRecord> refs_;  // inside the arguments
   std::vector<ObjectId> leases_; // adopted: refs and contents of values read
+  std::vector<ObjectId> wanted_; // waited for, or looked at
+  std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // in place, with what was there
   std::uint64_t read_ = 0;
   std::uint64_t children_ = 0, puts_ = 0, actors_ = 0, groups_ = 0;
   std::optional<ErrorRecord> error_;

@@ -1,4 +1,7 @@
 // Work whose point is what a job gets beside others: groups, streams of small tasks, large ones.
+#include <algorithm>
+#include <utility>
+
 #include "model/group.h"
 #include "sim/author.h"
 
@@ -244,6 +247,44 @@ int Author::tasks_that_run_once() {
   for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
   get_all(main, count);
   for (auto& step : main.steps) step.tolerant = step.act == Act::get;
+  return add(std::move(main));
+}
+
+// More large values than a small store holds, read later: by itself, and by tasks.
+int Author::hoarding() {
+  Plan maker = leaf();
+  maker.large = true;
+  const int f = add(std::move(maker));
+  const int g = add(leaf());
+  Plan main = item("hoard");
+  const int count = static_cast<int>(random_.between(6, 34));
+  for (int i = 0; i < count; ++i) {
+    if (random_.chance(600)) {
+      main.steps.push_back(put(true));
+    } else {
+      main.steps.push_back(submit(f, {value()}));
+    }
+    if (random_.chance(100)) main.steps.push_back(on(Act::release, i));
+  }
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(2s))));
+  int vars = count;
+  bool looks = false;
+  for (int reads = static_cast<int>(random_.between(3, count)); reads > 0; --reads) {
+    const int var = static_cast<int>(random_.below(static_cast<std::uint64_t>(count)));
+    const bool released = std::ranges::any_of(main.steps, [&](const Step& step) {
+      return step.act == Act::release && step.var == var;
+    });
+    if (released) continue;
+    if (random_.chance(300)) {
+      main.steps.push_back(submit(g, {ref(var)}));
+      main.steps.push_back(on(Act::get, vars++));
+      continue;
+    }
+    Step get = on(Act::get, var);
+    get.force = !std::exchange(looks, true);  // one is looked at until the end
+    main.steps.push_back(get);
+    if (random_.chance(200) && !get.force) main.steps.push_back(on(Act::release, var));
+  }
   return add(std::move(main));
 }
 

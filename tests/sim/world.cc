@@ -32,6 +32,7 @@ World::World(HistoryOptions options)
       disk_(random_.fork("disk")),
       bulk_(random_.fork("bulk")),
       user_(random_.fork("user")),
+      spill_(random_.fork("spill")),
       trace_(options_.trace),
       checkers_(*this) {
   const Scenario* scenario = find_scenario(options_.scenario);
@@ -120,6 +121,7 @@ void World::head_ended() {
 
 void World::start_agent(Node& node) {
   ++node.incarnations;
+  node.spilled.clear();
   auto agent = std::make_unique<Agent>(*this, node);
   node.agent = agent.get();
   agents_[agent->address().incarnation] = agent.get();
@@ -251,6 +253,9 @@ std::string World::leftovers() {
           count("objects", census.objects), count("entries", census.entries),
           count("pins", census.pins), count("pulls", census.pulls), count("offers", census.offers),
           count("slabs", census.slabs), count("slabs of the machine", node.agent->slabs()),
+          count("files of spilled objects", census.spill_files),
+          count("files on its disk", node.spilled.size()),
+          count("objects on their way to or from disk", census.moving),
           count("prepared programs", node.agent->programs())}) {
       if (!text.empty()) return text;
     }

@@ -43,6 +43,8 @@ struct Node {
   std::set<Hash128> files;
   std::map<PlaceKey, Content> memory;
   std::vector<Process*> executors;  // alive
+  // Files of spilled objects by number; what lies at each offset.
+  std::map<std::uint64_t, std::map<std::uint64_t, Content>> spilled;
 };
 
 // What a bulk server gives out, by token.
@@ -55,7 +57,8 @@ struct Offer {
 
 // What is going wrong right now, as counts of the faults that make it so.
 struct Weather {
-  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0;
+  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0,
+      spill_slow = 0, spill_fails = 0;
 };
 
 struct HistoryOptions {
@@ -128,6 +131,7 @@ class World {
   Random& disk_chance() { return disk_; }
   Random& bulk_chance() { return bulk_; }
   Random& user_chance() { return user_; }
+  Random& spill_chance() { return spill_; }
   const Weather& weather() const { return weather_; }
 
   std::map<std::pair<std::string, std::string>, Bytes>& disk() { return disk_rows_; }
@@ -152,7 +156,7 @@ class World {
 
   HistoryOptions options_;
   Random random_;
-  Random network_, timers_, forks_, disk_, bulk_, user_;
+  Random network_, timers_, forks_, disk_, bulk_, user_, spill_;
   HistoryPlan plan_;
   Kernel kernel_;
   Trace trace_;

@@ -57,6 +57,11 @@ void World::begin(const Fault& fault) {
       break;
     case head_link_cut:
     case peer_cut: cut(fault, true); break;
+    case spill_corrupts:
+      for (auto& [file, contents] : node.spilled) {
+        if (spill_.chance(500)) contents.clear();
+      }
+      break;
     case stream_break: driver->break_stream(fault.target / 7); break;
     default: apply_weather(fault.kind, 1); break;
   }
@@ -74,7 +79,9 @@ void World::finish(const Fault& fault) {
     case fork_fails:
     case slab_fails:
     case bulk_fails:
-    case news_lost: apply_weather(fault.kind, -1); break;
+    case news_lost:
+    case spill_slow:
+    case spill_fails: apply_weather(fault.kind, -1); break;
     case node_drained: {
       // Its next incarnation gets work again.
       const Node& node = nodes_.at(fault.target % nodes_.size());
@@ -98,6 +105,8 @@ void World::apply_weather(FaultKind kind, int change) {
     case slab_fails: weather_.slab_fails += change; break;
     case bulk_fails: weather_.bulk_fails += change; break;
     case news_lost: weather_.news_lost += change; break;
+    case spill_slow: weather_.spill_slow += change; break;
+    case spill_fails: weather_.spill_fails += change; break;
     default: break;
   }
 }

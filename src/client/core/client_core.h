@@ -60,10 +60,12 @@ class ClientCore {
   explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
-  // What RetainRef and ReleaseRef do, where that is to count and nothing follows from it: no step is
+  // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing follows from it: no step is
   // needed. False, and nothing has changed, where something might.
   bool retain_quietly(ObjectId object);
   bool release_quietly(ObjectId object);
+  bool want_quietly(ObjectId object);
+  bool unwant_quietly(ObjectId object);
   std::optional<Time> next_deadline() const;
 
   // ---- queries; the pointers hold until the next step ------------------------------------------
@@ -109,6 +111,7 @@ class ClientCore {
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
   void on(const WantObject& event);
+  void on(const UnwantObject& event);
   void on(const CancelObject& event);
   void on(const CancelChildren& event);
   void on(const KillActor& event);
@@ -132,6 +135,7 @@ class ClientCore {
   void heard(const ObjectSealed& message);
   void heard(const HoldConfirmed& message);
   void heard(const ObjectReadable& message);
+  void heard(const ReturnPlace& message);
   void heard(const ExportUnheld& message);
   void heard(const ObjectGone& message);
   void heard(const HeadStatus& message);
@@ -176,6 +180,7 @@ class ClientCore {
   void lose_store();
   void unshare();
   void fetch(ObjectRow& row);
+  void return_place(ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);
   void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
@@ -267,6 +272,7 @@ class ClientCore {
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
+  std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
 
   Table<ObjectId, ObjectRow> objects_;

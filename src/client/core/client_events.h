@@ -137,7 +137,7 @@ struct AdoptRef {
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 
-// Somebody waits for the object: see to it that its value comes here.
+// Somebody waits for the object or looks at its bytes: see to it that they come here, and stay.
 struct WantObject {
   ObjectId object;
   template <class Visit>
@@ -145,6 +145,16 @@ struct WantObject {
     return visit(field("object", &WantObject::object));
   }
   friend bool operator==(const WantObject&, const WantObject&) = default;
+};
+
+// Of those one less. When there is none the bytes may move.
+struct UnwantObject {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &UnwantObject::object));
+  }
+  friend bool operator==(const UnwantObject&, const UnwantObject&) = default;
 };
 
 struct CancelObject {
@@ -281,6 +291,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
-                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup>;
+                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject>;
 
 }  // namespace mobula::internal::client

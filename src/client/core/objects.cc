@@ -13,6 +13,7 @@ const Mark mark_lost("client.object_lost");
 const Mark mark_escaped_pending("client.pending_object_escaped");
 const Mark mark_stored_again("client.value_stored_again_for_a_new_agent");
 const Mark mark_stored_before("client.value_stored_by_an_earlier_attempt");
+const Mark mark_returned("client.place_returned");
 const Mark mark_store_retry("client.escaped_value_found_store_full");
 
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
@@ -105,7 +106,7 @@ void ClientCore::complete(ObjectId object, ValueRecord value) {
     for (const auto& ref : contained) pin(ref);
     row = &objects_.at(object);
     if (row->exported && !row->value.in_store) store_inline(*row);
-  } else if (row->wanted) {
+  } else if (row->wants > 0) {
     fetch(*row);
   }
   changed(object);
@@ -177,7 +178,16 @@ void ClientCore::fetch(ObjectRow& row) {
   row.fetching = true;
   row.fetch_failure.reset();
   if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
-  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId()});
+  row.fetch = ++fetches_;
+  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId(), row.fetch});
+}
+
+// Nobody here looks at the bytes: they may go from memory. Whoever wants them again fetches them.
+void ClientCore::return_place(ObjectRow& row) {
+  mark_returned.hit();
+  row.readable = row.written = row.return_asked = false;
+  emit(DropPlace{row.ref.object, row.place});
+  tell_agent(PlaceReturned{row.ref.object, row.place_fetch});
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -293,7 +303,7 @@ void ClientCore::heard(const ObjectSealed& message) {
   const bool copied = done.copy_of.slab != 0;
   if (copied && !row->readable) row->place = done.place;
   const auto contained = copied ? row->value.contained : std::vector<RefRecord>{};
-  if (copied && row->wanted && !row->readable) fetch(*row);
+  if (copied && row->wants > 0 && !row->readable) fetch(*row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);
 }
@@ -310,6 +320,23 @@ bool ClientCore::release_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || row->refs < 2) return false;
   --row->refs;
+  return true;
+}
+
+// What is inline stays, what is being made or fetched comes.
+bool ClientCore::want_quietly(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || row->fetch_failure) return false;
+  const bool nothing_to_do = row->ready ? is_inline(row->value) || row->readable || row->fetching
+                                        : row->owned || row->fetching;
+  if (nothing_to_do) ++row->wants;
+  return nothing_to_do;
+}
+
+bool ClientCore::unwant_quietly(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || row->wants == 0 || (row->wants == 1 && row->return_asked)) return false;
+  --row->wants;
   return true;
 }
 
@@ -337,10 +364,16 @@ void ClientCore::on(const AdoptRef& event) {
 void ClientCore::on(const WantObject& event) {
   auto* row = objects_.find(event.object);
   if (row == nullptr) return;
-  row->wanted = true;
+  ++row->wants;
   if (row->ready && is_inline(row->value)) return;
   if (row->fetch_failure) row->fetch_failure.reset();
   if (row->ready || !row->owned) fetch(*row);
+}
+
+void ClientCore::on(const UnwantObject& event) {
+  auto* row = objects_.find(event.object);
+  if (row == nullptr || row->wants == 0) return;
+  if (--row->wants == 0 && row->return_asked) return_place(*row);
 }
 
 void ClientCore::on(const PinRefs& event) {
@@ -400,7 +433,7 @@ void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
 
 void ClientCore::heard(const ObjectReadable& message) {
   auto* row = objects_.find(message.object);
-  if (row == nullptr) return;
+  if (row == nullptr || message.fetch != row->fetch) return;  // of an object let go of meanwhile
   row->fetching = false;
   if (message.failure) {
     if (message.failure->code == ErrorCode::unavailable) {
@@ -414,6 +447,8 @@ void ClientCore::heard(const ObjectReadable& message) {
   row->ready = true;
   row->readable = true;
   row->place = message.place;
+  row->place_fetch = message.fetch;
+  row->return_asked = false;
   row->value.in_store = true;
   row->value.is_error = message.is_error;
   row->value.size_bytes = message.place.size_bytes;
@@ -422,6 +457,19 @@ void ClientCore::heard(const ObjectReadable& message) {
   changed(message.object);
   if (first) argument_ready(message.object);
   heard(HoldConfirmed{message.object});
+}
+
+void ClientCore::heard(const ReturnPlace& message) {
+  auto* row = objects_.find(message.object);
+  const bool has_it = row != nullptr && row->readable && row->place_fetch == message.fetch;
+  if (has_it && row->wants > 0) {
+    row->return_asked = true;
+    return;
+  }
+  if (has_it && message.fetch != 0) return return_place(*row);
+  // What it wrote itself it may go on reading by another fetch, but not find there again.
+  if (row != nullptr && message.fetch == 0) row->written = false;
+  tell_agent(PlaceReturned{message.object, message.fetch});
 }
 
 void ClientCore::heard(const ExportUnheld& message) {
@@ -468,6 +516,8 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
                (row->owned ? (row->creator.empty() ? "; it was put, so no task can make it again"
                                                    : "; its task has no retries left to make it again")
                            : "");
+  // Executors may wait for it as an argument, at their agents: they are to read the error.
+  if (row->owned) escape(object);
   fail_object(object, std::move(error));
 }
 
@@ -476,13 +526,14 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
 void ClientCore::lose_store() {
   std::vector<ObjectId> lost, unused;
   for (auto& [object, row] : objects_) {
-    row.fetching = false;
+    row.fetching = row.return_asked = false;
+    row.place_fetch = 0;
     if (!row.owned) {
       if (row.hold != HoldState::none) {
         row.hold = HoldState::none;
         ensure_hold(row);
       }
-      if (row.wanted && !row.readable) fetch(row);
+      if (row.wants > 0 && !row.readable) fetch(row);
       continue;
     }
     row.released = false;

@@ -34,9 +34,12 @@ struct ObjectRow {
   bool released = false;     // exported: told the home so, waits for ExportUnheld
   bool storing = false;      // an inline value on its way into the store
   HoldState hold = HoldState::none;  // borrowed
-  bool wanted = false;
+  std::int64_t wants = 0;    // threads that wait for it, and views of its bytes
   bool fetching = false;
+  std::uint64_t fetch = 0;   // the last one
   bool readable = false;     // `place` can be read
+  std::uint64_t place_fetch = 0;  // readable: by which fetch
+  bool return_asked = false;      // readable: the agent wants the place back, when nobody looks
   bool written = false;      // owned: this process wrote it to `place`, and has that mapped
   PlaceRecord place;
   std::optional<Failure> fetch_failure;  // of the last fetch; a new want tries again

@@ -15,6 +15,7 @@ const Mark mark_cancel_running("executor.cancelled_while_running");
 const Mark mark_forced("executor.forced_cancel");
 const Mark mark_handed_back("executor.queue_handed_back");
 const Mark mark_lent("executor.lent_its_cpu");
+const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
 const Mark mark_left_unacknowledged("executor.left_at_the_bound");
 
@@ -116,14 +117,19 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
     queued->ready = true;
     return;
   }
-  mark_argument_lost.hit();
+  const bool no_room = event.failure->code == ErrorCode::resource_exhausted;
   const CallRow row = std::move(*queued);
   queue_.erase(event.token);
+  // Others of this executor have the room: it may run elsewhere, or here when they are done.
+  if (no_room && !is_actor() && !(running_.empty() && queue_.empty())) {
+    mark_no_room.hit();
+    return hand_back(row, "");
+  }
+  mark_argument_lost.hit();
   emit(DropCall{row.token});
-  const bool full = event.failure->code == ErrorCode::resource_exhausted;
   CallReply answer;
   answer.outcome = CallOutcome::failed;
-  answer.results.push_back(error_value(full ? ErrorKind::store_full : ErrorKind::object_lost,
+  answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
                                        "an argument of " + row.call.name + " cannot be read: " +
                                            event.failure->text,
                                        row.call));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/mark.h"
+#include "head/core/memory_json.h"
 #include "head/core/parts.h"
 #include "head/core/state_json.h"
 
@@ -13,14 +14,15 @@ const Mark mark_late("head.object_list_without_a_node");
 
 }  // namespace
 
-Result<void> ObjectLists::ask(Asker asker, std::string id) {
+Result<void> ObjectLists::ask(Asker asker, About about, std::string id) {
   if (questions_.size() >= max_open) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("{} questions about objects are open; ask again in a moment",
                                questions_.size()));
   }
   const std::uint64_t number = ++last_;
-  Question question{asker, std::move(id), {}, {}, 0, parts_.now + parts_.options.list_within};
+  Question question{
+      asker, about, std::move(id), {}, {}, {}, 0, parts_.now + parts_.options.list_within};
   for (const auto& [node, row] : parts_.nodes.rows()) {
     if (row.registered()) question.missing.insert(node);
   }
@@ -31,7 +33,8 @@ Result<void> ObjectLists::ask(Asker asker, std::string id) {
   }
   const std::set<NodeId> nodes = kept.missing;
   for (const auto node : nodes) {
-    parts_.nodes.send(node, ListObjects{number, parts_.options.max_listed});
+    parts_.nodes.send(node,
+                      ListObjects{number, parts_.options.max_listed, about == About::memory});
   }
   return {};
 }
@@ -40,6 +43,7 @@ void ObjectLists::listed(NodeId node, const ObjectsListed& message) {
   const auto at = questions_.find(message.request);
   if (at == questions_.end() || at->second.missing.erase(node) == 0) return;
   for (const auto& object : message.objects) at->second.items.push_back({node, object});
+  at->second.stores.push_back({node, message.store});
   at->second.left_out += message.left_out;
   if (at->second.missing.empty()) settle(message.request);
 }
@@ -79,6 +83,11 @@ void ObjectLists::settle(std::uint64_t number) {
   }
   if (question.left_out > 0) {
     warnings.push_back(fmt::format("{} objects are left out", question.left_out));
+  }
+  if (question.about == About::memory) {
+    const Result<std::string> memory =
+        memory_json(question.items, question.stores, warnings, parts_.options.max_listed);
+    return answer(parts_, question.asker, memory);
   }
   const auto json = objects_json(parts_, question.items, question.id, warnings);
   answer(parts_, question.asker, json);

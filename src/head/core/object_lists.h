@@ -27,8 +27,15 @@ class ObjectLists {
 
   explicit ObjectLists(Parts& parts) : parts_(parts) {}
 
-  // `id` not empty: of this one object alone. Refused when too many questions are open.
-  Result<void> ask(Asker asker, std::string id);
+  struct Store {
+    NodeId node;
+    StoreFact fact;
+  };
+  // What the question is about.
+  enum class About : unsigned char { objects, one_object, memory };
+
+  // `id`: of one object, or its beginning. Refused when too many questions are open.
+  Result<void> ask(Asker asker, About about, std::string id);
   void listed(NodeId node, const ObjectsListed& message);
   void node_died(NodeId node);
   void tick();
@@ -39,9 +46,11 @@ class ObjectLists {
 
   struct Question {
     Asker asker;
+    About about = About::objects;
     std::string id;
     std::set<NodeId> missing;
     std::vector<Item> items;
+    std::vector<Store> stores;
     std::uint64_t left_out = 0;
     Time until;
   };

@@ -7,6 +7,7 @@
 #include "head/core/device_json.h"
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
+#include "head/core/memory_json.h"
 #include "head/core/request_json.h"
 
 namespace mobula::internal::head {
@@ -390,7 +391,7 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
   for (const auto& [node, object] : items) {
     list.items.emplace_back(object.object.hex(),
                             Json{{"object_id", object.object.hex()},
-                                 {"state", object.sealed ? "SEALED" : "RESERVED"},
+                                 {"state", state_of(object)},
                                  {"node_id", node.hex()},
                                  {"size_bytes", object.size_bytes},
                                  {"job_id", id_json(object.job)},

@@ -37,7 +37,9 @@ std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& v
 std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
                                            ProcessId process) {
   if (message.kind == "objects" || message.kind == "object") {
-    const auto asked = parts_.objects.ask({process, message.request}, message.argument);
+    const auto about = message.argument.empty() ? ObjectLists::About::objects
+                                                : ObjectLists::About::one_object;
+    const auto asked = parts_.objects.ask({process, message.request}, about, message.argument);
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
@@ -94,9 +96,14 @@ void StateReader::said(const ToolSaid& event) {
                                    event.principal.name, to_string(event.principal.role))));
   }
   const bool objects = request.kind == "objects" || request.kind == "object";
-  if (objects && (request.verb == "list" || request.verb == "get")) {
-    const auto asked = parts_.objects.ask({event.link, request.request},
-                                          request.verb == "get" ? request.argument : "");
+  const bool memory = request.kind == "memory" && request.verb == "list";
+  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
+    const bool one = request.verb == "get";
+    const auto about = memory ? ObjectLists::About::memory
+                       : one  ? ObjectLists::About::one_object
+                              : ObjectLists::About::objects;
+    const auto asked =
+        parts_.objects.ask({event.link, request.request}, about, one ? request.argument : "");
     if (!asked) reply(event, asked.error());
     return;
   }

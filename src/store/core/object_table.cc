@@ -1,5 +1,7 @@
 #include "store/core/object_table.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -12,6 +14,7 @@ std::string_view to_string(ObjectState state) {
     case ObjectState::reserved: return "reserved";
     case ObjectState::sealed: return "sealed";
     case ObjectState::failed: return "failed";
+    case ObjectState::spilled: return "spilled";
   }
   return "unknown";
 }
@@ -39,6 +42,7 @@ Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
   if (!placement->place) return std::move(*placement);
 
   ObjectRow& row = objects_[request.object];
+  if (row.state == ObjectState::spilled) unbook_spilled(row);
   row.job = request.job;
   row.state = ObjectState::reserved;
   row.place = *placement->place;
@@ -53,7 +57,7 @@ Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
   return std::move(*placement);
 }
 
-Result<void> ObjectTable::check_reserve(const ReserveRequest& request) {
+Result<void> ObjectTable::check_reserve(const ReserveRequest& request) const {
   auto writer = process_for(request.writer);
   if (!writer) return writer.error();
   if (!(*writer)->job.empty() && (*writer)->job != request.job) {
@@ -63,7 +67,9 @@ Result<void> ObjectTable::check_reserve(const ReserveRequest& request) {
                     (*writer)->job.brief(), request.object.brief(), request.job.brief()));
   }
   const ObjectRow* row = objects_.find(request.object);
-  if (row != nullptr && row->has_place()) {
+  const bool restores = row != nullptr && row->state == ObjectState::spilled &&
+                        request.writer == options_.space.incarnation;
+  if (row != nullptr && (row->has_place() || row->here()) && !restores) {
     return failure(ErrorCode::already_exists,
                    fmt::format("object {} is {} on this node already", request.object.brief(),
                                to_string(row->state)));
@@ -105,8 +111,13 @@ Result<void> ObjectTable::seal(ObjectId object, ProcessId writer) {
 Consequences ObjectTable::fail(ObjectId object, Failure cause) {
   Consequences out;
   ObjectRow* row = objects_.find(object);
-  if (row == nullptr || row->state == ObjectState::sealed) return out;
+  if (row == nullptr) return out;
+  if (row->state == ObjectState::sealed || row->state == ObjectState::spilled) return out;
   if (row->state == ObjectState::reserved) free_place(*row, out.slabs);
+  if (row->on_disk) {
+    book_spilled(*row);
+    return out;
+  }
   row->state = ObjectState::failed;
   row->failure = std::move(cause);
   return out;
@@ -118,10 +129,45 @@ void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
     if (!row.has_place() || row.place.slab != slab) continue;
     MOBULA_CHECK(row.state == ObjectState::reserved, "a slab failed that has sealed objects");
     unbook(row);
+    if (row.on_disk) {
+      book_spilled(row);
+      continue;
+    }
     row.state = ObjectState::failed;
     row.failure = cause;
   }
   space_.forget(slab);
+}
+
+// ---- memory and disk ---------------------------------------------------------------------------
+
+void ObjectTable::keep_on_disk(ObjectId object) {
+  ObjectRow& row = objects_.at(object);
+  MOBULA_CHECK(row.state == ObjectState::sealed, "what is not sealed has no copy on disk");
+  row.on_disk = true;
+  row.disk_bytes = row.place.size_bytes;
+}
+
+SlabChanges ObjectTable::evict(ObjectId object) {
+  SlabChanges out;
+  ObjectRow& row = objects_.at(object);
+  MOBULA_CHECK(row.state == ObjectState::sealed, "what is not sealed cannot be evicted");
+  free_place(row, out);
+  if (row.on_disk) {
+    book_spilled(row);
+  } else {
+    row.state = ObjectState::wanted;
+  }
+  return out;
+}
+
+void ObjectTable::lose_on_disk(ObjectId object) {
+  ObjectRow& row = objects_.at(object);
+  if (row.state == ObjectState::spilled) {
+    unbook_spilled(row);
+    row.state = ObjectState::wanted;
+  }
+  row.on_disk = false;
 }
 
 // ---- holds -------------------------------------------------------------------------------------
@@ -258,7 +304,13 @@ Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object)
 // ---- parts -------------------------------------------------------------------------------------
 
 Result<ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId process) {
-  ProcessRow* row = processes_.find(process);
+  auto found = std::as_const(*this).process_for(process);
+  if (!found) return found.error();
+  return processes_.find(process);
+}
+
+Result<const ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId process) const {
+  const ProcessRow* row = processes_.find(process);
   if (row == nullptr) {
     return failure(ErrorCode::not_found,
                    fmt::format("process {} is not known to the object store", process.brief()));
@@ -291,6 +343,21 @@ void ObjectTable::unbook(ObjectRow& row) {
   row.writer = ProcessId{};
 }
 
+void ObjectTable::book_spilled(ObjectRow& row) {
+  row.state = ObjectState::spilled;
+  JobUse& use = jobs_[row.job];
+  use.spilled_bytes += row.disk_bytes;
+  ++use.objects;
+  spilled_bytes_ += row.disk_bytes;
+}
+
+void ObjectTable::unbook_spilled(ObjectRow& row) {
+  const auto use = jobs_.find(row.job);
+  use->second.spilled_bytes -= row.disk_bytes;
+  if (--use->second.objects == 0) jobs_.erase(use);
+  spilled_bytes_ -= row.disk_bytes;
+}
+
 void ObjectTable::free_place(ObjectRow& row, SlabChanges& out) {
   space_.free(row.place, out);
   unbook(row);
@@ -310,6 +377,7 @@ void ObjectTable::unhold(ProcessId process, ObjectId object, Consequences& out) 
   if (row.state == ObjectState::reserved && row.writer == process) {
     free_place(row, out.slabs);
     row.state = ObjectState::wanted;
+    if (row.on_disk) book_spilled(row);
     if (!row.processes.empty() || !row.nodes.empty()) out.interrupted.push_back(object);
   }
   erase_unheld(object, out);
@@ -327,6 +395,7 @@ void ObjectTable::erase_unheld(ObjectId object, Consequences& out) {
   if (!row.processes.empty() || !row.nodes.empty()) return;
   out.gone.push_back({object, row.job, row.state, row.home, row.upstream});
   if (row.has_place()) free_place(row, out.slabs);
+  if (row.state == ObjectState::spilled) unbook_spilled(row);
   set_upstream(object, row, NodeId{});
   objects_.erase(object);
 }

@@ -29,6 +29,7 @@ enum class ObjectState : unsigned char {
   reserved,  // a writer has its place and fills it
   sealed,    // readable, never changes again
   failed,    // will not come; `failure` says why
+  spilled,   // on this node's disk alone
 };
 std::string_view to_string(ObjectState state);
 
@@ -40,11 +41,15 @@ struct ObjectRow {
   NodeId home;            // the node whose agent counts the holds of nodes; empty: unknown
   NodeId upstream;        // the node whose copy ours was made from; empty: primary copy
   bool exported = false;  // readable by other jobs
+  bool on_disk = false;   // it has a copy there; reserved, it is being read back, or else sealed
+  std::uint64_t disk_bytes = 0;  // of that copy
   std::optional<Failure> failure;
   std::set<ProcessId> processes;
   std::set<NodeId> nodes;
 
   bool primary() const { return upstream.empty(); }
+  // Its bytes are whole on this node, in memory or on disk.
+  bool here() const { return state == ObjectState::sealed || on_disk; }
   bool has_place() const { return state == ObjectState::reserved || state == ObjectState::sealed; }
 };
 
@@ -98,7 +103,8 @@ struct Adoption {
 };
 
 struct JobUse {
-  std::uint64_t used_bytes = 0;
+  std::uint64_t used_bytes = 0;     // of memory
+  std::uint64_t spilled_bytes = 0;  // of objects that are on disk alone
   std::uint64_t objects = 0;
 
   friend bool operator==(const JobUse&, const JobUse&) = default;
@@ -118,20 +124,34 @@ class ObjectTable {
 
   // A place for an object, or, in a Placement without one, what to retire before asking again.
   // Asked again by the writer of a reserved object, it is the same place. Fails with
-  // resource_exhausted (the text names sizes and the biggest jobs), already_exists (reserved or
-  // sealed), permission_denied (not the writer's job), not_found (unknown process). A wanted or
+  // resource_exhausted (the text names sizes and the biggest jobs), already_exists (reserved, sealed
+  // or spilled), permission_denied (not the writer's job), not_found (unknown process). A spilled
+  // object has its place reserved by the agent, which reads it back. A wanted or
   // failed object keeps its holds; those of other jobs' processes are told by `lookup` that they
   // may not read it. If it had an upstream, the caller has released that one.
   Result<Placement> reserve(const ReserveRequest& request);
+  // Whether `reserve` would find everything in order but room.
+  bool may_reserve(const ReserveRequest& request) const { return check_reserve(request).ok(); }
+  // What `reserve` says when there is no room.
+  Failure full(const ReserveRequest& request) const;
   // The writer is done. not_found, permission_denied (another wrote it), already_exists (sealed).
   Result<void> seal(ObjectId object, ProcessId writer);
   // A wanted or reserved object will not come; others stay as they are. Its place is free at once,
-  // so a live writer must have stopped writing.
+  // so a live writer must have stopped writing. One with a copy on disk is spilled again.
   Consequences fail(ObjectId object, Failure cause);
-  // The slab of a Placement could not be created: its objects fail with `cause`.
+  // The slab of a Placement could not be created: its objects fail with `cause`, or are spilled
+  // again.
   void slab_failed(SlabId slab, const Failure& cause);
   // The writer of a retired slab has unmapped it; false if it was not retired.
   bool slab_gone(SlabId slab) { return space_.slab_gone(slab); }
+
+  // A sealed object has a copy on this node's disk, from now on.
+  void keep_on_disk(ObjectId object);
+  // Gives back the memory of a sealed object, which nobody may be reading: it is spilled if it has
+  // a copy on disk, else wanted, because it can be had elsewhere.
+  SlabChanges evict(ObjectId object);
+  // The copy on disk is worth nothing. A spilled object is wanted then.
+  void lose_on_disk(ObjectId object);
 
   // permission_denied (another job's object, not exported), not_found (unknown process),
   // resource_exhausted (too many holds).
@@ -162,6 +182,8 @@ class ObjectTable {
   const Table<ObjectId, ObjectRow>& objects() const { return objects_; }
   const SlabSpace& space() const { return space_; }
   const std::map<JobId, JobUse>& jobs() const { return jobs_; }
+  // Of objects that are on disk alone.
+  std::uint64_t spilled_bytes() const { return spilled_bytes_; }
   bool knows_process(ProcessId process) const { return processes_.contains(process); }
   // Over all holds of nodes and upstreams, whatever their order: equal digests, equal holds.
   Hash128 shared_digest() const { return shared_digest_; }
@@ -173,14 +195,16 @@ class ObjectTable {
   };
 
   Result<ProcessRow*> process_for(ProcessId process);
+  Result<const ProcessRow*> process_for(ProcessId process) const;
   bool may_read(const ProcessRow& process, const ObjectRow& object) const;
-  Result<void> check_reserve(const ReserveRequest& request);
+  Result<void> check_reserve(const ReserveRequest& request) const;
   Result<void> check_adoption(const Adoption& adoption, JobId job) const;
   Result<void> check_hold_limit(ProcessId process, const ProcessRow& row, ObjectId object) const;
-  Failure full(const ReserveRequest& request) const;
   void set_upstream(ObjectId object, ObjectRow& row, NodeId upstream);
   void book(const ObjectRow& row);
   void unbook(ObjectRow& row);
+  void book_spilled(ObjectRow& row);
+  void unbook_spilled(ObjectRow& row);
   void free_place(ObjectRow& row, SlabChanges& out);
   void withdraw_released(SlabChanges& changes) const;
   void unhold(ProcessId process, ObjectId object, Consequences& out);
@@ -192,7 +216,8 @@ class ObjectTable {
   SlabSpace space_;
   Table<ObjectId, ObjectRow> objects_;
   Table<ProcessId, ProcessRow> processes_;
-  std::map<JobId, JobUse> jobs_;  // those with at least one place
+  std::map<JobId, JobUse> jobs_;  // those with at least one place, or object on disk
+  std::uint64_t spilled_bytes_ = 0;
   Hash128 shared_digest_;
 };
 

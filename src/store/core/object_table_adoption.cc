@@ -53,7 +53,7 @@ Result<void> ObjectTable::check_adoption(const Adoption& adoption, JobId job) co
       return failure(ErrorCode::permission_denied,
                      fmt::format("object {} belongs to another job", it.object.brief()));
     }
-    if (row->has_place()) {
+    if (row->has_place() || row->here()) {
       return failure(ErrorCode::already_exists,
                      fmt::format("object {} is {} on this node already", it.object.brief(),
                                  to_string(row->state)));

@@ -95,6 +95,15 @@ std::optional<std::vector<RetiredSlab>> SlabSpace::make_room(std::uint64_t neede
   return retired;
 }
 
+std::uint64_t SlabSpace::available_bytes() const {
+  std::uint64_t coming = retiring_bytes_;
+  for (const auto& [id, slab] : slabs_) {
+    if (slab.extents.empty() && !slab.retiring) coming += slab.extents.size_bytes();
+  }
+  const std::uint64_t taken = committed_bytes_ - coming;
+  return options_.capacity_bytes - std::min(options_.capacity_bytes, taken);
+}
+
 void SlabSpace::free(const Place& place, SlabChanges& out) {
   Slab& slab = slabs_.at(place.slab);
   slab.extents.free(place.offset);

@@ -101,6 +101,8 @@ class SlabSpace {
   std::uint64_t capacity_bytes() const { return options_.capacity_bytes; }
   std::uint64_t committed_bytes() const { return committed_bytes_; }
   std::uint64_t used_bytes() const { return used_bytes_; }
+  // What could be had now for new slabs, once what is empty has been given back.
+  std::uint64_t available_bytes() const;
   std::size_t slab_count() const { return slabs_.size(); }
   // Those that have a slab, if an empty one.
   std::set<JobId> jobs() const;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -26,8 +28,9 @@ struct ObjectEntry {
   std::vector<ObjectId> pinned{};    // those of them that are held, while the bytes are here
   std::optional<Failure> failure{};  // it will not come
 
-  // Everywhere: processes of this node that wait to read it, and what is done about it.
-  std::set<ProcessId> readers{};
+  // Everywhere: processes of this node that wait to read it, by which fetch, and what is done
+  // about it.
+  std::map<ProcessId, std::uint64_t> readers{};
   transfer::PullId pull = 0;
   int tries = 0;                     // pulls that failed in a row
   bool waits_for_room = false;       // for the copy that is to be pulled
@@ -40,6 +43,20 @@ struct ObjectEntry {
   // With a pin: who said whose it is, or passed a ref of it on, has died; others may still come.
   std::optional<Time> orphan_until{};
   bool copy_reported = false;        // to the head, as ObjectCopies
+
+  // Where the bytes are here: what keeps them from moving, and whether they can be had elsewhere.
+  struct InPlace {
+    std::uint64_t fetch = 0;      // by which it has the place; 0: it wrote the bytes
+    std::optional<Time> asked{};  // to return it
+  };
+  std::map<ProcessId, InPlace> in_place{};  // processes that may look at the bytes
+  int offers = 0;                           // peers that read here
+  std::uint64_t spill = 0;                  // the file to which they are being written
+  std::uint64_t restore = 0;                // they are being read back
+  std::vector<std::pair<NodeId, std::uint64_t>> pullers{};  // wait until they are: by their pulls
+  Time last_use{};
+  bool pulled = false;         // a copy of what other nodes have,
+  std::set<NodeId> origins{};  // as was told then
 
   // At home.
   bool claimed = false;            // an owner has said that it exists, or will

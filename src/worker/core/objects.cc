@@ -11,7 +11,9 @@ TableOptions table_options(const WorkerOptions& options, ProcessId agent) {
   TableOptions out;
   out.space.capacity_bytes = options.store_bytes;
   out.space.first_slab_bytes = options.first_slab_bytes;
-  out.space.max_slab_bytes = options.max_slab_bytes;
+  // Memory comes back in whole slabs: a small store has small ones.
+  out.space.max_slab_bytes =
+      std::min(options.max_slab_bytes, std::max(options.first_slab_bytes, options.store_bytes / 8));
   out.space.incarnation = agent;
   out.max_holds_per_process = options.max_holds_per_process;
   return out;
@@ -34,6 +36,11 @@ Objects::Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head
 bool Objects::sealed(ObjectId object) const {
   const ObjectRow* row = table_.find(object);
   return row != nullptr && row->state == ObjectState::sealed;
+}
+
+bool Objects::here(ObjectId object) const {
+  const ObjectRow* row = table_.find(object);
+  return row != nullptr && row->here();
 }
 
 void Objects::learn(ObjectEntry& entry, const RefRecord& ref) const {
@@ -103,6 +110,7 @@ std::size_t Objects::pins() const {
 // ---- what follows from a hold that has gone ----------------------------------------------------
 
 void Objects::apply(Consequences consequences) {
+  room_due_ = true;
   for (const GoneObject& each : consequences.gone) gone(each.object);
   retire(consequences.slabs.retire);
   for (const SlabId slab : consequences.slabs.released) drop_slab(slab);
@@ -120,6 +128,10 @@ void Objects::gone(ObjectId object) {
   if (found == nullptr) return;
   const ObjectEntry entry = std::move(*found);
   entries_.erase(object);
+  drop_from_disk(object);
+  for (const auto& [node, pull] : entry.pullers) {
+    transfers_.refuse(node, pull, failure(ErrorCode::not_found, "the object was released"));
+  }
   if (entry.copy_reported) report_copy(object, false);
   if (at_home(entry)) {
     for (const NodeId node : entry.keepers) peers_.send(node, NodeRelease{object});
@@ -214,6 +226,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
   for (auto& [object, entry] : entries_) {
     if (entry.found_here.erase(process) > 0) found.push_back(object);
     entry.readers.erase(process);
+    entry.in_place.erase(process);
     entry.hold_waiters.erase(process);
     entry.sealers.erase(process);
     const ObjectRow* row = table_.find(object);
@@ -243,21 +256,6 @@ void Objects::process_gone(ProcessId process, bool sudden) {
   for (auto& [job, kept] : ended_jobs_) kept.erase(process);
 }
 
-ObjectsListed Objects::list(std::uint64_t limit) const {
-  ObjectsListed listed;
-  for (const auto& [object, row] : table_.objects()) {
-    if (!row.has_place()) continue;  // only wanted here
-    if (listed.objects.size() >= limit) {
-      ++listed.left_out;
-      continue;
-    }
-    listed.objects.push_back({object, row.job, static_cast<std::int64_t>(row.place.size_bytes),
-                              row.state == ObjectState::sealed, row.home, row.processes.size(),
-                              row.nodes.size()});
-  }
-  return listed;
-}
-
 void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers) {
   std::vector<ProcessId> ending;
   for (const auto& [link, row] : processes_.rows()) {
@@ -282,7 +280,10 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers
 }
 
 void Objects::finish_step() {
-  if (std::exchange(retry_due_, false)) retry_waiting();
+  do {
+    if (std::exchange(retry_due_, false)) retry_waiting();
+    make_room();
+  } while (retry_due_);
   for (auto at = ended_jobs_.begin(); at != ended_jobs_.end();) {
     if (!at->second.empty() || table_.jobs().contains(at->first)) {
       ++at;
@@ -317,14 +318,10 @@ void Objects::tick() {
     timers_.erase(timers_.begin());
     fire(timer);
   }
-  while (!waiting_.empty() && waiting_.front().until <= now) {
-    const ReserveRequest request = waiting_.front().request;
-    waiting_.pop_front();
-    refuse_place(request,
-                 failure(ErrorCode::resource_exhausted,
-                         fmt::format("no room for object {} of {} bytes: a process did not give "
-                                     "back an empty part of the store in time",
-                                     request.object.brief(), request.size_bytes)));
+  refuse_overdue();
+  if (look_at_ && *look_at_ <= now) {
+    look_at_.reset();
+    room_due_ = true;
   }
   if (!report_copies_at_ || *report_copies_at_ > now) return;
   report_copies_at_.reset();
@@ -357,7 +354,9 @@ void Objects::fire(const Timer& timer) {
 std::optional<Time> Objects::next_deadline() const {
   std::optional<Time> first = report_copies_at_;
   if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
-  if (!waiting_.empty()) take_earlier(first, waiting_.front().until);
+  for (const Waiting& each : waiting_) take_earlier(first, patience_ends(each));
+  take_earlier(first, look_at_);
+  if (room_due_) take_earlier(first, look_not_before_);
   return first;
 }
 

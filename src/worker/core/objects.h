@@ -8,17 +8,25 @@
 // those, too. Everything that waits here ends: with the bytes, or with a failure that names the
 // cause.
 //
-// Bounds: entries by the holds of processes; waiting reservations by `max_waiting_for_room`.
+// When memory is short, what nobody looks at leaves it: copies of what other nodes have at once, the
+// rest by way of this node's disk, from where it comes back when it is wanted. A process that has
+// the place of an object is asked for it first. Who waits for room waits while some is being made.
+//
+// Bounds: entries by the holds of processes; waiting reservations by `max_waiting_for_room`; one
+// file is written at a time, and `max_restores` objects are read back.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "store/core/eviction.h"
 #include "store/core/object_table.h"
+#include "store/core/spill_files.h"
 #include "worker/core/head_session.h"
 #include "worker/core/object_entry.h"
 #include "worker/core/peers.h"
@@ -44,6 +52,7 @@ class Objects {
   void release(ProcessId process, ObjectId object);
   void fetch(ProcessId process, const FetchObject& message);
   void cancel_fetch(ProcessId process, ObjectId object);
+  void place_returned(ProcessId process, const PlaceReturned& message);
   void unmapped(ProcessId process, std::uint64_t slab);
 
   // ---- other nodes -----------------------------------------------------------------------------
@@ -56,6 +65,7 @@ class Objects {
   void from_peer(NodeId node, const ObjectStatus& message);
   void from_peer(NodeId node, const PullRequest& message);
   void from_peer(NodeId node, const PullReady& message) { transfers_.answered(node, message); }
+  void from_peer(NodeId node, const CopyLost& message);
   // `cause` for people: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
 
@@ -65,12 +75,17 @@ class Objects {
   void restate();
   // `kept`: processes of the job here that live on. `lingers`: there are more, elsewhere or later.
   void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
-  // At most `limit` of them, in the order of their ids.
-  ObjectsListed list(std::uint64_t limit) const;
+  // At most `limit` of them.
+  ObjectsListed list(std::uint64_t limit, bool largest_first);
   void slab_failed(const SlabFailed& failed);
   void pulled(const transfer::PullDone& done);
+  // A peer reads here no more.
+  void offer_over(ObjectId object);
+  void spilled(const SpillFinished& finished);
+  void restored(const RestoreFinished& finished);
   void unpin(ObjectId object);
-  // At the end of each step: places that have become free are given to who waits for them.
+  // At the end of each step: places that have become free are given to who waits for them, and
+  // more is made free if need be.
   void finish_step();
   void tick();
   std::optional<Time> next_deadline() const;
@@ -78,6 +93,11 @@ class Objects {
   const ObjectTable& table() const { return table_; }
   std::size_t entries() const { return entries_.size(); }
   std::size_t pins() const;
+  const SpillFiles& spill_files() const { return files_; }
+  // Writing to and reading from disk that is under way.
+  std::size_t moving() const { return restores_.size() + spill_.items.size(); }
+  // Whether this process may be looking at the bytes in place.
+  bool in_place(ProcessId process, ObjectId object) const;
   std::set<JobId> jobs() const;
 
  private:
@@ -88,10 +108,23 @@ class Objects {
     ObjectId object;
     friend auto operator<=>(const Timer&, const Timer&) = default;
   };
-  // A place that has to wait until a process has unmapped an empty slab.
+  // A place that has to wait until there is room, or a process has unmapped an empty slab.
   struct Waiting {
     ReserveRequest request;
-    Time until;
+    Time since;
+  };
+  // The file that is being written.
+  struct Spill {
+    SpillFileId file = 0;  // 0: none is
+    std::vector<ObjectId> items{};
+    Time started{};
+    std::optional<Failure> failure{};  // of the last one
+    Time again_at{};                   // after that: not before
+  };
+  struct Restore {
+    ObjectId object{};
+    Place place;
+    bool started = false;
   };
   struct HoldsAsked {
     NodeId home;
@@ -99,10 +132,15 @@ class Objects {
   };
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
+  static constexpr int max_waits = 30;  // times the patience of who waits for room, in all
+  // Between two looks at all objects of which the first found nothing that could leave.
+  static constexpr Duration look_again_after = 1ms;
+  static constexpr Duration look_again_idly_after = 100ms;
 
   // Everywhere.
   bool at_home(const ObjectEntry& entry) const { return entry.home == self_; }
   bool sealed(ObjectId object) const;
+  bool here(ObjectId object) const;
   ObjectEntry* find(ObjectId object) { return entries_.find(object); }
   // The entry of an object this process now holds; null if the table refused, with `why`.
   ObjectEntry* hold_for(ProcessId process, const RefRecord& ref, Failure& why);
@@ -122,16 +160,39 @@ class Objects {
   Time start_timer(ObjectId object, TimerKind kind, Duration after);
   void fire(const Timer& timer);
 
-  // Places.
+  // Places. Nothing: room is being made, or may be.
   Result<std::optional<Place>> place(const ReserveRequest& request);
+  bool room_may_come() const;
   void retry_waiting();
+  void refuse_overdue();
+  Time patience_ends(const Waiting& waiting) const;
+  // For people: why nothing leaves the store.
+  std::string why_no_room();
   void answer_reserved(ProcessId process, ObjectId object);
   void refuse_place(const ReserveRequest& request, const Failure& why);
   void place_found(const ReserveRequest& request, const Place& place);
   bool wait_for_room(const ReserveRequest& request);
 
+  // Memory.
+  void make_room();
+  std::optional<EvictionGoal> room_needed() const;
+  Departure departure(const ObjectRow& row, const ObjectEntry& entry) const;
+  bool can_spill() const;
+  bool secondary(const ObjectRow& row, const ObjectEntry& entry) const;
+  void evict(ObjectId object);
+  void ask_back(ObjectId object);
+  void start_spill(const std::vector<ObjectId>& objects);
+  void restore(ObjectId object);
+  void start_restore(ObjectId object, const Place& place);
+  void start_waiting_restores();
+  void drop_from_disk(ObjectId object);
+  void lost_on_disk(ObjectId object, const std::string& cause);
+  void offer(NodeId reader, std::uint64_t pull, ObjectId object);
+  void refuse_pullers(ObjectId object, const Failure& why);
+  ObjectFact fact_of(ObjectId object, const ObjectRow& row);
+
   // Reading.
-  void answer_readable(ProcessId process, ObjectId object);
+  void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
   void fail_readers(ObjectId object, const Failure& why);
   // Somebody here wants the bytes: does what brings them nearer, if nothing is under way.
   void seek(ObjectId object);
@@ -175,6 +236,14 @@ class Objects {
   std::map<ObjectId, HoldsAsked> holds_asked_;  // also of entries forgotten since
   std::set<Timer> timers_;
   std::deque<Waiting> waiting_;
+  Time progress_at_;  // room was made then
+  SpillFiles files_;
+  Spill spill_;
+  std::map<std::uint64_t, Restore> restores_;
+  std::uint64_t last_restore_ = 0;
+  bool room_due_ = false;             // what is short, or can leave, may have changed
+  std::optional<Time> look_at_;       // then again: who was asked for a place may not return it
+  Time look_not_before_;
   std::vector<ObjectId> copies_added_, copies_removed_;
   std::optional<Time> report_copies_at_;
   bool retry_due_ = false;

@@ -8,7 +8,7 @@
 namespace mobula::internal::worker {
 
 bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const {
-  return sealed(object) || !entry.keepers.empty() || !entry.copies.empty();
+  return here(object) || !entry.keepers.empty() || !entry.copies.empty();
 }
 
 // ---- claims ------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   const ObjectId object = message.object;
   ObjectEntry& entry = placeholder(object);
   const bool ready =
-      sealed(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
+      here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
   if (ready) return peers_.send(node, status_of(object, entry));
   if (at_home(entry)) {
     entry.askers.insert(node);
@@ -107,7 +107,7 @@ ObjectStatus Objects::status_of(ObjectId object, const ObjectEntry& entry) const
   status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
   status.is_error = entry.is_error;
   status.contained = entry.contained;
-  if (sealed(object)) status.locations.push_back(self_);
+  if (here(object)) status.locations.push_back(self_);
   status.locations.insert(status.locations.end(), entry.keepers.begin(), entry.keepers.end());
   status.locations.insert(status.locations.end(), entry.copies.begin(), entry.copies.end());
   if (status.locations.empty()) status.failure = entry.failure;
@@ -126,7 +126,7 @@ void Objects::answer_askers(ObjectId object) {
 void Objects::from_peer(NodeId node, const ResultStored& message) {
   const ObjectId object = message.object;
   const ObjectEntry* known = find(object);
-  bool wanted = !sealed(object);
+  bool wanted = !here(object);
   if (wanted && (known == nullptr || !known->owner_released)) {
     // Of an owner that has died nothing is kept, unless others have asked for it before.
     const bool owner_holds =
@@ -151,6 +151,16 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
 }
 
 // ---- losses ------------------------------------------------------------------------------------
+
+void Objects::from_peer(NodeId node, const CopyLost& message) {
+  ObjectEntry* entry = find(message.object);
+  if (entry == nullptr || !at_home(*entry)) return;
+  const bool kept = entry->keepers.erase(node) > 0;
+  if (kept) peers_.send(node, NodeRelease{message.object});
+  if (entry->copies.erase(node) == 0 && !kept) return;  // a pull has found that out before
+  const bool known = entry->claimed && !entry->failure;
+  if (known && !has_bytes_somewhere(message.object, *entry)) lost(message.object, message.cause);
+}
 
 // The last bytes that the home knew of are gone with their node. Holders may have made copies.
 void Objects::lost(ObjectId object, const std::string& cause) {

@@ -32,6 +32,11 @@ void Objects::reserve(ProcessId process, const ReserveObject& message) {
   if (row != nullptr && row->state == ObjectState::reserved) {
     const bool again = row->writer == process && row->place.size_bytes == request.size_bytes;
     if (again) return answer_reserved(process, message.object);
+    if (row->on_disk) {
+      return refuse_place(request, failure(ErrorCode::already_exists,
+                                           fmt::format("object {} is on this node already",
+                                                       message.object.brief())));
+    }
     return refuse_place(request, being_written(message.object));
   }
   const auto found = place(request);
@@ -43,49 +48,6 @@ void Objects::reserve(ProcessId process, const ReserveObject& message) {
   }
 }
 
-// A place; nothing if a process has to unmap something first.
-Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
-  for (int round = 0; round < 2; ++round) {
-    const ObjectRow* row = table_.find(request.object);
-    const bool held = row != nullptr && row->processes.contains(request.writer);
-    auto placement = table_.reserve(request);
-    if (!placement) return placement.error();
-    if (placement->create) {
-      outbox_.emit(CreateSlab{placement->create->slab, placement->create->size_bytes,
-                              placement->create->writer});
-    }
-    retire(placement->retire);
-    if (placement->place) {
-      entries_[request.object].writer_borrows = held && request.writer != agent_;
-      return std::optional<Place>(placement->place);
-    }
-  }
-  return std::optional<Place>();
-}
-
-bool Objects::wait_for_room(const ReserveRequest& request) {
-  if (waiting_.size() >= max_waiting_for_room) return false;
-  waiting_.push_back({request, outbox_.now() + options_.room_within});
-  return true;
-}
-
-void Objects::retry_waiting() {
-  std::deque<Waiting> waiting = std::exchange(waiting_, {});
-  for (Waiting& each : waiting) {
-    const auto found = place(each.request);
-    const ObjectRow* row = table_.find(each.request.object);
-    if (!found && row != nullptr && row->state == ObjectState::reserved) {
-      refuse_place(each.request, being_written(each.request.object));
-    } else if (!found) {
-      refuse_place(each.request, found.error());
-    } else if (*found) {
-      place_found(each.request, **found);
-    } else {
-      waiting_.push_back(std::move(each));
-    }
-  }
-}
-
 void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
   ObjectEntry* entry = find(request.object);
   if (request.writer == agent_) {
@@ -93,6 +55,7 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
     const ObjectRow* row = table_.find(request.object);
     // A process of this node has begun to make it meanwhile: its bytes serve all readers.
     if (row != nullptr && row->has_place()) return unpin(request.object);
+    refuse_pullers(request.object, why);
     return abandon_pull(request.object, why);
   }
   if (why.code == ErrorCode::already_exists && entry != nullptr) {
@@ -108,7 +71,11 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
 void Objects::place_found(const ReserveRequest& request, const Place& place) {
   if (request.writer == agent_) {
     entries_.at(request.object).waits_for_room = false;
-    start_transfer(request.object, place);
+    if (table_.find(request.object)->on_disk) {
+      start_restore(request.object, place);
+    } else {
+      start_transfer(request.object, place);
+    }
   } else {
     answer_reserved(request.writer, request.object);
   }
@@ -133,7 +100,7 @@ void Objects::seal(ProcessId process, const SealObject& message) {
   const ObjectId object = message.object;
   const ObjectRow* row = table_.find(object);
   const bool mine = row != nullptr && row->state == ObjectState::reserved && row->writer == process;
-  const bool again = row != nullptr && row->state == ObjectState::sealed;
+  const bool again = row != nullptr && row->here();
   if (!mine && !again) return processes_.send(process, ObjectSealed{object});
   const NodeId home = message.home.empty() ? self_ : message.home;
   ObjectEntry& entry = entries_[object];
@@ -144,6 +111,8 @@ void Objects::seal(ProcessId process, const SealObject& message) {
     entry.size_bytes = table_.find(object)->place.size_bytes;
     entry.is_error = message.is_error;
     entry.contained = message.contained;
+    entry.last_use = outbox_.now();
+    entry.pulled = false;
     pin_contained(object);
   }
   if (home == self_) {
@@ -173,7 +142,13 @@ void Objects::seal(ProcessId process, const SealObject& message) {
   // What it holds as the writer ends here, unless it is the owner or borrows the object as well.
   const bool keeps = entry.writer_borrows ||
                      (message.owner == process && !(entry.exported && entry.owner_released));
-  if (mine && !keeps) apply(table_.release(process, object));
+  if (mine && !keeps) {
+    apply(table_.release(process, object));
+  } else if (mine && message.owner == process) {
+    // It may go back to what it has written, should this agent die.
+    entry.in_place.try_emplace(process);
+  }
+  room_due_ = true;
   settle(object);
   ObjectEntry* sealed_here = find(object);
   if (sealed_here != nullptr && sealed_here->found_here.erase(process) > 0) unpin(object);
@@ -225,6 +200,8 @@ void Objects::hold(ProcessId process, const HoldObject& message) {
 void Objects::release(ProcessId process, ObjectId object) {
   if (ObjectEntry* entry = find(object)) {
     entry->readers.erase(process);
+    // The owner of an exported object keeps its place beside the object's entry, for a next agent.
+    if (!entry->exported || entry->owner != process) entry->in_place.erase(process);
     entry->hold_waiters.erase(process);
     entry->writer_borrows = false;
     if (at_home(*entry) && entry->owner == process) entry->owner_released = true;
@@ -247,14 +224,15 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
                   fmt::format("{} messages for node {} wait already: it is not reached",
                               peers_.backlog(entry->home), entry->home.brief()));
   }
-  if (entry != nullptr && sealed(object)) return answer_readable(process, object);
+  if (entry != nullptr && sealed(object)) return answer_readable(process, object, message.fetch);
   if (entry == nullptr || entry->failure || flooded) {
     ObjectReadable answer;
     answer.object = object;
+    answer.fetch = message.fetch;
     answer.failure = std::move(why);
     return processes_.send(process, std::move(answer));
   }
-  entry->readers.insert(process);
+  entry->readers[process] = message.fetch;
   seek(object);
 }
 
@@ -264,9 +242,25 @@ void Objects::cancel_fetch(ProcessId process, ObjectId object) {
   if (entry->readers.empty() && entry->pull != 0) transfers_.unwant(entry->pull);
 }
 
-void Objects::answer_readable(ProcessId process, ObjectId object) {
+void Objects::place_returned(ProcessId process, const PlaceReturned& message) {
+  ObjectEntry* entry = find(message.object);
+  if (entry == nullptr) return;
+  const auto at = entry->in_place.find(process);
+  if (at == entry->in_place.end() || at->second.fetch != message.fetch) return;
+  entry->in_place.erase(at);
+  room_due_ = true;
+}
+
+bool Objects::in_place(ProcessId process, ObjectId object) const {
+  const ObjectEntry* entry = entries_.find(object);
+  return entry != nullptr && entry->in_place.contains(process);
+}
+
+void Objects::answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch) {
   const Place place = table_.find(object)->place;
-  const ObjectEntry& entry = entries_.at(object);
+  ObjectEntry& entry = entries_.at(object);
+  entry.last_use = outbox_.now();
+  if (processes_.attached(process)) entry.in_place.insert_or_assign(process, ObjectEntry::InPlace{fetch, {}});
   const auto slab_bytes =
       static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {
@@ -278,6 +272,7 @@ void Objects::answer_readable(ProcessId process, ObjectId object) {
     answer.slab_bytes = slab_bytes;
     answer.is_error = entry.is_error;
     answer.contained = entry.contained;
+    answer.fetch = fetch;
     return answer;
   });
 }
@@ -285,10 +280,11 @@ void Objects::answer_readable(ProcessId process, ObjectId object) {
 void Objects::fail_readers(ObjectId object, const Failure& why) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr) return;
-  for (const ProcessId reader : std::exchange(entry->readers, {})) {
+  for (const auto& [reader, fetch] : std::exchange(entry->readers, {})) {
     ObjectReadable answer;
     answer.object = object;
     answer.failure = why;
+    answer.fetch = fetch;
     processes_.send(reader, std::move(answer));
   }
 }
@@ -300,12 +296,12 @@ void Objects::became_sealed(ObjectId object) {
   entry.locate_by.reset();
   entry.candidates.clear();
   pin_contained(object);
-  for (const ProcessId reader : std::exchange(entries_.at(object).readers, {})) {
-    answer_readable(reader, object);
+  for (const auto& [reader, fetch] : std::exchange(entries_.at(object).readers, {})) {
+    answer_readable(reader, object, fetch);
   }
   if (at_home(entry)) {
     answer_askers(object);
-  } else {
+  } else if (!entry.copy_reported) {
     report_copy(object, true);
   }
 }

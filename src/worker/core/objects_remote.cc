@@ -59,6 +59,7 @@ void Objects::seek(ObjectId object) {
       entry.pull != 0 || entry.locate_by || !entry.asked.empty() || entry.waits_for_room;
   const ObjectRow& row = *table_.find(object);
   if (under_way || row.has_place()) return;
+  if (row.state == ObjectState::spilled) return restore(object);
   if (!at_home(entry)) {
     peers_.is_dead(entry.home) ? locate(object) : ask(object, entry.home);
   } else if (has_bytes_somewhere(object, entry)) {
@@ -79,8 +80,9 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   if (entry == nullptr || entry->asked != node) return;
   entry->asked = NodeId{};
   const bool of_home = node == entry->home;
-  if (table_.find(object)->has_place()) return;
+  if (table_.find(object)->has_place() || here(object)) return;
   entry->sources.clear();
+  entry->origins = {message.locations.begin(), message.locations.end()};
   for (const NodeId location : message.locations) {
     if (location != self_ && !peers_.is_dead(location)) entry->sources.push_back(location);
   }
@@ -154,6 +156,9 @@ void Objects::pulled(const transfer::PullDone& done) {
   if (entry == nullptr || entry->pull != done.pull) return;
   entry->pull = 0;
   if (!done.failure && table_.seal(object, agent_)) {
+    entry->pulled = true;
+    entry->last_use = outbox_.now();
+    room_due_ = true;
     became_sealed(object);
     return unpin(object);
   }
@@ -184,14 +189,40 @@ void Objects::pulled(const transfer::PullDone& done) {
 
 void Objects::from_peer(NodeId node, const PullRequest& message) {
   if (message.object.empty()) return transfers_.offer_file(node, message.pull, message.file);
-  if (!sealed(message.object) || !pin(message.object)) {
-    return transfers_.refuse(
-        node, message.pull,
-        failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}", self_.brief(),
-                                                  message.object.brief())));
+  const ObjectRow* row = table_.find(message.object);
+  if (row != nullptr && row->on_disk && row->state != ObjectState::sealed) {
+    restore(message.object);
+    ObjectEntry& entry = entries_.at(message.object);
+    entry.pullers.emplace_back(node, message.pull);
+    // A peer does not wait for room here: it is told to ask again.
+    if (entry.restore == 0) {
+      refuse_pullers(message.object, failure(ErrorCode::resource_exhausted,
+                                             "the object waits for room to be read from disk"));
+    }
+    return;
   }
-  const Place place = table_.find(message.object)->place;
-  if (!transfers_.offer_object(node, message.pull, message.object, place)) unpin(message.object);
+  offer(node, message.pull, message.object);
+}
+
+void Objects::offer(NodeId reader, std::uint64_t pull, ObjectId object) {
+  if (!sealed(object) || !pin(object)) {
+    return transfers_.refuse(
+        reader, pull,
+        failure(ErrorCode::not_found,
+                fmt::format("node {} has no copy of object {}", self_.brief(), object.brief())));
+  }
+  if (!transfers_.offer_object(reader, pull, object, table_.find(object)->place)) {
+    return unpin(object);
+  }
+  ObjectEntry& entry = entries_.at(object);
+  ++entry.offers;
+  entry.last_use = outbox_.now();
+}
+
+void Objects::offer_over(ObjectId object) {
+  if (ObjectEntry* entry = find(object); entry != nullptr && entry->offers > 0) --entry->offers;
+  room_due_ = true;
+  unpin(object);
 }
 
 // ---- without a home ----------------------------------------------------------------------------
@@ -244,7 +275,7 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
   confirm_waiters(object);
   finish_sealers(object);
   const ObjectRow& row = *table_.find(object);
-  if (row.state == ObjectState::sealed) {
+  if (row.here()) {
     // Holders on other nodes, of which we do not know, may come for it.
     if (row.nodes.contains(entry.home)) keep_for(object, options_.orphan_after);
   } else if (row.state != ObjectState::reserved && entry.pull == 0) {
@@ -273,6 +304,9 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     entry.askers.erase(node);
     entry.unconfirmed.erase(node);
     std::erase(entry.candidates, node);
+    std::erase_if(entry.pullers, [&](const auto& each) { return each.first == node; });
+    // Of those who had the bytes one is gone: this copy may be what is left.
+    if (entry.origins.erase(node) > 0) entry.pulled = false;
   }
   for (const ObjectId object : kept) {
     const ObjectEntry* entry = find(object);

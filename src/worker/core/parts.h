@@ -44,6 +44,8 @@ struct WorkerCore::Parts {
   void on(PullFinished& event) { transfers.finished(event); }
   void on(BulkOffered& event) { transfers.offered(event); }
   void on(BulkServed& event) { transfers.served(event.offer); }
+  void on(SpillFinished& event) { objects->spilled(event); }
+  void on(RestoreFinished& event) { objects->restored(event); }
   void on(Paused& event) { head.shift_deadlines(event.gap); }
   void on(Stop& event);
   void on(Tick& event);
@@ -81,6 +83,9 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, ReleaseObject& message);
   void said(ProcessRow& row, FetchObject& message);
   void said(ProcessRow& row, CancelFetch& message);
+  void said(ProcessRow& row, PlaceReturned& message) {
+    objects->place_returned(row.process, message);
+  }
   void said(ProcessRow& row, ExecutorBlocked& message);
   void said(ProcessRow& row, ExecutorRetires& message);
   void said(ProcessRow& row, ConstructorFinished& message);

@@ -140,7 +140,7 @@ void WorkerCore::Parts::node_died(NodeId node) {
 }
 
 void WorkerCore::Parts::said(ListObjects& message) {
-  ObjectsListed listed = objects->list(message.limit);
+  ObjectsListed listed = objects->list(message.limit, message.largest_first);
   listed.request = message.request;
   head.tell(std::move(listed));
 }

@@ -11,6 +11,7 @@
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
 #include "worker/core/bulk_command.h"
+#include "worker/core/spill_records.h"
 #include "worker/core/worker_event.h"
 
 namespace mobula::internal::worker {
@@ -194,6 +195,6 @@ using Command =
     std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess, UseIdentity,
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, StartPull, StartFilePull, CancelPull, OfferObject, OfferFile,
-                 WithdrawBulk, Fence, Exit, ForgetJob>;
+                 WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile>;
 
 }  // namespace mobula::internal::worker

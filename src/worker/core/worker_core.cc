@@ -68,7 +68,13 @@ Census WorkerCore::census() const {
   census.entries = parts_->objects->entries();
   census.pins = parts_->objects->pins();
   census.slabs = parts_->objects->table().space().slab_count();
+  census.spill_files = parts_->objects->spill_files().files();
+  census.moving = parts_->objects->moving();
   return census;
+}
+
+bool WorkerCore::in_place(ProcessId process, ObjectId object) const {
+  return parts_->objects && parts_->objects->in_place(process, object);
 }
 
 const ObjectTable& WorkerCore::objects() const {
@@ -172,7 +178,7 @@ void WorkerCore::Parts::finish_step() {
     }
     for (const ObjectId object : transfers.take_unread()) {
       more = true;
-      objects->unpin(object);
+      objects->offer_over(object);
     }
     objects->finish_step();
   }

@@ -33,6 +33,8 @@ struct Census {
   std::size_t pulls = 0;
   std::size_t offers = 0;
   std::size_t slabs = 0;
+  std::size_t spill_files = 0;
+  std::size_t moving = 0;  // objects to and from disk
   std::size_t peers = 0;
   friend bool operator==(const Census&, const Census&) = default;
 };
@@ -61,6 +63,8 @@ class WorkerCore {
   std::vector<std::string> running() const;  // names of the calls that run, for people
   Census census() const;
   const ObjectTable& objects() const;
+  // Whether it counts this process among those that may look at the object where it lies.
+  bool in_place(ProcessId process, ObjectId object) const;
 
  private:
   struct Parts;

@@ -14,6 +14,7 @@
 #include "protocol/agent_control.h"
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
+#include "worker/core/spill_records.h"
 
 namespace mobula::internal::worker {
 
@@ -295,6 +296,6 @@ using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, Proces
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick,
-                           MemorySampled>;
+                           MemorySampled, SpillFinished, RestoreFinished>;
 
 }  // namespace mobula::internal::worker

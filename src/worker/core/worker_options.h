@@ -49,6 +49,16 @@ struct WorkerOptions {
   Duration memory_end_within = 5s;  // for one that was ended to be gone before the next is
   Duration memory_pause = 500ms;    // from then, for its memory to come back
 
+  bool spill = true;                // to disk, when memory is short
+  int spill_above_percent = 80;     // of the store's capacity in use by objects
+  std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
+  std::uint64_t spill_file_objects = 2000;
+  std::size_t max_restores = 16;    // at once; more wait
+  Duration spill_within = 60s;      // who waits for room waits for a disk so long
+  Duration spill_again_after = 10s; // when the disk would not take any more
+  Duration return_within = 200ms;   // for a process to return a place that it was asked for
+  Duration read_room_within = 30s;  // for room for what somebody wants to read
+
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("store_bytes", &WorkerOptions::store_bytes),
@@ -80,7 +90,16 @@ struct WorkerOptions {
                  field("memory_last_resort_permille", &WorkerOptions::memory_last_resort_permille),
                  field("memory_least_bytes", &WorkerOptions::memory_least_bytes),
                  field("memory_end_within", &WorkerOptions::memory_end_within),
-                 field("memory_pause", &WorkerOptions::memory_pause));
+                 field("memory_pause", &WorkerOptions::memory_pause),
+                 field("spill", &WorkerOptions::spill),
+                 field("spill_above_percent", &WorkerOptions::spill_above_percent),
+                 field("spill_file_bytes", &WorkerOptions::spill_file_bytes),
+                 field("spill_file_objects", &WorkerOptions::spill_file_objects),
+                 field("max_restores", &WorkerOptions::max_restores),
+                 field("spill_within", &WorkerOptions::spill_within),
+                 field("spill_again_after", &WorkerOptions::spill_again_after),
+                 field("return_within", &WorkerOptions::return_within),
+                 field("read_room_within", &WorkerOptions::read_room_within));
   }
   friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };

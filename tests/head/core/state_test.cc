@@ -312,5 +312,39 @@ TEST_F(State, ObjectsAreAskedOfTheAgentsAndAMissingAnswerIsSaid) {
   ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
 }
 
+TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
+  ToolRequest request;
+  request.request = 9;
+  request.verb = "list";
+  request.kind = "memory";
+  cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  const auto asked = cluster.take<ListObjects>(agent);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_TRUE(asked[0].largest_first);
+  ObjectFact small;
+  small.object = ObjectId::of(1);
+  small.size_bytes = 10;
+  small.sealed = true;
+  ObjectFact large = small;
+  large.object = ObjectId::of(2);
+  large.size_bytes = 1000;
+  large.spilled = true;
+  large.processes = 1;
+  large.holders = {{ProcessId::of(4), Role::driver, 4711, true}};
+  ObjectsListed listed;
+  listed.request = asked[0].request;
+  listed.objects = {small, large};
+  listed.store.capacity_bytes = 5000;
+  listed.store.spilled_bytes = 1000;
+  cluster.says(agent, listed);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  const std::string json = cluster.replies[0].json;
+  EXPECT_NE(json.find("\"capacity_bytes\":5000"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"pid\":4711"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"readers\":1"), std::string::npos) << json;
+  EXPECT_LT(json.find(large.object.hex()), json.find(small.object.hex())) << json;
+  EXPECT_NE(json.find("SPILLED"), std::string::npos) << json;
+}
+
 }  // namespace
 }  // namespace mobula::internal::head

@@ -94,8 +94,46 @@ void Agent::carry_out(Command command) {
     world_.post(*this, BulkServed{withdraw->offer});
   } else if (auto* cut = std::get_if<CancelPull>(&command)) {
     world_.cut_pull(*this, cut->pull);
+  } else if (auto* spill = std::get_if<StartSpill>(&command)) {
+    if (disk_waits) {
+      unwritten_.push_back(*spill);
+    } else {
+      write(*spill);
+    }
+  } else if (auto* restore = std::get_if<StartRestore>(&command)) {
+    EXPECT_TRUE(files.contains(restore->file));
+    RestoreFinished finished{restore->restore, std::nullopt};
+    if (damaged.contains(restore->object)) {
+      finished.failure = failure(ErrorCode::corrupt, "its bytes on disk are damaged");
+    }
+    world_.post(*this, finished);
+  } else if (auto* drop = std::get_if<DropSpillFile>(&command)) {
+    EXPECT_EQ(files.erase(drop->file), 1u);
   }
   did_.push_back(std::move(command));
+}
+
+void Agent::write(const StartSpill& spill) {
+  SpillFinished finished;
+  finished.file = spill.file;
+  finished.failure = disk_fails;
+  std::uint64_t offset = 0;
+  for (const SpillItem& item : spill.items) {
+    finished.items.push_back({offset, Hash128{item.object.bits().low, offset}});
+    offset += item.size_bytes;
+  }
+  if (disk_fails) {
+    finished.items.clear();
+  } else {
+    files.insert(spill.file);
+  }
+  world_.post(*this, finished);
+}
+
+void Agent::disk_goes_on() {
+  disk_waits = false;
+  for (const StartSpill& spill : std::exchange(unwritten_, {})) write(spill);
+  world_.settle();
 }
 
 StartExecutor Agent::run_executor(LinkId link, std::int64_t pid) {
@@ -291,6 +329,10 @@ void expect_empty(Agents& world, std::size_t agents, std::size_t kept) {
     EXPECT_LE(census.links, kept) << "node " << i;
     EXPECT_LE(census.processes, kept) << "node " << i;
     EXPECT_EQ(agent.core().objects().space().used_bytes(), 0u) << "node " << i;
+    EXPECT_EQ(agent.core().objects().spilled_bytes(), 0u) << "node " << i;
+    EXPECT_EQ(census.spill_files, 0u) << "node " << i;
+    EXPECT_EQ(census.moving, 0u) << "node " << i;
+    EXPECT_TRUE(agent.files.empty()) << "node " << i;
   }
 }
 

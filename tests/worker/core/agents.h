@@ -64,6 +64,12 @@ class Agent {
 
   bool alive = true;
   bool head_answers = true;
+  // Its disk: which files are there, what it does to what is written and read next.
+  std::set<std::uint64_t> files;
+  std::optional<Failure> disk_fails;
+  bool disk_waits = false;  // until `disk_goes_on`
+  std::set<ObjectId> damaged;
+  void disk_goes_on();
   std::optional<AgentFrame> heartbeat;  // the last frame without a message that the head heard
   std::vector<std::pair<Time, Bytes>> recorded;  // events, as recordings hold them
   const Scrubber scrubber{Hash128{1, 2}};
@@ -83,6 +89,7 @@ class Agent {
   }
 
   void carry_out(Command command);
+  void write(const StartSpill& spill);
   void carry_out_head(AgentToHead message);
   void send_head_frames(std::vector<Frame<HeadMessage>> frames);
 
@@ -93,6 +100,7 @@ class Agent {
   std::map<LinkId, std::vector<AgentToProcess>> said_;
   std::vector<AgentMessage> told_;
   std::vector<Command> did_;
+  std::vector<StartSpill> unwritten_;
 };
 
 class Agents {

@@ -1,0 +1,162 @@
+// More values than a node's store holds, on real disks; and disks that fail.
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Spilling : public ClusterTest {
+ protected:
+  std::string default_folder(const std::string& node = "a") const {
+    return state_of(node) + "/default/agent/spill";
+  }
+  static std::vector<fs::path> files_in(const std::string& folder) {
+    std::vector<fs::path> files;
+    std::error_code code;
+    for (fs::recursive_directory_iterator at(folder, code), end; !code && at != end;
+         at.increment(code)) {
+      if (at->is_regular_file(code)) files.push_back(at->path());
+    }
+    return files;
+  }
+  static std::uintmax_t bytes_in(const std::string& folder) {
+    std::uintmax_t bytes = 0;
+    std::error_code code;
+    for (const auto& path : files_in(folder)) bytes += fs::file_size(path, code);
+    return bytes;
+  }
+};
+
+TEST_F(Spilling, MoreThanTheStoreHoldsIsReadBackAndLeavesNoFiles) {
+  start_head({"--num-cpus", "2", "--object-store-memory", "24MiB"});
+  Process driver = start_driver({"hoards", "48"});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  EXPECT_GE(bytes_in(default_folder()), 20u << 20);
+
+  const Ended report = mobula({"memory", "-o", "json"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  const Json memory = Json::parse(report.out, nullptr, false);
+  ASSERT_TRUE(memory.is_object()) << report.out;
+  EXPECT_EQ(memory["nodes"][0]["capacity_bytes"], 24 << 20) << report.out;
+  EXPECT_GE(memory["nodes"][0]["spilled_bytes"], 20 << 20) << report.out;
+  EXPECT_EQ(memory["items"].size(), 48u);
+  const Json& object = memory["items"][0];
+  EXPECT_EQ(object["holders"][0]["role"], "driver") << report.out;
+  EXPECT_EQ(object["holders"][0]["pid"], driver.pid()) << report.out;
+  const Ended table = mobula({"memory"});
+  EXPECT_NE(table.out.find("SPILLED"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("driver " + std::to_string(driver.pid())), std::string::npos);
+
+  driver.say("go");
+  const Ended ended = driver.wait(Milliseconds(120'000));
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
+}
+
+TEST_F(Spilling, ResultsLargerThanTheStoreAreReadByTasks) {
+  start_head({"--num-cpus", "2", "--object-store-memory", "24MiB"});
+  drive({"makes", "48"}, Milliseconds(120'000));
+}
+
+TEST_F(Spilling, ResultsOfAnotherNodeAreReadThroughSmallStores) {
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
+  start_node("b", {"--num-cpus", "2", "--object-store-memory", "16MiB"});
+  drive({"makes", "40"}, Milliseconds(120'000));
+}
+
+TEST_F(Spilling, WhatIsLookedAtStaysWhereItIs) {
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
+  drive({"views", "40"}, Milliseconds(120'000));
+}
+
+TEST_F(Spilling, AnotherFolderIsUsedWhereOneIsGiven) {
+  const std::string given = folder() + "/elsewhere";
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
+              given});
+  Process driver = start_driver({"hoards", "24"});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  EXPECT_FALSE(files_in(given).empty());
+  driver.say("go");
+  EXPECT_EQ(driver.wait().code, 0);
+}
+
+TEST_F(Spilling, FilesOfAKilledAgentGoWhenTheNextOneStarts) {
+  start_head({"--no-worker"});
+  start_node("a", {"--num-cpus", "1", "--object-store-memory", "16MiB"});
+  Process driver = start_driver({"hoards", "32"});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  const auto old = files_in(default_folder());
+  ASSERT_FALSE(old.empty());
+  ASSERT_EQ(::kill(agent_pid("a"), SIGKILL), 0);
+  driver.signal(SIGKILL);
+  driver.wait();
+  ASSERT_FALSE(files_in(default_folder()).empty());
+  start_node("a", {"--num-cpus", "1", "--object-store-memory", "16MiB"});
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
+}
+
+TEST_F(Spilling, DamagedFilesAreNoticedResultsMadeAgainAndOthersSaidToBeLost) {
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
+  Process driver = start_driver({"loses", "16"});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  const auto files = files_in(default_folder());
+  ASSERT_FALSE(files.empty());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i % 2 == 0) {
+      fs::resize_file(files[i], 100);
+    } else {
+      std::fstream file(files[i], std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(5000);
+      file.put('\x55');
+      file.put('\xaa');
+    }
+  }
+  driver.say("go");
+  const Ended ended = driver.wait(Milliseconds(120'000));
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(ended.out.find("lost 0\n"), std::string::npos) << ended.out;
+}
+
+TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
+              "/proc/version/none"});
+  const Ended ended = drive({"overfills"}, Milliseconds(120'000));
+  EXPECT_NE(ended.out.find("nothing can be spilled"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("/proc/version/none"), std::string::npos) << ended.out;
+}
+
+TEST_F(Spilling, WithoutSpillingTheStoreIsFullAtItsCapacity) {
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
+              "none"});
+  const Ended ended = drive({"overfills"}, Milliseconds(60'000));
+  EXPECT_NE(ended.out.find("no room for object"), std::string::npos) << ended.out;
+}
+
+TEST_F(Spilling, AFullDiskLosesNothing) {
+  const std::string disk = folder() + "/disk";
+  fs::create_directory(disk);
+  // In a namespace of this process and its children alone.
+  const bool mounted = ::unshare(CLONE_NEWNS) == 0 &&
+                       ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12m") == 0;
+  if (!mounted) GTEST_SKIP() << "file systems cannot be mounted here";
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
+              disk});
+  const Ended ended = drive({"overfills"}, Milliseconds(120'000));
+  EXPECT_NE(ended.out.find("nothing can be spilled"), std::string::npos) << ended.out;
+  const auto kept = ended.out.find("kept ");
+  ASSERT_NE(kept, std::string::npos);
+  EXPECT_GT(std::stoi(ended.out.substr(kept + 5)), 16) << "the disk has taken some";
+  ::umount2(disk.c_str(), MNT_DETACH);
+}
+
+}  // namespace
+}  // namespace mobula::e2e

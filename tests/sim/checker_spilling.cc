@@ -1,0 +1,53 @@
+// What leaves memory for the disk: never what somebody looks at, and never without a copy that is whole.
+#include "sim/agent_role.h"
+#include "sim/process_role.h"
+
+namespace mobula::internal::sim {
+
+void Checkers::agent_stepped(Agent& agent) {
+  if (world_.plan().store_bytes == 0) return;
+  for (Process* process : world_.processes()) {
+    const bool known = agent.core().objects().knows_process(process->id());
+    if (known && process->attached_to(agent)) stays_in_place(agent, *process);
+  }
+  if (!lossy_) is_on_disk(agent);
+}
+
+void Checkers::stays_in_place(Agent& agent, Process& process) {
+  for (const auto& [object, here] : agent.core().objects().objects()) {
+    const auto* row = process.client().object(object);
+    if (row == nullptr || row->storing) continue;
+    const bool reads = row->readable && row->place_fetch != 0;
+    const bool wrote = row->written && row->ready && row->value.in_store;
+    if (!reads && !wrote) continue;
+    const bool there = here.has_place() && here.place.slab.bits().low == row->place.slab &&
+                       here.place.offset == static_cast<std::uint64_t>(row->place.offset);
+    if (there) continue;
+    world_.violation("spilling", process.name() + (reads ? " may look at" : " goes back to") + " object " +
+                                     object.brief() + " where it does not lie any more: it is " +
+                                     std::string(to_string(here.state)));
+  }
+}
+
+void Checkers::is_on_disk(Agent& agent) {
+  for (const auto& [object, here] : agent.core().objects().objects()) {
+    if (here.state != ObjectState::spilled) continue;
+    bool found = false;
+    for (const auto& [file, contents] : agent.node().spilled) {
+      for (const auto& [offset, content] : contents) found = found || content.object == object;
+    }
+    if (!found) {
+      return world_.violation("spilling", agent.name() + " takes object " + object.brief() +
+                                              " for spilled, and no file has it");
+    }
+  }
+}
+
+void Checkers::looked_again(Process& process, ObjectId object, std::uint64_t number) {
+  const Reading reading = process.read(object);
+  if (!reading.error && reading.number == number) return;
+  world_.violation("spilling", process.name() + " looks at object " + object.brief() +
+                                   " and finds something else there than before");
+}
+
+}  // namespace mobula::internal::sim

@@ -1,0 +1,314 @@
+// Memory that is short: what leaves it, what stays, what comes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker::spills {
+namespace {
+
+using ::testing::HasSubstr;
+
+const JobId job = JobId::of(5);
+constexpr std::int64_t big = 120 << 10;  // two of them in a slab; the store holds eight
+
+// Drivers on link 1 of each node; `owner_` is that of the home. The store holds 1 MiB in slabs of
+// 128 KiB, and spills above 80 % of it.
+class SpillTest : public ::testing::Test {
+ protected:
+  SpillTest()
+      : world_(options()),
+        home_(world_.add()),
+        other_(world_.add()),
+        owner_(home_.driver(1, job)),
+        borrower_(other_.driver(1, job)) {
+    settle();
+    home_.forget();
+    other_.forget();
+  }
+
+  static WorkerOptions options() {
+    WorkerOptions options = Agents::small();
+    options.first_slab_bytes = options.max_slab_bytes = 128 << 10;
+    return options;
+  }
+  void settle() { world_.settle(); }
+  RefRecord ref(std::uint64_t number) const {
+    return ref_of(ObjectId::of(number), home_, owner_);
+  }
+  ObjectState state(const Agent& agent, std::uint64_t number) {
+    const ObjectRow* row = const_cast<Agent&>(agent).core().objects().find(ObjectId::of(number));
+    return row == nullptr ? ObjectState::failed : row->state;
+  }
+  // As a process does that looks at nothing: it returns every place at once.
+  void return_places(Agent& agent, LinkId link = 1) {
+    for (auto asked = agent.heard<ReturnPlace>(link); !asked.empty();
+         asked = agent.heard<ReturnPlace>(link)) {
+      for (const auto& each : asked) agent.say(link, PlaceReturned{each.object, each.fetch});
+      settle();
+      for (const auto& retired : agent.heard<RetireSlab>(link)) {
+        agent.say(link, SlabUnmapped{retired.slab});
+      }
+      settle();
+    }
+  }
+  std::vector<ObjectReserved> reserve(std::uint64_t number, Agent& agent, std::int64_t size = big) {
+    agent.say(1, ReserveObject{ObjectId::of(number), size});
+    settle();
+    return_places(agent);
+    return agent.heard<ObjectReserved>(1);
+  }
+  void put(std::uint64_t number) {
+    const auto reserved = reserve(number, home_);
+    ASSERT_EQ(reserved.size(), 1u);
+    ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
+    home_.say(1, SealObject{ObjectId::of(number), owner_, home_.node(), false, {}});
+    settle();
+    return_places(home_);
+    home_.heard<ObjectSealed>(1);
+  }
+  void put_many(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t i = from; i <= to; ++i) {
+      world_.advance(1ms);
+      put(i);
+    }
+  }
+  std::vector<ObjectReadable> fetch(Agent& agent, std::uint64_t number, std::uint64_t with = 7) {
+    agent.say(1, FetchObject{ref(number), NodeId{}, with});
+    settle();
+    return_places(agent);
+    return agent.heard<ObjectReadable>(1);
+  }
+  void release_all(Agent& agent) {
+    for (std::uint64_t i = 1; i <= 40; ++i) agent.say(1, ReleaseObject{ObjectId::of(i)});
+    settle();
+    for (const auto& retired : agent.heard<RetireSlab>(1)) agent.say(1, SlabUnmapped{retired.slab});
+    settle();
+  }
+
+  Agents world_;
+  Agent& home_;
+  Agent& other_;
+  ProcessId owner_, borrower_;
+};
+
+TEST_F(SpillTest, MoreThanTheStoreHoldsIsKeptAndComesBack) {
+  put_many(1, 20);
+  EXPECT_EQ(state(home_, 1), ObjectState::spilled);
+  EXPECT_EQ(state(home_, 20), ObjectState::sealed);
+  EXPECT_GT(home_.core().objects().spilled_bytes(), 0u);
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    const auto read = fetch(home_, i, i);
+    ASSERT_EQ(read.size(), 1u) << i;
+    ASSERT_FALSE(read[0].failure) << read[0].failure->text;
+    EXPECT_EQ(read[0].fetch, i);
+    world_.advance(1ms);
+  }
+  EXPECT_LE(home_.core().objects().space().committed_bytes(),
+            home_.core().objects().space().capacity_bytes());
+  release_all(home_);
+  expect_empty(world_, 2, 1);
+}
+
+TEST_F(SpillTest, OldestLeaveFirstAndWhatIsUsedStays) {
+  put_many(1, 6);
+  fetch(home_, 1);
+  home_.say(1, PlaceReturned{ObjectId::of(1), 7});
+  put_many(7, 9);
+  EXPECT_EQ(state(home_, 1), ObjectState::sealed);
+  EXPECT_EQ(state(home_, 2), ObjectState::spilled);
+}
+
+TEST_F(SpillTest, WhatIsReadStaysAndTheProcessIsAskedOnce) {
+  put_many(1, 6);
+  home_.say(1, FetchObject{ref(1), NodeId{}, 3});
+  settle();
+  const auto place = home_.heard<ObjectReadable>(1).at(0).place;
+  home_.forget();
+  std::vector<ReturnPlace> asked;
+  for (std::uint64_t i = 7; i <= 12; ++i) {
+    world_.advance(1ms);
+    home_.say(1, ReserveObject{ObjectId::of(i), big});
+    for (int round = 0; round < 5; ++round) {
+      settle();
+      for (const auto& each : home_.heard<ReturnPlace>(1)) {
+        if (each.object == ObjectId::of(1)) {
+          asked.push_back(each);
+        } else {
+          home_.say(1, PlaceReturned{each.object, each.fetch});
+        }
+      }
+      for (const auto& gone : home_.heard<RetireSlab>(1)) home_.say(1, SlabUnmapped{gone.slab});
+      world_.advance(300ms);
+    }
+    ASSERT_EQ(home_.heard<ObjectReserved>(1).size(), 1u);
+    home_.say(1, SealObject{ObjectId::of(i), owner_, home_.node(), false, {}});
+    settle();
+  }
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].fetch, 3u);
+  EXPECT_EQ(state(home_, 1), ObjectState::sealed);
+  EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->place.offset,
+            static_cast<std::uint64_t>(place.offset));
+}
+
+TEST_F(SpillTest, ReturnOfAnEarlierFetchCountsForNothing) {
+  put(1);
+  home_.say(1, FetchObject{ref(1), NodeId{}, 3});
+  home_.say(1, PlaceReturned{ObjectId::of(1), 2});
+  EXPECT_TRUE(home_.core().in_place(owner_, ObjectId::of(1)));
+  home_.say(1, PlaceReturned{ObjectId::of(1), 3});
+  EXPECT_FALSE(home_.core().in_place(owner_, ObjectId::of(1)));
+}
+
+TEST_F(SpillTest, ReserveWaitsWhileADiskWritesAndIsAnsweredThen) {
+  put_many(1, 6);
+  home_.disk_waits = true;
+  home_.say(1, ReserveObject{ObjectId::of(7), big});
+  settle();
+  return_places(home_);
+  home_.heard<ObjectReserved>(1);
+  home_.say(1, SealObject{ObjectId::of(7), owner_, home_.node(), false, {}});
+  settle();
+  return_places(home_);
+  home_.say(1, ReserveObject{ObjectId::of(8), 4 * big});
+  settle();
+  return_places(home_);
+  world_.advance(10s);
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty());
+  home_.disk_goes_on();
+  return_places(home_);
+  const auto answer = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_FALSE(answer[0].failure) << answer[0].failure->text;
+}
+
+TEST_F(SpillTest, FullDiskIsSaidInTheErrorAndLosesNothing) {
+  home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
+  put_many(1, 8);
+  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  settle();
+  return_places(home_);
+  world_.advance(70s);
+  return_places(home_);
+  const auto answer = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(answer.size(), 1u);
+  ASSERT_TRUE(answer[0].failure);
+  EXPECT_EQ(answer[0].failure->code, ErrorCode::resource_exhausted);
+  EXPECT_THAT(answer[0].failure->text, HasSubstr("no space left on device"));
+  for (std::uint64_t i = 1; i <= 8; ++i) EXPECT_EQ(state(home_, i), ObjectState::sealed);
+  home_.disk_fails.reset();
+  world_.advance(15s);
+  put(10);
+}
+
+TEST_F(SpillTest, DamagedObjectIsLostAndItsOwnerIsTold) {
+  put_many(1, 12);
+  ASSERT_EQ(state(home_, 1), ObjectState::spilled);
+  home_.damaged.insert(ObjectId::of(1));
+  EXPECT_TRUE(fetch(home_, 1).empty());
+  const auto gone = home_.heard<ObjectGone>(1);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_THAT(gone[0].cause, HasSubstr("damaged"));
+  // Made again by its owner, it is read by who waits for it.
+  put(1);
+  const auto read = home_.heard<ObjectReadable>(1);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_FALSE(read[0].failure);
+  release_all(home_);
+  expect_empty(world_, 2, 1);
+}
+
+TEST_F(SpillTest, PeerReadsWhatIsSpilled) {
+  put_many(1, 12);
+  ASSERT_EQ(state(home_, 2), ObjectState::spilled);
+  const auto read = fetch(other_, 2);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_FALSE(read[0].failure) << read[0].failure->text;
+}
+
+TEST_F(SpillTest, CopiesGoBeforeAnythingIsWritten) {
+  put_many(1, 5);
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    fetch(other_, i, i);
+    other_.say(1, PlaceReturned{ObjectId::of(i), i});
+  }
+  other_.forget();
+  for (std::uint64_t i = 21; i <= 26; ++i) {
+    world_.advance(1ms);
+    ASSERT_EQ(reserve(i, other_).size(), 1u);
+    other_.say(1, SealObject{ObjectId::of(i), borrower_, other_.node(), false, {}});
+    settle();
+    return_places(other_);
+  }
+  EXPECT_EQ(state(other_, 1), ObjectState::wanted);
+  EXPECT_TRUE(other_.files.empty());
+  // It is known still, and pulled again.
+  const auto read = fetch(other_, 1, 9);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_FALSE(read[0].failure) << read[0].failure->text;
+}
+
+TEST_F(SpillTest, CopyWhoseOriginIsGoneIsWritten) {
+  // A result of a task on `other_` is kept there for its owner at home, and pulled to it.
+  store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
+  ASSERT_EQ(fetch(home_, 1, 4).size(), 1u);
+  home_.say(1, PlaceReturned{ObjectId::of(1), 4});
+  world_.announce_death(other_);
+  world_.die(other_);
+  settle();
+  put_many(2, 9);
+  EXPECT_EQ(state(home_, 1), ObjectState::spilled);
+}
+
+TEST_F(SpillTest, KeeperThatLosesItsBytesTellsTheHome) {
+  store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
+  for (std::uint64_t i = 21; i <= 28; ++i) {
+    world_.advance(1ms);
+    ASSERT_EQ(reserve(i, other_).size(), 1u);
+    other_.say(1, SealObject{ObjectId::of(i), borrower_, other_.node(), false, {}});
+    settle();
+    return_places(other_);
+  }
+  ASSERT_EQ(state(other_, 1), ObjectState::spilled);
+  other_.damaged.insert(ObjectId::of(1));
+  EXPECT_TRUE(fetch(home_, 1, 4).empty());
+  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+}
+
+TEST_F(SpillTest, WithoutSpillingAFullStoreRefusesAtOnce) {
+  WorkerOptions off = options();
+  off.spill = false;
+  Agents world(off);
+  Agent& agent = world.add();
+  const ProcessId owner = agent.driver(1, job);
+  world.settle();
+  agent.forget();
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    store(world, agent, 1, ObjectId::of(i), big, owner, agent.node());
+  }
+  agent.say(1, ReserveObject{ObjectId::of(9), big});
+  ASSERT_EQ(agent.heard<ObjectReserved>(1).size(), 1u);
+  EXPECT_TRUE(agent.files.empty());
+}
+
+TEST_F(SpillTest, StoreSaysWhatIsInItTheLargestFirst) {
+  put_many(1, 12);
+  const auto size_of = [](const ObjectFact& fact) { return fact.size_bytes; };
+  home_.head_says(ListObjects{7, 3, true});
+  settle();
+  const auto listed = home_.told<ObjectsListed>();
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].objects.size(), 3u);
+  EXPECT_EQ(listed[0].left_out, 9u);
+  EXPECT_EQ(size_of(listed[0].objects[0]), big);
+  EXPECT_TRUE(listed[0].objects[0].spilled);
+  ASSERT_EQ(listed[0].objects[0].holders.size(), 1u);
+  EXPECT_EQ(listed[0].objects[0].holders[0].process, owner_);
+  EXPECT_EQ(listed[0].store.capacity_bytes, 1 << 20);
+  EXPECT_GT(listed[0].store.spilled_bytes, 0);
+  EXPECT_GE(listed[0].store.file_bytes, listed[0].store.spilled_bytes);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker::spills
