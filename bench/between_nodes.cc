@@ -20,7 +20,7 @@ using Bytes = std::vector<std::uint8_t>;
 Bytes ones(std::uint64_t size) { return Bytes(size, 1); }
 std::uint64_t sum_of(View<Bytes> bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}); }
 
-class Server {
+class Answerer {
  public:
   std::string value() { return "ok"; }
 };
@@ -73,15 +73,15 @@ std::vector<Figure> actor_calls(const Pace& pace) {
   const Floor echo = curve_echo(1000);
   const LocalNodes nodes(2);
   const auto cluster = init();
-  const auto server = actor<Server>.options({.num_cpus = 0, .label_selector = on_node(1)}).remote();
-  expect(get(server.call<&Server::value>()) == "ok", "an actor of another node");
+  const auto server = actor<Answerer>.options({.num_cpus = 0, .label_selector = on_node(1)}).remote();
+  expect(get(server.call<&Answerer::value>()) == "ok", "an actor of another node");
   const int batch = pace.batch(1000);
   auto one = figure("actor calls to another node, one at a time", "cross_node_actor_calls_sync",
-                    measure_rate(pace, 1, [&] { std::ignore = get(server.call<&Server::value>()); }), "1/s");
+                    measure_rate(pace, 1, [&] { std::ignore = get(server.call<&Answerer::value>()); }), "1/s");
   auto many = figure("actor calls to another node, 1,000 at once", "cross_node_actor_calls_async",
                      measure_rate(pace, batch, [&] {
                        std::vector<ObjectRef<std::string>> refs;
-                       for (int i = 0; i < batch; ++i) refs.push_back(server.call<&Server::value>());
+                       for (int i = 0; i < batch; ++i) refs.push_back(server.call<&Answerer::value>());
                        std::ignore = get(refs);
                      }), "1/s");
   put_beside(one, round_trip, 1e6 / one.mean, true);

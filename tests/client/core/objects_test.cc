@@ -167,6 +167,47 @@ TEST_F(Holds, CountsQuietlyOnlyWhereNothingFollows) {
   EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "it is gone";
 }
 
+TEST_F(Holds, WantsQuietlyOnlyWhatIsHereOrComesAnyway) {
+  EXPECT_FALSE(core_.want_quietly(ObjectId::of(1))) << "not known";
+  EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1)));
+  step(AdoptRef{foreign(1)});
+  EXPECT_FALSE(core_.want_quietly(ObjectId::of(1))) << "it has to be fetched";
+  step(WantObject{ObjectId::of(1)});
+  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_TRUE(core_.want_quietly(ObjectId::of(1))) << "it is on its way";
+  EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
+  EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
+  EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1))) << "nobody wants it any more";
+
+  const TaskId id = submit();
+  EXPECT_TRUE(core_.want_quietly(result(id))) << "it is being made, and is fetched when it is there";
+  slot(3, 20);
+  CallReply answer;
+  answer.results.push_back(stored(NodeId::of(2)));
+  reply(20, answer);
+  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+}
+
+// The agent waits for its answer: the last one who looks gives it.
+TEST_F(Holds, WhoReturnsAPlaceIsNotQuiet) {
+  const ObjectId object = ObjectId::of(1);
+  step(AdoptRef{foreign(1)});
+  step(WantObject{object});
+  const auto fetch = to_agent<FetchObject>().at(0).fetch;
+  ObjectReadable readable;
+  readable.object = object;
+  readable.fetch = fetch;
+  readable.place = {1, 0, 1 << 20};
+  step(AgentSaid{readable});
+  EXPECT_TRUE(core_.want_quietly(object));
+  step(AgentSaid{ReturnPlace{object, fetch}});
+  EXPECT_TRUE(to_agent<PlaceReturned>().empty()) << "two look";
+  EXPECT_TRUE(core_.unwant_quietly(object));
+  EXPECT_FALSE(core_.unwant_quietly(object)) << "the last one";
+  step(UnwantObject{object});
+  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+}
+
 TEST_F(Holds, AnOwnObjectThatWasLetGoIsNotTakenBackQuietly) {
   const ObjectId object = ObjectId::of(5);
   ValueRecord value = SmallClient::value("shared");
