@@ -27,7 +27,8 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"RESOURCES", "resources"},
             {"LABELS", "labels", true},
             {"INCARNATION", "incarnation", true},
-            {"ISOLATION", "isolation", true}};
+            {"ISOLATION", "isolation", true},
+            {"REASON", "reason", true}};
   }
   if (kind == "jobs") {
     return {{"JOB_ID", "job_id"},

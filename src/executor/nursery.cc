@@ -160,6 +160,7 @@ ForkOutcome fork_executor(const ForkRequest& request) {
   if (told[0] <= 0) {
     outcome.reply.pid = 0;
     outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(told[1]));
+    return outcome;  // nobody waits to be released: the pipe has no reader
   }
   outcome.release = std::move(go_pipe->write);
   return outcome;

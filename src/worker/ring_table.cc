@@ -63,7 +63,9 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   auto to_caller = from->second.doorbell.copy();
   auto to_executor = to->second.doorbell.copy();
   if (!other_memory || !to_caller || !to_executor) {
-    log_warn("two processes have no ring: no descriptors are left");
+    if (!std::exchange(said_, true)) {
+      log_warn("no descriptors are left for rings between processes; calls go by socket where there is none");
+    }
     return false;
   }
   const auto callers_place = take_place(from->second);

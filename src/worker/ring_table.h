@@ -55,6 +55,7 @@ class RingTable {
   void end(std::uint64_t ring, ProcessId by);
 
   ProcessLinks& links_;
+  bool said_ = false;  // that descriptors are short
   const std::size_t max_rings_;
   std::uint64_t last_ = 0;
   std::map<ProcessId, Process> processes_;

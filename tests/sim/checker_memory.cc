@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t least_mib = 16;          // less is not worth an end
 constexpr Duration known_after = Duration(200ms);    // what runs, to the agent
-constexpr Duration served_within = Duration(3s);
+constexpr Duration served_within = Duration(1300ms);  // the pause after another, and a look
 constexpr Duration memory_pause = Duration(500ms);
 constexpr Duration gone_within = Duration(5s);
 

@@ -13,15 +13,15 @@ namespace {
 const Mark mark_restart("head.actor_restarts");
 const Mark mark_moved("head.actor_moves_off_a_drained_node");
 const Mark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
+const Mark mark_not_started("head.actor_waits_after_it_could_not_be_started");
 const Mark mark_used_up("head.actor_restarts_used_up");
 const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
 const Mark mark_adopted("head.actor_adopted_from_facts");
 const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
-// Doubled with each such death: what needs more than there is must not come back at once for ever.
-Duration pause_after_memory_death(const HeadOptions& options, int deaths_before) {
-  return std::min(options.memory_restart_after * (1 << std::min(deaths_before, 10)),
-                  options.memory_restart_cap);
+// Doubled each time: what is in vain must not be tried again at once for ever.
+Duration doubled(Duration first, int times, Duration cap) {
+  return std::min(first * (1 << std::min(times, 10)), cap);
 }
 
 }  // namespace
@@ -125,6 +125,7 @@ void ActorTable::constructed(const ActorConstructed& message) {
     return die(*actor, cause);
   }
   actor->cause = {};
+  actor->failed_starts = 0;
   become(*actor, ActorState::alive);
 }
 
@@ -158,7 +159,12 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
   if (cause.kind == EndKind::out_of_memory) {
     mark_memory.hit();
-    actor.not_before = parts_.now + pause_after_memory_death(parts_.options, actor.memory_deaths++);
+    actor.not_before = parts_.now + doubled(parts_.options.memory_restart_after, actor.memory_deaths++,
+                                            parts_.options.memory_restart_cap);
+  } else if (cause.kind == EndKind::start_failed && actor.failed_starts++ > 0) {
+    mark_not_started.hit();
+    actor.not_before = parts_.now + doubled(parts_.options.start_again_after, actor.failed_starts - 2,
+                                            parts_.options.start_again_cap);
   }
   place(actor);
 }

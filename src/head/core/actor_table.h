@@ -46,9 +46,11 @@ struct Actor {
   bool moving = false;     // off a node that is drained: the loss of this executor is no restart
   bool waits = false;      // the scheduler knows that it wants a slot
   Time waiting_since;
-  // Exclusive, and its node fell silent: it may still run there. Or ended for lack of memory: a pause.
+  // Exclusive, and its node fell silent: it may still run there. Or a pause: it was ended for lack of
+  // memory, or could not be started more than once.
   std::optional<Time> not_before;
   int memory_deaths = 0;
+  int failed_starts = 0;  // in a row
   std::set<ProcessId> watchers;
 
   const ActorSpec& spec() const { return row.spec; }

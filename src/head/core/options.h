@@ -19,6 +19,8 @@ struct HeadOptions {
   Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
   Duration list_within = Duration(2s);       // for agents and owners to say what they have
+  Duration start_again_after = Duration(100ms);  // of an actor that could not be started twice, doubled
+  Duration start_again_cap = Duration(5s);       // each time in a row up to this
   Duration memory_restart_after = Duration(500ms);  // of an actor that was ended for lack of memory,
   Duration memory_restart_cap = Duration(60s);      // doubled each time up to this
   // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
@@ -64,7 +66,9 @@ struct HeadOptions {
         field("max_planner_bytes", &HeadOptions::max_planner_bytes),
         field("preempt_after", &HeadOptions::preempt_after),
         field("memory_restart_after", &HeadOptions::memory_restart_after),
-        field("memory_restart_cap", &HeadOptions::memory_restart_cap));
+        field("memory_restart_cap", &HeadOptions::memory_restart_cap),
+        field("start_again_after", &HeadOptions::start_again_after),
+        field("start_again_cap", &HeadOptions::start_again_cap));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

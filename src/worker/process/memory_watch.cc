@@ -50,9 +50,11 @@ MemoryWatch::MemoryWatch(MemoryWatchOptions options)
       meminfo_(open_to_read(options_.paths.proc + "/meminfo")) {
   const CgroupLimits limits(options_.paths.proc + "/self/cgroup", options_.paths.cgroup);
   for (MemoryGroup& group : limits.memory_groups()) {
+    std::string used_lately = group.droppable;
+    if (const auto at = used_lately.find("inactive"); at != used_lately.npos) used_lately.erase(at, 2);
     groups_.push_back({std::move(group.path), open_to_read(group.limit_file),
                        open_to_read(group.use_file), open_to_read(group.stat_file),
-                       group.droppable + " "});
+                       group.droppable + " ", used_lately + " "});
   }
 }
 
@@ -89,7 +91,10 @@ void MemoryWatch::look_at(const Group& group, MemorySampled& nearest) const {
   if (!used) return;
   const auto most = static_cast<std::int64_t>(*limit);
   if (*used > most / 1000 * options_.threshold_permille) {
-    *used -= std::min(*used, field_of(read_again(group.stat, buffer), group.droppable).value_or(0));
+    const std::string_view text = read_again(group.stat, buffer);
+    const auto droppable =
+        field_of(text, group.droppable).value_or(0) + field_of(text, group.also_droppable).value_or(0);
+    *used -= std::min(*used, droppable);
   }
   consider(nearest, "memory of control group " + group.path, *used, most);
 }

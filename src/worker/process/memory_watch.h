@@ -49,7 +49,7 @@ class MemoryWatch {
   struct Group {
     std::string path;
     Fd limit, use, stat;
-    std::string droppable;
+    std::string droppable, also_droppable;  // pages of files, not used lately and used lately
   };
 
   void consider(MemorySampled& nearest, std::string of, std::int64_t used, std::int64_t limit) const;

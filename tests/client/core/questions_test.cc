@@ -236,10 +236,10 @@ TEST(EndedTasks, ErrorsAreBoundedInBytes) {
   task.error_bytes = 16 << 10;
   for (int i = 0; i < 300; ++i) ended.add(task);
   EXPECT_EQ(ended.failed().size(), 256u);  // 4 MiB of 16 KiB each
-  EXPECT_FALSE(ended.failed().back().fact.error.empty());
+  EXPECT_FALSE(ended.failed()[ended.failed().size() - 1].fact.error.empty());
   task.error_bytes = 17 << 10;
   ended.add(task);
-  EXPECT_TRUE(ended.failed().back().fact.error.empty()) << "too large a one is not kept";
+  EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].fact.error.empty()) << "too large a one is not kept";
 }
 
 }  // namespace

@@ -24,6 +24,46 @@ TEST_F(Retries, ACrashCostsOneAndTheNextAttemptCounts) {
   EXPECT_NE(error(result(id)).text.find("attempt 2 was the last"), std::string::npos);
 }
 
+TEST_F(Retries, AnEndForLackOfMemoryCostsOneTooAndIsFollowedAfterAPauseThatGrows) {
+  SubmitTask given = task(1);
+  given.max_retries = 2;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_TRUE(calls_at(20)[0].call.may_run_again);
+  slot_executor_ends(3, 20, EndKind::out_of_memory);
+  slot(4, 21);
+  EXPECT_TRUE(calls_at(21).empty());
+  EXPECT_NE(core_.why_pending(now_, result(id)).find("lack of memory"), std::string::npos);
+  pass(Duration(499ms));
+  slot(5, 22);
+  EXPECT_TRUE(calls_at(22).empty());
+  pass(Duration(2ms));
+  ASSERT_EQ(calls_at(22).size(), 1u);
+  EXPECT_EQ(calls_at(22)[0].call.attempt, 1u);
+  slot_executor_ends(5, 22, EndKind::out_of_memory);
+  pass(Duration(999ms));
+  slot(7, 24);
+  EXPECT_TRUE(calls_at(24).empty()) << "twice as long";
+  pass(Duration(2ms));
+  ASSERT_EQ(calls_at(24).size(), 1u);
+  EXPECT_FALSE(calls_at(24)[0].call.may_run_again);
+  slot_executor_ends(7, 24, EndKind::out_of_memory);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::out_of_memory);
+  EXPECT_NE(error(result(id)).text.find("attempt 3 was the last"), std::string::npos);
+}
+
+TEST_F(Cancelling, EndsWhatPausesForLackOfMemory) {
+  const TaskId id = submit();
+  slot(3, 20);
+  slot_executor_ends(3, 20, EndKind::out_of_memory);
+  step(CancelObject{result(id), false, true});
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  pass(Duration(1s));
+  slot(4, 21);
+  EXPECT_TRUE(calls_at(21).empty());
+}
+
 TEST_F(Retries, AReplyOfASupersededAttemptIsNotTaken) {
   const TaskId id = submit();
   slot(3, 20);

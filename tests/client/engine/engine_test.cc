@@ -39,7 +39,7 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     runtime.job = JobId::of(1);
     runtime.root = std::make_shared<TaskContext>();
     runtime.root->task = TaskId::of(1);
-    runtime.root->record = std::make_shared<detail::ContextRecord>();
+    runtime.root->of_process = std::make_shared<detail::ContextRecord>();
     detail::install_runtime(std::make_shared<ProcessRuntime>(engine_, std::move(runtime)));
   }
 

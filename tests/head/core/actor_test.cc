@@ -74,6 +74,37 @@ TEST_F(Actors, ConstructorThatThrowsEndsTheActor) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
+TEST_F(Actors, EndedForLackOfMemoryAreRestartedAfterAPauseThatGrows) {
+  spec.max_restarts = -1;
+  cluster.creates(home, spec);
+  auto started = cluster.actor_comes_alive(agent);
+  EndCause cause = crash();
+  cause.kind = EndKind::out_of_memory;
+  for (const Duration pause : {Duration(500ms), Duration(1s), Duration(2s)}) {
+    cluster.actor_executor_dies(agent, started, cause);
+    cluster.pass(pause - Duration(1ms));
+    cluster.expect_no_start_slot(agent);
+    cluster.pass(Duration(2ms));
+    started = cluster.actor_comes_alive(agent);
+  }
+}
+
+TEST_F(Actors, ThatCannotBeStartedAreTriedAgainAtOnceOnceAndThenAfterPauses) {
+  cluster.creates(home, spec);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cause.text = "no descriptors are left";
+  cluster.slot_gone(agent, cluster.expect_start_slot(agent).slot, cause);
+  for (const Duration pause : {Duration(100ms), Duration(200ms), Duration(400ms)}) {
+    cluster.slot_gone(agent, cluster.expect_start_slot(agent).slot, cause);
+    cluster.pass(pause - Duration(1ms));
+    cluster.expect_no_start_slot(agent);
+    cluster.pass(Duration(2ms));
+  }
+  cluster.actor_comes_alive(agent);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
 TEST_F(Actors, RestartUntilTheirRestartsAreUsedUp) {
   spec.max_restarts = 1;
   cluster.creates(home, spec);

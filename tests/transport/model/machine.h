@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <span>
 #include <string>
@@ -50,6 +51,8 @@ struct Fault {
   std::optional<Word> only_of{};               // if it stores this
   std::optional<std::memory_order> only_as{};  // if it is done in this order
 };
+
+inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 struct Program {
   std::vector<std::string> words;   // their names; all are 0 at first

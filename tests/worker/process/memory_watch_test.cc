@@ -59,7 +59,8 @@ TEST_F(MemoryWatchTest, TheNearestGroupOfVersionTwoCountsWithoutWhatCanBeDropped
   files.write("cgroup/slice/memory.max", std::to_string(1000 * mib) + "\n");
   files.write("cgroup/slice/memory.current", std::to_string(990 * mib) + "\n");
   files.write("cgroup/slice/memory.stat",
-              "anon 5\ninactive_file " + std::to_string(100 * mib) + "\n");
+              "anon 5\ninactive_file " + std::to_string(60 * mib) + "\nactive_file " +
+                  std::to_string(40 * mib) + "\n");
   files.write("cgroup/slice/job/memory.max", "max\n");
   files.write("cgroup/slice/job/memory.current", "1\n");
   MemoryWatch watched = watch();

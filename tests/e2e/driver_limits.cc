@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+int how_many(std::vector<mobula::ObjectRef<int>> refs) { return static_cast<int>(refs.size()); }
+
+int rests(int for_ms) {
+  std::this_thread::sleep_for(milliseconds(for_ms));
+  return 1;
+}
+
+// Many refs that others have seen, dropped at once.
+int drops_refs(const Words& arguments) {
+  Report report;
+  const int count = std::stoi(arguments.at(0));
+  std::vector<mobula::ObjectRef<int>> refs;
+  for (int i = 0; i < count; ++i) refs.push_back(mobula::put(i));
+  report.equal("refs in a value", mobula::get(mobula::task<how_many>.remote(refs), seconds(60)), count);
+  tell("held");
+  hear();
+  refs.clear();
+  const auto begin = std::chrono::steady_clock::now();
+  report.equal("a task after it", mobula::get(mobula::task<one>.remote(), seconds(60)), 1);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  tell("dropped; the next task took " + std::to_string(took.count()) + " ms");
+  hear();
+  return report.exit_code();
+}
+
+// So many actors, each called once. Those that have answered are let go of, so that there is room for the
+// others; says how many answered at first.
+int makes_actors(const Words& arguments) {
+  Report report;
+  const auto count = static_cast<std::size_t>(std::stoi(arguments.at(0)));
+  std::vector<std::optional<mobula::ActorHandle<Counter>>> actors;
+  std::vector<mobula::ObjectRef<int>> answers;
+  for (std::size_t i = 0; i < count; ++i) {
+    actors.push_back(mobula::actor<Counter>.options({.num_cpus = 0}).remote());
+    answers.push_back(actors.back()->call<&Counter::add>(static_cast<int>(i)));
+  }
+  const auto until = std::chrono::steady_clock::now() + seconds(90);
+  std::size_t answered = 0;
+  for (bool first = true; answered < count && std::chrono::steady_clock::now() < until; first = false) {
+    const auto [ready, pending] = mobula::wait(
+        answers, {.num_returns = static_cast<int>(answers.size()), .timeout = seconds(first ? 10 : 1)});
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto is_it = [&](const auto& ref) { return ref.id() == answers[i].id(); };
+      if (!actors[i] || std::none_of(ready.begin(), ready.end(), is_it)) continue;
+      report.equal("answer", mobula::get(answers[i], seconds(10)), static_cast<int>(i));
+      actors[i].reset();
+      ++answered;
+    }
+    if (first) tell("answered at first: " + std::to_string(answered));
+  }
+  report.equal("answered", answered, count);
+  report.equal("a task after it", mobula::get(mobula::task<one>.remote(), seconds(60)), 1);
+  return report.exit_code();
+}
+
+// More tasks at once than processes can be made; all of them end.
+int makes_processes(const Words& arguments) {
+  Report report;
+  std::vector<mobula::ObjectRef<int>> refs;
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    refs.push_back(mobula::task<rests>.options({.max_retries = -1}).remote(300));
+  }
+  int answered = 0;
+  for (auto& ref : refs) {
+    const auto answer = mobula::try_get(ref, seconds(60));
+    if (answer.has_value()) {
+      ++answered;
+    } else {
+      tell(std::string("error: ") + answer.error().what());
+    }
+  }
+  tell("answered: " + std::to_string(answered));
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> limit_scenarios() {
+  return {{"drops_refs", &drops_refs},
+          {"makes_actors", &makes_actors},
+          {"makes_processes", &makes_processes}};
+}
+
+}  // namespace mobula::e2e

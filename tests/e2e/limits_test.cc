@@ -1,0 +1,153 @@
+// Clusters at the limits of their machine: of refs at once, of descriptors, of processes.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class Limits : public ClusterTest {
+ protected:
+  // The number behind `what` in what the driver has printed; -1 without.
+  static int told(const std::string& out, const std::string& what) {
+    const auto at = out.find(what);
+    return at == std::string::npos ? -1 : std::stoi(out.substr(at + what.size()));
+  }
+};
+
+TEST_F(Limits, TenThousandRefsDroppedAtOnceLeaveNothing) {
+  start_head();
+  Process driver = start_driver({"drops_refs", "10000"});
+  ASSERT_TRUE(driver.prints("held", Milliseconds(60'000))) << driver.err();
+  const auto held = list("objects");
+  ASSERT_TRUE(held);
+  EXPECT_GT(held->size(), 1'000u);
+  driver.say("drop");
+  ASSERT_TRUE(driver.prints("dropped", Milliseconds(30'000))) << driver.err();
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
+    const auto left = list("objects");
+    return left && left->empty();
+  }));
+  std::cout << driver.out();
+  driver.say("end");
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
+// Of the test's process and all that it starts.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{most, ::getuid() == 0 ? before_.rlim_max : most};
+    usable_ = ::setrlimit(RLIMIT_NOFILE, &low) == 0;
+    const rlimit hard{most, most};
+    usable_ = usable_ && ::setrlimit(RLIMIT_NOFILE, &hard) == 0;
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }  // root may
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool usable_ = false;
+};
+
+// Some actors have no ring, then some cannot be started until others have ended; nothing is lost.
+TEST_F(Limits, WithoutDescriptorsCallsGoBySocketAndActorsWait) {
+  const DescriptorLimit limit(1'024);
+  start_head({"--num-cpus", "4"});
+  const Ended ended = drive({"makes_actors", "300"}, Milliseconds(150'000));
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_GT(told(ended.out, "answered at first: "), 50) << ended.out;
+  std::cout << ended.out;
+  EXPECT_EQ(alive_nodes(), 1u);
+  const std::string log = mobula({"logs", "agent"}).out;
+  const std::string said = "no descriptors are left for rings";
+  const auto first = log.find(said);
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(log.find(said, first + 1), std::string::npos) << "said once";
+}
+
+// A group in which there can be so many processes and threads.
+class ProcessLimit {
+ public:
+  ProcessLimit() {
+    const std::string root = "/sys/fs/cgroup";
+    const bool unified = std::filesystem::exists(root + "/cgroup.controllers");
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {
+      const auto first = line.find(':');
+      const auto second = line.find(':', first + 1);
+      if (line.substr(first + 1, second - first - 1) != (unified ? "" : "pids")) continue;
+      home_ = root + (unified ? "" : "/pids") + line.substr(second + 1);
+    }
+    if (home_.empty()) return;
+    while (home_.back() == '/') home_.pop_back();
+    const std::string path = home_ + "/mobula-e2e-" + std::to_string(::getpid());
+    std::error_code error;
+    if (!std::filesystem::create_directory(path, error)) return;
+    path_ = path;
+    usable_ = set("max") && write(path_ + "/cgroup.procs", std::to_string(::getpid())) &&
+              write(home_ + "/cgroup.procs", std::to_string(::getpid()));
+  }
+  ~ProcessLimit() {
+    if (!path_.empty()) ::rmdir(path_.c_str());
+  }
+  ProcessLimit(const ProcessLimit&) = delete;
+  ProcessLimit& operator=(const ProcessLimit&) = delete;
+
+  bool usable() const { return usable_; }
+  bool set(const std::string& most) const { return write(path_ + "/pids.max", most); }
+  bool set_beyond_what_is_there(int more) const {
+    std::ifstream file(path_ + "/pids.current");
+    int there = 0;
+    return file >> there && set(std::to_string(there + more));
+  }
+  template <class F>
+  void inside(const F& f) const {
+    write(path_ + "/cgroup.procs", std::to_string(::getpid()));
+    f();
+    write(home_ + "/cgroup.procs", std::to_string(::getpid()));
+  }
+
+ private:
+  static bool write(const std::string& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text << std::flush;
+    return file.good();
+  }
+  std::string home_, path_;
+  bool usable_ = false;
+};
+
+class LimitsOfAGroup : public Limits {
+ protected:
+  ProcessLimit group_;  // outlives the processes in it
+};
+
+TEST_F(LimitsOfAGroup, WhatCannotBeForkedIsForkedLater) {
+  if (!group_.usable()) GTEST_SKIP() << "no group with a limit of processes can be made here";
+  group_.inside([&] { start_head({"--num-cpus", "8"}); });
+  // The nursery is there, and one executor or so.
+  ASSERT_EQ(drive({"makes_processes", "1"}).code, 0);
+  ASSERT_TRUE(group_.set_beyond_what_is_there(6));
+  Process driver = start_driver({"makes_processes", "24"});
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    return driver.err().find("Resource temporarily unavailable") != std::string::npos ||
+           driver.out().find("answered") != std::string::npos;
+  }));
+  ASSERT_TRUE(group_.set("max"));
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(told(ended.out, "answered: "), 24);
+  EXPECT_EQ(alive_nodes(), 1u);
+  EXPECT_EQ(mobula({"logs", "agent"}).out.find("Broken pipe"), std::string::npos) << "of the nursery";
+}
+
+}  // namespace
+}  // namespace mobula::e2e
