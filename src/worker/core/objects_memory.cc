@@ -67,6 +67,10 @@ bool Objects::wait_for_room(const ReserveRequest& request) {
 void Objects::retry_waiting() {
   std::deque<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& each : waiting) {
+    if (each.request.writer == agent_) {
+      const ObjectEntry* wanted = find(each.request.object);
+      if (wanted == nullptr || !wanted->waits_for_room) continue;  // its job has ended
+    }
     const auto found = place(each.request);
     const ObjectRow* row = table_.find(each.request.object);
     if (!found && row != nullptr && row->state == ObjectState::reserved && !row->on_disk) {
