@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "model/node_shape.h"
 #include "model/task.h"
+#include "protocol/place_return.h"
 #include "protocol/process_control.h"
 #include "protocol/process_to_agent.h"
 #include "protocol/wire.h"
@@ -283,17 +284,6 @@ struct RingEnded {
     return visit(field("ring", &RingEnded::ring));
   }
   friend bool operator==(const RingEnded&, const RingEnded&) = default;
-};
-
-// Room is needed: PlaceReturned, as soon as nobody in this process looks at the object's bytes.
-struct ReturnPlace {
-  ObjectId object;
-  std::uint64_t fetch = 0;  // by which it has the place; 0: it wrote the bytes itself
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReturnPlace::object), field("fetch", &ReturnPlace::fetch));
-  }
-  friend bool operator==(const ReturnPlace&, const ReturnPlace&) = default;
 };
 
 using AgentToProcess =

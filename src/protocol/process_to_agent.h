@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "model/node_shape.h"
 #include "model/task.h"
+#include "protocol/place_return.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
 
@@ -227,18 +228,6 @@ struct RingClosed {
     return visit(field("ring", &RingClosed::ring));
   }
   friend bool operator==(const RingClosed&, const RingClosed&) = default;
-};
-
-// Answer to ReturnPlace: this process does not look at the bytes any more, but holds the object
-// still. To read it again it fetches it again.
-struct PlaceReturned {
-  ObjectId object;
-  std::uint64_t fetch = 0;  // by which it had the place, as in ReturnPlace
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &PlaceReturned::object), field("fetch", &PlaceReturned::fetch));
-  }
-  friend bool operator==(const PlaceReturned&, const PlaceReturned&) = default;
 };
 
 using ProcessToAgent =

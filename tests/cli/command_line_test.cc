@@ -50,6 +50,22 @@ TEST(CommandLine, TakesWhenMemoryIsShort) {
   }
 }
 
+TEST(CommandLine, SaysWhereObjectsAreSpilledAndWhen) {
+  const auto parsed = parse({"start", "--head", "--object-spilling-directory", "/disk",
+                             "--object-spilling-threshold", "0.55"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.line->start.node.spill_folder, "/disk");
+  EXPECT_EQ(parsed.line->start.node.spill_above_percent, 55);
+  const auto defaults = parse({"start", "--head"});
+  EXPECT_EQ(defaults.line->start.node.spill_folder, "");
+  EXPECT_EQ(defaults.line->start.node.spill_above_percent, 80);
+  for (const char* wrong : {"1.5", "-1", "much"}) {
+    const auto refused = parse({"start", "--head", "--object-spilling-threshold", wrong});
+    EXPECT_FALSE(refused.line.has_value()) << wrong;
+    EXPECT_THAT(refused.text, HasSubstr("--object-spilling-threshold"));
+  }
+}
+
 TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
   const auto resources = [](const std::string& json) {
     return parse({"start", "--head", "--resources", json});

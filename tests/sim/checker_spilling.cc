@@ -18,7 +18,7 @@ void Checkers::stays_in_place(Agent& agent, Process& process) {
     const auto* row = process.client().object(object);
     if (row == nullptr || row->storing) continue;
     const bool reads = row->readable && row->place_fetch != 0;
-    const bool wrote = row->written && row->ready && row->value.in_store;
+    const bool wrote = row->written && !row->readable && row->ready && row->value.in_store;
     if (!reads && !wrote) continue;
     const bool there = here.has_place() && here.place.slab.bits().low == row->place.slab &&
                        here.place.offset == static_cast<std::uint64_t>(row->place.offset);

@@ -130,6 +130,8 @@ class ObjectTable {
   // failed object keeps its holds; those of other jobs' processes are told by `lookup` that they
   // may not read it. If it had an upstream, the caller has released that one.
   Result<Placement> reserve(const ReserveRequest& request);
+  // Of the capacity, for what the agent itself brings here.
+  void keep_for_agent(std::uint64_t bytes) { space_.keep_for_agent(bytes); }
   // Whether `reserve` would find everything in order but room.
   bool may_reserve(const ReserveRequest& request) const { return check_reserve(request).ok(); }
   // What `reserve` says when there is no room.

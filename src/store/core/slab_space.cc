@@ -29,7 +29,7 @@ std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint
   const std::uint64_t minimum = whole_pages(SlabAllocator::extent_bytes(size_bytes));
   const auto slab_bytes = new_slab_bytes(owner, minimum);
   if (!slab_bytes) {
-    auto retired = make_room(minimum);
+    auto retired = make_room(minimum + kept_from(owner, minimum));
     if (!retired) return std::nullopt;
     placement.retire = std::move(*retired);
     return placement;
@@ -69,13 +69,19 @@ std::optional<std::uint64_t> SlabSpace::new_slab_bytes(const Owners& owner,
   if (const auto owned = by_owner_.find(owner); owned != by_owner_.end()) {
     for (const SlabId id : owned->second) owned_bytes += slabs_.at(id).extents.size_bytes();
   }
+  const std::uint64_t taken = committed_bytes_ + kept_from(owner, minimum);
   const std::uint64_t free_bytes =
-      options_.capacity_bytes - std::min(options_.capacity_bytes, committed_bytes_);
+      options_.capacity_bytes - std::min(options_.capacity_bytes, taken);
   if (minimum > free_bytes) return std::nullopt;
   std::uint64_t wanted =
       std::clamp(whole_pages(owned_bytes), options_.first_slab_bytes, options_.max_slab_bytes);
   while (wanted > free_bytes && wanted > minimum) wanted = whole_pages(wanted / 2);
   return std::max(wanted, minimum);
+}
+
+std::uint64_t SlabSpace::kept_from(const Owners& owner, std::uint64_t minimum) const {
+  if (owner.first == options_.incarnation) return 0;
+  return std::min(kept_bytes_, options_.capacity_bytes - std::min(options_.capacity_bytes, minimum));
 }
 
 std::optional<std::vector<RetiredSlab>> SlabSpace::make_room(std::uint64_t needed) {

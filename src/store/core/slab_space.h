@@ -77,6 +77,8 @@ class SlabSpace {
   // giving back what is empty.
   std::optional<Placement> place(JobId job, ProcessId writer, std::uint64_t size_bytes);
   void free(const Place& place, SlabChanges& out);
+  // New slabs of others than the agent leave so much of the capacity to it, where they can.
+  void keep_for_agent(std::uint64_t bytes) { kept_bytes_ = bytes; }
 
   // Takes over a slab that exists already, written by `writer` (empty: by nobody any more). False
   // if there is one with this id. It may exceed the capacity: its memory is in use whatever we say.
@@ -121,6 +123,7 @@ class SlabSpace {
   std::optional<std::uint64_t> new_slab_bytes(const Owners& owner, std::uint64_t minimum) const;
   // What to retire so that `needed` bytes fit; nothing if that is not enough.
   std::optional<std::vector<RetiredSlab>> make_room(std::uint64_t needed);
+  std::uint64_t kept_from(const Owners& owner, std::uint64_t minimum) const;
   SlabId next_id();
   void add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes);
   void retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out);
@@ -133,6 +136,7 @@ class SlabSpace {
   std::uint64_t next_slab_ = 0;
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t retiring_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
 };
 

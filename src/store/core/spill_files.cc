@@ -7,6 +7,7 @@ namespace mobula::internal {
 void SpillFiles::add(ObjectId object, const SpilledPlace& place) {
   MOBULA_CHECK(!objects_.contains(object), "an object is in two files");
   objects_.insert(object, place);
+  sizes_.insert(place.size_bytes);
   File& file = files_[place.file];
   ++file.objects;
   file.size_bytes += place.size_bytes;
@@ -17,6 +18,7 @@ std::optional<SpillFileId> SpillFiles::drop(ObjectId object) {
   const SpilledPlace* place = objects_.find(object);
   if (place == nullptr) return std::nullopt;
   const SpillFileId id = place->file;
+  sizes_.erase(sizes_.find(place->size_bytes));
   objects_.erase(object);
   File& file = files_.at(id);
   if (--file.objects > 0) return std::nullopt;

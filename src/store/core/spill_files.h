@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "base/hash.h"
 #include "base/id.h"
@@ -36,6 +37,8 @@ class SpillFiles {
   const SpilledPlace* find(ObjectId object) const { return objects_.find(object); }
   std::size_t files() const { return files_.size(); }
   std::size_t objects() const { return objects_.size(); }
+  // Of the largest object; 0 if there is none.
+  std::uint64_t largest_bytes() const { return sizes_.empty() ? 0 : *sizes_.rbegin(); }
   // Of all files, with what is dead in them.
   std::uint64_t file_bytes() const { return file_bytes_; }
 
@@ -47,6 +50,7 @@ class SpillFiles {
 
   Table<SpillFileId, File> files_;
   Table<ObjectId, SpilledPlace> objects_;
+  std::multiset<std::uint64_t> sizes_;
   std::uint64_t file_bytes_ = 0;
   SpillFileId last_ = 0;
 };

@@ -356,7 +356,7 @@ std::optional<Time> Objects::next_deadline() const {
   if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
   for (const Waiting& each : waiting_) take_earlier(first, patience_ends(each));
   take_earlier(first, look_at_);
-  if (room_due_) take_earlier(first, look_not_before_);
+  if (room_due_) take_earlier(first, look_not_before());
   return first;
 }
 

@@ -162,6 +162,7 @@ class Objects {
 
   // Places. Nothing: room is being made, or may be.
   Result<std::optional<Place>> place(const ReserveRequest& request);
+  std::uint64_t kept_bytes() const;
   bool room_may_come() const;
   void retry_waiting();
   void refuse_overdue();
@@ -175,6 +176,7 @@ class Objects {
 
   // Memory.
   void make_room();
+  Time look_not_before() const;
   std::optional<EvictionGoal> room_needed() const;
   Departure departure(const ObjectRow& row, const ObjectEntry& entry) const;
   bool can_spill() const;
@@ -243,7 +245,8 @@ class Objects {
   std::uint64_t last_restore_ = 0;
   bool room_due_ = false;             // what is short, or can leave, may have changed
   std::optional<Time> look_at_;       // then again: who was asked for a place may not return it
-  Time look_not_before_;
+  Time looked_at_;
+  bool found_nothing_ = false;  // that could leave
   std::vector<ObjectId> copies_added_, copies_removed_;
   std::optional<Time> report_copies_at_;
   bool retry_due_ = false;

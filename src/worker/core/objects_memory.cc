@@ -21,6 +21,7 @@ const Mark mark_overdue("worker.no_room_in_time");
 
 // A place; nothing if a process has to unmap something first, or something has to leave.
 Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
+  table_.keep_for_agent(kept_bytes());
   for (int round = 0; round < 2; ++round) {
     const ObjectRow* row = table_.find(request.object);
     const bool held = row != nullptr && row->processes.contains(request.writer);
@@ -45,6 +46,12 @@ Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
   return std::optional<Place>();
 }
 
+// Room for the largest object on disk: a disk that takes no more must not leave a store so full that
+// nothing can be read back.
+std::uint64_t Objects::kept_bytes() const {
+  return files_.objects() == 0 ? 0 : files_.largest_bytes() + SlabSpace::page_bytes;
+}
+
 bool Objects::room_may_come() const {
   if (options_.spill) return true;
   return std::any_of(entries_.begin(), entries_.end(),
@@ -60,6 +67,10 @@ bool Objects::wait_for_room(const ReserveRequest& request) {
 void Objects::retry_waiting() {
   std::deque<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& each : waiting) {
+    if (each.request.writer == agent_) {
+      const ObjectEntry* wanted = find(each.request.object);
+      if (wanted == nullptr || !wanted->waits_for_room) continue;  // its job has ended
+    }
     const auto found = place(each.request);
     const ObjectRow* row = table_.find(each.request.object);
     if (!found && row != nullptr && row->state == ObjectState::reserved && !row->on_disk) {
@@ -157,7 +168,7 @@ std::optional<EvictionGoal> Objects::room_needed() const {
       wanted += each.request.size_bytes + SlabSpace::page_bytes;
       if (wanted > space.capacity_bytes()) break;
     }
-    wanted = std::min(wanted, space.capacity_bytes());
+    wanted = std::min(wanted + kept_bytes(), space.capacity_bytes());
     const std::uint64_t there = space.available_bytes();
     if (wanted > there) {
       goal.slab_bytes = wanted - there;
@@ -169,6 +180,11 @@ std::optional<EvictionGoal> Objects::room_needed() const {
   return goal;
 }
 
+Time Objects::look_not_before() const {
+  if (!found_nothing_) return looked_at_;
+  return looked_at_ + (waiting_.empty() ? look_again_idly_after : look_again_after);
+}
+
 void Objects::make_room() {
   if (!room_due_) return;
   const auto goal = room_needed();
@@ -178,8 +194,9 @@ void Objects::make_room() {
     return;
   }
   const Time now = outbox_.now();
-  if (look_not_before_ > now) return;
+  if (look_not_before() > now) return;
   room_due_ = false;
+  looked_at_ = now;
   std::vector<EvictionCandidate> all;
   for (const auto& [object, row] : table_.objects()) {
     if (!row.has_place()) continue;
@@ -190,9 +207,7 @@ void Objects::make_room() {
   for (const ObjectId object : choice.at_once) evict(object);
   for (const ObjectId object : choice.asked) ask_back(object);
   if (!choice.written.empty()) start_spill(choice.written);
-  if (choice.nothing()) {
-    look_not_before_ = now + (waiting_.empty() ? look_again_idly_after : look_again_after);
-  }
+  found_nothing_ = choice.nothing();
   // Who was asked and goes on reading is passed over then.
   const bool coming = choice.used_bytes > 0 && spill_.file == 0;
   if (coming && !look_at_) look_at_ = now + options_.return_within;

@@ -314,6 +314,75 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (PlaceRecord{8, 0, 1 << 20}));
 }
 
+using Places = Objects;
+
+TEST_F(Places, PlaceIsReturnedOnceNobodyLooksAtIt) {
+  const ObjectId object = put_large(1, 3);
+  step(WantObject{object});
+  ASSERT_EQ(to_agent<FetchObject>().size(), 1u);
+  ObjectReadable readable;
+  readable.object = object;
+  readable.place = {3, 4096, 1 << 20};
+  readable.fetch = to_agent<FetchObject>()[0].fetch;
+  step(AgentSaid{readable});
+  step(AgentSaid{ReturnPlace{object, readable.fetch}});
+  EXPECT_TRUE(to_agent<PlaceReturned>().empty());
+  EXPECT_TRUE(core_.settled(object));
+  step(UnwantObject{object});
+  ASSERT_EQ(to_agent<PlaceReturned>().size(), 1u);
+  EXPECT_EQ(to_agent<PlaceReturned>()[0].fetch, readable.fetch);
+  EXPECT_EQ(commanded<DropPlace>().size(), 1u);
+  EXPECT_FALSE(core_.settled(object));
+  step(WantObject{object});
+  ASSERT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_NE(to_agent<FetchObject>()[0].fetch, readable.fetch);
+}
+
+TEST_F(Places, PlaceThatNobodyLooksAtIsReturnedAtOnceAndKeptUntilItIsAskedFor) {
+  const ObjectId object = put_large(1, 3);
+  step(WantObject{object});
+  ObjectReadable readable;
+  readable.object = object;
+  readable.place = {3, 4096, 1 << 20};
+  readable.fetch = to_agent<FetchObject>().at(0).fetch;
+  step(AgentSaid{readable});
+  step(UnwantObject{object});
+  EXPECT_TRUE(to_agent<PlaceReturned>().empty());
+  step(WantObject{object});
+  EXPECT_TRUE(to_agent<FetchObject>().empty()) << "it is here";
+  step(UnwantObject{object});
+  step(AgentSaid{ReturnPlace{object, readable.fetch}});
+  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+}
+
+TEST_F(Places, AnswerToAFetchThatWasTakenBackIsNotBelieved) {
+  const RefRecord ref{ObjectId::of(7), NodeId::of(2), ProcessId::of(50), {}};
+  step(AdoptRef{ref});
+  step(WantObject{ref.object});
+  ObjectReadable early;
+  early.object = ref.object;
+  early.place = {3, 0, 100};
+  early.fetch = to_agent<FetchObject>().at(0).fetch;
+  step(ReleaseRef{ref.object});
+  step(AdoptRef{ref});
+  step(WantObject{ref.object});
+  const std::uint64_t late = to_agent<FetchObject>().at(0).fetch;
+  step(AgentSaid{early});
+  EXPECT_FALSE(core_.settled(ref.object));
+  early.fetch = late;
+  step(AgentSaid{early});
+  EXPECT_TRUE(core_.settled(ref.object));
+}
+
+TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
+  const ObjectId object = put_large(1, 3);
+  step(AgentSaid{ReturnPlace{object, 0}});
+  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+  new_agent();
+  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
+}
+
 TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
   step(PutInline{ObjectId::of(1), value("small")});
   const RefRecord inner = core_.object(ObjectId::of(1))->ref;

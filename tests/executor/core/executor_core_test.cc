@@ -235,6 +235,26 @@ TEST_F(Executor, AnswersForALostArgumentWithoutRunning) {
   EXPECT_EQ(commanded<DropCall>().size(), 1u);
 }
 
+TEST_F(Executor, HandsBackACallWhoseArgumentsFindNoRoomBesideOthers) {
+  be_task_executor();
+  push(owner, 1);
+  push(owner, 2, true);
+  const auto token = commanded<FetchArguments>().at(0).token;
+  step(ArgumentsFetched{token, failure(ErrorCode::resource_exhausted, "the store is full")});
+  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  EXPECT_TRUE(told<CallReply>().empty());
+}
+
+TEST_F(Executor, FailsACallWhoseArgumentsFindNoRoomThoughItIsAlone) {
+  be_task_executor();
+  push(owner, 1, true);
+  const auto token = commanded<FetchArguments>().at(0).token;
+  step(ArgumentsFetched{token, failure(ErrorCode::resource_exhausted, "the store is full")});
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::failed);
+}
+
 TEST_F(Executor, CancelsACallThatHasNotStarted) {
   be_task_executor();
   push(owner, 1);

@@ -89,6 +89,15 @@ TEST_F(EvictionTest, WhatIsComingCounts) {
   EXPECT_EQ(choice.slab_bytes, slab_bytes);
 }
 
+TEST_F(EvictionTest, SomeOfTheCapacityIsLeftToTheAgent) {
+  space_.keep_for_agent(slab_bytes);
+  for (std::uint64_t writer = 1; writer <= 3; ++writer) {
+    EXPECT_TRUE(space_.place(job, ProcessId::of(writer), 4000)->place);
+  }
+  EXPECT_FALSE(space_.place(job, ProcessId::of(4), 4000));
+  EXPECT_TRUE(space_.place(job, options().incarnation, 4000)->place);
+}
+
 TEST(SpillFilesTest, FileGoesWithTheLastObjectInIt) {
   SpillFiles files;
   const SpillFileId file = files.new_file();
@@ -96,6 +105,7 @@ TEST(SpillFilesTest, FileGoesWithTheLastObjectInIt) {
   files.add(ObjectId::of(2), {file, 100, 50, {}});
   EXPECT_NE(files.new_file(), file);
   EXPECT_EQ(files.find(ObjectId::of(2))->offset, 100u);
+  EXPECT_EQ(files.largest_bytes(), 100u);
   EXPECT_FALSE(files.drop(ObjectId::of(1)));
   EXPECT_EQ(files.file_bytes(), 150u) << "what is dead in a file lies there still";
   EXPECT_FALSE(files.drop(ObjectId::of(3)));

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const JobId job = JobId::of(5);
-constexpr std::int64_t big = 120 << 10;  // two of them in a slab; the store holds eight
+constexpr std::int64_t big = 120 << 10;  // one of them fills a slab; the store holds eight
 
 // Drivers on link 1 of each node; `owner_` is that of the home. The store holds 1 MiB in slabs of
 // 128 KiB, and spills above 80 % of it.
@@ -200,6 +200,34 @@ TEST_F(SpillTest, FullDiskIsSaidInTheErrorAndLosesNothing) {
   home_.disk_fails.reset();
   world_.advance(15s);
   put(10);
+}
+
+TEST_F(SpillTest, DiskThatIsFullLeavesRoomToReadWhatIsOnIt) {
+  put_many(1, 10);
+  ASSERT_EQ(state(home_, 1), ObjectState::spilled);
+  home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
+  std::uint64_t kept = 10;
+  for (std::uint64_t i = 11; i <= 20; ++i) {
+    home_.say(1, ReserveObject{ObjectId::of(i), big});
+    settle();
+    return_places(home_);
+    world_.advance(70s);
+    return_places(home_);
+    const auto answer = home_.heard<ObjectReserved>(1);
+    ASSERT_EQ(answer.size(), 1u);
+    if (answer[0].failure) break;
+    home_.say(1, SealObject{ObjectId::of(i), owner_, home_.node(), false, {}});
+    settle();
+    return_places(home_);
+    kept = i;
+  }
+  EXPECT_LT(kept, 20u);
+  for (std::uint64_t i = 1; i <= kept; ++i) {
+    const auto read = fetch(home_, i, i);
+    ASSERT_EQ(read.size(), 1u) << i;
+    EXPECT_FALSE(read[0].failure) << read[0].failure->text;
+    world_.advance(2ms);
+  }
 }
 
 TEST_F(SpillTest, DamagedObjectIsLostAndItsOwnerIsTold) {
