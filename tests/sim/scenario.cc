@@ -67,7 +67,7 @@ std::vector<Scenario> make_scenarios() {
       {"families", 1, 2, true, 10, {family, family, whole_gpu, task}, 0, {}, true},
       {"family_faults", 2, 2, true, 10, {family, family, whole_gpu, task}, 2,
        {executor_crash, executor_crash, agent_crash, head_crash}, true},
-      {"spill", 2, 2, false, 5, {hoard, hoard, hoard, large, put_ref, return_ref, task}, 0, {}, false,
+      {"spill", 3, 2, false, 5, {hoard, hoard, hoard, large, put_ref, return_ref, task}, 0, {}, false,
        false, small_store},
       {"spill_faults", 3, 2, false, 5, {hoard, hoard, large, put_ref, keep, task}, 4,
        {spill_slow, spill_fails, spill_corrupts, executor_crash, agent_crash, driver_pause, bulk_fails,
