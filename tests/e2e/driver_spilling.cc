@@ -17,9 +17,13 @@ MebiBlock mebi_block(std::uint64_t number) {
   return block;
 }
 
-bool is_mebi_block(const MebiBlock& block, std::uint64_t number) { return block == mebi_block(number); }
+bool is_mebi_block(const MebiBlock& block, std::uint64_t number) {
+  return block == mebi_block(number);
+}
 
-int checks(const MebiBlock& block, std::uint64_t number) { return is_mebi_block(block, number) ? 1 : 0; }
+int checks(const MebiBlock& block, std::uint64_t number) {
+  return is_mebi_block(block, number) ? 1 : 0;
+}
 
 std::vector<mobula::ObjectRef<MebiBlock>> put_mebi_blocks(std::uint64_t count) {
   std::vector<mobula::ObjectRef<MebiBlock>> refs;
@@ -40,8 +44,8 @@ int hoards(const Words& words) {
     }
   }
   for (std::uint64_t i = 0; i < count; i += 7) {
-    report.equal("read by a task", mobula::get(mobula::task<checks>.remote(refs[i], i), seconds(60)),
-                 1);
+    report.equal("read by a task",
+                 mobula::get(mobula::task<checks>.remote(refs[i], i), seconds(60)), 1);
   }
   return report.exit_code();
 }
@@ -74,7 +78,8 @@ int views(const Words& words) {
   const MebiBlock expected = mebi_block(0);
   report.holds("what is looked at stays where it is",
                std::equal(view.begin(), view.end(), expected.begin(), expected.end()));
-  report.holds("the last value", is_mebi_block(mobula::get(refs.back(), seconds(60)), refs.size() - 1));
+  report.holds("the last value",
+               is_mebi_block(mobula::get(refs.back(), seconds(60)), refs.size() - 1));
   return report.exit_code();
 }
 
@@ -90,7 +95,8 @@ int loses(const Words& words) {
   tell("ready");
   hear();
   for (std::uint64_t i = 0; i < count; ++i) {
-    report.holds("a result, made again or not", is_mebi_block(mobula::get(made[i], seconds(60)), i));
+    report.holds("a result, made again or not",
+                 is_mebi_block(mobula::get(made[i], seconds(60)), i));
   }
   int lost = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -118,7 +124,8 @@ int overfills(const Words&) {
   }
   tell("kept " + std::to_string(refs.size()));
   for (std::uint64_t i = 0; i < refs.size(); ++i) {
-    report.holds("a value that was put before", is_mebi_block(mobula::get(refs[i], seconds(60)), i));
+    report.holds("a value that was put before",
+                 is_mebi_block(mobula::get(refs[i], seconds(60)), i));
   }
   return report.exit_code();
 }

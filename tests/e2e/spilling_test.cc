@@ -79,8 +79,8 @@ TEST_F(Spilling, WhatIsLookedAtStaysWhereItIs) {
 
 TEST_F(Spilling, AnotherFolderIsUsedWhereOneIsGiven) {
   const std::string given = folder() + "/elsewhere";
-  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
-              given});
+  start_head(
+      {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
   Process driver = start_driver({"hoards", "24"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
   EXPECT_FALSE(files_in(given).empty());
@@ -134,8 +134,8 @@ TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
 }
 
 TEST_F(Spilling, WithoutSpillingTheStoreIsFullAtItsCapacity) {
-  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
-              "none"});
+  start_head(
+      {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", "none"});
   const Ended ended = drive({"overfills"}, Milliseconds(60'000));
   EXPECT_NE(ended.out.find("no room for object"), std::string::npos) << ended.out;
 }
@@ -148,8 +148,8 @@ TEST_F(Spilling, AFullDiskLosesNothing) {
                        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                        ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12m") == 0;
   if (!mounted) GTEST_SKIP() << "file systems cannot be mounted here";
-  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
-              disk});
+  start_head(
+      {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", disk});
   const Ended ended = drive({"overfills"}, Milliseconds(120'000));
   EXPECT_NE(ended.out.find("nothing can be spilled"), std::string::npos) << ended.out;
   const auto kept = ended.out.find("kept ");

@@ -71,7 +71,7 @@ std::vector<Scenario> make_scenarios() {
       {"memory", 2, 3, false, 8, beside_hungry_works, 0, {}, false, false, true},
       {"memory_faults", 2, 3, false, 8, beside_hungry_works, 3,
        {head_crash, agent_pause, executor_crash, executor_pause, agent_crash}, false, false, true},
-      {"spill", 2, 2, false, 5, {hoard, hoard, hoard, large, put_ref, return_ref, task}, 0, {}, false,
+      {"spill", 3, 2, false, 5, {hoard, hoard, hoard, large, put_ref, return_ref, task}, 0, {}, false,
        false, false, small_store},
       {"spill_faults", 3, 2, false, 5, {hoard, hoard, large, put_ref, keep, task}, 4,
        {spill_slow, spill_fails, spill_corrupts, executor_crash, agent_crash, driver_pause, bulk_fails,

@@ -254,8 +254,11 @@ int Author::tasks_that_run_once() {
 int Author::hoarding() {
   Plan maker = leaf();
   maker.large = true;
+  maker.shape = pick({"cpu", "spread", "spread"});
   const int f = add(std::move(maker));
-  const int g = add(leaf());
+  Plan reader = leaf();
+  reader.shape = pick({"cpu", "spread", "half_cpu"});
+  const int g = add(std::move(reader));
   Plan main = item("hoard");
   const int count = static_cast<int>(random_.between(6, 34));
   for (int i = 0; i < count; ++i) {

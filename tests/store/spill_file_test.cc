@@ -76,7 +76,8 @@ TEST_F(SpillFileTest, FileThatWasCutShortIsNoticed) {
 
 TEST_F(SpillFileTest, EveryChangedByteIsNoticed) {
   const auto runs = write();
-  for (const std::size_t at : {std::size_t{0}, std::size_t{31}, std::size_t{50'000}, first_.size() - 1}) {
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{31}, std::size_t{50'000}, first_.size() - 1}) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));
     file.put(static_cast<char>(first_[at] ^ std::byte{1}));

@@ -75,7 +75,8 @@ TEST_F(EvictionTest, BesideWhatIsReadObjectsLeaveForTheSlabsOwnWriter) {
   store(1, 1, Departure::never);
   store(1, 9, Departure::written);
   const ObjectId oldest = store(1, 2, Departure::written);
-  EvictionGoal goal{.used_bytes = 0, .slab_bytes = 1, .own = EvictionGoal::Own{job, ProcessId::of(1), 900}};
+  EvictionGoal goal{
+      .used_bytes = 0, .slab_bytes = 1, .own = EvictionGoal::Own{job, ProcessId::of(1), 900}};
   EXPECT_THAT(choose(goal).written, ElementsAre(oldest));
   goal.own->writer = ProcessId::of(2);
   EXPECT_TRUE(choose(goal).nothing());

@@ -33,9 +33,7 @@ class SpillTest : public ::testing::Test {
     return options;
   }
   void settle() { world_.settle(); }
-  RefRecord ref(std::uint64_t number) const {
-    return ref_of(ObjectId::of(number), home_, owner_);
-  }
+  RefRecord ref(std::uint64_t number) const { return ref_of(ObjectId::of(number), home_, owner_); }
   ObjectState state(const Agent& agent, std::uint64_t number) {
     const ObjectRow* row = const_cast<Agent&>(agent).core().objects().find(ObjectId::of(number));
     return row == nullptr ? ObjectState::failed : row->state;
