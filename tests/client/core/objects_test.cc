@@ -379,7 +379,8 @@ TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
   step(AgentSaid{ReturnPlace{object, 0}});
   EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
   new_agent();
-  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  // What is stored is the error, for those who wait for it at their agents.
+  for (const auto& reserved : to_agent<ReserveObject>()) EXPECT_LT(reserved.size_bytes, 1 << 20);
   EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
 }
 

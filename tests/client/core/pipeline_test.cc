@@ -97,7 +97,7 @@ TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
   pass(20ms);
   EXPECT_THAT(to_executor<TakeBackCalls>(), IsEmpty()) << "once";
   hand_back_waiting();
-  pass(1ms);
+  pass(20ms);
   const auto demands = to_head<Demand>();
   ASSERT_FALSE(demands.empty());
   EXPECT_EQ(demands.back().waiting_tasks, 10) << "the head hears of them";

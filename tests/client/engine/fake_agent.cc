@@ -147,7 +147,7 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     stored.contained = seal->contained;
     send(ObjectSealed{seal->object});
   } else if (const auto* fetch = std::get_if<FetchObject>(&message)) {
-    fetched(fetch->ref.object);
+    fetched(*fetch);
   } else if (const auto* release = std::get_if<ReleaseObject>(&message)) {
     store_.erase(release->object);
   } else if (const auto* hold = std::get_if<HoldObject>(&message)) {
@@ -180,10 +180,11 @@ void FakeAgent::heard(const ProcessToAgent& message) {
   }
 }
 
-void FakeAgent::fetched(ObjectId object) {
+void FakeAgent::fetched(const FetchObject& fetch) {
   ObjectReadable readable;
-  readable.object = object;
-  const auto at = store_.find(object);
+  readable.object = fetch.ref.object;
+  readable.fetch = fetch.fetch;
+  const auto at = store_.find(readable.object);
   if (at == store_.end() || !at->second.sealed) {
     readable.failure = failure(ErrorCode::unavailable, "no such object");
     return send(std::move(readable));
@@ -202,24 +203,24 @@ void FakeAgent::fetched(ObjectId object) {
 // ---- the executor ------------------------------------------------------------------------------
 
 void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes, const Reply& reply_to) {
-  auto frame = decode<CallerFrame>(bytes);
-  if (!frame) return;
+  auto called = decode_all<CallerFrame>(bytes);
+  if (!called) return;
   auto& session = sessions_[caller];
   std::vector<ExecutorFrame> frames;
-  auto message = session.receive(monotonic_now(), std::move(*frame), frames);
-  if (message) {
-    if (auto* push = std::get_if<PushCall>(&*message)) {
-      {
-        const std::scoped_lock held(mutex_);
-        ++calls_;
-      }
-      CallReply reply;
-      reply.number = push->number;
-      reply.task = push->call.task;
-      const auto& arguments = push->call.arguments;
-      reply.results.push_back(arguments.empty() ? ValueRecord() : arguments.front().value);
-      session.send(monotonic_now(), std::move(reply), frames);
+  for (auto& frame : *called) {
+    const auto message = session.receive(monotonic_now(), std::move(frame), frames);
+    const auto* push = message ? std::get_if<PushCall>(&*message) : nullptr;
+    if (push == nullptr) continue;
+    {
+      const std::scoped_lock held(mutex_);
+      ++calls_;
     }
+    CallReply reply;
+    reply.number = push->number;
+    reply.task = push->call.task;
+    const auto& arguments = push->call.arguments;
+    reply.results.push_back(arguments.empty() ? ValueRecord() : arguments.front().value);
+    session.send(monotonic_now(), std::move(reply), frames);
   }
   frames.push_back(session.acknowledgement());
   for (const auto& each : frames) reply_to(encode(each));
