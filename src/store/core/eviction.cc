@@ -41,6 +41,7 @@ void take(const EvictionCandidate& each, EvictionChoice& choice) {
   if (each.departure == Departure::at_once) choice.at_once.push_back(each.object);
   if (each.departure == Departure::written) choice.written.push_back(each.object);
   if (each.departure == Departure::asked) choice.asked.push_back(each.object);
+  if (each.departure == Departure::coming) ++choice.coming;
   choice.used_bytes += SlabAllocator::extent_bytes(each.place.size_bytes);
 }
 

@@ -48,6 +48,7 @@ struct EvictionChoice {
   std::vector<ObjectId> at_once;
   std::vector<ObjectId> written;
   std::vector<ObjectId> asked;
+  std::size_t coming = 0;        // more, of which that has begun
   std::uint64_t used_bytes = 0;  // that leave, or are about to
   std::uint64_t slab_bytes = 0;
 

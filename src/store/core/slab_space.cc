@@ -45,8 +45,12 @@ std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint
 std::optional<Place> SlabSpace::place_in_existing(const Owners& owner, std::uint64_t size_bytes) {
   const auto owned = by_owner_.find(owner);
   if (owned == by_owner_.end()) return std::nullopt;
+  const std::uint64_t kept = kept_from(owner, size_bytes);
   const auto take = [&](SlabId id, Slab& slab) -> std::optional<Place> {
     if (slab.retiring || slab.closing) return std::nullopt;
+    const bool of_what_is_kept = kept > 0 && slab.extents.empty() &&
+                                 available_bytes() < slab.extents.size_bytes() + kept;
+    if (of_what_is_kept) return std::nullopt;
     const auto offset = slab.extents.allocate(size_bytes);
     if (!offset) return std::nullopt;
     used_bytes_ += SlabAllocator::extent_bytes(size_bytes);

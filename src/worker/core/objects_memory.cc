@@ -206,7 +206,9 @@ void Objects::make_room() {
   const EvictionChoice choice = choose_evictions(all, table_.space(), *goal);
   for (const ObjectId object : choice.at_once) evict(object);
   for (const ObjectId object : choice.asked) ask_back(object);
-  if (!choice.written.empty()) start_spill(choice.written);
+  // What is asked for comes in a moment, or is passed over: whole slabs go, and in one file.
+  const bool all_there = choice.asked.empty() && choice.coming == 0;
+  if (all_there && !choice.written.empty()) start_spill(choice.written);
   found_nothing_ = choice.nothing();
   // Who was asked and goes on reading is passed over then.
   const bool coming = choice.used_bytes > 0 && spill_.file == 0;

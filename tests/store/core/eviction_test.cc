@@ -99,6 +99,17 @@ TEST_F(EvictionTest, SomeOfTheCapacityIsLeftToTheAgent) {
   EXPECT_TRUE(space_.place(job, options().incarnation, 4000)->place);
 }
 
+TEST_F(EvictionTest, EmptySlabOfAWriterMayBeWhatIsLeftToTheAgent) {
+  std::vector<Place> places;
+  for (int i = 0; i < 4; ++i) places.push_back(*space_.place(job, ProcessId::of(1), 4000)->place);
+  SlabChanges changes;
+  space_.free(places[0], changes);
+  space_.keep_for_agent(4000);
+  EXPECT_FALSE(space_.place(job, ProcessId::of(1), 4000));
+  space_.free(places[1], changes);
+  EXPECT_TRUE(space_.place(job, ProcessId::of(1), 4000));
+}
+
 TEST(SpillFilesTest, FileGoesWithTheLastObjectInIt) {
   SpillFiles files;
   const SpillFileId file = files.new_file();
