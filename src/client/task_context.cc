@@ -8,12 +8,18 @@ thread_local std::shared_ptr<TaskContext> context_of_thread;
 }  // namespace
 
 std::shared_ptr<const detail::ContextRecord> TaskContext::record() const {
-  if (job.empty()) return of_process;
-  auto record = std::make_shared<detail::ContextRecord>(*of_process);
-  record->job_id = job.hex();
-  record->task_id = task.hex();
-  record->attempt = static_cast<int>(attempt);
-  return record;
+  std::call_once(asked_, [&] {
+    if (job.empty()) {
+      record_ = of_process;
+      return;
+    }
+    auto made = std::make_shared<detail::ContextRecord>(*of_process);
+    made->job_id = job.hex();
+    made->task_id = task.hex();
+    made->attempt = static_cast<int>(attempt);
+    record_ = std::move(made);
+  });
+  return record_;
 }
 
 std::shared_ptr<TaskContext> current_context() { return context_of_thread; }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "base/id.h"
 #include "mobula/detail/runtime.h"
@@ -18,7 +19,8 @@ struct TaskContext {
   std::uint32_t attempt = 0;
   std::uint64_t token = 0;  // of the executor core; 0 in drivers
   std::shared_ptr<const detail::ContextRecord> of_process;  // what all tasks here have in common
-  // What user code sees, made when it asks.
+  // What user code sees: made when it asks first, and the same until the task is over, since it may keep
+  // references into it.
   std::shared_ptr<const detail::ContextRecord> record() const;
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
@@ -26,6 +28,10 @@ struct TaskContext {
   std::atomic<std::uint64_t> groups{0};
   std::atomic<bool> cancelled{false};
   std::atomic<bool> leave{false};  // exit_actor() was called
+
+ private:
+  mutable std::once_flag asked_;
+  mutable std::shared_ptr<const detail::ContextRecord> record_;
 };
 
 // The calling thread's; null outside of tasks. Shells only: cores have no threads.

@@ -236,8 +236,8 @@ void WorkerService::look_at_memory() {
 void WorkerService::executor_event(Event event) {
   auto* exited = std::get_if<ExecutorExited>(&event);
   if (exited != nullptr && exited->cause.kind == EndKind::out_of_memory && memory_ &&
-      memory_->last().limit_bytes > 0) {
-    exited->cause.text += "; a moment before, " + memory_text(memory_->last(), options_.core);
+      memory_->lately().limit_bytes > 0) {
+    exited->cause.text += "; a moment before, " + memory_text(memory_->lately(), options_.core);
   }
   step(std::move(event));
 }

@@ -29,8 +29,8 @@ class Room {
 int eats(int mib) {
   Room room;
   room.take(mib / 2);
-  for (int taken = mib / 2; taken < mib; taken += 4) {
-    room.take(4);
+  for (int taken = mib / 2; taken < mib; taken += 2) {
+    room.take(2);
     std::this_thread::sleep_for(milliseconds(100));
   }
   std::this_thread::sleep_for(seconds(5));

@@ -20,7 +20,7 @@ class Memory : public ClusterTest {
 
 TEST_F(Memory, WhatTakesTooMuchIsEndedRetriedAndFailsWithTheNumbers) {
   start_head({"--num-cpus", "4", "--executor-memory", "256MiB"});
-  const Ended ended = drive({"eats_too_much", "400", "of 256 MiB", "this process: "});
+  const Ended ended = drive({"eats_too_much", "440", "of 256 MiB", "this process: "});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_NE(ended.out.find("memory of the executors"), std::string::npos) << ended.out;
 }
@@ -127,7 +127,7 @@ TEST_F(MemoryOfAGroup, TheStoreRefusesBeforeTheKernelKills) {
 }
 
 TEST_F(MemoryOfAGroup, TheAgentEndsAnExecutorBeforeTheKernelDoes) {
-  const Ended ended = drive({"eats_too_much", "600", "of 400 MiB", "this process: "});
+  const Ended ended = drive({"eats_too_much", "640", "of 400 MiB", "this process: "});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_NE(ended.out.find("memory of control group"), std::string::npos) << ended.out;
   EXPECT_EQ(alive_nodes(), 1u);

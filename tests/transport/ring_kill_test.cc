@@ -228,7 +228,9 @@ class RingKillTest : public testing::TestWithParam<Side> {
     bool ended = false;
     const auto gone = [&] { return ended = ended || ::waitpid(child, &status, WNOHANG) == child; };
     const std::uint64_t done = play<ProcessMemory>(other(side), shared, count, gone);
-    if (!ended) EXPECT_EQ(::waitpid(child, &status, 0), child);
+    if (!ended) {
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+    }
     return done;
   }
 

@@ -83,6 +83,7 @@ std::string words_of(const Parts& parts, const Item& item) {
   const std::string reason = fact.reason.empty() ? "" : "; " + fact.reason;
   switch (fact.phase) {
     case TaskPhase::waits_for_arguments: {
+      if (fact.missing == 0 && !reason.empty()) return "waits" + since + reason;
       std::string text = fmt::format("waits for {} of its arguments{}{}", fact.missing, since,
                                      preempted_text(fact));
       for (const auto& each : fact.arguments) text += "; " + argument_text(each, item);

@@ -58,6 +58,15 @@ MemoryWatch::MemoryWatch(MemoryWatchOptions options)
   }
 }
 
+const MemorySampled& MemoryWatch::lately() const {
+  const auto part = [](const MemorySampled& sample) {
+    return sample.limit_bytes == 0 ? 0.0
+                                   : static_cast<double>(sample.used_bytes) /
+                                         static_cast<double>(sample.limit_bytes);
+  };
+  return part(before_) > part(last_) ? before_ : last_;
+}
+
 void MemoryWatch::consider(MemorySampled& nearest, std::string of, std::int64_t used,
                            std::int64_t limit) const {
   if (limit <= 0) return;
@@ -131,6 +140,7 @@ std::optional<MemorySampled> MemoryWatch::look(
     for (const ExecutorMemory& each : sample.executors) used += each.bytes;
     consider(sample, "memory of the executors", used, *options_.executors_limit);
   }
+  before_ = std::move(last_);
   last_ = {sample.of, sample.used_bytes, sample.limit_bytes, {}};
   const bool is_short =
       sample.limit_bytes > 0 &&

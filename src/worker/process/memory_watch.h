@@ -38,8 +38,9 @@ class MemoryWatch {
   // longer is. `executors` are those that run; it is called only if they matter.
   std::optional<MemorySampled> look(const std::function<std::vector<WatchedExecutor>()>& executors);
 
-  // What was found last, told or not; a limit of 0 if nothing was.
-  const MemorySampled& last() const { return last_; }
+  // The nearer to its limit of the last two looks, told or not, without executors: what was in use
+  // before something ended. A limit of 0 without any.
+  const MemorySampled& lately() const;
 
   // What would be free without the process: its resident pages, but for those of files and the store.
   // 0 where there is none.
@@ -61,7 +62,7 @@ class MemoryWatch {
   const std::int64_t page_bytes_;
   Fd meminfo_;
   std::vector<Group> groups_;
-  MemorySampled last_;  // without executors
+  MemorySampled last_, before_;  // without executors
   bool told_ = false;
 };
 

@@ -202,6 +202,16 @@ TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForAnArgumentNamesIt) {
   EXPECT_EQ(json["subject"]["waits_for"][0]["object_id"], ObjectId::of(0xbb).hex());
 }
 
+TEST_F(TaskQuestions, ExplainOfATaskThatPausesSaysWhy) {
+  TaskFact pauses = fact(0xa1, TaskPhase::waits_for_arguments);
+  pauses.reason = "it was ended for lack of memory";
+  ask("explain", "", id(0xa1));
+  answers(1, asked(one).request, {pauses});
+  const auto reason = document()["reason"].get<std::string>();
+  EXPECT_NE(reason.find("lack of memory"), std::string::npos) << reason;
+  EXPECT_EQ(reason.find("arguments"), std::string::npos) << reason;
+}
+
 TEST_F(TaskQuestions, ErrorsGoToTheToolUnopened) {
   TaskFact failed = fact(0xa1, TaskPhase::failed);
   failed.error = Payload(Bytes{std::byte{1}, std::byte{2}});

@@ -51,7 +51,9 @@ TEST_F(MemoryWatchTest, TheMachineIsToldOfWhileItIsShortAndOnceMore) {
   const auto over = watched.look(nobody);
   ASSERT_TRUE(over);
   EXPECT_EQ(over->used_bytes, 2000 * mib);
+  EXPECT_EQ(watched.lately().used_bytes, 3900 * mib) << "a look before";
   EXPECT_FALSE(watched.look(nobody));
+  EXPECT_EQ(watched.lately().used_bytes, 2000 * mib);
 }
 
 TEST_F(MemoryWatchTest, TheNearestGroupOfVersionTwoCountsWithoutWhatCanBeDropped) {
