@@ -112,7 +112,7 @@ class MemoryOfAGroup : public Memory {
  protected:
   void SetUp() override {
     if (!group_.usable()) GTEST_SKIP() << "no memory control group can be made here";
-    group_.inside([&] { start_head({"--num-cpus", "2"}); });
+    group_.inside([&] { start_head({"--num-cpus", "2", "--object-spilling-directory", "none"}); });
   }
 
   MemoryGroup group_{std::int64_t{400} << 20};  // outlives the processes in it

@@ -426,113 +426,11 @@ Hooks everything_may_run_again() {
   return hooks;
 }
 
-Hooks memory_is_not_looked_at() {
-  Hooks hooks;
-  hooks.agent.in = [](std::vector<worker::Event>& events) {
-    std::erase_if(events, [](const auto& each) {
-      return std::holds_alternative<worker::MemorySampled>(each);
-    });
-  };
-  return hooks;
-}
-
-template <class Change>
-Hooks agent_hears(Change change) {
-  Hooks hooks;
-  hooks.agent.in = [change](std::vector<worker::Event>& events) {
-    for (auto& each : events) change(each);
-  };
-  return hooks;
-}
-
-// Once the node is short of memory, its agent takes it to be for a while.
-Hooks more_memory_is_used() {
-  return agent_hears([](worker::Event& event) {
-    if (auto* sample = std::get_if<worker::MemorySampled>(&event)) sample->used_bytes *= 2;
-  });
-}
-
-Hooks all_that_runs_is_retryable() {
-  return agent_hears([](worker::Event& event) {
-    auto* said = std::get_if<worker::ProcessSaid>(&event);
-    auto* runs = said == nullptr ? nullptr : std::get_if<RunningNow>(&said->message);
-    if (runs != nullptr) runs->may_run_again = true;
-  });
-}
-
-Hooks memory_ends_are_crashes() {
-  Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    const auto change = [](EndCause& cause) {
-      if (cause.kind == EndKind::out_of_memory) cause.kind = EndKind::signalled;
-    };
-    for (auto& each : events) {
-      auto* agent = std::get_if<client::AgentSaid>(&each);
-      auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
-      if (relayed == nullptr) continue;
-      if (auto* ended = std::get_if<GenerationEnded>(&relayed->message)) change(ended->cause);
-      if (auto* ready = std::get_if<SlotReady>(&relayed->message)) change(ready->previous);
-      if (auto* lost = std::get_if<SlotLost>(&relayed->message)) change(lost->cause);
-    }
-  };
-  return hooks;
-}
-
 Hooks pulls_land_elsewhere() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
       if (auto* pull = std::get_if<worker::StartPull>(&each)) pull->offset += 4096;
-    }
-  };
-  return hooks;
-}
-
-// ---- memory and disk ---------------------------------------------------------------------------
-
-Hooks writes_are_believed_at_once() {
-  Hooks hooks;
-  hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
-    std::vector<worker::Event> events;
-    for (const auto& each : commands) {
-      const auto* spill = std::get_if<worker::StartSpill>(&each);
-      if (spill == nullptr) continue;
-      worker::SpillFinished finished;
-      finished.file = spill->file;
-      std::uint64_t offset = 0;
-      for (const auto& item : spill->items) {
-        finished.items.push_back({offset, item.object.bits()});
-        offset += item.size_bytes;
-      }
-      events.push_back(std::move(finished));
-    }
-    return events;
-  };
-  return hooks;
-}
-
-// Whoever fetches an object counts as done with it at once.
-Hooks places_count_as_returned() {
-  Hooks hooks;
-  hooks.agent.in = [](std::vector<worker::Event>& events) {
-    const auto* said = std::get_if<worker::ProcessSaid>(&events.front());
-    const auto* fetch = said ? std::get_if<FetchObject>(&said->message) : nullptr;
-    if (fetch == nullptr) return;
-    const worker::ProcessSaid returned{said->link, PlaceReturned{fetch->ref.object, fetch->fetch}};
-    events.push_back(returned);
-  };
-  return hooks;
-}
-
-Hooks files_go_when_they_are_read() {
-  Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
-    const std::size_t count = commands.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto* restore = std::get_if<worker::StartRestore>(&commands[i]);
-      if (restore == nullptr) continue;
-      const worker::DropSpillFile drop{restore->file};
-      commands.push_back(drop);
     }
   };
   return hooks;
@@ -553,10 +451,8 @@ Hooks results_belong_to_others() {
   return hooks;
 }
 
-}  // namespace
-
-const std::vector<Mutation>& mutations() {
-  static const std::vector<Mutation> all{
+std::vector<Mutation> make_mutations() {
+  auto all = std::vector<Mutation>{
       {"client drops ReturnSlot", {"tasks", "drivers"}, client_forgets<ReturnSlot>},
       {"client drops WatchActor", {"actors", "quiet"}, client_forgets<WatchActor>},
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
@@ -594,18 +490,19 @@ const std::vector<Mutation>& mutations() {
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
-      {"agent does not look at its memory", {"memory"}, memory_is_not_looked_at},
-      {"agent takes more memory for used", {"memory"}, more_memory_is_used},
-      {"agent takes all that runs for retryable", {"memory"}, all_that_runs_is_retryable},
-      {"client takes ends for memory for crashes", {"memory"}, memory_ends_are_crashes},
-      {"agent believes what is to be written is", {"spill"}, writes_are_believed_at_once},
-      {"agent takes what is read for returned", {"spill"}, places_count_as_returned},
-      {"agent removes files that are needed", {"spill"}, files_go_when_they_are_read},
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},
       {"agent does not remove files", {"spill"}, agent_does_not<worker::DropSpillFile>},
       {"client keeps places", {"spill"}, client_does_not_tell<PlaceReturned>},
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
+  for (auto& each : memory_mutations()) all.push_back(std::move(each));
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all = make_mutations();
   return all;
 }
 

@@ -15,6 +15,18 @@ struct Mutation {
   std::function<Hooks()> make;         // fresh for each history
 };
 const std::vector<Mutation>& mutations();
+// Those about memory and disks (mutations_memory.cc), which are among them.
+std::vector<Mutation> memory_mutations();
 const Mutation* find_mutation(const std::string& name);
+
+// Every event that agents get is changed on its way.
+template <class Change>
+Hooks agent_hears(Change change) {
+  Hooks hooks;
+  hooks.agent.in = [change](std::vector<worker::Event>& events) {
+    for (auto& each : events) change(each);
+  };
+  return hooks;
+}
 
 }  // namespace mobula::internal::sim

@@ -17,39 +17,12 @@
 #include "base/time.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
+#include "client/core/client_options.h"
 #include "client/core/ended_tasks.h"
 #include "client/core/rows.h"
 #include "model/error_record.h"
 
 namespace mobula::internal::client {
-
-struct ClientOptions {
-  ProcessId process;
-  JobId job;
-  std::string name_space;
-  Duration idle_return = 100ms;   // an idle slot goes back after this
-  Duration tell_interval = 20ms;  // between changes of one class's demand that are no edges
-  Duration steal_after = 20ms;   // calls that have waited so long behind another are taken back
-  Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
-  Duration pipeline_work = 1ms;  // queued work that may wait at one executor
-  std::size_t max_pipeline = 64;
-  Duration memory_retry_after = 500ms;  // after an end for lack of memory, doubled each time up to
-  Duration memory_retry_cap = 60s;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
-                 field("name_space", &ClientOptions::name_space),
-                 field("idle_return", &ClientOptions::idle_return),
-                 field("tell_interval", &ClientOptions::tell_interval),
-                 field("steal_after", &ClientOptions::steal_after),
-                 field("drain_bound", &ClientOptions::drain_bound),
-                 field("pipeline_work", &ClientOptions::pipeline_work),
-                 field("max_pipeline", &ClientOptions::max_pipeline),
-                 field("memory_retry_after", &ClientOptions::memory_retry_after),
-                 field("memory_retry_cap", &ClientOptions::memory_retry_cap));
-  }
-  friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
-};
 
 class ClientCore {
  public:

@@ -286,8 +286,7 @@ struct MemorySampled {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("of", &MemorySampled::of), field("used_bytes", &MemorySampled::used_bytes),
-                 field("limit_bytes", &MemorySampled::limit_bytes),
-                 field("executors", &MemorySampled::executors));
+                 field("limit_bytes", &MemorySampled::limit_bytes), field("executors", &MemorySampled::executors));
   }
   friend bool operator==(const MemorySampled&, const MemorySampled&) = default;
 };
@@ -295,7 +294,7 @@ struct MemorySampled {
 using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid,
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
-                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick,
-                           MemorySampled, SpillFinished, RestoreFinished>;
+                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
+                           SpillFinished, RestoreFinished>;
 
 }  // namespace mobula::internal::worker

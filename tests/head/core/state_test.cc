@@ -322,7 +322,7 @@ TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_TRUE(asked[0].largest_first);
   ObjectFact small;
-  small.object = ObjectId::of(1);
+  small.object = ObjectId::of(11);  // not the node's number
   small.size_bytes = 10;
   small.sealed = true;
   ObjectFact large = small;
