@@ -147,7 +147,7 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     stored.contained = seal->contained;
     send(ObjectSealed{seal->object});
   } else if (const auto* fetch = std::get_if<FetchObject>(&message)) {
-    fetched(fetch->ref.object);
+    fetched(fetch->ref.object, fetch->fetch);
   } else if (const auto* release = std::get_if<ReleaseObject>(&message)) {
     store_.erase(release->object);
   } else if (const auto* hold = std::get_if<HoldObject>(&message)) {
@@ -180,8 +180,9 @@ void FakeAgent::heard(const ProcessToAgent& message) {
   }
 }
 
-void FakeAgent::fetched(ObjectId object) {
+void FakeAgent::fetched(ObjectId object, std::uint64_t fetch) {
   ObjectReadable readable;
+  readable.fetch = fetch;
   readable.object = object;
   const auto at = store_.find(object);
   if (at == store_.end() || !at->second.sealed) {

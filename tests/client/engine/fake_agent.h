@@ -65,7 +65,7 @@ class FakeAgent {
   };
 
   void heard(const ProcessToAgent& message);
-  void fetched(ObjectId object);
+  void fetched(ObjectId object, std::uint64_t fetch);
   Endpoint next_executor();
   void send(AgentToProcess message, std::vector<Fd> fds = {});
   using Reply = std::function<void(std::span<const std::byte>)>;
