@@ -297,11 +297,11 @@ TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_TRUE(asked[0].largest_first);
   ObjectFact small;
-  small.object = ObjectId::of(1);
+  small.object = ObjectId::of(0xab1);
   small.size_bytes = 10;
   small.sealed = true;
   ObjectFact large = small;
-  large.object = ObjectId::of(2);
+  large.object = ObjectId::of(0xab2);
   large.size_bytes = 1000;
   large.spilled = true;
   large.processes = 1;
