@@ -70,15 +70,19 @@ Hooks writes_are_believed_at_once() {
   return hooks;
 }
 
-// Whoever fetches an object counts as done with it at once.
+// Whoever is told where an object lies counts as done with it at once.
 Hooks places_count_as_returned() {
   Hooks hooks;
-  hooks.agent.in = [](std::vector<worker::Event>& events) {
-    const auto* said = std::get_if<worker::ProcessSaid>(&events.front());
-    const auto* fetch = said ? std::get_if<FetchObject>(&said->message) : nullptr;
-    if (fetch == nullptr) return;
-    const worker::ProcessSaid returned{said->link, PlaceReturned{fetch->ref.object, fetch->fetch}};
-    events.push_back(returned);
+  hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
+    std::vector<worker::Event> events;
+    for (const auto& each : commands) {
+      const auto* send = std::get_if<worker::SendProcess>(&each);
+      const auto* read = send ? std::get_if<ObjectReadable>(&send->message) : nullptr;
+      if (read == nullptr || read->failure) continue;
+      const worker::ProcessSaid returned{send->link, PlaceReturned{read->object, read->fetch}};
+      events.push_back(returned);
+    }
+    return events;
   };
   return hooks;
 }

@@ -326,7 +326,7 @@ TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
   small.size_bytes = 10;
   small.sealed = true;
   ObjectFact large = small;
-  large.object = ObjectId::of(2);
+  large.object = ObjectId::of(0xab2);
   large.size_bytes = 1000;
   large.spilled = true;
   large.processes = 1;
