@@ -139,6 +139,7 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
 }
 
 void WorkerService::carry_out(StartExecutor& command) {
+  watch_memory_soon();
   const RunnableProgram* program = programs_->find(command.program);
   Result<void> started = failure(ErrorCode::not_found, "its program is not prepared on this node");
   if (program != nullptr) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration farewell_linger = 300ms;
 constexpr Duration memory_period = 250ms;
+constexpr Duration idle_memory_period = 2s;
 
 }  // namespace
 
@@ -227,9 +228,18 @@ void WorkerService::arm() {
   }
 }
 
+// Where nothing runs there is nothing that could be ended, and looking seldom is enough for people.
 void WorkerService::look_at_memory() {
-  memory_timer_.arm(monotonic_now() + memory_period);
+  next_memory_look_ = monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
+  memory_timer_.arm(next_memory_look_);
   if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
+}
+
+void WorkerService::watch_memory_soon() {
+  const Time soon = monotonic_now() + memory_period;
+  if (!memory_ || next_memory_look_ <= soon) return;  // else one start after the other would put it off
+  next_memory_look_ = soon;
+  memory_timer_.arm(soon);
 }
 
 // Whoever the kernel has ended is told what was in use a moment before.

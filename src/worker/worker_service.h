@@ -94,6 +94,7 @@ class WorkerService {
   void step(Event event);
   void arm();
   void look_at_memory();
+  void watch_memory_soon();  // an executor starts
   void executor_event(Event event);
   void take(LinkId link, ProcessToAgent message);
   std::string advertised(const std::string& bound) const;
@@ -155,6 +156,7 @@ class WorkerService {
   Timer timer_;
   std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it
   Timer memory_timer_;
+  Time next_memory_look_;
 
   // Slabs of which a process has the descriptor for reading, by the numbers in messages.
   std::map<LinkId, std::set<std::uint64_t>> readable_;
