@@ -117,6 +117,28 @@ TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
   EXPECT_FALSE(decode<ResourceSet>(bytes).ok()) << "twice the same";
 }
 
+// Frames to one receiver leave together: all of them come, in order, or none where one is damaged.
+TEST(Codec, FramesInOneMessageComeInOrder) {
+  Bytes together;
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    const auto frame = encode(CallerFrame{number, 7, CancelCall{number, true, false}});
+    together.insert(together.end(), frame.begin(), frame.end());
+  }
+  const auto frames = decode_all<CallerFrame>(together);
+  ASSERT_TRUE(frames.ok());
+  ASSERT_EQ(frames->size(), 3u);
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    const auto& frame = (*frames)[number - 1];
+    EXPECT_EQ(frame.sequence, number);
+    EXPECT_EQ(std::get<CancelCall>(*frame.message).number, number);
+  }
+  EXPECT_TRUE(decode_all<CallerFrame>({}).value().empty());
+  together.pop_back();
+  EXPECT_FALSE(decode_all<CallerFrame>(together).ok());
+  together.insert(together.end(), 3, std::byte{0xc1});
+  EXPECT_FALSE(decode_all<CallerFrame>(together).ok());
+}
+
 TEST(Codec, BytesAfterAMessageAreCorrupt) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;

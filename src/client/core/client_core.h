@@ -33,8 +33,8 @@ class ClientCore {
   explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
-  // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing follows from it: no step is
-  // needed. False, and nothing has changed, where something might.
+  // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing
+  // follows from it: no step is needed. False, and nothing has changed, where something might.
   bool retain_quietly(ObjectId object);
   bool release_quietly(ObjectId object);
   bool want_quietly(ObjectId object);
@@ -72,6 +72,7 @@ class ClientCore {
 
  private:
   friend class TaskReader;
+
   // events
   void on(SubmitTask& event);
   void on(const SubmitActor& event);
