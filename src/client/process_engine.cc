@@ -162,25 +162,16 @@ void ProcessEngine::step(Event event) {
 }
 
 // A recording has all that changes the core, so there it is a step.
-void ProcessEngine::retain(ObjectId object) {
+template <class Counted>
+void ProcessEngine::count(bool (ClientCore::*quietly)(ObjectId), ObjectId object) {
   const bool recorded = recorder_ && recorder_->recording();
-  if (recorded || !core_.retain_quietly(object)) step(RetainRef{object});
+  if (recorded || !(core_.*quietly)(object)) step(Counted{object});
 }
 
-void ProcessEngine::release(ObjectId object) {
-  const bool recorded = recorder_ && recorder_->recording();
-  if (recorded || !core_.release_quietly(object)) step(ReleaseRef{object});
-}
-
-void ProcessEngine::want(ObjectId object) {
-  const bool recorded = recorder_ && recorder_->recording();
-  if (recorded || !core_.want_quietly(object)) step(WantObject{object});
-}
-
-void ProcessEngine::unwant(ObjectId object) {
-  const bool recorded = recorder_ && recorder_->recording();
-  if (recorded || !core_.unwant_quietly(object)) step(UnwantObject{object});
-}
+void ProcessEngine::retain(ObjectId object) { count<RetainRef>(&ClientCore::retain_quietly, object); }
+void ProcessEngine::release(ObjectId object) { count<ReleaseRef>(&ClientCore::release_quietly, object); }
+void ProcessEngine::want(ObjectId object) { count<WantObject>(&ClientCore::want_quietly, object); }
+void ProcessEngine::unwant(ObjectId object) { count<UnwantObject>(&ClientCore::unwant_quietly, object); }
 
 void ProcessEngine::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {

@@ -150,6 +150,8 @@ class ProcessEngine {
   ProcessEngine(EngineOptions options, EngineHooks hooks, std::unique_ptr<ProcessSockets> sockets);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
+  template <class Counted>
+  void count(bool (ClientCore::*quietly)(ObjectId), ObjectId object);
   void carry_out(std::vector<Command>& commands);
   void carry_out(RoomMade& command);
   std::optional<Time> next_deadline() const;

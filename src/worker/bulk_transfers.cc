@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "worker/event_delivery.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -28,7 +29,7 @@ std::string text_of(const std::array<std::byte, size>& bytes) {
 // What lives on the thread of the transfers.
 class BulkTransfers::Desk {
  public:
-  Desk(EventLoop& loop, std::function<bool(std::vector<Event>&)> deliver)
+  Desk(EventLoop& loop, DeliverEvents deliver)
       : loop_(loop),
         deliver_(std::move(deliver)),
         expiry_(loop, [this] { expire(); }),
@@ -173,7 +174,7 @@ class BulkTransfers::Desk {
   }
 
   EventLoop& loop_;
-  const std::function<bool(std::vector<Event>&)> deliver_;  // empties what it takes
+  const DeliverEvents deliver_;
   std::map<std::uint64_t, Offer> offers_;
   std::map<BulkToken, std::uint64_t> tokens_;
   std::map<std::uint64_t, Pull> pulls_;
@@ -189,22 +190,7 @@ Result<std::unique_ptr<BulkTransfers>> BulkTransfers::start(EventLoop& loop,
   if (!thread) return thread.error();
   std::unique_ptr<BulkTransfers> self(new BulkTransfers());
   self->thread_ = std::move(*thread);
-  // Shared by every function that is posted.
-  const auto sink = std::make_shared<const std::function<void(Event)>>(std::move(tell));
-  auto deliver = [&loop, sink, alive = self->alive_](std::vector<Event>& events) {
-    auto taken = std::make_shared<std::vector<Event>>(std::move(events));
-    const auto posted = loop.post([taken, sink, alive] {
-      for (Event& event : *taken) {
-        if (*alive) (*sink)(std::move(event));
-      }
-    });
-    if (posted) {
-      events.clear();
-    } else {
-      events = std::move(*taken);
-    }
-    return posted.ok();
-  };
+  auto deliver = deliver_on(loop, std::move(tell), self->alive_);
   const auto made = self->thread_->run(
       [&] { self->desk_ = std::make_unique<Desk>(self->thread_->loop(), std::move(deliver)); });
   if (!made) return made.error();

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "protocol/cluster_files.h"
 #include "store/spill_file.h"
+#include "worker/event_delivery.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -25,7 +26,7 @@ std::string path_in(const std::string& folder, std::uint64_t file) {
 // What one of the threads has to tell, and tells again while the agent's mailbox is full.
 class SpillDisk::Desk {
  public:
-  Desk(EventLoop& own, std::function<bool(std::vector<Event>&)> deliver)
+  Desk(EventLoop& own, DeliverEvents deliver)
       : deliver_(std::move(deliver)), again_(own, [this] { flush(); }) {}
 
   void tell(Event event) {
@@ -38,7 +39,7 @@ class SpillDisk::Desk {
     if (!untold_.empty() && !deliver_(untold_)) again_.arm(monotonic_now() + tell_again);
   }
 
-  const std::function<bool(std::vector<Event>&)> deliver_;  // empties what it takes
+  const DeliverEvents deliver_;
   std::vector<Event> untold_;
   Timer again_;
 };
@@ -47,22 +48,7 @@ Result<std::unique_ptr<LoopThread>> SpillDisk::start_thread(
     EventLoop& loop, std::unique_ptr<Desk>& desk, const std::function<void(Event)>& tell) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
-  // Shared by every function that is posted.
-  const auto sink = std::make_shared<const std::function<void(Event)>>(tell);
-  auto deliver = [&loop, sink, alive = alive_](std::vector<Event>& events) {
-    auto taken = std::make_shared<std::vector<Event>>(std::move(events));
-    const auto posted = loop.post([taken, sink, alive] {
-      for (Event& event : *taken) {
-        if (*alive) (*sink)(std::move(event));
-      }
-    });
-    if (posted) {
-      events.clear();
-    } else {
-      events = std::move(*taken);
-    }
-    return posted.ok();
-  };
+  auto deliver = deliver_on(loop, tell, alive_);
   const auto made = (*thread)->run(
       [&] { desk = std::make_unique<Desk>((*thread)->loop(), std::move(deliver)); });
   if (!made) return made.error();

@@ -21,7 +21,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int could_not_start = 70;  // EX_SOFTWARE of sysexits.h
+constexpr int keeper_did_not_start = 70;  // EX_SOFTWARE of sysexits.h
 constexpr Duration complain_after = 5s;
 
 sigset_t keeper_signals() {
@@ -109,7 +109,7 @@ void end_everything(KillGroup* group) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   char byte = 0;
   // Nothing may be started before the group holds this process.
-  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != keeper) ::_exit(could_not_start);
+  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != keeper) ::_exit(keeper_did_not_start);
   const int code = agent_main();
   std::fflush(nullptr);
   ::_exit(code);
@@ -124,10 +124,10 @@ int run_under_keeper(const std::function<int()>& agent_main, Fd* of_agent) {
   ::signal(SIGCHLD, SIG_DFL);
   const pid_t self = ::getpid();
   auto go = make_pipe();
-  if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return could_not_start;
+  if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return keeper_did_not_start;
   auto group = KillGroup::create();
   const pid_t agent = ::fork();
-  if (agent < 0) return could_not_start;
+  if (agent < 0) return keeper_did_not_start;
   if (agent == 0) {
     go->write.reset();
     become_agent(self, blocked, go->read, agent_main);
