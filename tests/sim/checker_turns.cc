@@ -119,7 +119,7 @@ void Checkers::whole_submitted(const CallRecord& call, JobId job) {
   if (comes_first(job)) whole_waits_.emplace(call.task, world_.now());
 }
 
-// With a quota it waits for its own job, too.
+// With a quota it waits for its own job, too. A job that starts later may come before it.
 bool Checkers::comes_first(JobId job) const {
   const auto* mine = terms_of(job);
   return mine != nullptr && mine->quota.empty() &&
@@ -127,23 +127,24 @@ bool Checkers::comes_first(JobId job) const {
 }
 
 void Checkers::group_wanted(const GroupSpec& spec) {
-  if (comes_first(spec.job)) group_waits_.emplace(spec.id, world_.now());
+  if (comes_first(spec.job)) group_waits_.emplace(spec.id, GroupWait{spec.job, world_.now()});
 }
 
 // Each group that was placed meanwhile, and each large request that got a slot, has had a turn of its own.
 void Checkers::group_is_there(const GroupChanged& news) {
   const auto at = group_waits_.find(news.group);
   if (at == group_waits_.end() || news.state == GroupState::pending) return;
-  const auto since = at->second;
+  const auto [job, since] = at->second;
   const auto waited = world_.now() - since;
   group_waits_.erase(at);
-  const auto is_later = [&](Time when) { return when > since; };
+  const auto is_later = [begun = since](Time when) { return when > begun; };
   auto turns = 1 + std::ranges::count_if(groups_there_, is_later);
   for (const auto& [what, grants] : grants_of_) {
     if (what != small_request) turns += std::ranges::count_if(grants, is_later);
   }
   groups_there_.push_back(world_.now());
-  if (news.state != GroupState::created || lossy_ || waited <= whole_bound * turns) return;
+  if (news.state != GroupState::created || lossy_ || !comes_first(job)) return;
+  if (waited <= whole_bound * turns) return;
   world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
 }
@@ -158,7 +159,7 @@ void Checkers::whole_started(const CallRecord& call, const ResourceSet& resource
     const auto* theirs = terms_of(job);
     return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
   });
-  if (has_to_wait || some_run_once_) return;
+  if (has_to_wait || some_run_once_ || !comes_first(call.job)) return;
   const auto since = at->second;
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);

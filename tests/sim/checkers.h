@@ -164,7 +164,11 @@ class Checkers {
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
   std::map<SlotId, std::pair<ProcessId, ClassId>> not_gone_;
   std::map<TaskId, Time> whole_waits_;
-  std::map<GroupId, Time> group_waits_;
+  struct GroupWait {
+    JobId job;
+    Time since;
+  };
+  std::map<GroupId, GroupWait> group_waits_;
   std::vector<Time> groups_there_;  // when each had all its places
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
