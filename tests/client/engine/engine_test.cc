@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <future>
 #include <tuple>
 #include <thread>
 
@@ -126,6 +127,32 @@ TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
     EXPECT_EQ(mobula::get(call, 20s), round);
   }
   EXPECT_GE(agent_->frames_by_ring(), 20u);
+}
+
+// The loop is busy, and nobody waits: the results that come meanwhile are read by who submits.
+TEST_F(EngineRings, AreReadByWhoSubmits) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  start();
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);  // there is a slot with a ring from here on
+  std::promise<void> busy, done;
+  ASSERT_TRUE(engine_->loop().post([&busy, until = done.get_future().share()] {
+    busy.set_value();
+    until.wait();  // which outlives this test's variables
+  }).ok());
+  busy.get_future().wait();
+  const auto first = mobula::task<same>.remote(2);
+  const auto settled = [&, id = *ObjectId::from_hex(first.id())] {
+    const auto held = engine_->lock();
+    return engine_->core().settled(id);
+  };
+  std::vector<mobula::ObjectRef<int>> others;
+  for (const Time until = monotonic_now() + 20s; !settled() && monotonic_now() < until;) {
+    others.push_back(mobula::task<same>.remote(3));
+  }
+  EXPECT_TRUE(settled());
+  done.set_value();
+  EXPECT_EQ(mobula::get(first, 20s), 2);
+  for (const auto& each : others) EXPECT_EQ(mobula::get(each, 60s), 3);
 }
 
 TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
