@@ -15,6 +15,8 @@ using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
 
+constexpr std::size_t most_prepared = 4096;
+
 ObjectId counted_object(ContainedRef ref) {
   return ref.kind == RefKind::object ? ObjectId(bits(ref.id)) : handle_id(ActorId(bits(ref.id)));
 }
@@ -72,9 +74,9 @@ std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&,
   std::vector<RefRecord> records;
   records.reserve(refs.size());
   for (const auto& ref : refs) {
-    const auto* row = engine_->core().object(counted_object(ref));
-    MOBULA_CHECK(row != nullptr, "a ref in a value that this process does not hold");
-    records.push_back(row->ref);
+    const ObjectId object = counted_object(ref);
+    MOBULA_CHECK(engine_->core().object(object) != nullptr, "a ref in a value that this process does not hold");
+    records.push_back(engine_->core().ref_of(object));
   }
   return records;
 }
@@ -191,20 +193,20 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   };
   const auto* row = engine_->core().object(object);
   if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
-  if (row->ready && !(row->value.in_store && row->value.bytes.empty())) {
-    return stored_value(lock, row->value);
+  if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
+    return stored_value(lock, *row->value);
   }
-  if (row->fetch_failure) return fail(error_of(*row->fetch_failure));
+  if (row->reading->failure) return fail(error_of(*row->reading->failure));
   if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
   auto view = engine_->view(object);
   if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
-  if (row->value.is_error) return fail(error_of(row->value, view->bytes()));
+  if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
   auto lease = std::make_shared<ValueLease>();
   lease->runtime = weak_from_this();
-  lease->held = contained_of(row->value.contained);
+  lease->held = contained_of(row->value->contained);
   result.contained = lease->held;
   lease->held.push_back({RefKind::object, raw(object.bits())});
-  const auto contained = row->value.contained;
+  const auto contained = row->value->contained;
   adopt(lock, contained);
   engine_->retain(object);
   engine_->want(object);
@@ -243,7 +245,7 @@ std::vector<Argument> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
     if (value == nullptr || !puts[i].empty()) {
       const ObjectId object = value == nullptr ? ObjectId(bits(given[i].object)) : puts[i];
       argument.is_ref = true;
-      if (const auto* row = engine_->core().object(object)) argument.ref = row->ref;
+      if (engine_->core().object(object) != nullptr) argument.ref = engine_->core().ref_of(object);
     } else {
       (void)value->write(argument.value.bytes.resize(value->size_bytes()));  // a failure is rethrown by the caller of the library
       argument.value.size_bytes = static_cast<std::int64_t>(value->size_bytes());
@@ -254,17 +256,36 @@ std::vector<Argument> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
   return arguments;
 }
 
-const DemandClass& ProcessRuntime::class_of(const std::shared_ptr<const void>& request,
-                                            const detail::ResourceRequest& resources,
-                                            std::int32_t max_calls) {
-  if (classes_.size() > 4096) classes_.clear();
-  auto at = classes_.find(request);
-  if (at == classes_.end()) {
-    auto demand = demand_class_of(resources, options_.job, options_.program, max_calls,
-                                  options_.captured);
-    at = classes_.emplace(request, std::move(demand)).first;
+DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const {
+  return demand_class_of(resources, options_.job, options_.program, max_calls, options_.captured);
+}
+
+CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& function, int num_returns) const {
+  CallForm form;
+  form.kind = kind;
+  form.job = options_.job;
+  form.function = {ProgramId(bits(function.image)), function.offset};
+  form.num_returns = static_cast<std::uint32_t>(num_returns);
+  form.name_space = options_.name_space;
+  return form;
+}
+
+std::size_t ProcessRuntime::Calls::row_hash() const {
+  return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor));
+}
+
+template <class Prepare>
+const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const void> request,
+                                                         const detail::FunctionKey& function, ActorId actor,
+                                                         Prepare prepare) {
+  if (prepared_.size() > most_prepared) prepared_.clear();
+  const Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
+  auto [known, fresh] = prepared_.ensure(calls);
+  if (fresh) {
+    *known = prepare();
+    known->request = std::move(request);
   }
-  return at->second;
+  return *known;
 }
 
 detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block) {
@@ -285,20 +306,20 @@ Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmiss
   auto lock = engine_->lock();
   if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
   const auto& request = *submission.request;
+  const Prepared& known = prepared(submission.request, submission.function, ActorId(), [&] {
+    CallForm form = form_of(CallKind::task, submission.function, submission.num_returns);
+    form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
+    form.retry_exceptions = request.retry_exceptions;
+    return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
+  });
   SubmitTask event;
-  event.call.kind = CallKind::task;
   event.call.task = child_id(context->task, context->children.fetch_add(1));
-  event.call.job = options_.job;
-  event.call.function = {ProgramId(bits(submission.function.image)), submission.function.offset};
-  event.call.name = request.name.empty() ? std::string(submission.function_name) : request.name;
+  event.call.form = known.form;
   event.call.arguments = arguments_of(lock, submission.arguments, puts);
-  event.call.num_returns = static_cast<std::uint32_t>(submission.num_returns);
-  event.call.name_space = options_.name_space;
-  const DemandClass& demand_class = class_of(submission.request, request.resources, request.max_calls);
-  if (engine_->core().knows_class(demand_class.id)) {
-    event.demand_class.id = demand_class.id;
+  if (engine_->core().knows_class(known.demand_class.id)) {
+    event.demand_class.id = known.demand_class.id;
   } else {
-    event.demand_class = demand_class;
+    event.demand_class = known.demand_class;
   }
   event.parent = context->task;
   event.max_retries = request.max_retries;
@@ -338,18 +359,15 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   spec.max_restarts = request.max_restarts;
   spec.max_task_retries = request.max_task_retries;
   spec.max_concurrency = request.max_concurrency;
-  spec.demand = class_of(creation.request, request.resources, 0);
+  spec.demand = class_of(request.resources, 0);
   spec.class_offset = creation.constructor.offset;
   CallRecord& constructor = spec.constructor;
-  constructor.kind = CallKind::construct_actor;
   constructor.task = TaskId::derived(spec.actor, "construct", 0);
-  constructor.job = options_.job;
-  constructor.actor = spec.actor;
-  constructor.function = {ProgramId(bits(creation.constructor.image)), creation.constructor.offset};
-  constructor.name = spec.class_name;
+  CallForm form = form_of(CallKind::construct_actor, creation.constructor, 0);
+  form.actor = spec.actor;
+  form.name = spec.class_name;
+  constructor.form = std::move(form);
   constructor.arguments = arguments_of(lock, creation.arguments, puts);
-  constructor.num_returns = 0;
-  constructor.name_space = options_.name_space;
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   const ActorId actor = spec.actor;
   if (request.max_pending_calls >= 0) max_pending_calls_[actor] = request.max_pending_calls;
@@ -388,16 +406,16 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
                       "the actor has " + std::to_string(limit->second) +
                           " unfinished calls, its max_pending_calls; wait for some of them");
   }
+  const Prepared& known = prepared(call.request, call.method, actor, [&] {
+    CallForm form = form_of(CallKind::actor_call, call.method, call.num_returns);
+    form.actor = actor;
+    form.name = request.name.empty() ? std::string(call.method_name) : request.name;
+    return Prepared{nullptr, std::move(form), {}};
+  });
   SubmitActorCall event;
-  event.call.kind = CallKind::actor_call;
   event.call.task = child_id(context->task, context->children.fetch_add(1));
-  event.call.job = options_.job;
-  event.call.actor = actor;
-  event.call.function = {ProgramId(bits(call.method.image)), call.method.offset};
-  event.call.name = request.name.empty() ? std::string(call.method_name) : request.name;
+  event.call.form = known.form;
   event.call.arguments = arguments_of(lock, call.arguments, puts);
-  event.call.num_returns = static_cast<std::uint32_t>(call.num_returns);
-  event.call.name_space = options_.name_space;
   event.parent = context->task;
   if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
   const TaskId id = event.call.task;

@@ -96,15 +96,33 @@ class ProcessRuntime final : public detail::Runtime,
   void adopt(ProcessEngine::Lock& lock, const std::vector<RefRecord>& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                      const std::function<bool()>& ready);
-  const DemandClass& class_of(const std::shared_ptr<const void>& request,
-                              const detail::ResourceRequest& resources, std::int32_t max_calls);
+  DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
+  CallForm form_of(CallKind kind, const detail::FunctionKey& function, int num_returns) const;
+
+  // What the calls with one request of one function (of one actor) have in common, worked out once.
+  struct Calls {
+    const void* request = nullptr;
+    FunctionKey function;
+    ActorId actor;
+    std::size_t row_hash() const;
+    friend bool operator==(const Calls&, const Calls&) = default;
+  };
+  struct Prepared {
+    std::shared_ptr<const void> request;  // kept, so that no other one comes to lie where it is
+    Shared<CallForm> form;
+    DemandClass demand_class;  // of tasks
+  };
+  template <class Prepare>
+  const Prepared& prepared(std::shared_ptr<const void> request, const detail::FunctionKey& function,
+                           ActorId actor, Prepare prepare);
+
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
   detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
 
   const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls
   const RuntimeOptions options_;
-  // Guarded by the engine's lock. Requests are kept, so that their addresses name them.
-  std::map<std::shared_ptr<const void>, DemandClass> classes_;
+  // Guarded by the engine's lock.
+  Table<Calls, Prepared> prepared_;
   std::map<ActorId, int> max_pending_calls_;
 };
 

@@ -47,13 +47,13 @@ void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
 // Everything the arguments let user code get hold of.
 std::vector<RefRecord> reachable(const CallRecord& call, client::ProcessEngine& engine) {
   std::vector<RefRecord> refs;
-  for (const auto& argument : call.arguments) {
+  for (const auto& argument : *call.arguments) {
     if (!argument.is_ref) {
       append(refs, argument.value.contained);
       continue;
     }
     refs.push_back(argument.ref);
-    if (const auto* row = engine.core().object(argument.ref.object)) append(refs, row->value.contained);
+    if (const auto* row = engine.core().object(argument.ref.object)) append(refs, row->value->contained);
   }
   return refs;
 }
@@ -119,7 +119,7 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
 std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
                                                   std::shared_ptr<const detail::ContextRecord> of_process) {
   auto context = std::make_shared<client::TaskContext>();
-  context->job = run.call.job;
+  context->job = run.call.form->job;
   context->task = run.call.task;
   context->attempt = run.call.attempt;
   context->token = run.token;
@@ -140,32 +140,32 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
   const Time began = monotonic_now();
   {
     std::vector<detail::StoredValue> arguments;
-    if (!run.call.arguments.empty()) {
+    if (!run.call.arguments->empty()) {
       auto lock = engine.lock();
       refs = reachable(run.call, engine);
-      for (const auto& argument : run.call.arguments) {
+      for (const auto& argument : *run.call.arguments) {
         arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
                                             : runtime->stored_value(lock, argument.value));
       }
     }
     const auto broken = std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
     const auto* entry = detail::Registry::instance().find(
-        {client::raw(run.call.function.program.bits()), run.call.function.offset});
+        {client::raw(run.call.form->function.program.bits()), run.call.form->function.offset});
     if (broken != arguments.end()) {
       outcome.error = *broken->error;
     } else if (entry == nullptr) {
       outcome.error = make_error(detail::ErrorKind::invalid_request,
-                                 "this program has no function " + run.call.name +
+                                 "this program has no function " + run.call.form->name +
                                      "; do driver and executors run the same build?");
     } else if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor.class_tag) {
       outcome.error = make_error(detail::ErrorKind::invalid_request,
-                                 run.call.name + " is a method of another class than this actor's");
+                                 run.call.form->name + " is a method of another class than this actor's");
     } else {
       const client::ContextScope scope(context);
       detail::Invocation invocation;
       invocation.self = actor.object.get();
       invocation.arguments = arguments;
-      const bool constructs = run.call.kind == CallKind::construct_actor;
+      const bool constructs = run.call.form->kind == CallKind::construct_actor;
       std::shared_ptr<void> created;
       if (constructs) {
         invocation.created = &created;
@@ -201,7 +201,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     }
     outcome.error->node_id = assignment.node.hex();
     outcome.error->process = finished.pid;
-    if (outcome.error->task.empty()) outcome.error->task = run.call.name;
+    if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
     finished.outcome = CallOutcome::exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }

@@ -121,7 +121,7 @@ Result<void> ExecutorProcess::start() {
   // Threads that user code starts itself have no task of their own: what they make hangs on the
   // process.
   RunCall none;
-  none.call.job = assignment_.demand_class.job;
+  none.call.form.edit().job = assignment_.demand_class.job;
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
   record_of_process_ = record_of_process(assignment_);
   runtime_options.root = make_context(none, record_of_process_);
@@ -266,7 +266,7 @@ void ExecutorProcess::check_fetches() {
     news.token = token;
     for (const ObjectId object : fetch.objects) {
       const auto* row = engine_->core().object(object);
-      if (row != nullptr && row->fetch_failure && !news.failure) news.failure = row->fetch_failure;
+      if (row != nullptr && row->reading->failure && !news.failure) news.failure = row->reading->failure;
     }
   }
   for (auto& news : fetched) step(std::move(news));
@@ -284,11 +284,11 @@ void ExecutorProcess::drop_fetched(std::uint64_t token) {
 }
 
 void ExecutorProcess::tell_running(const RunCall& run) {
-  const bool as_before = run.call.name == told_running_ && run.call.may_run_again == told_may_run_again_;
+  const bool as_before = run.call.form->name == told_running_ && run.call.may_run_again == told_may_run_again_;
   if (as_before) return;
-  told_running_ = run.call.name;
+  told_running_ = run.call.form->name;
   told_may_run_again_ = run.call.may_run_again;
-  engine_->tell_agent(RunningNow{run.call.name, run.call.task, run.call.may_run_again});
+  engine_->tell_agent(RunningNow{run.call.form->name, run.call.task, run.call.may_run_again});
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.

@@ -8,6 +8,7 @@
 
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/shared.h"
 #include "model/payload.h"
 #include "model/principal.h"
 #include "model/request.h"
@@ -76,32 +77,42 @@ struct Argument {
 
 enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
 
-// One call as its executor sees it.
-struct CallRecord {
+// What one call of a function has in common with the next: a process makes it once for all of them.
+struct CallForm {
   CallKind kind = CallKind::task;
-  TaskId task;
   JobId job;
   ActorId actor;
-  std::uint32_t attempt = 0;  // 0 is the first
   FunctionKey function;
   std::string name;
-  std::vector<Argument> arguments;
   std::uint32_t num_returns = 1;
   bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
-  NodeId caller_node;             // home of the results
   std::string name_space;
-  bool may_run_again = false;     // another attempt follows if this one's executor is ended
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &CallRecord::kind), field("task", &CallRecord::task),
-                 field("job", &CallRecord::job), field("actor", &CallRecord::actor),
-                 field("attempt", &CallRecord::attempt), field("function", &CallRecord::function),
-                 field("name", &CallRecord::name), field("arguments", &CallRecord::arguments),
-                 field("num_returns", &CallRecord::num_returns),
-                 field("retry_exceptions", &CallRecord::retry_exceptions),
-                 field("caller_node", &CallRecord::caller_node),
-                 field("name_space", &CallRecord::name_space),
-                 field("may_run_again", &CallRecord::may_run_again));
+    return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
+                 field("actor", &CallForm::actor), field("function", &CallForm::function),
+                 field("name", &CallForm::name), field("num_returns", &CallForm::num_returns),
+                 field("retry_exceptions", &CallForm::retry_exceptions),
+                 field("name_space", &CallForm::name_space));
+  }
+  friend bool operator==(const CallForm&, const CallForm&) = default;
+};
+
+// One call as its executor sees it. Copies share the form and the arguments.
+struct CallRecord {
+  TaskId task;
+  Shared<CallForm> form;
+  std::uint32_t attempt = 0;   // 0 is the first
+  bool may_run_again = false;  // another attempt follows if this one's executor is ended
+  Shared<std::vector<Argument>> arguments;
+  NodeId caller_node;          // home of the results
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("task", &CallRecord::task), field("form", &CallRecord::form),
+                 field("attempt", &CallRecord::attempt),
+                 field("may_run_again", &CallRecord::may_run_again),
+                 field("arguments", &CallRecord::arguments),
+                 field("caller_node", &CallRecord::caller_node));
   }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };

@@ -17,12 +17,15 @@
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "base/shared.h"
 #include "base/time.h"
 #include "model/payload.h"
 #include "model/resources.h"
 #include "protocol/msgpack_stream.h"
 
 namespace mobula::internal {
+
+struct CallForm;
 
 // ---- writing -----------------------------------------------------------------------------------
 
@@ -66,6 +69,14 @@ template <class A, class B>
 void write(Writer& out, const std::pair<A, B>& value);
 template <class... T>
 void write(Writer& out, const std::variant<T...>& value);
+
+// A form travels as a run of bytes, so that it is made, and understood, once for many calls
+// (call_form_codec.cc).
+void write(Writer& out, const Shared<CallForm>& value);
+template <class T>
+void write(Writer& out, const Shared<T>& value) {
+  write(out, *value);
+}
 
 template <HasFields T>
 void write(Writer& out, const T& value) {
@@ -159,6 +170,14 @@ template <class A, class B>
 void read(Reader& in, std::pair<A, B>& value);
 template <class... T>
 void read(Reader& in, std::variant<T...>& value);
+
+void read(Reader& in, Shared<CallForm>& value);
+template <class T>
+void read(Reader& in, Shared<T>& value) {
+  T whole{};
+  read(in, whole);
+  value = whole == T{} ? Shared<T>() : Shared<T>(std::move(whole));
+}
 
 template <HasFields T>
 void read(Reader& in, T& value) {

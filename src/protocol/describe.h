@@ -38,6 +38,11 @@ void describe(std::string& out, const std::pair<A, B>& value);
 template <class... T>
 void describe(std::string& out, const std::variant<T...>& value);
 
+template <class T>
+void describe(std::string& out, const Shared<T>& value) {
+  describe(out, *value);
+}
+
 // Fields that hold their default are left out.
 template <HasFields T>
 void describe(std::string& out, const T& value) {

@@ -22,6 +22,7 @@
 
 #include "base/fields.h"
 #include "base/hash.h"
+#include "base/shared.h"
 #include "model/payload.h"
 
 namespace mobula::internal {
@@ -49,6 +50,10 @@ class Scrubber {
   template <class T>
   void scrub(std::optional<T>& value) const {
     if (value) scrub(*value);
+  }
+  template <class T>
+  void scrub(Shared<T>& value) const {
+    if (!value.is_empty()) scrub(value.edit());
   }
   template <class K, class V>
   void scrub(std::map<K, V>& values) const {

@@ -11,10 +11,10 @@ void Checkers::submitted(Process& process, const CallRecord& call, Expected expe
   Submission& submission = mark.submitted[process.id()];
   if (submission.number == 0 || submission.started) submission = {++submissions_, false};
   mark.result = result_id(call.task, 0);
-  const auto& plan = world_.plan().plans.at(call.function.offset);
+  const auto& plan = world_.plan().plans.at(call.form->function.offset);
   mark.max_retries = plan.max_retries;
   expected_.insert_or_assign(mark.result, std::move(expected));
-  whole_submitted(call, call.job);
+  whole_submitted(call, call.form->job);
 }
 
 Expected Checkers::expected(ObjectId object) const {
@@ -37,16 +37,16 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
     world_.violation("order", process.name() + " runs " + std::to_string(running.now) + " calls at once, its limit is " +
                                   std::to_string(limit));
   }
-  if (run.call.kind == CallKind::construct_actor) return;
+  if (run.call.form->kind == CallKind::construct_actor) return;
   TaskMark& mark = tasks_[run.call.task];
   mark.runs.insert({process.id(), run.call.attempt});
   memory_call_starts(process, run.call);
   if (mark.answered_to == run.caller && !streams_lose_) {
-    world_.violation("results", "task " + run.call.name + " runs again in " + process.name() +
+    world_.violation("results", "task " + run.call.form->name + " runs again in " + process.name() +
                                     ", and its caller has been given its value");
   }
   if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_) {
-    world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.name +
+    world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.form->name +
                                    " runs twice, now in " + process.name());
   }
   if (!actor) return;
@@ -54,7 +54,7 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   Submission& submission = mark.submitted[run.caller];
   submission.started = true;
   if (submission.number < last) {
-    world_.violation("order", process.name() + " starts call " + run.call.name + " after a later one of the same caller");
+    world_.violation("order", process.name() + " starts call " + run.call.form->name + " after a later one of the same caller");
   }
   last = std::max(last, submission.number);
 }

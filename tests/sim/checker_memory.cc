@@ -20,12 +20,12 @@ const Checkers::InMemory* Checkers::runs_in(const Process& process) const {
 }
 
 void Checkers::memory_call_starts(const Process& process, const CallRecord& call) {
-  const auto& plan = world_.plan().plans.at(call.function.offset);
+  const auto& plan = world_.plan().plans.at(call.form->function.offset);
   in_memory_[process.id()] = {call.task, plan.max_retries == 0, plan.max_retries < 0, world_.now()};
   const auto ended = ended_for_memory_.find(call.task);
   if (ended == ended_for_memory_.end() || lossy_) return;
   if (world_.now() - ended->second < memory_pause) {
-    world_.violation("memory", "task " + call.name + " was ended for lack of memory and runs again at once");
+    world_.violation("memory", "task " + call.form->name + " was ended for lack of memory and runs again at once");
   }
 }
 

@@ -17,11 +17,11 @@ void Checkers::stays_in_place(Agent& agent, Process& process) {
   for (const auto& [object, here] : agent.core().objects().objects()) {
     const auto* row = process.client().object(object);
     if (row == nullptr || row->storing) continue;
-    const bool reads = row->readable && row->place_fetch != 0;
-    const bool wrote = row->written && !row->readable && row->ready && row->value.in_store;
+    const bool reads = row->readable && row->reading->place_fetch != 0;
+    const bool wrote = row->written && !row->readable && row->ready && row->value->in_store;
     if (!reads && !wrote) continue;
-    const bool there = here.has_place() && here.place.slab.bits().low == row->place.slab &&
-                       here.place.offset == static_cast<std::uint64_t>(row->place.offset);
+    const bool there = here.has_place() && here.place.slab.bits().low == row->reading->place.slab &&
+                       here.place.offset == static_cast<std::uint64_t>(row->reading->place.offset);
     if (there) continue;
     world_.violation("spilling", process.name() + (reads ? " may look at" : " goes back to") + " object " +
                                      object.brief() + " where it does not lie any more: it is " +

@@ -113,9 +113,9 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
 }
 
 void Checkers::whole_submitted(const CallRecord& call, JobId job) {
-  if (call.name.starts_with(lengthy_name)) lengthy_jobs_.insert(job);
-  some_run_once_ = some_run_once_ || call.name.starts_with(once_name);
-  if (!call.name.starts_with(whole_name)) return;
+  if (call.form->name.starts_with(lengthy_name)) lengthy_jobs_.insert(job);
+  some_run_once_ = some_run_once_ || call.form->name.starts_with(once_name);
+  if (!call.form->name.starts_with(whole_name)) return;
   if (comes_first(job)) whole_waits_.emplace(call.task, world_.now());
 }
 
@@ -155,18 +155,18 @@ void Checkers::whole_started(const CallRecord& call, const ResourceSet& resource
   if (at == whole_waits_.end()) return;
   // What takes long is ended for those of a higher priority alone.
   const bool has_to_wait = std::ranges::any_of(lengthy_jobs_, [&](JobId job) {
-    const auto* mine = terms_of(call.job);
+    const auto* mine = terms_of(call.form->job);
     const auto* theirs = terms_of(job);
     return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
   });
-  if (has_to_wait || some_run_once_ || !comes_first(call.job)) return;
+  if (has_to_wait || some_run_once_ || !comes_first(call.form->job)) return;
   const auto since = at->second;
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);
   const auto& grants = grants_of_[resources.to_string()];
   const auto turns = std::ranges::count_if(grants, [&](Time when) { return when > since; });
   if (waited <= whole_bound * std::max<std::int64_t>(1, turns) || lossy_) return;
-  world_.violation("turns", "task " + call.name + ", of the highest priority, starts after " +
+  world_.violation("turns", "task " + call.form->name + ", of the highest priority, starts after " +
                                 std::to_string(waited / 1s) + " s");
 }
 

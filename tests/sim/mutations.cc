@@ -241,7 +241,7 @@ Hooks calls_change_places() {
     for (auto& each : commands) {
       auto* stream = std::get_if<client::TellExecutor>(&each);
       auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message) : nullptr;
-      if (push == nullptr || push->call.kind != CallKind::actor_call) continue;
+      if (push == nullptr || push->call.form->kind != CallKind::actor_call) continue;
       if (first != nullptr && executor == stream->executor) return std::swap(first->call, push->call);
       first = push;
       executor = stream->executor;

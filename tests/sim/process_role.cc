@@ -341,7 +341,7 @@ void Process::check_fetches() {
     for (const ObjectId object : fetch.objects) {
       all = all && client_.settled(object);
       const auto* row = client_.object(object);
-      if (row != nullptr && row->fetch_failure && !failure) failure = row->fetch_failure;
+      if (row != nullptr && row->reading->failure && !failure) failure = row->reading->failure;
     }
     if (!all) continue;
     fetch.told = true;
@@ -371,8 +371,8 @@ std::int64_t Process::memory_mib(Time now) const {
 
 void Process::start_call(const executor::RunCall& run) {
   world().checkers().call_started(*this, run);
-  const auto& plan = world().plan().plans.at(run.call.function.offset);
-  tell_agent(RunningNow{run.call.name, run.call.task, run.call.may_run_again});
+  const auto& plan = world().plan().plans.at(run.call.form->function.offset);
+  tell_agent(RunningNow{run.call.form->name, run.call.task, run.call.may_run_again});
   hangs_ |= plan.hangs;
   threads_.insert_or_assign(run.token, std::make_unique<Thread>(*this, run, plan));
   resume_later(run.token, Duration(5us));
@@ -382,7 +382,7 @@ void Process::call_finished(const executor::RunCall& run, executor::CallFinished
   world().checkers().call_ended(*this, run);
   drop_fetched(run.token);
   step_executor(std::move(finished));
-  if (!world().plan().plans.at(run.call.function.offset).parts) return;
+  if (!world().plan().plans.at(run.call.form->function.offset).parts) return;
   world().kernel().after(world().user_chance().between(Duration(0), Duration(60us)), [this] {
     EndCause cause{EndKind::signalled, 0, 11, pid(), "it crashed after its answer", {}};
     die(cause);
@@ -446,15 +446,15 @@ Reading Process::read(ObjectId object) {
   };
   const auto* row = client_.object(object);
   if (row == nullptr) return fail(ErrorKind::object_lost, "this process holds no such object");
-  Payload bytes = row->value.bytes;
-  bool is_error = row->value.is_error;
-  if (!(row->ready && !(row->value.in_store && row->value.bytes.empty()))) {
-    if (row->fetch_failure) {
-      const bool full = row->fetch_failure->code == ErrorCode::resource_exhausted;
-      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost, row->fetch_failure->text);
+  Payload bytes = row->value->bytes;
+  bool is_error = row->value->is_error;
+  if (!(row->ready && !(row->value->in_store && row->value->bytes.empty()))) {
+    if (row->reading->failure) {
+      const bool full = row->reading->failure->code == ErrorCode::resource_exhausted;
+      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost, row->reading->failure->text);
     }
     if (!row->readable) return fail(ErrorKind::connection, "not readable");
-    const auto& content = node_.memory[{row->place.slab, row->place.offset}];
+    const auto& content = node_.memory[{row->reading->place.slab, row->reading->place.offset}];
     if (content.object != object) {
       world().violation("objects", name() + " reads object " + object.brief() + " where " +
                                        content.object.brief() + " lies");
@@ -462,7 +462,7 @@ Reading Process::read(ObjectId object) {
     }
     bytes = content.bytes;
   }
-  reading.contained = row->value.contained;
+  reading.contained = row->value->contained;
   if (is_error) {
     auto error = decode<ErrorRecord>(bytes.bytes());
     reading.error = error ? std::move(*error) : ErrorRecord{};

@@ -99,8 +99,8 @@ class Replaying : public ::testing::Test {
     step(client::Attached{NodeId::of(1), ProcessId::of(9), job});
     client::SubmitTask task;
     task.call.task = TaskId::of(2);
-    task.call.name = "square";
-    task.call.arguments.push_back({false, {}, payload_value()});
+    task.call.form.edit().name = "square";
+    task.call.arguments.edit().push_back({false, {}, payload_value()});
     task.demand_class.id = ClassId::of(5);
     task.demand_class.env["PASSWORD"] = hidden_text;
     step(task);
@@ -149,7 +149,7 @@ TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
   PushCall push;
   push.number = 1;
   push.call.task = TaskId::of(2);
-  push.call.arguments.push_back({false, {}, payload_value()});
+  push.call.arguments.edit().push_back({false, {}, payload_value()});
   said.frame.message = push;
   step_recorded(core, recorder.get(), now_ + 1ms, executor::Event(said), commands);
   ASSERT_FALSE(commands.empty());
@@ -201,7 +201,7 @@ TEST_F(Replaying, AHeadsCoreGivesTheSameCommands) {
   actor.spec.name = "kept";
   actor.spec.detached = true;
   actor.job_env["PASSWORD"] = hidden_text;
-  actor.spec.constructor.arguments.push_back({false, {}, payload_value()});
+  actor.spec.constructor.arguments.edit().push_back({false, {}, payload_value()});
   head::Started started;
   started.epoch_id = {5, 6};
   started.rows.push_back({"actors", ActorId::of(4).hex(), encode(actor)});
@@ -318,6 +318,10 @@ struct Inspector {
   template <class T>
   void look(const std::optional<T>& value) {
     if (value) look(*value);
+  }
+  template <class T>
+  void look(const Shared<T>& value) {
+    look(*value);
   }
   template <class... T>
   void look(const std::variant<T...>& value) {

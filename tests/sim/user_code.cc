@@ -101,7 +101,7 @@ void Thread::read_arguments() {
     EndCause cause{EndKind::signalled, 0, 11, process_.pid(), "it crashed", {}};
     return process_.die(cause);
   }
-  for (const auto& argument : run_.call.arguments) {
+  for (const auto& argument : *run_.call.arguments) {
     Reading reading;
     if (argument.is_ref) {
       reachable_.push_back(argument.ref);
@@ -223,8 +223,8 @@ Expected Thread::expected_of(ObjectId object) const {
 std::vector<RefRecord> Thread::records_of(const std::vector<int>& vars) const {
   std::vector<RefRecord> records;
   for (const int var : vars) {
-    const auto* row = process_.client().object(vars_.at(static_cast<std::size_t>(var)).object);
-    if (row != nullptr) records.push_back(row->ref);
+    const ObjectId object = vars_.at(static_cast<std::size_t>(var)).object;
+    if (process_.client().object(object) != nullptr) records.push_back(process_.client().ref_of(object));
   }
   return records;
 }
@@ -247,7 +247,7 @@ std::vector<Argument> Thread::arguments_of(const Step& step, std::vector<Expecte
     if (given.by_ref) {
       const ObjectId object = vars_.at(static_cast<std::size_t>(given.var)).object;
       argument.is_ref = true;
-      if (const auto* row = process_.client().object(object)) argument.ref = row->ref;
+      if (process_.client().object(object) != nullptr) argument.ref = process_.client().ref_of(object);
       expected.push_back(expected_of(object));
     } else {
       argument.value.bytes = payload_of(given.number);
@@ -272,11 +272,11 @@ void Thread::submit(const Step& step) {
   const Plan& plan = plans.at(static_cast<std::size_t>(step.plan));
   std::vector<Expected> expected;
   client::SubmitTask event;
-  event.call.kind = CallKind::task;
+  event.call.form.edit().kind = CallKind::task;
   event.call.task = child_id(task_, children_++);
-  event.call.job = process_.job();
-  event.call.function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
-  event.call.name = plan.name;
+  event.call.form.edit().job = process_.job();
+  event.call.form.edit().function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
+  event.call.form.edit().name = plan.name;
   event.call.arguments = arguments_of(step, expected);
   event.demand_class = process_.demand_class(plan);
   event.parent = task_;
@@ -310,13 +310,13 @@ void Thread::make_actor(const Step& step) {
   spec.max_task_retries = plan.max_task_retries;
   spec.max_concurrency = plan.max_concurrency;
   spec.demand = process_.demand_class(plan);
-  spec.constructor.kind = CallKind::construct_actor;
+  spec.constructor.form.edit().kind = CallKind::construct_actor;
   spec.constructor.task = TaskId::derived(spec.actor, "construct", 0);
-  spec.constructor.job = process_.job();
-  spec.constructor.actor = spec.actor;
-  spec.constructor.function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
-  spec.constructor.name = plan.name;
-  spec.constructor.num_returns = 0;
+  spec.constructor.form.edit().job = process_.job();
+  spec.constructor.form.edit().actor = spec.actor;
+  spec.constructor.form.edit().function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
+  spec.constructor.form.edit().name = plan.name;
+  spec.constructor.form.edit().num_returns = 0;
   spec.constructor.arguments = arguments_of(step, expected);
   const ActorId actor = spec.actor;
   process_.step_client(std::move(event));
@@ -355,12 +355,12 @@ void Thread::call_actor(const Step& step) {
   const Plan& plan = plans.at(static_cast<std::size_t>(step.plan));
   std::vector<Expected> expected;
   client::SubmitActorCall event;
-  event.call.kind = CallKind::actor_call;
+  event.call.form.edit().kind = CallKind::actor_call;
   event.call.task = child_id(task_, children_++);
-  event.call.job = process_.job();
-  event.call.actor = vars_.at(static_cast<std::size_t>(step.var)).actor;
-  event.call.function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
-  event.call.name = plan.name;
+  event.call.form.edit().job = process_.job();
+  event.call.form.edit().actor = vars_.at(static_cast<std::size_t>(step.var)).actor;
+  event.call.form.edit().function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
+  event.call.form.edit().name = plan.name;
   event.call.arguments = arguments_of(step, expected);
   event.parent = task_;
   const ObjectId object = result_id(event.call.task, 0);
@@ -461,13 +461,13 @@ void Thread::store_result() {
   stage_ = Stage::settling;
   finished_.leave = leave_;
   if (error_) {
-    error_->task_name = run_.call.name;
+    error_->task_name = run_.call.form->name;
     ValueRecord value = client::error_value(*error_);
     finished_.outcome = CallOutcome::exception;
     finished_.results.assign(1, std::move(value));
     return let_go();
   }
-  if (run_.call.kind == CallKind::construct_actor || run_.call.num_returns == 0) return let_go();
+  if (run_.call.form->kind == CallKind::construct_actor || run_.call.form->num_returns == 0) return let_go();
   const std::uint64_t number = mixed(static_cast<std::uint64_t>(plan_.id) + 1, read_);
   ValueRecord value;
   value.contained = records_of(plan_.returned);

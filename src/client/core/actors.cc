@@ -24,10 +24,9 @@ void ClientCore::on(const SubmitActor& event) {
   row.max_task_retries = event.spec.max_task_retries;
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
-  handle.actor = actor;
-  handle.ref.actor = actor;
-  if (event.spec.detached) handle.ref.home = {};  // nobody counts its handles
-  for (const auto& argument : event.spec.constructor.arguments) {
+  // Nobody counts the handles of a detached one.
+  handle.ref = RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
+  for (const auto& argument : *event.spec.constructor.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
     } else {
@@ -36,8 +35,8 @@ void ClientCore::on(const SubmitActor& event) {
     }
   }
   ActorRow& added = actors_.at(actor);
-  added.missing = count_missing(event.spec.constructor.arguments);
-  for (const auto& argument : event.spec.constructor.arguments) {
+  added.missing = count_missing(*event.spec.constructor.arguments);
+  for (const auto& argument : *event.spec.constructor.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && !object->ready) waiting_actors_[argument.ref.object].push_back(actor);
   }
@@ -47,11 +46,11 @@ void ClientCore::on(const SubmitActor& event) {
 void ClientCore::ask_for_actor(ActorId actor) {
   ActorRow& row = actors_.at(actor);
   if (row.asked || row.state == ActorState::dead) return;
-  for (const auto& argument : row.spec.constructor.arguments) {
+  for (const auto& argument : *row.spec.constructor.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->value.is_error && !object->value.bytes.empty()) {
+    if (object && object->value->is_error && !object->value->bytes.empty()) {
       mark_constructor_argument.hit();
-      row.construction_error = object->value;
+      row.construction_error = *object->value;
       row.construction_error.in_store = false;
       return actor_died(actor);
     }
@@ -61,7 +60,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
   create.spec.constructor = resolved(row.spec.constructor);
   create.spec.owner = options_.process;
   // What stays a ref is fetched by each incarnation: the home must know it.
-  for (const auto& argument : create.spec.constructor.arguments) {
+  for (const auto& argument : *create.spec.constructor.arguments) {
     if (argument.is_ref) escape(argument.ref.object);
   }
   tell_head(std::move(create));
@@ -157,7 +156,7 @@ void ClientCore::fail_actor_calls(ActorId actor) {
   const ValueRecord construction_error = row->construction_error;
   const auto calls = std::exchange(actors_.at(actor).queue, {});
   for (const TaskId task : calls) {
-    const auto results = tasks_.at(task).call.num_returns;
+    const auto results = tasks_.at(task).call.form->num_returns;
     if (construction_error.is_error) {
       finish(task, std::vector<ValueRecord>(std::max(1u, results), construction_error));
     } else {
@@ -169,7 +168,7 @@ void ClientCore::fail_actor_calls(ActorId actor) {
 // ---- calls -------------------------------------------------------------------------------------
 
 void ClientCore::on(SubmitActorCall& event) {
-  const ActorId actor = event.call.actor;
+  const ActorId actor = event.call.form->actor;
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent);
   if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;

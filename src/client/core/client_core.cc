@@ -177,7 +177,7 @@ void ClientCore::head_says(const RequestRefused& message) {
     for (const TaskId task : tasks) {
       ErrorRecord error;
       error.kind = ErrorKind::connection;
-      error.text = "task " + tasks_.at(task).call.name + " cannot run: " + message.why;
+      error.text = "task " + tasks_.at(task).call.form->name + " cannot run: " + message.why;
       finish_with_error(task, std::move(error));
     }
     want(demand_class);
@@ -192,8 +192,8 @@ void ClientCore::on(const AskHead& event) { tell_head(event.question); }
 
 bool ClientCore::settled(ObjectId object) const {
   const auto* row = objects_.find(object);
-  if (row == nullptr || row->readable || row->fetch_failure) return true;
-  return row->ready && !(row->value.in_store && row->value.bytes.empty());
+  if (row == nullptr || row->readable || row->reading->failure) return true;
+  return row->ready && !(row->value->in_store && row->value->bytes.empty());
 }
 
 std::int64_t ClientCore::pending_calls(ActorId actor) const {
@@ -233,7 +233,7 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
   if (task == nullptr && !row->owned) return "its owner has not finished it";
   if (task == nullptr) return why_group_pending(object);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
-  const auto name = "task " + task->call.name;
+  const auto name = "task " + task->call.form->name;
   switch (task->state) {
     case TaskState::waiting:
       if (task->retry_at) {
@@ -243,8 +243,8 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
       }
       return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " + ms;
     case TaskState::queued: {
-      if (task->call.kind == CallKind::actor_call) {
-        const auto* actor = actors_.find(task->call.actor);
+      if (task->call.form->kind == CallKind::actor_call) {
+        const auto* actor = actors_.find(task->call.form->actor);
         if (actor == nullptr || actor->state == ActorState::alive) {
           return name + " waits for its turn at the actor, since " + ms;
         }

@@ -43,6 +43,8 @@ class ClientCore {
 
   // ---- queries; the pointers hold until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const { return objects_.find(object); }
+  // As others know an object that this process knows.
+  RefRecord ref_of(ObjectId object) const;
   // True if a thread that waits for the object can go on: its value is here, or it never comes.
   bool settled(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
@@ -140,11 +142,12 @@ class ClientCore {
   // objects.cc
   ObjectRow& own_object(ObjectId object, TaskId creator);
   ObjectRow& borrow(const RefRecord& ref);
-  void ensure_hold(ObjectRow& row);
+  bool has_home(const ObjectRow& row) const;
+  void ensure_hold(ObjectId object, ObjectRow& row);
   void escape(ObjectId object);
   void escape_contained(const ValueRecord& value);
-  void store_inline(ObjectRow& row);
-  void store_again(ObjectRow& row);
+  void store_inline(ObjectId object, ObjectRow& row);
+  void store_again(ObjectId object, ObjectRow& row);
   void complete(ObjectId object, ValueRecord value);
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);
@@ -153,8 +156,9 @@ class ClientCore {
   void erase_object(ObjectId object);
   void lose_store();
   void unshare();
-  void fetch(ObjectRow& row);
-  void return_place(ObjectRow& row);
+  void fetch(ObjectId object, ObjectRow& row);
+  static void forget_failure(ObjectRow& row);
+  void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);
   void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);

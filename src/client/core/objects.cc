@@ -22,7 +22,6 @@ bool is_inline(const ValueRecord& value) { return !value.in_store || !value.byte
 
 ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
   auto [row, fresh] = objects_.ensure(object);
-  row->ref = {object, node_, options_.process, {}};
   row->owned = true;
   row->creator = creator;
   ++row->refs;
@@ -33,59 +32,67 @@ ObjectRow& ClientCore::borrow(const RefRecord& ref) {
   auto [row, fresh] = objects_.ensure(ref.object);
   if (fresh) {
     row->ref = ref;
-    row->actor = ref.actor;
     if (!ref.actor.empty()) watch_actor(ref.actor);
   }
   return *row;
 }
 
-void ClientCore::ensure_hold(ObjectRow& row) {
+RefRecord ClientCore::ref_of(ObjectId object) const {
+  const ObjectRow& row = objects_.at(object);
+  return row.ref.is_empty() ? RefRecord{object, node_, options_.process, {}} : *row.ref;
+}
+
+// Nobody counts who holds it, where that is not: of a detached actor.
+bool ClientCore::has_home(const ObjectRow& row) const {
+  return row.ref.is_empty() ? !node_.empty() : !row.ref->home.empty();
+}
+
+void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
   if (row.owned) {
     // Back in our hands after we had let go of it: the home must count us again.
     if (row.released) {
       row.released = false;
-      tell_agent(HoldObject{row.ref});
+      tell_agent(HoldObject{ref_of(object)});
     }
     return;
   }
-  if (row.hold != HoldState::none || row.ref.home.empty()) return;
+  if (row.hold != HoldState::none || !has_home(row)) return;
   row.hold = HoldState::asked;
-  tell_agent(HoldObject{row.ref});
+  tell_agent(HoldObject{ref_of(object)});
 }
 
 // A ref of ours goes to another process inside a value: from now on others may ask the home for it.
 void ClientCore::escape(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || !row->owned || row->exported || row->ref.home.empty() || job_over_) return;
+  if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
   row->exported = true;
   if (!row->ready) mark_escaped_pending.hit();
   tell_agent(ExportObject{object});
-  if (row->ready && !row->value.in_store) store_inline(*row);
+  if (row->ready && !row->value->in_store) store_inline(object, *row);
 }
 
 void ClientCore::escape_contained(const ValueRecord& value) {
   for (const auto& ref : value.contained) escape(ref.object);
 }
 
-void ClientCore::store_inline(ObjectRow& row) {
+void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   row.storing = true;
-  writes_[row.ref.object] = WriteRow{.size_bytes = row.value.size_bytes, .owner = options_.process,
+  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
                                      .home = node_, .escaping = true, .retry_at = {}};
-  tell_agent(ReserveObject{row.ref.object, row.value.size_bytes});
+  tell_agent(ReserveObject{object, row.value->size_bytes});
 }
 
 // The store that held the value is lost; this process has the bytes mapped still. What the value
 // contains was held by the store alone, perhaps.
-void ClientCore::store_again(ObjectRow& row) {
+void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
   row.storing = true;
-  const ObjectId object = row.ref.object;
-  writes_[object] = WriteRow{.size_bytes = row.value.size_bytes, .owner = options_.process,
-                             .home = node_, .escaping = true, .copy_of = row.place, .retry_at = {}};
-  tell_agent(ReserveObject{object, row.value.size_bytes});
-  const auto contained = row.value.contained;
+  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
+                             .home = node_, .escaping = true, .copy_of = row.reading->place, .retry_at = {}};
+  tell_agent(ReserveObject{object, row.value->size_bytes});
+  const auto contained = row.value->contained;
   for (const auto& ref : contained) pin(ref);
 }
 
@@ -99,15 +106,15 @@ void ClientCore::complete(ObjectId object, ValueRecord value) {
   if (row->ready) return;  // a superseded attempt made the same
   row->ready = true;
   row->value = std::move(value);
-  row->fetch_failure.reset();
-  if (is_inline(row->value)) {
+  forget_failure(*row);
+  if (is_inline(*row->value)) {
     // The contents of a stored value are held by the store; those of an inline one by us.
-    const auto contained = row->value.contained;
+    const auto contained = row->value->contained;
     for (const auto& ref : contained) pin(ref);
     row = &objects_.at(object);
-    if (row->exported && !row->value.in_store) store_inline(*row);
+    if (row->exported && !row->value->in_store) store_inline(object, *row);
   } else if (row->wants > 0) {
-    fetch(*row);
+    fetch(object, *row);
   }
   changed(object);
   argument_ready(object);
@@ -121,7 +128,7 @@ void ClientCore::fail_object(ObjectId object, ErrorRecord error) {
 void ClientCore::pin(const RefRecord& ref) {
   ObjectRow& row = borrow(ref);
   ++row.pins;
-  ensure_hold(row);
+  ensure_hold(ref.object, row);
 }
 
 void ClientCore::unpin(ObjectId object) {
@@ -140,21 +147,21 @@ void ClientCore::drop_if_unused(ObjectId object) {
   if (!row->owned) {
     const bool unconfirmed = row->hold == HoldState::asked;
     if (row->hold != HoldState::none) tell_agent(ReleaseObject{object});
-    const ActorId actor = row->actor;
+    const ActorId actor = row->actor();
     erase_object(object);
     if (unconfirmed) content_settled(object);  // nobody here wants it any more: no answer is due
     if (!actor.empty()) forget_actor(actor);
     return;
   }
   if (row->exported) {
-    const bool unfinished = row->actor.empty() && !row->ready;
+    const bool unfinished = row->actor().empty() && !row->ready;
     if (unfinished || row->released) return;  // others may wait for it
     row->released = true;
     tell_agent(ReleaseObject{object});
     return;
   }
-  if (row->ready && row->value.in_store) tell_agent(ReleaseObject{object});
-  const ActorId actor = row->actor;
+  if (row->ready && row->value->in_store) tell_agent(ReleaseObject{object});
+  const ActorId actor = row->actor();
   erase_object(object);
   if (!actor.empty()) forget_actor(actor);
 }
@@ -162,9 +169,9 @@ void ClientCore::drop_if_unused(ObjectId object) {
 void ClientCore::erase_object(ObjectId object) {
   ObjectRow row = std::move(objects_.at(object));
   objects_.erase(object);
-  if (row.readable) emit(DropPlace{object, row.place});
-  if (row.ready && is_inline(row.value)) {
-    for (const auto& ref : row.value.contained) unpin(ref.object);
+  if (row.readable) emit(DropPlace{object, row.reading->place});
+  if (row.ready && is_inline(*row.value)) {
+    for (const auto& ref : row.value->contained) unpin(ref.object);
   }
   if (auto* task = tasks_.find(row.creator)) {
     if (task->live_results > 0) --task->live_results;
@@ -172,22 +179,26 @@ void ClientCore::erase_object(ObjectId object) {
   }
 }
 
-void ClientCore::fetch(ObjectRow& row) {
-  if (row.storing && !is_inline(row.value)) return;  // on its way to a new store: fetched once there
+void ClientCore::forget_failure(ObjectRow& row) {
+  if (row.reading->failure) row.reading.edit().failure.reset();
+}
+
+void ClientCore::fetch(ObjectId object, ObjectRow& row) {
+  if (row.storing && !is_inline(*row.value)) return;  // on its way to a new store: fetched once there
   if (row.readable || row.fetching) return;
   row.fetching = true;
-  row.fetch_failure.reset();
+  forget_failure(row);
   if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
-  row.fetch = ++fetches_;
-  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId(), row.fetch});
+  const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
+  tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number});
 }
 
 // Nobody here looks at the bytes: they may go from memory. Whoever wants them again fetches them.
-void ClientCore::return_place(ObjectRow& row) {
+void ClientCore::return_place(ObjectId object, ObjectRow& row) {
   mark_returned.hit();
   row.readable = row.written = row.return_asked = false;
-  emit(DropPlace{row.ref.object, row.place});
-  tell_agent(PlaceReturned{row.ref.object, row.place_fetch});
+  emit(DropPlace{object, row.reading->place});
+  tell_agent(PlaceReturned{object, row.reading->place_fetch});
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -226,8 +237,8 @@ void ClientCore::heard(const ObjectReserved& message) {
     return;
   }
   const ObjectRow& row = objects_.at(message.object);
-  emit(RoomMade{message.object, message.place, row.value.bytes, row.value.contained,
-                row.value.is_error, std::nullopt, write->copy_of});
+  emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
+                row.value->is_error, std::nullopt, write->copy_of});
 }
 
 // The job is over: nobody can ask for anything of it, and no store takes anything for it.
@@ -242,7 +253,7 @@ void ClientCore::unshare() {
   for (const ObjectId object : shared) {
     const auto* write = writes_.find(object);
     const bool copying = write != nullptr && write->escaping && write->copy_of.slab != 0;
-    const auto contained = copying ? objects_.at(object).value.contained : std::vector<RefRecord>{};
+    const auto contained = copying ? objects_.at(object).value->contained : std::vector<RefRecord>{};
     if (write != nullptr && write->escaping) writes_.erase(object);
     drop_if_unused(object);
     for (const auto& ref : contained) unpin(ref.object);
@@ -268,9 +279,9 @@ void ClientCore::on(const ValueWritten& event) {
   value.contained = event.contained;
   ObjectRow& row = own_object(event.object, TaskId());
   row.written = true;
-  row.place = write.place;
+  row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
-  if (write.lost) store_again(objects_.at(event.object));
+  if (write.lost) store_again(event.object, objects_.at(event.object));
 }
 
 void ClientCore::on(const ValueUnreadable& event) {
@@ -279,7 +290,7 @@ void ClientCore::on(const ValueUnreadable& event) {
   if (row == nullptr || write == nullptr || !write->escaping) return;
   writes_.erase(event.object);
   row->storing = row->readable = row->written = false;
-  const auto contained = row->value.contained;
+  const auto contained = row->value->contained;
   tell_agent(ReleaseObject{event.object});
   reconstruct(event.object, "the agent of its node died, and its memory cannot be read any more");
   for (const auto& ref : contained) unpin(ref.object);
@@ -297,13 +308,13 @@ void ClientCore::heard(const ObjectSealed& message) {
   auto* row = objects_.find(message.object);
   if (row == nullptr) return;
   row->storing = false;
-  row->value.in_store = true;
-  row->value.location = node_;
+  row->value.edit().in_store = true;
+  row->value.edit().location = node_;
   changed(message.object);  // a call may wait to leave until it is stored
   const bool copied = done.copy_of.slab != 0;
-  if (copied && !row->readable) row->place = done.place;
-  const auto contained = copied ? row->value.contained : std::vector<RefRecord>{};
-  if (copied && row->wants > 0 && !row->readable) fetch(*row);
+  if (copied && !row->readable) row->reading.edit().place = done.place;
+  const auto contained = copied ? row->value->contained : std::vector<RefRecord>{};
+  if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);
 }
@@ -311,7 +322,7 @@ void ClientCore::heard(const ObjectSealed& message) {
 bool ClientCore::retain_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr) return false;
-  const bool is_held = row->owned ? !row->released : row->hold != HoldState::none || row->ref.home.empty();
+  const bool is_held = row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row);
   if (is_held) ++row->refs;
   return is_held;
 }
@@ -326,8 +337,8 @@ bool ClientCore::release_quietly(ObjectId object) {
 // What is inline stays, what is being made or fetched comes.
 bool ClientCore::want_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || row->fetch_failure) return false;
-  const bool nothing_to_do = row->ready ? is_inline(row->value) || row->readable || row->fetching
+  if (row == nullptr || row->reading->failure) return false;
+  const bool nothing_to_do = row->ready ? is_inline(*row->value) || row->readable || row->fetching
                                         : row->owned || row->fetching;
   if (nothing_to_do) ++row->wants;
   return nothing_to_do;
@@ -343,7 +354,7 @@ bool ClientCore::unwant_quietly(ObjectId object) {
 void ClientCore::on(const RetainRef& event) {
   if (auto* row = objects_.find(event.object)) {
     ++row->refs;
-    ensure_hold(*row);
+    ensure_hold(event.object, *row);
   }
 }
 
@@ -358,22 +369,22 @@ void ClientCore::on(const ReleaseRef& event) {
 void ClientCore::on(const AdoptRef& event) {
   ObjectRow& row = borrow(event.ref);
   ++row.refs;
-  ensure_hold(row);
+  ensure_hold(event.ref.object, row);
 }
 
 void ClientCore::on(const WantObject& event) {
   auto* row = objects_.find(event.object);
   if (row == nullptr) return;
   ++row->wants;
-  if (row->ready && is_inline(row->value)) return;
-  if (row->fetch_failure) row->fetch_failure.reset();
-  if (row->ready || !row->owned) fetch(*row);
+  if (row->ready && is_inline(*row->value)) return;
+  forget_failure(*row);
+  if (row->ready || !row->owned) fetch(event.object, *row);
 }
 
 void ClientCore::on(const UnwantObject& event) {
   auto* row = objects_.find(event.object);
   if (row == nullptr || row->wants == 0) return;
-  if (--row->wants == 0 && row->return_asked) return_place(*row);
+  if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
 }
 
 void ClientCore::on(const PinRefs& event) {
@@ -433,27 +444,28 @@ void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
 
 void ClientCore::heard(const ObjectReadable& message) {
   auto* row = objects_.find(message.object);
-  if (row == nullptr || message.fetch != row->fetch) return;  // of an object let go of meanwhile
+  if (row == nullptr || message.fetch != row->reading->fetch) return;  // of an object let go of meanwhile
   row->fetching = false;
   if (message.failure) {
     if (message.failure->code == ErrorCode::unavailable) {
       return reconstruct(message.object, message.failure->text);
     }
-    row->fetch_failure = message.failure;
+    row->reading.edit().failure = message.failure;
     return changed(message.object);
   }
   if (!row->owned) row->hold = HoldState::confirmed;
   const bool first = !row->ready;
   row->ready = true;
   row->readable = true;
-  row->place = message.place;
-  row->place_fetch = message.fetch;
+  row->reading.edit().place = message.place;
+  row->reading.edit().place_fetch = message.fetch;
   row->return_asked = false;
-  row->value.in_store = true;
-  row->value.is_error = message.is_error;
-  row->value.size_bytes = message.place.size_bytes;
-  row->value.location = node_;
-  row->value.contained = message.contained;
+  ValueRecord& value = row->value.edit();
+  value.in_store = true;
+  value.is_error = message.is_error;
+  value.size_bytes = message.place.size_bytes;
+  value.location = node_;
+  value.contained = message.contained;
   changed(message.object);
   if (first) argument_ready(message.object);
   heard(HoldConfirmed{message.object});
@@ -461,12 +473,12 @@ void ClientCore::heard(const ObjectReadable& message) {
 
 void ClientCore::heard(const ReturnPlace& message) {
   auto* row = objects_.find(message.object);
-  const bool has_it = row != nullptr && row->readable && row->place_fetch == message.fetch;
+  const bool has_it = row != nullptr && row->readable && row->reading->place_fetch == message.fetch;
   if (has_it && row->wants > 0) {
     row->return_asked = true;
     return;
   }
-  if (has_it && message.fetch != 0) return return_place(*row);
+  if (has_it && message.fetch != 0) return return_place(message.object, *row);
   // What it wrote itself it may go on reading by another fetch, but not find there again.
   if (row != nullptr && message.fetch == 0) row->written = false;
   tell_agent(PlaceReturned{message.object, message.fetch});
@@ -477,9 +489,9 @@ void ClientCore::heard(const ExportUnheld& message) {
   if (row == nullptr || !row->released) return;
   row->released = false;
   row->exported = false;
-  row->value.in_store = row->value.in_store && row->value.bytes.empty();
+  row->value.edit().in_store = row->value->in_store && row->value->bytes.empty();
   if (row->refs > 0 || row->pins > 0) return;
-  const ActorId actor = row->actor;
+  const ActorId actor = row->actor();
   erase_object(message.object);
   if (!actor.empty()) forget_actor(actor);
 }
@@ -492,15 +504,15 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   auto* row = objects_.find(object);
   if (row == nullptr || (row->owned && !row->ready)) return;
   if (row->readable) return;  // still mapped here
-  if (row->storing && !is_inline(row->value)) return;  // and on its way to a new store
-  if (row->owned && !row->value.bytes.empty()) {
-    row->value.in_store = false;
-    if (row->exported) store_inline(*row);
+  if (row->storing && !is_inline(*row->value)) return;  // and on its way to a new store
+  if (row->owned && !row->value->bytes.empty()) {
+    row->value.edit().in_store = false;
+    if (row->exported) store_inline(object, *row);
     return;
   }
   row->ready = false;
   row->fetching = false;
-  row->value = {};
+  row->value = Shared<ValueRecord>();
   auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
   if (task != nullptr && task->state == TaskState::finished && task->retries_left != 0) {
     mark_reconstructed.hit();
@@ -527,19 +539,19 @@ void ClientCore::lose_store() {
   std::vector<ObjectId> lost, unused;
   for (auto& [object, row] : objects_) {
     row.fetching = row.return_asked = false;
-    row.place_fetch = 0;
+    if (!row.reading.is_empty()) row.reading.edit().place_fetch = 0;
     if (!row.owned) {
       if (row.hold != HoldState::none) {
         row.hold = HoldState::none;
-        ensure_hold(row);
+        ensure_hold(object, row);
       }
-      if (row.wants > 0 && !row.readable) fetch(row);
+      if (row.wants > 0 && !row.readable) fetch(object, row);
       continue;
     }
     row.released = false;
-    if (!row.ref.home.empty()) row.ref.home = node_;
+    if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = node_;
     if (row.exported) tell_agent(ExportObject{object});
-    if (row.ready && row.value.in_store && !row.storing) lost.push_back(object);
+    if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
   // What a thread is writing goes on into the old memory; what the shell was writing begins again.
   for (auto& [object, write] : writes_) {
@@ -551,9 +563,9 @@ void ClientCore::lose_store() {
   for (const ObjectId object : lost) {
     auto* row = objects_.find(object);
     if (row == nullptr) continue;  // dropped with one before
-    const bool mapped = row->value.bytes.empty() && (row->readable || row->written);
+    const bool mapped = row->value->bytes.empty() && (row->readable || row->written);
     if (mapped) {
-      store_again(*row);
+      store_again(object, *row);
     } else {
       reconstruct(object, "the agent of its node died");
     }

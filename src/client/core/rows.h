@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/task.h"
@@ -20,29 +21,36 @@ namespace mobula::internal::client {
 
 enum class HoldState : std::uint8_t { none, asked, confirmed };
 
-// One object this process has refs on, owns, or has pinned for somebody.
-struct ObjectRow {
-  RefRecord ref;
-  bool owned = false;
-  bool ready = false;        // `value` is set
-  ValueRecord value;
-  std::int64_t refs = 0;     // in the hands of user code
-  std::int64_t pins = 0;     // arguments of unfinished calls, contents of other values
-  TaskId creator;            // owned results: the task that makes it
-  ActorId actor;             // not empty: stands for the handles of this actor, never becomes ready
-  bool exported = false;     // owned: others may ask for it
-  bool released = false;     // exported: told the home so, waits for ExportUnheld
-  bool storing = false;      // an inline value on its way into the store
-  HoldState hold = HoldState::none;  // borrowed
-  std::int64_t wants = 0;    // threads that wait for it, and views of its bytes
-  bool fetching = false;
-  std::uint64_t fetch = 0;   // the last one
-  bool readable = false;     // `place` can be read
-  std::uint64_t place_fetch = 0;  // readable: by which fetch
-  bool return_asked = false;      // readable: the agent wants the place back, when nobody looks
-  bool written = false;      // owned: this process wrote it to `place`, and has that mapped
+// Where the bytes of a stored value are read in this process.
+struct Reading {
+  std::uint64_t fetch = 0;        // the last one
+  std::uint64_t place_fetch = 0;  // `place` can be read: by which fetch
   PlaceRecord place;
-  std::optional<Failure> fetch_failure;  // of the last fetch; a new want tries again
+  std::optional<Failure> failure;  // of the last fetch; a new want tries again
+};
+
+// One object this process has refs on, owns, or has pinned for somebody. There may be millions: what few
+// of them have is apart.
+struct ObjectRow {
+  Shared<RefRecord> ref;      // empty: of this process and its node
+  Shared<ValueRecord> value;  // ready
+  Shared<Reading> reading;
+  TaskId creator;             // owned results: the task that makes it
+  std::int32_t refs = 0;      // in the hands of user code
+  std::int32_t pins = 0;      // arguments of unfinished calls, contents of other values
+  std::int32_t wants = 0;     // threads that wait for it, and views of its bytes
+  HoldState hold = HoldState::none;  // borrowed
+  bool owned : 1 = false;
+  bool ready : 1 = false;         // `value` is set
+  bool exported : 1 = false;      // owned: others may ask for it
+  bool released : 1 = false;      // exported: told the home so, waits for ExportUnheld
+  bool storing : 1 = false;       // an inline value on its way into the store
+  bool fetching : 1 = false;
+  bool readable : 1 = false;      // at the place of its reading
+  bool return_asked : 1 = false;  // readable: the agent wants the place back, when nobody looks
+  bool written : 1 = false;       // owned: this process wrote it to that place, and has it mapped
+  // Not empty: it stands for the handles of this actor, and never becomes ready.
+  ActorId actor() const { return ref->actor; }
 };
 
 enum class TaskState : std::uint8_t {
@@ -56,22 +64,21 @@ struct TaskRow {
   CallRecord call;
   ClassId demand_class;
   TaskId parent;
-  TaskState state = TaskState::waiting;
-  std::int32_t retries_left = 0;
-  bool retry_exceptions = false;
-  std::size_t missing = 0;          // arguments not ready
-  std::size_t live_results = 0;
-  ProcessId executor;               // sent: whose stream
-  std::uint64_t number = 0;         // sent: in that stream
-  std::optional<Time> started;      // sent: the executor has said that it runs, since when
-  bool cancelled = false;
-  bool preempted = false;           // sent: its executor was told to end it, so that it runs again
-  std::uint32_t preemptions = 0;    // attempts that have ended so
-  std::uint32_t memory_deaths = 0;  // attempts that were ended for lack of memory
-  std::optional<Time> retry_at;     // waiting: not before this, and for nothing else
   std::uint64_t order = 0;          // of submission
   std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
   Time since;                       // of `state`
+  ProcessId executor;               // sent: whose stream
+  std::uint64_t number = 0;         // sent: in that stream
+  std::optional<Time> started;      // sent: the executor has said that it runs, since when
+  std::optional<Time> retry_at;     // waiting: not before this, and for nothing else
+  std::uint32_t missing = 0;        // arguments not ready
+  std::uint32_t live_results = 0;
+  std::int32_t retries_left = 0;
+  std::uint32_t preemptions = 0;    // attempts that have ended so
+  std::uint32_t memory_deaths = 0;  // attempts that were ended for lack of memory
+  TaskState state = TaskState::waiting;
+  bool cancelled : 1 = false;
+  bool preempted : 1 = false;       // sent: its executor was told to end it, so that it runs again
 };
 
 // The caller's end of one call stream.

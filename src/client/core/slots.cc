@@ -50,13 +50,13 @@ void ClientCore::tell_demand(ClassRow& row) {
   if (!row.queue.empty()) {
     const TaskRow& oldest = tasks_.at(row.queue.front());
     demand.oldest_wait = now_ - oldest.since;
-    demand.example_name = oldest.call.name;
+    demand.example_name = oldest.call.form->name;
   }
   std::map<NodeId, std::int64_t> preferences;
   for (std::size_t i = 0; i < std::min<std::size_t>(row.queue.size(), 64); ++i) {
-    for (const auto& argument : tasks_.at(row.queue[i]).call.arguments) {
+    for (const auto& argument : *tasks_.at(row.queue[i]).call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-      if (object && object->ready && object->value.in_store) ++preferences[object->value.location];
+      if (object && object->ready && object->value->in_store) ++preferences[object->value->location];
     }
   }
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
@@ -93,7 +93,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
     ErrorRecord error;
     error.kind = message.group_removed ? ErrorKind::placement_group_removed
                                        : ErrorKind::unschedulable;
-    error.text = "task " + tasks_.at(task).call.name + " can never be scheduled: " + message.summary;
+    error.text = "task " + tasks_.at(task).call.form->name + " can never be scheduled: " + message.summary;
     finish_with_error(task, std::move(error));
   }
   want(message.demand_class);
@@ -195,9 +195,10 @@ void ClientCore::preempt(SlotId slot, StreamRow& stream) {
   TaskRow& row = tasks_.at(task);
   if (row.retries_left == 0 || row.cancelled) {
     mark_preemption_refused.hit();
-    return tell_head(PreemptionRefused{slot, row.call.name});
+    return tell_head(PreemptionRefused{slot, row.call.form->name});
   }
-  if (std::exchange(row.preempted, true)) return;
+  if (row.preempted) return;
+  row.preempted = true;
   say(stream, CancelCall{number, false, true});  // its children go with it
 }
 
@@ -260,10 +261,10 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     // answers alone, and the last of them may be lost.
     if (load > 0 && task.retries_left == 0) continue;
     std::int64_t bytes = 0;
-    for (const auto& argument : task.call.arguments) {
+    for (const auto& argument : *task.call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-      if (object && object->value.in_store && object->value.location == slot.node) {
-        bytes += object->value.size_bytes;
+      if (object && object->value->in_store && object->value->location == slot.node) {
+        bytes += object->value->size_bytes;
       }
     }
     if (!best || bytes > best_bytes || (bytes == best_bytes && load < best_load)) {

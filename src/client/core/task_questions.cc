@@ -18,7 +18,7 @@ constexpr std::uint64_t max_limit = 10'000;  // of one answer, whoever asks for 
 constexpr std::int64_t max_answer_error_bytes = 1 << 20;
 
 TaskPhase phase_of(const TaskRow& row) {
-  const bool actor_call = row.call.kind == CallKind::actor_call;
+  const bool actor_call = row.call.form->kind == CallKind::actor_call;
   switch (row.state) {
     case TaskState::waiting: return TaskPhase::waits_for_arguments;
     case TaskState::queued:
@@ -53,9 +53,9 @@ class TaskReader {
     for (const auto& [id, row] : core_.tasks_) {
       if (row.state == TaskState::finished) continue;
       const TaskPhase phase = phase_of(row);
-      if (!wanted(phase, row.call.name) || !meant(id, row.call.num_returns)) continue;
+      if (!wanted(phase, row.call.form->name) || !meant(id, row.call.form->num_returns)) continue;
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
-      if (asked_.id.empty()) ++counts_[{row.call.name, phase}];
+      if (asked_.id.empty()) ++counts_[{row.call.form->name, phase}];
     }
     collect(core_.ended_.failed(), failed_);
     collect(core_.ended_.finished(), finished_);
@@ -142,9 +142,9 @@ class TaskReader {
   TaskFact fact_of(TaskId id, const TaskRow& row) {
     TaskFact fact;
     fact.task = id;
-    fact.kind = row.call.kind;
-    fact.actor = row.call.actor;
-    fact.name = row.call.name;
+    fact.kind = row.call.form->kind;
+    fact.actor = row.call.form->actor;
+    fact.name = row.call.form->name;
     fact.phase = phase_of(row);
     const bool sent = row.state == TaskState::sent;
     fact.since = core_.now_ - (sent ? row.started.value_or(row.since) : row.since);
@@ -152,7 +152,7 @@ class TaskReader {
     fact.retries_left = row.retries_left;
     fact.cancelled = row.cancelled;
     fact.preemptions = row.preemptions;
-    if (row.call.kind == CallKind::task) fact.demand_class = row.demand_class;
+    if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
     switch (row.state) {
       case TaskState::waiting: tell_arguments(row, fact); break;
       case TaskState::queued: tell_queue(id, row, fact); break;
@@ -167,25 +167,26 @@ class TaskReader {
       fact.reason = "it was ended for lack of memory, so far " + std::to_string(row.memory_deaths) +
                     " times, and is tried again after a pause";
     }
-    for (const auto& argument : row.call.arguments) {
+    for (const auto& argument : *row.call.arguments) {
       const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
       if (object == nullptr || object->ready) continue;
       ++fact.missing;
       if (fact.arguments.size() >= max_named_arguments) continue;
       MissingArgument missing;
       missing.object = argument.ref.object;
-      missing.owner = object->ref.owner;
-      missing.home = object->ref.home;
+      const RefRecord ref = core_.ref_of(argument.ref.object);
+      missing.owner = ref.owner;
+      missing.home = ref.home;
       if (object->owned) missing.task = object->creator;
-      if (const auto* maker = core_.tasks_.find(missing.task)) missing.task_name = maker->call.name;
+      if (const auto* maker = core_.tasks_.find(missing.task)) missing.task_name = maker->call.form->name;
       fact.arguments.push_back(std::move(missing));
     }
   }
 
   void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.ahead = place_of(id);
-    if (row.call.kind == CallKind::actor_call) {
-      const auto* actor = core_.actors_.find(row.call.actor);
+    if (row.call.form->kind == CallKind::actor_call) {
+      const auto* actor = core_.actors_.find(row.call.form->actor);
       if (actor == nullptr) return;
       fact.waiting = actor->queue.size();
       if (actor->state != ActorState::alive) {
@@ -253,19 +254,19 @@ void ClientCore::head_says(const AskTasks& message) {
 // For people only. What a task that was given away comes to is its new owner's to tell.
 void ClientCore::remember_end(TaskId task, const TaskRow& row,
                               const std::vector<ValueRecord>& results) {
-  if (row.call.num_returns == 0) return;
+  if (row.call.form->num_returns == 0) return;
   EndedTask ended;
   ended.fact.task = task;
-  ended.fact.kind = row.call.kind;
-  ended.fact.actor = row.call.actor;
-  ended.fact.name = row.call.name;
+  ended.fact.kind = row.call.form->kind;
+  ended.fact.actor = row.call.form->actor;
+  ended.fact.name = row.call.form->name;
   ended.fact.phase = TaskPhase::finished;
   ended.fact.attempt = row.call.attempt;
   ended.fact.retries_left = row.retries_left;
   ended.fact.cancelled = row.cancelled;
   ended.fact.preemptions = row.preemptions;
-  if (row.call.kind == CallKind::task) ended.fact.demand_class = row.demand_class;
-  ended.num_returns = row.call.num_returns;
+  if (row.call.form->kind == CallKind::task) ended.fact.demand_class = row.demand_class;
+  ended.num_returns = row.call.form->num_returns;
   ended.at = now_;
   if (!results.empty() && results.front().is_error) {
     ended.fact.phase = TaskPhase::failed;

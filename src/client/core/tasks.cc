@@ -28,8 +28,8 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
   row.parent = parent;
   row.order = ++submissions_;
   row.since = now_;
-  row.live_results = call.num_returns;
-  for (const auto& argument : call.arguments) {
+  row.live_results = call.form->num_returns;
+  for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
     } else {
@@ -39,9 +39,9 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
     }
   }
   pending_bytes_ += row.inline_bytes;
-  for (std::uint32_t i = 0; i < call.num_returns; ++i) own_object(result_id(task, i), task);
-  row.missing = count_missing(call.arguments);
-  for (const auto& argument : call.arguments) {
+  for (std::uint32_t i = 0; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
+  row.missing = count_missing(*call.arguments);
+  for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
   }
@@ -53,8 +53,9 @@ void ClientCore::on(SubmitTask& event) {
   TaskRow& row = add_task(std::move(event.call), event.parent);
   row.demand_class = event.demand_class.id;
   row.retries_left = event.max_retries;
-  row.retry_exceptions = event.retry_exceptions;
-  row.call.retry_exceptions = event.retry_exceptions;
+  if (row.call.form->retry_exceptions != event.retry_exceptions) {
+    row.call.form.edit().retry_exceptions = event.retry_exceptions;
+  }
   auto [demand, fresh] = classes_.ensure(event.demand_class.id);
   if (fresh) demand->spec = std::move(event.demand_class);
   ++demand->tasks;
@@ -70,7 +71,7 @@ std::size_t ClientCore::count_missing(const std::vector<Argument>& arguments) {
     auto& row = objects_.at(argument.ref.object);
     if (row.ready) continue;
     ++missing;
-    if (!row.owned) fetch(row);
+    if (!row.owned) fetch(argument.ref.object, row);
   }
   return missing;
 }
@@ -97,10 +98,10 @@ void ClientCore::argument_ready(ObjectId object) {
 
 void ClientCore::task_ready(TaskId task) {
   TaskRow& row = tasks_.at(task);
-  if (row.call.kind == CallKind::actor_call) {
+  if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
     row.since = now_;
-    return advance_actor(row.call.actor);
+    return advance_actor(row.call.form->actor);
   }
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
@@ -111,14 +112,14 @@ void ClientCore::task_ready(TaskId task) {
 
 // A call whose argument is an error ends with that error and never runs.
 bool ClientCore::fail_on_argument_errors(TaskId task) {
-  for (const auto& argument : tasks_.at(task).call.arguments) {
+  for (const auto& argument : *tasks_.at(task).call.arguments) {
     if (!argument.is_ref) continue;
     const auto* row = objects_.find(argument.ref.object);
-    if (row == nullptr || !row->ready || !row->value.is_error || row->value.bytes.empty()) continue;
+    if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty()) continue;
     mark_argument_error.hit();
-    ValueRecord error = row->value;
+    ValueRecord error = *row->value;
     error.in_store = false;
-    finish(task, std::vector<ValueRecord>(tasks_.at(task).call.num_returns, error));
+    finish(task, std::vector<ValueRecord>(tasks_.at(task).call.form->num_returns, error));
     return true;
   }
   return false;
@@ -128,16 +129,17 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
 CallRecord ClientCore::resolved(const CallRecord& call) {
   CallRecord result = call;
   result.caller_node = node_;
-  for (auto& argument : result.arguments) {
+  if (std::ranges::none_of(*call.arguments, &Argument::is_ref)) return result;
+  for (auto& argument : result.arguments.edit()) {
     if (!argument.is_ref) continue;
     const ObjectRow& row = objects_.at(argument.ref.object);
-    if (row.value.in_store && row.value.bytes.empty()) {
+    if (row.value->in_store && row.value->bytes.empty()) {
       argument.value.in_store = true;
-      argument.value.location = row.value.location;
-      argument.value.size_bytes = row.value.size_bytes;
+      argument.value.location = row.value->location;
+      argument.value.size_bytes = row.value->size_bytes;
       continue;
     }
-    const ValueRecord value = row.value;
+    const ValueRecord value = *row.value;
     argument = Argument{};
     argument.value = value;
     argument.value.in_store = false;
@@ -158,9 +160,9 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
     pending_bytes_ -= row.inline_bytes;
     row.inline_bytes = 0;
   }
-  const auto kind = tasks_.at(task).call.kind;
-  const ActorId actor = tasks_.at(task).call.actor;
-  const auto num_returns = tasks_.at(task).call.num_returns;
+  const auto kind = tasks_.at(task).call.form->kind;
+  const ActorId actor = tasks_.at(task).call.form->actor;
+  const auto num_returns = tasks_.at(task).call.form->num_returns;
   bool stored = false;
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error stands in the place of all results.
@@ -181,7 +183,7 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
 void ClientCore::forget_task(TaskId task) {
   const TaskRow row = std::move(tasks_.at(task));
   tasks_.erase(task);
-  if (auto* demand = classes_.find(row.demand_class); demand && row.call.kind == CallKind::task) {
+  if (auto* demand = classes_.find(row.demand_class); demand && row.call.form->kind == CallKind::task) {
     --demand->tasks;
     stale_.push_back(row.demand_class);
   }
@@ -189,7 +191,7 @@ void ClientCore::forget_task(TaskId task) {
 }
 
 void ClientCore::release_arguments(const CallRecord& call) {
-  for (const auto& argument : call.arguments) {
+  for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       unpin(argument.ref.object);
     } else {
@@ -201,15 +203,15 @@ void ClientCore::release_arguments(const CallRecord& call) {
 void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
   const TaskRow& row = tasks_.at(task);
   error.task = task;
-  error.task_name = row.call.name;
-  finish(task, std::vector<ValueRecord>(std::max<std::uint32_t>(1, row.call.num_returns),
+  error.task_name = row.call.form->name;
+  finish(task, std::vector<ValueRecord>(std::max<std::uint32_t>(1, row.call.form->num_returns),
                                         error_value(error)));
 }
 
 void ClientCore::finish_cancelled(TaskId task) {
   ErrorRecord error;
   error.kind = ErrorKind::cancelled;
-  error.text = "task " + tasks_.at(task).call.name + " was cancelled";
+  error.text = "task " + tasks_.at(task).call.form->name + " was cancelled";
   finish_with_error(task, std::move(error));
 }
 
@@ -220,7 +222,7 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   if (cause.kind == EndKind::group_removed) {
     ErrorRecord error;
     error.kind = ErrorKind::placement_group_removed;
-    error.text = "task " + row.call.name + ": its executor " + to_string(cause);
+    error.text = "task " + row.call.form->name + ": its executor " + to_string(cause);
     return finish_with_error(task, std::move(error));
   }
   if (row.preempted) return run_again_uncharged(task);
@@ -233,7 +235,7 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   mark_exhausted.hit();
   ErrorRecord error;
   error.kind = cause.kind == EndKind::out_of_memory ? ErrorKind::out_of_memory : ErrorKind::worker_crashed;
-  error.text = "task " + row.call.name + ": its executor " + to_string(cause) + "; attempt " +
+  error.text = "task " + row.call.form->name + ": its executor " + to_string(cause) + "; attempt " +
                std::to_string(row.call.attempt + 1) + " was the last (max_retries)";
   error.pid = cause.pid;
   error.signal = cause.signal;
@@ -258,7 +260,7 @@ void ClientCore::resubmit(TaskId task) {
   row.executor = {};
   row.state = TaskState::waiting;
   row.since = now_;
-  MOBULA_CHECK(row.call.kind != CallKind::task || classes_.contains(row.demand_class),
+  MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
 }
@@ -291,10 +293,10 @@ void ClientCore::tick_retries() {
 
 bool ClientCore::waits_again(TaskId task) {
   TaskRow& row = tasks_.at(task);
-  row.missing = count_missing(row.call.arguments);
+  row.missing = count_missing(*row.call.arguments);
   if (row.missing == 0) return false;
   row.state = TaskState::waiting;
-  for (const auto& argument : row.call.arguments) {
+  for (const auto& argument : *row.call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
   }
@@ -308,8 +310,8 @@ void ClientCore::requeue(TaskId task) {
   if (row.cancelled) return finish_cancelled(task);
   row.state = TaskState::queued;
   row.since = now_;
-  if (row.call.kind == CallKind::actor_call) {
-    auto& queue = actors_.at(row.call.actor).queue;
+  if (row.call.form->kind == CallKind::actor_call) {
+    auto& queue = actors_.at(row.call.form->actor).queue;
     const auto place = std::ranges::find_if(queue, [&](TaskId other) {
       return tasks_.at(other).order > row.order;
     });
@@ -348,13 +350,13 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
     return;
   }
   mark_cancelled_unsent.hit();
-  if (row->call.kind == CallKind::actor_call) {
-    std::erase(actors_.at(row->call.actor).queue, task);
+  if (row->call.form->kind == CallKind::actor_call) {
+    std::erase(actors_.at(row->call.form->actor).queue, task);
   } else if (row->state == TaskState::queued) {
     std::erase(classes_.at(row->demand_class).queue, task);
     want(row->demand_class);
   }
-  const ActorId actor = row->call.actor;
+  const ActorId actor = row->call.form->actor;
   finish_cancelled(task);
   if (!actor.empty()) advance_actor(actor);
 }
@@ -378,7 +380,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   }
   for (const auto& handover : message.handovers) {
     take_over(handover);
-    for (const auto& argument : handover.call.arguments) {
+    for (const auto& argument : *handover.call.arguments) {
       if (argument.is_ref) {
         contents.push_back(argument.ref);
       } else {
@@ -389,7 +391,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
 
   TaskRow& row = tasks_.at(task);
   row.executor = {};
-  const bool retry = message.outcome == CallOutcome::exception && row.retry_exceptions &&
+  const bool retry = message.outcome == CallOutcome::exception && row.call.form->retry_exceptions &&
                      row.retries_left != 0 && !row.cancelled;
   if (message.outcome == CallOutcome::cancelled && row.preempted && !row.cancelled) {
     run_again_uncharged(task);
@@ -402,14 +404,14 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     for (std::uint32_t i = 0; i < message.results.size(); ++i) {
       if (message.results[i].in_store) tell_agent(ReleaseObject{result_id(task, i)});
     }
-    if (row.call.kind == CallKind::actor_call) {
+    if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);
-      advance_actor(tasks_.at(task).call.actor);
+      advance_actor(tasks_.at(task).call.form->actor);
     } else {
       resubmit(task);
     }
   } else if (message.outcome == CallOutcome::failed && row.retries_left != 0 && !row.cancelled &&
-             row.call.kind == CallKind::task) {
+             row.call.form->kind == CallKind::task) {
     // It never ran: an argument was lost on the way there. The recount finds it, or makes it again.
     mark_argument_lost.hit();
     if (row.retries_left > 0) --row.retries_left;
@@ -436,9 +438,9 @@ void ClientCore::collect_handover(ObjectId object, std::vector<TaskId>& tasks) c
   const auto* row = objects_.find(object);
   if (row == nullptr || !row->owned || row->ready) return;
   const auto* task = tasks_.find(row->creator);
-  if (task == nullptr || task->call.kind != CallKind::task || task->cancelled) return;
+  if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
   if (std::ranges::find(tasks, row->creator) != tasks.end()) return;
-  for (const auto& argument : task->call.arguments) {
+  for (const auto& argument : *task->call.arguments) {
     if (argument.is_ref) collect_handover(argument.ref.object, tasks);
   }
   tasks.push_back(row->creator);
@@ -458,11 +460,11 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
   mark_given_away.hit();
   TaskRow& row = tasks_.at(task);
   Handover handover{row.call, classes_.at(row.demand_class).spec, row.retries_left};
-  for (auto& argument : handover.call.arguments) {
+  for (auto& argument : handover.call.arguments.edit()) {
     if (argument.is_ref && objects_.at(argument.ref.object).ready) {
       CallRecord single;
-      single.arguments.push_back(argument);
-      argument = resolved(single).arguments.front();
+      single.arguments.edit().push_back(argument);
+      argument = resolved(single).arguments->front();
     }
     const auto refs = argument.is_ref ? std::vector<RefRecord>{argument.ref} : argument.value.contained;
     for (const auto& ref : refs) {
@@ -471,7 +473,7 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
       given.pinned.push_back(ref);
     }
   }
-  for (std::uint32_t i = 0; i < handover.call.num_returns; ++i) {
+  for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
     const ObjectId object = result_id(task, i);
     given.objects.push_back(object);
     auto* result = objects_.find(object);
@@ -479,10 +481,9 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
     if (result->exported) tell_agent(ReleaseObject{object});
     result->owned = result->exported = result->released = false;
     result->creator = {};
-    result->ref.owner = to.owner;
-    result->ref.home = to.home;
+    result->ref = RefRecord{object, to.home, to.owner, {}};
   }
-  row.call.num_returns = 0;
+  row.call.form.edit().num_returns = 0;
   row.live_results = 0;
   cancel_task(task, false, true);
   return handover;
@@ -496,9 +497,9 @@ void ClientCore::take_over(const Handover& handover) {
   submit.call = handover.call;
   submit.demand_class = handover.demand_class;
   submit.max_retries = handover.retries_left;
-  submit.retry_exceptions = handover.call.retry_exceptions;
+  submit.retry_exceptions = handover.call.form->retry_exceptions;
   on(submit);
-  for (std::uint32_t i = 0; i < handover.call.num_returns; ++i) {
+  for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
     const ObjectId object = result_id(handover.call.task, i);
     escape(object);
     --objects_.at(object).refs;  // the value that contains it takes its own

@@ -23,7 +23,7 @@ ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call
   ErrorRecord error;
   error.kind = kind;
   error.text = std::move(text);
-  error.task_name = call.name;
+  error.task_name = call.form->name;
   error.task = call.task;
   ValueRecord value;
   value.is_error = true;
@@ -33,7 +33,7 @@ ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call
 }
 
 bool has_refs(const CallRecord& call) {
-  return std::ranges::any_of(call.arguments, [](const Argument& each) { return each.is_ref; });
+  return std::ranges::any_of(*call.arguments, &Argument::is_ref);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ void ExecutorCore::on(const Assigned& event) {
   if (!is_actor()) return;
   CallRow row;
   row.call = assignment_.actor.constructor;
-  row.call.kind = CallKind::construct_actor;
+  row.call.form.edit().kind = CallKind::construct_actor;
   admit(std::move(row));
 }
 
@@ -102,7 +102,7 @@ void ExecutorCore::admit(CallRow row) {
   row.ready = !has_refs(row.call);
   if (!row.ready) {
     FetchArguments fetch{row.token, {}};
-    std::ranges::copy_if(row.call.arguments, std::back_inserter(fetch.refs),
+    std::ranges::copy_if(*row.call.arguments, std::back_inserter(fetch.refs),
                          [](const Argument& each) { return each.is_ref; });
     emit(std::move(fetch));
   }
@@ -130,7 +130,7 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   CallReply answer;
   answer.outcome = CallOutcome::failed;
   answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
-                                       "an argument of " + row.call.name + " cannot be read: " +
+                                       "an argument of " + row.call.form->name + " cannot be read: " +
                                            event.failure->text,
                                        row.call));
   reply(row, std::move(answer));
@@ -147,7 +147,7 @@ void ExecutorCore::start_ready() {
   std::vector<ProcessId> held_up;
   for (auto at = queue_.begin(); at != queue_.end() && running_.size() < max_running();) {
     const CallRow& next = at->second;
-    const bool constructor = next.call.kind == CallKind::construct_actor;
+    const bool constructor = next.call.form->kind == CallKind::construct_actor;
     const bool its_turn = constructed_ != constructor;
     if (!its_turn || !next.ready || std::ranges::find(held_up, next.caller) != held_up.end()) {
       held_up.push_back(next.caller);
@@ -184,7 +184,7 @@ void ExecutorCore::on(CallFinished& event) {
   const CallRow row = std::move(*running);
   running_.erase(event.token);
   if (event.leave) leave_when_done(EndKind::intended);
-  if (row.call.kind == CallKind::construct_actor) {
+  if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
     ValueRecord error;
     if (event.outcome != CallOutcome::value && !event.results.empty()) error = event.results.front();
@@ -215,7 +215,7 @@ void ExecutorCore::on(CallFinished& event) {
 }
 
 void ExecutorCore::reply(const CallRow& row, CallReply answer) {
-  if (row.call.kind == CallKind::construct_actor) {
+  if (row.call.form->kind == CallKind::construct_actor) {
     ValueRecord error = answer.results.empty() ? ValueRecord{} : answer.results.front();
     return emit(TellAgent{ConstructorFinished{std::move(error)}});
   }
@@ -234,7 +234,7 @@ void ExecutorCore::hand_back_queue() {
   if (!queue_.empty()) mark_handed_back.hit();
   const auto calls = std::exchange(queue_, {});
   for (const auto& [token, row] : calls) {
-    if (row.call.kind != CallKind::construct_actor) hand_back(row, "");
+    if (row.call.form->kind != CallKind::construct_actor) hand_back(row, "");
   }
 }
 
@@ -296,7 +296,7 @@ void ExecutorCore::on(const CallerGone& event) {
   callers_.erase(event.caller);
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
-    if (row.caller != event.caller || row.call.kind == CallKind::construct_actor) {
+    if (row.caller != event.caller || row.call.form->kind == CallKind::construct_actor) {
       ++at;
       continue;
     }

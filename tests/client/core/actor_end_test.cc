@@ -21,7 +21,7 @@ class ActorsOfAClient : public testing::Test {
     step(AgentSaid{HeadStatus{true, 1}});
     SubmitActor submit;
     submit.spec.actor = actor_;
-    submit.spec.constructor.num_returns = 0;
+    submit.spec.constructor.form.edit().num_returns = 0;
     step(submit);
     changed(1, ActorState::alive);
   }

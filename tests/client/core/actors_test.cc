@@ -10,10 +10,10 @@ TEST_F(ActorCalls, LeaveInTheOrderInWhichTheyWereMade) {
   const ActorId actor = make_actor(1);
   const TaskId slow = submit();
   SubmitActorCall waits;
-  waits.call.kind = CallKind::actor_call;
+  waits.call.form.edit().kind = CallKind::actor_call;
   waits.call.task = TaskId::of(1);
-  waits.call.actor = actor;
-  waits.call.arguments.push_back(by_ref(core_.object(result(slow))->ref));
+  waits.call.form.edit().actor = actor;
+  waits.call.arguments.edit().push_back(by_ref(core_.ref_of(result(slow))));
   step(waits);
   const TaskId second = call(actor);
   actor_alive(actor, 20, 1);
@@ -100,13 +100,13 @@ TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
   const TaskId first = submit();
   SubmitActor actor;
   actor.spec.actor = ActorId::of(1);
-  actor.spec.constructor.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  actor.spec.constructor.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   step(actor);
   EXPECT_TRUE(to_head<CreateActor>().empty());
   slot(3, 20);
   reply_value(20, "ready");
   ASSERT_EQ(to_head<CreateActor>().size(), 1u);
-  EXPECT_FALSE(to_head<CreateActor>()[0].spec.constructor.arguments.at(0).is_ref);
+  EXPECT_FALSE(to_head<CreateActor>()[0].spec.constructor.arguments->at(0).is_ref);
 }
 
 TEST_F(ActorCalls, SayWhyTheirActorIsNotThere) {

@@ -125,7 +125,7 @@ TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
   Argument argument;
   argument.value = value("holds it");
   argument.value.contained = {{ObjectId::of(50), node(), ProcessId(), {}}};
-  given.call.arguments = {argument};
+  given.call.arguments.edit() = {argument};
   submit(given);
   ASSERT_TRUE(core_.writing());
   head(RequestRefused{JobId::of(1), "its node was thought dead"});

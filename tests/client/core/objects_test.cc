@@ -43,7 +43,7 @@ class Objects : public SmallClient {
   void seal_escaped(ObjectId object) {
     ObjectReserved room;
     room.object = object;
-    room.place = {1, 4096, core_.object(object)->value.size_bytes};
+    room.place = {1, 4096, core_.object(object)->value->size_bytes};
     step(AgentSaid{room});
     step(ValueWritten{object, false, {}});
     step(AgentSaid{ObjectSealed{object}});
@@ -79,7 +79,7 @@ TEST_F(Lineage, WithoutRetriesItIsLostWithTheCause) {
 TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
   const TaskId first = stored_result(NodeId::of(2));
   SubmitTask second = task(8);
-  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);
   CallReply answer;
   answer.results.push_back(stored(NodeId::of(2)));
@@ -99,7 +99,7 @@ TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
   const TaskId first = stored_result(NodeId::of(2));
   slot_executor_ends(3, 20, EndKind::exited);
   SubmitTask second = task(8);
-  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);  // its argument is there; a slot is not
   step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
   slot(3, 21, 1);
@@ -108,17 +108,17 @@ TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
   reply_value(21, "again");
   ASSERT_EQ(calls_at(21).size(), 1u);
   EXPECT_EQ(calls_at(21)[0].call.task, id);
-  EXPECT_EQ(calls_at(21)[0].call.arguments.at(0).value.size_bytes, value("again").size_bytes);
+  EXPECT_EQ(calls_at(21)[0].call.arguments->at(0).value.size_bytes, value("again").size_bytes);
 }
 
 TEST_F(Lineage, ACallThatWaitsForItsActorWaitsForItsLostArgumentAgain) {
   const TaskId first = stored_result(NodeId::of(2));
   const ActorId actor = make_actor(5);
   SubmitActorCall call_of_actor;
-  call_of_actor.call.kind = CallKind::actor_call;
+  call_of_actor.call.form.edit().kind = CallKind::actor_call;
   call_of_actor.call.task = TaskId::of(8);
-  call_of_actor.call.actor = actor;
-  call_of_actor.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  call_of_actor.call.form.edit().actor = actor;
+  call_of_actor.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   step(call_of_actor);
   const TaskId id = call_of_actor.call.task;
   step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
@@ -213,7 +213,7 @@ TEST_F(Holds, AnOwnObjectThatWasLetGoIsNotTakenBackQuietly) {
   ValueRecord value = SmallClient::value("shared");
   step(PutInline{object, value});
   ValueRecord outer = SmallClient::value("with a ref");
-  outer.contained.push_back(core_.object(object)->ref);
+  outer.contained.push_back(core_.ref_of(object));
   step(PutInline{ObjectId::of(6), outer});
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
   seal_escaped(object);
@@ -241,11 +241,11 @@ TEST_F(Holds, AReplyIsHeldWhenItsContentsAre) {
 TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
   step(PutInline{ObjectId::of(1), value("small")});
   ValueRecord outer = value("outer");
-  outer.contained.push_back(core_.object(ObjectId::of(1))->ref);
+  outer.contained.push_back(core_.ref_of(ObjectId::of(1)));
   SubmitTask given = task(7);
   Argument argument;
   argument.value = outer;
-  given.call.arguments.push_back(argument);
+  given.call.arguments.edit().push_back(argument);
   step(given);
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
   EXPECT_EQ(to_agent<ReserveObject>().size(), 1u);
@@ -255,10 +255,10 @@ TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
   step(AgentSaid{room});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
   EXPECT_EQ(commanded<RoomMade>()[0].payload.size(), 5u);
-  EXPECT_TRUE(core_.storing({core_.object(ObjectId::of(1))->ref}));
+  EXPECT_TRUE(core_.storing({core_.ref_of(ObjectId::of(1))}));
   step(ValueWritten{ObjectId::of(1), false, {}});
   step(AgentSaid{ObjectSealed{ObjectId::of(1)}});
-  EXPECT_FALSE(core_.storing({core_.object(ObjectId::of(1))->ref}));
+  EXPECT_FALSE(core_.storing({core_.ref_of(ObjectId::of(1))}));
   EXPECT_FALSE(commanded<ObjectChanged>().empty()) << "who waits for that has to hear of it";
   slot(3, 20);
   reply_value(20, "done");
@@ -386,7 +386,7 @@ TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
 
 TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
   step(PutInline{ObjectId::of(1), value("small")});
-  const RefRecord inner = core_.object(ObjectId::of(1))->ref;
+  const RefRecord inner = core_.ref_of(ObjectId::of(1));
   const ObjectId outer = put_large(2, 3, {inner});
   step(AgentSaid{ObjectReserved{inner.object, {4, 0, 5}, false, 0, {}}});
   step(ValueWritten{inner.object, false, {}});

@@ -34,7 +34,7 @@ class Questions : public SmallClient {
 TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
   const TaskId maker = submit();
   SubmitTask given = task(7);
-  given.call.arguments.push_back(by_ref({result(maker), node(), ProcessId::of(1), {}}));
+  given.call.arguments.edit().push_back(by_ref({result(maker), node(), ProcessId::of(1), {}}));
   const TaskId waiting = submit(given);
   now_ = now_ + 3s;
   const TaskFact fact = ask_about(waiting);
@@ -51,7 +51,7 @@ TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
 
 TEST_F(Questions, ABorrowedArgumentNamesItsOwner) {
   SubmitTask given = task(7);
-  given.call.arguments.push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
+  given.call.arguments.edit().push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
   const TaskFact fact = ask_about(submit(given));
   EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
   ASSERT_EQ(fact.arguments.size(), 1u);
@@ -157,7 +157,7 @@ TEST_F(Questions, ATaskCancelledBeforeItRanHasFailed) {
 
 TEST_F(Questions, AResultLeadsToItsTaskAndSoDoesTheBeginningOfAnId) {
   SubmitTask given = task(7);
-  given.call.num_returns = 2;
+  given.call.form.edit().num_returns = 2;
   const TaskId id = submit(given);
   EXPECT_EQ(ask_about(result(id, 1).hex()).task, id);
   EXPECT_EQ(ask_about(result(id, 1).hex().substr(0, 12)).task, id);
@@ -171,7 +171,7 @@ TEST_F(Questions, AResultLeadsToItsTaskAndSoDoesTheBeginningOfAnId) {
 TEST_F(Questions, FiltersAndBoundsSayWhatIsLeftOut) {
   for (int i = 0; i < 10; ++i) {
     SubmitTask given = task(200 + static_cast<std::uint64_t>(i));
-    given.call.name = i < 6 ? "many" : "few";
+    given.call.form.edit().name = i < 6 ? "many" : "few";
     submit(given);
   }
   AskTasks bounded;

@@ -39,8 +39,8 @@ void SmallClient::pass(Duration time) {
 SubmitTask SmallClient::task(std::uint64_t number) {
   SubmitTask task;
   task.call.task = TaskId::of(number);
-  task.call.job = JobId::of(1);
-  task.call.name = "task " + std::to_string(number);
+  task.call.form.edit().job = JobId::of(1);
+  task.call.form.edit().name = "task " + std::to_string(number);
   task.demand_class.id = ClassId::of(5);
   task.demand_class.job = JobId::of(1);
   return task;
@@ -63,10 +63,10 @@ ActorId SmallClient::make_actor(std::uint64_t number, std::int32_t max_task_retr
 
 TaskId SmallClient::call(ActorId actor) {
   SubmitActorCall call;
-  call.call.kind = CallKind::actor_call;
+  call.call.form.edit().kind = CallKind::actor_call;
   call.call.task = TaskId::of(++tasks_);
-  call.call.actor = actor;
-  call.call.name = "call";
+  call.call.form.edit().actor = actor;
+  call.call.form.edit().name = "call";
   step(call);
   return call.call.task;
 }
@@ -90,19 +90,19 @@ std::string SmallClient::state(ObjectId object) const {
   const auto* row = core_.object(object);
   if (row == nullptr) return "unknown";
   if (!row->ready) return "pending";
-  return row->value.is_error ? "error" : "value";
+  return row->value->is_error ? "error" : "value";
 }
 
 ErrorRecord SmallClient::error(ObjectId object) const {
   const auto* row = core_.object(object);
-  if (row == nullptr || !row->ready || !row->value.is_error) return {};
-  return decode<ErrorRecord>(row->value.bytes.bytes()).value();
+  if (row == nullptr || !row->ready || !row->value->is_error) return {};
+  return decode<ErrorRecord>(row->value->bytes.bytes()).value();
 }
 
 std::string SmallClient::text(ObjectId object) const {
   const auto* row = core_.object(object);
   if (row == nullptr || !row->ready) return "";
-  const auto bytes = row->value.bytes.bytes();
+  const auto bytes = row->value->bytes.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

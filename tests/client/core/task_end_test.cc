@@ -192,7 +192,7 @@ TEST_F(Retries, ACallHandedBackGoesElsewhereAndCostsNone) {
 TEST_F(Cancelling, ATaskThatWaitsForArgumentsEndsAtOnce) {
   const TaskId first = submit();
   SubmitTask second = task(2);
-  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);
   step(CancelObject{result(id)});
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
@@ -264,7 +264,7 @@ TEST_F(Cancelling, ChildrenOfATaskAreCancelledWithIt) {
 
 TEST_F(Results, ASplitCallGivesEachPartItsOwnObject) {
   SubmitTask given = task(1);
-  given.call.num_returns = 3;
+  given.call.form.edit().num_returns = 3;
   const TaskId id = submit(given);
   slot(3, 20);
   CallReply answer;
@@ -278,7 +278,7 @@ TEST_F(Results, ASplitCallGivesEachPartItsOwnObject) {
 
 TEST_F(Results, AnErrorStandsInAllPartsOfASplitCall) {
   SubmitTask given = task(1);
-  given.call.num_returns = 2;
+  given.call.form.edit().num_returns = 2;
   const TaskId id = submit(given);
   slot(3, 20);
   reply_exception(20);
@@ -289,7 +289,7 @@ TEST_F(Results, AnErrorStandsInAllPartsOfASplitCall) {
 TEST_F(Results, AnErrorAmongTheArgumentsEndsATaskUnrun) {
   const TaskId first = submit();
   SubmitTask second = task(2);
-  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);
   slot(3, 20);
   reply_exception(20);
@@ -300,12 +300,12 @@ TEST_F(Results, AnErrorAmongTheArgumentsEndsATaskUnrun) {
 TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
   const TaskId first = submit();
   SubmitTask second = task(2);
-  second.call.arguments.push_back(by_ref(core_.object(result(first))->ref));
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   submit(second);
   slot(3, 20);
   reply_value(20, "small");
   ASSERT_EQ(calls_at(20).size(), 1u);
-  const Argument sent = calls_at(20)[0].call.arguments.at(0);
+  const Argument sent = calls_at(20)[0].call.arguments->at(0);
   EXPECT_FALSE(sent.is_ref);
   EXPECT_EQ(sent.value.bytes.size(), 5u);
 }
@@ -314,7 +314,7 @@ TEST_F(Results, PendingBytesAreThoseOfUnfinishedCalls) {
   SubmitTask given = task(1);
   Argument argument;
   argument.value = value("12345");
-  given.call.arguments.push_back(argument);
+  given.call.arguments.edit().push_back(argument);
   submit(given);
   EXPECT_EQ(core_.pending_bytes(), 5);
   slot(3, 20);

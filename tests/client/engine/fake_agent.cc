@@ -218,7 +218,7 @@ void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes, c
     CallReply reply;
     reply.number = push->number;
     reply.task = push->call.task;
-    const auto& arguments = push->call.arguments;
+    const auto& arguments = *push->call.arguments;
     reply.results.push_back(arguments.empty() ? ValueRecord() : arguments.front().value);
     session.send(monotonic_now(), std::move(reply), frames);
   }

@@ -28,7 +28,7 @@ class Executor : public testing::Test {
     assignment.lend_after = 5ms;
     step(Assigned{assignment});
     ASSERT_EQ(started().size(), 1u);
-    EXPECT_EQ(started()[0].call.kind, CallKind::construct_actor);
+    EXPECT_EQ(started()[0].call.form->kind, CallKind::construct_actor);
     finish(started()[0].token);
   }
 
@@ -61,12 +61,12 @@ class Executor : public testing::Test {
     PushCall push;
     push.number = number;
     push.call.task = TaskId::of(caller * 100 + number);
-    push.call.kind = CallKind::task;
+    push.call.form.edit().kind = CallKind::task;
     if (with_ref) {
       Argument argument;
       argument.is_ref = true;
       argument.ref.object = ObjectId::of(9);
-      push.call.arguments.push_back(argument);
+      push.call.arguments.edit().push_back(argument);
     }
     say(caller, push);
   }
