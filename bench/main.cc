@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bench/profile.h"
 #include "bench/suite.h"
 
 namespace mobula::bench {
@@ -35,6 +36,28 @@ void print_row(const Figure& figure) {
   std::fflush(stdout);
 }
 
+// Where the time of a call goes; the one table that is no benchmark.
+int run_profile(int calls, bool as_json) {
+  std::vector<ProfileRow> rows;
+  try {
+    rows = profile(calls);
+  } catch (const std::exception& why) {
+    std::fprintf(stderr, "mobula: the profile failed: %s\n", why.what());
+    return 1;
+  }
+  if (!as_json) {
+    print_profile(rows);
+    return 0;
+  }
+  Json items = Json::array();
+  for (const auto& row : rows) {
+    items.push_back({{"calls", row.kind}, {"stage", row.stage}, {"what", row.what}, {"median_us", row.median_us},
+                     {"p90_us", row.p90_us}, {"count", row.calls}});
+  }
+  std::printf("%s\n", Json{{"apiVersion", "mobula/v1"}, {"kind", "Profile"}, {"items", items}}.dump(2).c_str());
+  return 0;
+}
+
 std::vector<Benchmark> chosen(const std::vector<std::string>& names) {
   std::vector<Benchmark> all = scale_benchmarks();
   for (auto& one : scalability_benchmarks()) all.push_back(std::move(one));
@@ -59,6 +82,7 @@ int run(int argc, char** argv) {
   bool list = false;
   bool quick = false;
   bool smoke = false;
+  bool profiled = false;
   app.add_option("name", names, "only benchmarks whose name has one of these in it");
   app.add_option("-o,--output,--format", format, "table or json")
       ->check(CLI::IsMember({"table", "json"}));
@@ -66,11 +90,13 @@ int run(int argc, char** argv) {
   app.add_flag("--quick", quick, "shorter runs: for a first look, not for publishing");
   app.add_flag("--smoke", smoke,
                "as short as can be, with small batches: does everything still run?");
+  app.add_flag("--profile", profiled, "where the time of one call goes, stage by stage, instead of benchmarks");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return app.exit(why) == 0 ? 0 : 2;
   }
+  if (profiled) return run_profile(smoke ? 200 : quick ? 2'000 : 20'000, format == "json");
   const auto benchmarks = chosen(names);
   if (benchmarks.empty()) {
     std::fprintf(stderr, "mobula: no benchmark has such a name; see 'mobula bench --list'\n");

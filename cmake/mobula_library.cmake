@@ -44,6 +44,8 @@ if(NOT MOBULA_SANITIZE)
   # A folder missing from the list above is to fail here, not in a user's program.
   target_link_options(mobula_shared PRIVATE -Wl,--no-undefined)
 endif()
+# Calls between its own functions go straight, not by the table of what a program might replace.
+target_link_options(mobula_shared PRIVATE -Wl,-Bsymbolic-functions)
 target_include_directories(mobula_shared INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 set_target_properties(mobula_shared PROPERTIES

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "client/process_engine.h"
+#include "mobula/detail/stages.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -31,7 +32,11 @@ void pause_processor() {
 // By ring to executors of this node that have one; those that may get one are waited for.
 void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   if (rings_.calls(executor)) {
-    if (rings_.call(executor, encode(frame))) return;
+    const auto bytes = encode(frame);
+    detail::stages().pass(detail::Stage::written);
+    const bool sent = rings_.call(executor, bytes);
+    detail::stages().pass(detail::Stage::sent);
+    if (sent) return;
     broken({*rings_.close_calls_to(executor)});
   }
   const Endpoint& endpoint = endpoints_.at(executor);
@@ -124,6 +129,7 @@ void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
 RingLinks::Hearer ProcessEngine::make_hearer() {
   RingLinks::Hearer hearer;
   hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+    detail::stages().pass(detail::Stage::heard);
     auto frame = decode<ExecutorFrame>(bytes);
     if (frame) step(ExecutorSaid{executor, std::move(*frame)});
   };

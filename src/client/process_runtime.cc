@@ -5,6 +5,7 @@
 
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
+#include "mobula/detail/stages.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -300,6 +301,7 @@ detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block
 }
 
 Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
+  detail::stages().pass(detail::Stage::submitted);
   std::vector<ObjectId> puts;
   if (auto failed = put_large(submission.arguments, puts)) return *failed;
   const auto context = task();
@@ -393,6 +395,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
 }
 
 Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& call) {
+  detail::stages().pass(detail::Stage::submitted);
   std::vector<ObjectId> puts;
   if (auto failed = put_large(call.arguments, puts)) return *failed;
   const auto context = task();

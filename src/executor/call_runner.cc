@@ -6,6 +6,7 @@
 
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
+#include "mobula/detail/stages.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -172,7 +173,9 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
       } else {
         invocation.results = &results;
       }
+      detail::stages().pass(detail::Stage::started);
       outcome = entry->invoke(invocation);
+      detail::stages().pass(detail::Stage::ended);
       if (constructs && !outcome.error) {
         actor.object = std::move(created);
         actor.class_tag = entry->class_tag();

@@ -20,6 +20,7 @@
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
 #include "mobula/detail/registry.h"
+#include "mobula/detail/stages.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "protocol/recorder.h"
@@ -177,6 +178,7 @@ client::EngineHooks ExecutorProcess::hooks() {
   hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
                            std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
   hooks.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
+    detail::stages().pass(detail::Stage::arrived);
     if (ready_) return called(caller, bytes);
     called_early_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
   };
@@ -218,7 +220,9 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     if (auto* frame = std::get_if<TellCaller>(&command)) {
       auto bytes = encode(frame->frame);
-      if (engine_->tell_caller(frame->caller, bytes)) continue;
+      const bool told = engine_->tell_caller(frame->caller, bytes);
+      detail::stages().pass(detail::Stage::answered);
+      if (told) continue;
       const auto peer = peers_.find(frame->caller);
       if (peer != peers_.end()) engine_->tell_peer(peer->second, std::move(bytes));
     } else if (auto* agent = std::get_if<TellAgent>(&command)) {

@@ -8,7 +8,7 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/shared.h"
+#include "base/common.h"
 #include "model/payload.h"
 #include "model/principal.h"
 #include "model/request.h"
@@ -101,10 +101,10 @@ struct CallForm {
 // One call as its executor sees it. Copies share the form and the arguments.
 struct CallRecord {
   TaskId task;
-  Shared<CallForm> form;
+  Common<CallForm> form;
   std::uint32_t attempt = 0;   // 0 is the first
   bool may_run_again = false;  // another attempt follows if this one's executor is ended
-  Shared<std::vector<Argument>> arguments;
+  Common<std::vector<Argument>> arguments;
   NodeId caller_node;          // home of the results
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -17,7 +17,7 @@
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "base/shared.h"
+#include "base/common.h"
 #include "base/time.h"
 #include "model/payload.h"
 #include "model/resources.h"
@@ -72,9 +72,9 @@ void write(Writer& out, const std::variant<T...>& value);
 
 // A form travels as a run of bytes, so that it is made, and understood, once for many calls
 // (call_form_codec.cc).
-void write(Writer& out, const Shared<CallForm>& value);
+void write(Writer& out, const Common<CallForm>& value);
 template <class T>
-void write(Writer& out, const Shared<T>& value) {
+void write(Writer& out, const Common<T>& value) {
   write(out, *value);
 }
 
@@ -171,12 +171,12 @@ void read(Reader& in, std::pair<A, B>& value);
 template <class... T>
 void read(Reader& in, std::variant<T...>& value);
 
-void read(Reader& in, Shared<CallForm>& value);
+void read(Reader& in, Common<CallForm>& value);
 template <class T>
-void read(Reader& in, Shared<T>& value) {
+void read(Reader& in, Common<T>& value) {
   T whole{};
   read(in, whole);
-  value = whole == T{} ? Shared<T>() : Shared<T>(std::move(whole));
+  value = whole == T{} ? Common<T>() : Common<T>(std::move(whole));
 }
 
 template <HasFields T>

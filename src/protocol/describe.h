@@ -39,7 +39,7 @@ template <class... T>
 void describe(std::string& out, const std::variant<T...>& value);
 
 template <class T>
-void describe(std::string& out, const Shared<T>& value) {
+void describe(std::string& out, const Common<T>& value) {
   describe(out, *value);
 }
 

@@ -22,7 +22,7 @@
 
 #include "base/fields.h"
 #include "base/hash.h"
-#include "base/shared.h"
+#include "base/common.h"
 #include "model/payload.h"
 
 namespace mobula::internal {
@@ -52,7 +52,7 @@ class Scrubber {
     if (value) scrub(*value);
   }
   template <class T>
-  void scrub(Shared<T>& value) const {
+  void scrub(Common<T>& value) const {
     if (!value.is_empty()) scrub(value.edit());
   }
   template <class K, class V>

@@ -69,7 +69,7 @@ class Filler {
     fill(value.emplace());
   }
   template <class T>
-  void fill(Shared<T>& value) {
+  void fill(Common<T>& value) {
     fill(value.edit());
   }
   template <class K, class V>

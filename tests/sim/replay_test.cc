@@ -320,7 +320,7 @@ struct Inspector {
     if (value) look(*value);
   }
   template <class T>
-  void look(const Shared<T>& value) {
+  void look(const Common<T>& value) {
     look(*value);
   }
   template <class... T>

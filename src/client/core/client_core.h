@@ -51,6 +51,7 @@ class ClientCore {
   // Whether a task of the class may be submitted with the class's id alone.
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
   std::int64_t pending_bytes() const { return pending_bytes_; }
+  std::int64_t lineage_bytes() const { return lineage_bytes_; }
   std::int64_t pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
   bool holds_unconfirmed(const std::vector<RefRecord>& refs) const;
@@ -189,6 +190,12 @@ class ClientCore {
   void collect_handover(ObjectId object, std::vector<TaskId>& tasks) const;
   Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
 
+  // lineage.cc
+  std::int64_t lineage_bytes_of(const CallRecord& call) const;
+  void keep_as_lineage(TaskId task);
+  void leave_lineage(TaskId task);
+  void give_up_lineage(TaskId task);
+
   // slots.cc
   void want(ClassId demand_class);
   void tell_demand(ClassRow& row);
@@ -252,6 +259,9 @@ class ClientCore {
   std::uint64_t submissions_ = 0;
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
+  Table<TaskId, std::int64_t> lineage_;  // finished tasks, with their bytes, oldest first
+  std::int64_t lineage_bytes_ = 0;
+  bool lineage_warned_ = false;
 
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;

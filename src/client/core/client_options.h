@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "base/fields.h"
@@ -22,6 +23,7 @@ struct ClientOptions {
   std::size_t max_pipeline = 64;
   Duration memory_retry_after = 500ms;  // after an end for lack of memory, doubled each time up to
   Duration memory_retry_cap = 60s;
+  std::int64_t max_lineage_bytes = std::int64_t{1} << 30;  // of finished tasks that can be run again
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
@@ -33,7 +35,8 @@ struct ClientOptions {
                  field("pipeline_work", &ClientOptions::pipeline_work),
                  field("max_pipeline", &ClientOptions::max_pipeline),
                  field("memory_retry_after", &ClientOptions::memory_retry_after),
-                 field("memory_retry_cap", &ClientOptions::memory_retry_cap));
+                 field("memory_retry_cap", &ClientOptions::memory_retry_cap),
+                 field("max_lineage_bytes", &ClientOptions::max_lineage_bytes));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

@@ -2,21 +2,29 @@
 
 namespace mobula::internal::client {
 
-void EndedTasks::add(EndedTask task) {
-  auto at = counts_.find(task.fact.name);
+EndedTasks::Counts& EndedTasks::counts_of(const Common<CallForm>& form) {
+  if (last_counts_ != nullptr && last_form_.is_same(form)) return *last_counts_;
+  auto at = counts_.find(form->name);
   if (at == counts_.end()) {
     const bool room = counts_.size() < max_names;
-    at = counts_.try_emplace(room ? task.fact.name : other_names).first;
+    at = counts_.try_emplace(room ? form->name : other_names).first;
   }
-  if (task.fact.phase != TaskPhase::failed) {
-    ++at->second.finished;
+  last_form_ = form;
+  last_counts_ = &at->second;
+  return at->second;
+}
+
+void EndedTasks::add(EndedTask task) {
+  Counts& counts = counts_of(task.form);
+  if (!task.failed) {
+    ++counts.finished;
     finished_.push_back(std::move(task));
     if (finished_.size() > max_finished) finished_.pop_front();
     return;
   }
-  ++at->second.failed;
+  ++counts.failed;
   if (task.error_bytes > max_error_bytes) {
-    task.fact.error = {};
+    task.error = Common<Payload>();
     task.error_bytes = 0;
   }
   error_bytes_ += task.error_bytes;

@@ -8,27 +8,39 @@
 #include <string>
 
 #include "base/queue.h"
+#include "base/common.h"
 #include "base/time.h"
-#include "protocol/task_facts.h"
+#include "model/task.h"
 
 namespace mobula::internal::client {
 
 struct EndedTask {
-  TaskFact fact;  // `since` and the executor are empty
-  std::uint32_t num_returns = 0;
+  TaskId task;
+  Common<CallForm> form;
+  ClassId demand_class;  // of a task
+  std::uint32_t attempt = 0;
+  std::int32_t retries_left = 0;
+  std::uint32_t preemptions = 0;
+  bool cancelled = false;
+  bool failed = false;
+  Common<Payload> error;  // failed: an encoded ErrorRecord; empty where it is too large
   std::int64_t error_bytes = 0;
   Time at;
 };
 
 class EndedTasks {
  public:
+  EndedTasks() = default;
+  EndedTasks(EndedTasks&&) = default;
+  EndedTasks& operator=(EndedTasks&&) = default;
+
   // Of one name: finished and failed.
   struct Counts {
     std::uint64_t finished = 0;
     std::uint64_t failed = 0;
   };
 
-  // `task.fact.phase` is finished or failed. Beyond the bounds the oldest are forgotten.
+  // Beyond the bounds the oldest are forgotten.
   void add(EndedTask task);
   // Oldest first.
   const Queue<EndedTask>& finished() const { return finished_; }
@@ -38,6 +50,8 @@ class EndedTasks {
   static constexpr const char* other_names = "(other names)";
 
  private:
+  Counts& counts_of(const Common<CallForm>& form);
+
   static constexpr std::size_t max_finished = 1000;
   static constexpr std::size_t max_failed = 10'000;
   static constexpr std::size_t max_names = 1000;
@@ -48,6 +62,9 @@ class EndedTasks {
   Queue<EndedTask> failed_;
   std::int64_t error_bytes_ = 0;
   std::map<std::string, Counts> counts_;
+  // Where those of the last form are counted: mostly it comes again.
+  Common<CallForm> last_form_;
+  Counts* last_counts_ = nullptr;
 };
 
 }  // namespace mobula::internal::client

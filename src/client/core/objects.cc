@@ -512,22 +512,24 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   }
   row->ready = false;
   row->fetching = false;
-  row->value = Shared<ValueRecord>();
+  row->value = Common<ValueRecord>();
   auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
   if (task != nullptr && task->state == TaskState::finished && task->retries_left != 0) {
     mark_reconstructed.hit();
     if (task->retries_left > 0) --task->retries_left;
     ++task->call.attempt;
+    leave_lineage(row->creator);
     return resubmit(row->creator);
   }
   if (task != nullptr && task->state != TaskState::finished) return;  // already on its way
   mark_lost.hit();
   ErrorRecord error;
   error.kind = ErrorKind::object_lost;
-  error.text = "object " + object.brief() + " is lost: " + cause +
-               (row->owned ? (row->creator.empty() ? "; it was put, so no task can make it again"
-                                                   : "; its task has no retries left to make it again")
-                           : "");
+  const char* why_not_again = !row->owned             ? ""
+                              : row->creator.empty()  ? "; it was put, so no task can make it again"
+                              : row->lineage_given_up ? "; its task is too long ago to be run again: lineage is bounded"
+                                                      : "; its task has no retries left to make it again";
+  error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
   // Executors may wait for it as an argument, at their agents: they are to read the error.
   if (row->owned) escape(object);
   fail_object(object, std::move(error));

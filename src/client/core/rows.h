@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/shared.h"
+#include "base/common.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/task.h"
@@ -32,9 +32,9 @@ struct Reading {
 // One object this process has refs on, owns, or has pinned for somebody. There may be millions: what few
 // of them have is apart.
 struct ObjectRow {
-  Shared<RefRecord> ref;      // empty: of this process and its node
-  Shared<ValueRecord> value;  // ready
-  Shared<Reading> reading;
+  Common<RefRecord> ref;      // empty: of this process and its node
+  Common<ValueRecord> value;  // ready
+  Common<Reading> reading;
   TaskId creator;             // owned results: the task that makes it
   std::int32_t refs = 0;      // in the hands of user code
   std::int32_t pins = 0;      // arguments of unfinished calls, contents of other values
@@ -49,6 +49,7 @@ struct ObjectRow {
   bool readable : 1 = false;      // at the place of its reading
   bool return_asked : 1 = false;  // readable: the agent wants the place back, when nobody looks
   bool written : 1 = false;       // owned: this process wrote it to that place, and has it mapped
+  bool lineage_given_up : 1 = false;  // its task is not known any more
   // Not empty: it stands for the handles of this actor, and never becomes ready.
   ActorId actor() const { return ref->actor; }
 };

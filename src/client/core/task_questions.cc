@@ -83,11 +83,11 @@ class TaskReader {
   void collect(const Queue<EndedTask>& from, Ended& to) {
     for (std::size_t i = from.size(); i-- > 0;) {
       const EndedTask& each = from[i];
-      if (!wanted(each.fact.phase, each.fact.name)) continue;
-      if (!meant(each.fact.task, each.num_returns)) continue;
-      const auto* row = core_.tasks_.find(each.fact.task);
+      if (!wanted(each.failed ? TaskPhase::failed : TaskPhase::finished, each.form->name)) continue;
+      if (!meant(each.task, each.form->num_returns)) continue;
+      const auto* row = core_.tasks_.find(each.task);
       if (row != nullptr && row->state != TaskState::finished) continue;
-      if (seen_.insert(each.fact.task, true).second) to.push_back(&each);
+      if (seen_.insert(each.task, true).second) to.push_back(&each);
     }
   }
 
@@ -120,8 +120,7 @@ class TaskReader {
   void take(const Ended& from, std::size_t room) {
     for (const EndedTask* each : from) {
       if (told_.tasks.size() >= room) return;
-      TaskFact fact = each->fact;
-      fact.since = core_.now_ - each->at;
+      TaskFact fact = fact_of(*each);
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
       told_.tasks.push_back(std::move(fact));
@@ -137,6 +136,23 @@ class TaskReader {
     }
     all = std::max(all, counted);
     told_.left_out = all - told_.tasks.size();
+  }
+
+  TaskFact fact_of(const EndedTask& ended) const {
+    TaskFact fact;
+    fact.task = ended.task;
+    fact.kind = ended.form->kind;
+    fact.actor = ended.form->actor;
+    fact.name = ended.form->name;
+    fact.phase = ended.failed ? TaskPhase::failed : TaskPhase::finished;
+    fact.since = core_.now_ - ended.at;
+    fact.attempt = ended.attempt;
+    fact.retries_left = ended.retries_left;
+    fact.cancelled = ended.cancelled;
+    fact.preemptions = ended.preemptions;
+    fact.demand_class = ended.demand_class;
+    fact.error = *ended.error;
+    return fact;
   }
 
   TaskFact fact_of(TaskId id, const TaskRow& row) {
@@ -256,21 +272,17 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
                               const std::vector<ValueRecord>& results) {
   if (row.call.form->num_returns == 0) return;
   EndedTask ended;
-  ended.fact.task = task;
-  ended.fact.kind = row.call.form->kind;
-  ended.fact.actor = row.call.form->actor;
-  ended.fact.name = row.call.form->name;
-  ended.fact.phase = TaskPhase::finished;
-  ended.fact.attempt = row.call.attempt;
-  ended.fact.retries_left = row.retries_left;
-  ended.fact.cancelled = row.cancelled;
-  ended.fact.preemptions = row.preemptions;
-  if (row.call.form->kind == CallKind::task) ended.fact.demand_class = row.demand_class;
-  ended.num_returns = row.call.form->num_returns;
+  ended.task = task;
+  ended.form = row.call.form;
+  if (row.call.form->kind == CallKind::task) ended.demand_class = row.demand_class;
+  ended.attempt = row.call.attempt;
+  ended.retries_left = row.retries_left;
+  ended.preemptions = row.preemptions;
+  ended.cancelled = row.cancelled;
   ended.at = now_;
   if (!results.empty() && results.front().is_error) {
-    ended.fact.phase = TaskPhase::failed;
-    ended.fact.error = results.front().bytes;
+    ended.failed = true;
+    ended.error = results.front().bytes;
     ended.error_bytes = results.front().size_bytes;
   }
   ended_.add(std::move(ended));

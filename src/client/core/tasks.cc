@@ -177,10 +177,12 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
   auto* row = tasks_.find(task);
   if (row == nullptr) return;  // its results were wanted by nobody
   const bool lineage = stored && kind == CallKind::task && row->retries_left != 0;
-  if (!lineage || row->live_results == 0) forget_task(task);
+  if (!lineage || row->live_results == 0) return forget_task(task);
+  keep_as_lineage(task);
 }
 
 void ClientCore::forget_task(TaskId task) {
+  leave_lineage(task);
   const TaskRow row = std::move(tasks_.at(task));
   tasks_.erase(task);
   if (auto* demand = classes_.find(row.demand_class); demand && row.call.form->kind == CallKind::task) {

@@ -6,6 +6,7 @@ namespace {
 
 class Objects : public SmallClient {
  protected:
+  using SmallClient::SmallClient;
   static RefRecord foreign(std::uint64_t number) {
     return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
   }
@@ -137,6 +138,59 @@ TEST_F(Lineage, GoesWithTheLastRef) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
   EXPECT_EQ(core_.sizes().tasks, 0u);
   EXPECT_EQ(core_.sizes().objects, 0u);
+}
+
+ClientOptions little_lineage() {
+  ClientOptions options;
+  options.max_lineage_bytes = 4 << 10;
+  return options;
+}
+
+class BoundedLineage : public Objects {
+ protected:
+  BoundedLineage() : Objects(little_lineage()) {}
+  // Tasks 101 to 100 + `count`, each with a stored result and 1,000 bytes of argument.
+  std::vector<TaskId> finished(int count) {
+    std::vector<TaskId> ids;
+    slot(3, 20);
+    for (int i = 1; i <= count; ++i) {
+      SubmitTask given = task(100 + static_cast<std::uint64_t>(i));
+      Argument argument;
+      argument.value = value(std::string(1000, 'x'));
+      given.call.arguments.edit().push_back(argument);
+      ids.push_back(submit(given));
+      slot(3, 20);
+      CallReply answer;
+      answer.results.push_back(stored(NodeId::of(2)));
+      reply(20, answer);
+      if (!commanded<Warn>().empty()) ++warnings_;
+    }
+    return ids;
+  }
+  int warnings_ = 0;
+};
+
+TEST_F(BoundedLineage, GivesUpTheOldestAndSaysSoOnce) {
+  const auto ids = finished(10);
+  EXPECT_LE(core_.lineage_bytes(), 4 << 10);
+  EXPECT_GT(core_.lineage_bytes(), 2 << 10);
+  EXPECT_EQ(warnings_, 1);
+  step(AgentSaid{ObjectGone{result(ids.front()), "node 2 died"}});
+  EXPECT_EQ(error(result(ids.front())).kind, ErrorKind::object_lost);
+  EXPECT_NE(error(result(ids.front())).text.find("lineage is bounded"), std::string::npos);
+  step(AgentSaid{ObjectGone{result(ids.back()), "node 2 died"}});
+  EXPECT_EQ(state(result(ids.back())), "pending");
+}
+
+TEST_F(BoundedLineage, CountsWhatIsKeptNow) {
+  const auto ids = finished(2);
+  const auto both = core_.lineage_bytes();
+  EXPECT_GT(both, 2000);
+  release(result(ids[0]));
+  EXPECT_EQ(core_.lineage_bytes(), both / 2);
+  step(AgentSaid{ObjectGone{result(ids[1]), "node 2 died"}});  // it runs again
+  EXPECT_EQ(core_.lineage_bytes(), 0);
+  EXPECT_EQ(warnings_, 0);
 }
 
 TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {

@@ -217,29 +217,31 @@ TEST(EndedTasks, TheOldestAreForgottenAndAllAreCounted) {
   EndedTasks ended;
   for (std::uint64_t i = 0; i < 1500; ++i) {
     EndedTask task;
-    task.fact.task = TaskId::of(i);
-    task.fact.name = "name " + std::to_string(i);
-    task.fact.phase = TaskPhase::finished;
+    task.task = TaskId::of(i);
+    task.form.edit().name = "name " + std::to_string(i);
     ended.add(task);
+    if (i % 500 == 0) ended.add(task);
   }
   EXPECT_EQ(ended.finished().size(), 1000u);
-  EXPECT_EQ(ended.finished().front().fact.task, TaskId::of(500));
+  EXPECT_EQ(ended.finished().front().task, TaskId::of(501));
   EXPECT_EQ(ended.counts().size(), 1001u);
-  EXPECT_EQ(ended.counts().at(EndedTasks::other_names).finished, 500u);
+  EXPECT_EQ(ended.counts().at(EndedTasks::other_names).finished, 501u);
+  EXPECT_EQ(ended.counts().at("name 500").finished, 2u);
+  EXPECT_EQ(ended.counts().at("name 501").finished, 1u);
 }
 
 TEST(EndedTasks, ErrorsAreBoundedInBytes) {
   EndedTasks ended;
   EndedTask task;
-  task.fact.phase = TaskPhase::failed;
-  task.fact.error = Payload(std::vector<std::byte>(1));
+  task.failed = true;
+  task.error = Payload(std::vector<std::byte>(1));
   task.error_bytes = 16 << 10;
   for (int i = 0; i < 300; ++i) ended.add(task);
   EXPECT_EQ(ended.failed().size(), 256u);  // 4 MiB of 16 KiB each
-  EXPECT_FALSE(ended.failed()[ended.failed().size() - 1].fact.error.empty());
+  EXPECT_FALSE(ended.failed()[ended.failed().size() - 1].error->empty());
   task.error_bytes = 17 << 10;
   ended.add(task);
-  EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].fact.error.empty()) << "too large a one is not kept";
+  EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].error->empty()) << "too large a one is not kept";
 }
 
 }  // namespace

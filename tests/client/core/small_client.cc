@@ -6,8 +6,7 @@
 
 namespace mobula::internal::client {
 
-SmallClient::SmallClient() {
-  ClientOptions options;
+SmallClient::SmallClient(ClientOptions options) {
   options.process = ProcessId::of(1);
   options.job = JobId::of(1);
   core_ = ClientCore(options);

@@ -14,7 +14,7 @@ namespace mobula::internal::client {
 
 class SmallClient : public testing::Test {
  protected:
-  SmallClient();
+  explicit SmallClient(ClientOptions options = {});
 
   // Everything the core commanded in this step; also kept in `out`.
   const std::vector<Command>& step(Event event);
