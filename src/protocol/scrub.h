@@ -22,6 +22,7 @@
 
 #include "base/fields.h"
 #include "base/hash.h"
+#include "base/shared.h"
 #include "model/payload.h"
 
 namespace mobula::internal {
@@ -48,6 +49,10 @@ class Scrubber {
   }
   template <class T>
   void scrub(std::optional<T>& value) const {
+    if (value) scrub(*value);
+  }
+  template <class T>
+  void scrub(Shared<T>& value) const {
     if (value) scrub(*value);
   }
   template <class K, class V>

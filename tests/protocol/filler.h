@@ -68,6 +68,10 @@ class Filler {
   void fill(std::optional<T>& value) {
     fill(value.emplace());
   }
+  template <class T>
+  void fill(Shared<T>& value) {
+    fill(value.emplace());
+  }
   template <class K, class V>
   void fill(std::map<K, V>& values) {
     for (int i = 0; i < 2; ++i) {
