@@ -1,23 +1,28 @@
 // The whole core of a head, alone: 1,000 nodes, 100 drivers, 100,000 tasks that wait, and slots that are
-// granted, start, come back and are granted again. Prints what one event costs, by kind, in µs of processor
-// time, and the memory of it all. No process but this one, no socket, no disk: what is persisted is durable
-// at once.
+// granted, start, come back and are granted again. Prints what one event costs, by kind, in µs of processor time, over numbers
+// of nodes, with the bounds beside, and the memory that the core holds. What the bench itself holds (its
+// agents with their sessions, the figures) is stated apart. No process but this one, no socket, no disk: what
+// is persisted is durable at once.
 //
-// mobula-bench-head [NODES] [DRIVERS] [TASKS] [ROUNDS]
+//   mobula-bench-head [--json] [--rounds N] [NODES...]      default: 10 100 1000
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "head/core/head_core.h"
 #include "protocol/messages.h"
 #include "session/session.h"
@@ -25,9 +30,30 @@
 namespace mobula::internal::head {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// Processor time of this thread, in microseconds: other work on the machine does not count.
+double cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
 
+constexpr int drivers = 100;
 constexpr int classes_per_driver = 10;
+constexpr int classes = drivers * classes_per_driver;
+constexpr int tasks = 100'000;
+
+// In µs, of the events that have one.
+struct Bound {
+  const char* event;
+  double median, p99, worst;  // 0: none
+};
+constexpr Bound bounds[] = {
+    {"a slot is gone, and grants", 10, 100, 0}, {"a slot has started", 10, 100, 0},
+    {"a slot is returned", 10, 100, 0},         {"a demand", 10, 100, 0},
+    {"a demand that is refused", 10, 100, 0},   {"a demand, for each slot it gets", 10, 100, 0},
+    {"a node joins", 0, 0, 5'000},              {"a node is dead", 0, 0, 5'000},
+};
+constexpr double memory_bound_mib = 64;
 
 struct Agent {
   NodeId node;
@@ -37,51 +63,79 @@ struct Agent {
   Session<AgentMessage, HeadMessage> session{};
 };
 
+struct Figures {
+  std::size_t count = 0;
+  double median = 0, p99 = 0, worst = 0;
+};
+
 class Measured {
  public:
   void add(const std::string& kind, double us) { of_[kind].push_back(us); }
-  void print() {
-    fmt::print("{:<28}{:>9}{:>10}{:>10}{:>10}\n", "event", "count", "median", "99th", "worst");
-    for (auto& [kind, times] : of_) {
+  std::map<std::string, Figures> figures() const {
+    std::map<std::string, Figures> all;
+    for (auto [kind, times] : of_) {
       std::ranges::sort(times);
-      fmt::print("{:<28}{:>9}{:>10.1f}{:>10.1f}{:>10.1f}\n", kind, times.size(),
-                 times[times.size() / 2], times[times.size() * 99 / 100], times.back());
+      all[kind] = {times.size(), times[times.size() / 2], times[times.size() * 99 / 100], times.back()};
     }
+    return all;
   }
 
  private:
   std::map<std::string, std::vector<double>> of_;
 };
 
+// Of one number of nodes.
+struct Outcome {
+  int nodes = 0;
+  std::size_t slots = 0;  // out when all demands are stated
+  std::map<std::string, Figures> events;
+  double core_mib = 0;       // that the core holds in the end: what is free when it is gone
+  double bench_mib = 0;      // that the bench holds beside it
+  double resident_mib = 0;   // of the process, more than before
+};
+
+double mib(double bytes) { return bytes / (1 << 20); }
+
+double heap_mib() {
+  const auto heap = mallinfo2();
+  return mib(static_cast<double>(heap.uordblks + heap.hblkhd));
+}
+
 double resident_mib() {
   std::ifstream file("/proc/self/statm");
   double pages = 0, resident = 0;
   file >> pages >> resident;
-  return resident * 4096 / (1 << 20);
+  return mib(resident * 4096);
 }
 
 class Bench {
  public:
-  Bench(int nodes, int drivers, int tasks, int rounds)
-      : nodes_(nodes), drivers_(drivers), tasks_(tasks), rounds_(rounds) {}
+  Bench(int nodes, int rounds) : nodes_(nodes), rounds_(rounds), core_(std::in_place) {}
 
-  void run() {
+  Outcome run() {
+    Outcome outcome{.nodes = nodes_};
     Started started;
     started.epoch_id = Hash128{7, 1};
+    const double heap_before = heap_mib(), resident_before = resident_mib();
     step("start", std::move(started));
-    const double before = resident_mib();
     for (int i = 0; i < nodes_; ++i) join(i);
-    MOBULA_CHECK(!core_.recovering(), "a fresh head waits for nobody");
-    for (int i = 0; i < drivers_; ++i) start_job(i);
-    for (int i = 0; i < drivers_ * classes_per_driver; ++i) demand(i);
-    fmt::print("{} nodes, {} drivers, {} classes, {} tasks wait, {} slots are out; {:.0f} MiB\n", nodes_,
-               drivers_, drivers_ * classes_per_driver, tasks_, started_.size(), resident_mib() - before);
-    for (int round = 0; round < rounds_ && !started_.empty(); ++round) one_slot_again();
+    MOBULA_CHECK(!core_->recovering(), "a fresh head waits for nobody");
+    for (int i = 0; i < drivers; ++i) start_job(i);
+    for (int i = 0; i < classes; ++i) demand("a demand", i, tasks / classes);
+    outcome.slots = started_.size();
+    for (int round = 0; round < rounds_ && !started_.empty(); ++round) {
+      one_slot_again();
+      demand("a demand that is refused", static_cast<int>(random_.below(classes)), tasks / classes + 1);
+    }
     leave();
-    const auto books = core_.verify();
-    MOBULA_CHECK(books.ok(), "the books are right");
-    measured_.print();
-    fmt::print("memory at the end: {:.0f} MiB\n", resident_mib() - before);
+    outcome.resident_mib = resident_mib() - resident_before;
+    const double heap = heap_mib();
+    MOBULA_CHECK(core_->verify().ok(), "the books are right");
+    core_.reset();
+    outcome.bench_mib = heap_mib() - heap_before;
+    outcome.core_mib = heap - heap_before - outcome.bench_mib;
+    outcome.events = measured_.figures();
+    return outcome;
   }
 
  private:
@@ -93,11 +147,16 @@ class Bench {
   // One event, timed, with all that follows of it: answers of the session, what is durable.
   void step(const std::string& kind, Event event) {
     std::vector<Command> commands;
-    const auto began = Clock::now();
-    core_.step(now_, std::move(event), commands);
-    measured_.add(kind, std::chrono::duration<double, std::micro>(Clock::now() - began).count());
+    const double began = cpu_us();
+    core_->step(now_, std::move(event), commands);
+    const double spent = cpu_us() - began;
+    measured_.add(kind, spent);
     now_ = now_ + 20us;
+    const auto waited = to_start_.size();
     for (auto& command : commands) carry_out(command);
+    if (kind == "a demand" && to_start_.size() > waited) {
+      measured_.add("a demand, for each slot it gets", spent / static_cast<double>(to_start_.size() - waited));
+    }
     while (!unpersisted_.empty()) {
       const auto upto = unpersisted_.back();
       unpersisted_.clear();
@@ -223,14 +282,14 @@ class Bench {
     return demand;
   }
 
-  void demand(int number) {
+  void demand(const std::string& kind, int number, int wanted) {
     Demand message;
     message.demand_class = class_of(number);
     message.version = ++versions_;
-    message.wanted_slots = tasks_ / (drivers_ * classes_per_driver);
+    message.wanted_slots = wanted;
     message.waiting_tasks = message.wanted_slots;
     message.example_name = "step";
-    driver_says("a demand", number / classes_per_driver, std::move(message));
+    driver_says(kind, number / classes_per_driver, std::move(message));
   }
 
   // The oldest slot comes back, and what is freed is granted.
@@ -257,8 +316,9 @@ class Bench {
     }
   }
 
-  const int nodes_, drivers_, tasks_, rounds_;
-  HeadCore core_;
+  const int nodes_, rounds_;
+  std::optional<HeadCore> core_;
+  Random random_{7};
   Time now_ = Time::from_ns(1'000'000'000);
   Measured measured_;
   std::vector<std::unique_ptr<Agent>> agents_;
@@ -272,10 +332,88 @@ class Bench {
   std::uint64_t versions_ = 0;
 };
 
+const Bound* bound_of(const std::string& event) {
+  const auto at = std::ranges::find_if(bounds, [&](const Bound& each) { return event == each.event; });
+  return at == std::end(bounds) ? nullptr : &*at;
+}
+
+void print_table(const std::vector<Outcome>& outcomes) {
+  fmt::print("{} drivers, {} classes, {} tasks wait; µs, median / 99th percentile / worst\n", drivers, classes, tasks);
+  fmt::print("{:<32}{:>18}", "event", "bound");
+  for (const auto& each : outcomes) fmt::print("{:>26}", fmt::format("{} nodes", each.nodes));
+  fmt::print("\n");
+  const auto bounded = [](double bound) { return bound > 0 ? fmt::format("{:.0f}", bound) : std::string("-"); };
+  for (const auto& [event, unused] : outcomes.back().events) {
+    const Bound* bound = bound_of(event);
+    fmt::print("{:<32}{:>18}", event,
+               bound == nullptr ? "" : fmt::format("{} / {} / {}", bounded(bound->median), bounded(bound->p99), bounded(bound->worst)));
+    for (const auto& each : outcomes) {
+      const auto at = each.events.find(event);
+      fmt::print("{:>26}", at == each.events.end() ? "-"
+                                                   : fmt::format("{:.1f} / {:.1f} / {:.0f}", at->second.median,
+                                                                 at->second.p99, at->second.worst));
+    }
+    fmt::print("\n");
+  }
+  const auto row = [&](const char* name, const std::string& bound, auto of) {
+    fmt::print("{:<32}{:>18}", name, bound);
+    for (const auto& each : outcomes) fmt::print("{:>26}", of(each));
+    fmt::print("\n");
+  };
+  row("slots out", "", [](const Outcome& each) { return fmt::format("{}", each.slots); });
+  row("memory of the core, MiB", fmt::format("{:.0f}", memory_bound_mib),
+      [](const Outcome& each) { return fmt::format("{:.1f}", each.core_mib); });
+  row("of the bench itself, MiB", "", [](const Outcome& each) { return fmt::format("{:.1f}", each.bench_mib); });
+  row("resident, MiB", "", [](const Outcome& each) { return fmt::format("{:.1f}", each.resident_mib); });
+}
+
+void print_json(const std::vector<Outcome>& outcomes) {
+  std::string items;
+  for (const auto& each : outcomes) {
+    std::string events;
+    for (const auto& [event, figures] : each.events) {
+      const Bound* bound = bound_of(event);
+      events += fmt::format(
+          "{}{{\"event\": \"{}\", \"count\": {}, \"median_us\": {:.2f}, \"p99_us\": {:.2f}, \"worst_us\": {:.1f}{}}}",
+          events.empty() ? "" : ", ", event, figures.count, figures.median, figures.p99, figures.worst,
+          bound == nullptr ? ""
+          : bound->worst > 0
+              ? fmt::format(", \"bound_worst_us\": {:.0f}", bound->worst)
+              : fmt::format(", \"bound_median_us\": {:.0f}, \"bound_p99_us\": {:.0f}", bound->median, bound->p99));
+    }
+    items += fmt::format(
+        "{}{{\"nodes\": {}, \"slots\": {}, \"core_mib\": {:.1f}, \"bound_core_mib\": {:.0f}, \"bench_mib\": {:.1f}, "
+        "\"resident_mib\": {:.1f}, \"events\": [{}]}}",
+        items.empty() ? "" : ", ", each.nodes, each.slots, each.core_mib, memory_bound_mib, each.bench_mib,
+        each.resident_mib, events);
+  }
+  fmt::print("{{\"benchmark\": \"head\", \"drivers\": {}, \"classes\": {}, \"tasks\": {}, \"items\": [{}]}}\n", drivers,
+             classes, tasks, items);
+}
+
 }  // namespace
 }  // namespace mobula::internal::head
 
 int main(int argc, char** argv) {
-  const auto number = [&](int at, int otherwise) { return argc > at ? std::atoi(argv[at]) : otherwise; };
-  mobula::internal::head::Bench(number(1, 1'000), number(2, 100), number(3, 100'000), number(4, 20'000)).run();
+  using namespace mobula::internal::head;
+  bool json = false;
+  int rounds = 20'000;
+  std::vector<int> sizes;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0) {
+      json = true;
+    } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
+      rounds = std::atoi(argv[++i]);
+    } else {
+      sizes.push_back(std::atoi(argv[i]));
+    }
+  }
+  if (sizes.empty()) sizes = {10, 100, 1000};
+  std::vector<Outcome> outcomes;
+  for (const int nodes : sizes) {
+    outcomes.push_back(Bench(nodes, rounds).run());
+    malloc_trim(0);
+  }
+  (json ? print_json : print_table)(outcomes);
+  return 0;
 }

@@ -361,11 +361,19 @@ std::string format_memory(const Json& report) {
 
 std::string format_explanation(const Json& explanation) {
   std::string text = cell_at(explanation, "reason") + "\n";
-  TextTable table;
-  table.add({"NODE_ID", "CODE", "REASON"});
   const Json items = explanation.value("items", Json::array());
+  const bool of_bundles = !items.empty() && items.front().contains("bundle");
+  TextTable table;
+  std::vector<std::string> names{"NODE_ID", "CODE", "REASON"};
+  if (of_bundles) names.insert(names.begin(), "BUNDLE");
+  table.add(names);
   for (const auto& item : items) {
-    table.add({cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")});
+    std::vector<std::string> cells{cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")};
+    if (of_bundles) {
+      const auto alike = item.value("alike", std::int64_t{0});
+      cells.insert(cells.begin(), cell_at(item, "bundle") + (alike > 0 ? fmt::format(" and {} alike", alike) : ""));
+    }
+    table.add(cells);
   }
   if (!items.empty()) text += table.text();
   const Json holders = explanation.value("holders", Json::array());

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "cli/exit_code.h"
-#include "cli/explain_request.h"
 #include "cli/output.h"
 #include "cli/task_errors.h"
 #include "cli/tool_client.h"
@@ -188,14 +187,8 @@ int summarise(const CommandLine& line) {
 }
 
 int explain(const CommandLine& line) {
-  std::string subject = line.subject;
-  if (subject.find_first_of("{[\"") != std::string::npos) {  // no id has such
-    auto request = checked_request(subject);
-    if (!request) return complain(request.error());
-    subject = std::move(*request);
-  }
   Asker asker(line);
-  const auto explanation = asker.ask("explain", "", subject);
+  const auto explanation = asker.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
   const int code =
       for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);

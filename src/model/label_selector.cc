@@ -1,76 +1,21 @@
 #include "model/label_selector.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
+
+#include "model/label_syntax.h"
 
 namespace mobula::internal {
-namespace {
-
-constexpr std::size_t max_part = 63;
-constexpr std::size_t max_prefix = 253;
-
-bool is_alphanumeric(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-bool is_part(std::string_view text, std::size_t limit) {
-  if (text.empty() || text.size() > limit) return false;
-  if (!is_alphanumeric(text.front()) || !is_alphanumeric(text.back())) return false;
-  return std::ranges::all_of(
-      text, [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
-}
-
-bool is_key(std::string_view key) {
-  const auto slash = key.find('/');
-  if (slash == std::string_view::npos) return is_part(key, max_part);
-  return is_part(key.substr(0, slash), max_prefix) && is_part(key.substr(slash + 1), max_part);
-}
-
-bool is_value(std::string_view value) { return value.empty() || is_part(value, max_part); }
-
-Failure bad_label(std::string_view what, std::string_view text) {
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("label {} '{}': use up to 63 letters, digits, '-', '_' and '.', with "
-                             "a letter or digit at both ends",
-                             what, text));
-}
-
-}  // namespace
 
 Result<LabelMatch> LabelMatch::parse(const std::string& key, std::string_view expression) {
-  if (!is_key(key)) return bad_label("key", key);
+  LabelCondition condition;
+  if (auto broken = read_label_condition("label_selector", key, expression, condition)) return failure_of(*broken);
   LabelMatch match;
   match.key_ = key;
   match.expression_ = expression;
-  auto rest = expression;
-  if (rest.starts_with('!')) {
-    match.negated_ = true;
-    rest.remove_prefix(1);
-    if (rest.empty()) return bad_label("selector", expression);
-  }
-  if (!rest.starts_with("in(")) {
-    if (!is_value(rest)) return bad_label("selector", expression);
-    match.values_.emplace_back(rest);
-    return match;
-  }
-  if (!rest.ends_with(')')) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("label selector '{}' of '{}': the list is not closed; write in(a,b)",
-                               expression, key));
-  }
-  rest.remove_prefix(3);
-  rest.remove_suffix(1);
-  while (true) {
-    const auto comma = rest.find(',');
-    auto value = rest.substr(0, comma);
-    while (value.starts_with(' ')) value.remove_prefix(1);
-    while (value.ends_with(' ')) value.remove_suffix(1);
-    if (!is_part(value, max_part)) return bad_label("selector", expression);
-    match.values_.emplace_back(value);
-    if (comma == std::string_view::npos) return match;
-    rest.remove_prefix(comma + 1);
-  }
+  match.negated_ = condition.negated;
+  match.values_ = std::move(condition.values);
+  return match;
 }
 
 bool LabelMatch::matches(const Labels& labels) const {
@@ -132,8 +77,8 @@ std::vector<LabelChoices> LabelChoices::each() const {
 
 Result<void> check_labels(const Labels& labels) {
   for (const auto& [key, value] : labels) {
-    if (!is_key(key)) return bad_label("key", key);
-    if (!is_value(value)) return bad_label("value", value);
+    if (auto broken = check_label_key("labels", key)) return failure_of(*broken);
+    if (auto broken = check_label_value("labels", value)) return failure_of(*broken);
   }
   return {};
 }

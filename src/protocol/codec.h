@@ -13,11 +13,12 @@
 #include <variant>
 #include <vector>
 
+#include "base/common.h"
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "base/common.h"
+#include "base/shared.h"
 #include "base/time.h"
 #include "model/payload.h"
 #include "model/resources.h"
@@ -63,6 +64,8 @@ template <class T>
 void write(Writer& out, const std::vector<T>& values);
 template <class T>
 void write(Writer& out, const std::optional<T>& value);
+template <class T>
+void write(Writer& out, const Shared<T>& value);
 template <class K, class V>
 void write(Writer& out, const std::map<K, V>& values);
 template <class A, class B>
@@ -90,6 +93,15 @@ void write(Writer& out, const std::vector<T>& values) {
 }
 template <class T>
 void write(Writer& out, const std::optional<T>& value) {
+  if (value) {
+    out.array(1);
+    write(out, *value);
+  } else {
+    out.nil();
+  }
+}
+template <class T>
+void write(Writer& out, const Shared<T>& value) {
   if (value) {
     out.array(1);
     write(out, *value);
@@ -164,6 +176,8 @@ template <class T>
 void read(Reader& in, std::vector<T>& values);
 template <class T>
 void read(Reader& in, std::optional<T>& value);
+template <class T>
+void read(Reader& in, Shared<T>& value);
 template <class K, class V>
 void read(Reader& in, std::map<K, V>& values);
 template <class A, class B>
@@ -210,6 +224,13 @@ void read(Reader& in, std::optional<T>& value) {
   if (in.array() != 1) return in.fail("an optional holds one value");
   value.emplace();
   read(in, *value);
+}
+template <class T>
+void read(Reader& in, Shared<T>& value) {
+  value.reset();
+  if (in.nil()) return;
+  if (in.array() != 1) return in.fail("an optional holds one value");
+  read(in, value.emplace());
 }
 template <class K, class V>
 void read(Reader& in, std::map<K, V>& values) {

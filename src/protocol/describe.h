@@ -31,6 +31,8 @@ template <class T>
 void describe(std::string& out, const std::vector<T>& values);
 template <class T>
 void describe(std::string& out, const std::optional<T>& value);
+template <class T>
+void describe(std::string& out, const Shared<T>& value);
 template <class K, class V>
 void describe(std::string& out, const std::map<K, V>& values);
 template <class A, class B>
@@ -69,6 +71,14 @@ void describe(std::string& out, const std::vector<T>& values) {
 }
 template <class T>
 void describe(std::string& out, const std::optional<T>& value) {
+  if (value) {
+    describe(out, *value);
+  } else {
+    out += '-';
+  }
+}
+template <class T>
+void describe(std::string& out, const Shared<T>& value) {
   if (value) {
     describe(out, *value);
   } else {

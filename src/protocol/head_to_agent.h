@@ -190,6 +190,10 @@ struct ListObjects {
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
                                  ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects>;
 
+// Some are large, some are for all agents, and all of them are kept until they are acknowledged.
+template <>
+inline constexpr bool is_shared_message<HeadMessage> = true;
+
 struct HeadFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;  // of the agent it is for

@@ -20,9 +20,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/common.h"
 #include "base/fields.h"
 #include "base/hash.h"
-#include "base/common.h"
+#include "base/shared.h"
 #include "model/payload.h"
 
 namespace mobula::internal {
@@ -54,6 +55,10 @@ class Scrubber {
   template <class T>
   void scrub(Common<T>& value) const {
     if (!value.is_empty()) scrub(value.edit());
+  }
+  template <class T>
+  void scrub(Shared<T>& value) const {
+    if (value) scrub(*value);
   }
   template <class K, class V>
   void scrub(std::map<K, V>& values) const {

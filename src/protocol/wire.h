@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/shared.h"
 #include "model/principal.h"
 
 namespace mobula::internal {
@@ -15,12 +17,16 @@ namespace mobula::internal {
 // Raised when an older peer could misread a newer one in spite of skipped fields.
 inline constexpr std::uint32_t protocol_version = 1;
 
+// Whether a message is kept once for all conversations and frames that it is in, which then share it.
+template <class Message>
+inline constexpr bool is_shared_message = false;
+
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>
 struct Frame {
   std::uint64_t sequence = 0;      // of `message`, from 1
   std::uint64_t acknowledged = 0;  // all of the peer's messages up to this one were taken
-  std::optional<Message> message;
+  std::conditional_t<is_shared_message<Message>, Shared<Message>, std::optional<Message>> message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("sequence", &Frame::sequence), field("acknowledged", &Frame::acknowledged),

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace mobula::internal::scheduler {
 namespace {
 
 constexpr std::size_t changes_kept = 1000;
+constexpr std::int64_t most_whole = std::numeric_limits<std::int64_t>::max() / Quantity::units_per_one;
 
 bool is_present(const Node& node) {
   return node.state == NodeState::alive || node.state == NodeState::suspect;
@@ -187,7 +189,14 @@ void ClusterView::count_totals(const Node& node, int sign) {
   if (node.state == NodeState::dead) return;
   for (const auto& name : node.ledger.names()) {
     const auto total = node.ledger.total(name);
-    totals_.add(name, sign > 0 ? total : -total);
+    auto& sum = sums_[name];
+    sum.whole += sign * (total.units() / Quantity::units_per_one);
+    sum.units += sign * (total.units() % Quantity::units_per_one);
+    const auto whole = sum.whole + sum.units / Quantity::units_per_one;
+    const auto rest = sum.units % Quantity::units_per_one;
+    const bool counts = whole < most_whole;
+    totals_.set(name, counts ? Quantity::from_units(whole * Quantity::units_per_one + rest) : Quantity::whole(most_whole));
+    if (sum.whole == 0 && sum.units == 0) sums_.erase(name);
   }
 }
 

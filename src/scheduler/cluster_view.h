@@ -183,7 +183,7 @@ class ClusterView {
   }
   // Brings them up to the books. What is freed and booked again before changes nothing in them.
   void update_indexes();
-  // Sums over all nodes that are not dead.
+  // Sums over all nodes that are not dead; at most what a quantity counts.
   const ResourceSet& totals() const { return totals_; }
   Scarcest scarcest_of(const Need& need) const;
   // Grows when nodes, states, shapes or startable programs change.
@@ -231,7 +231,12 @@ class ClusterView {
   std::set<GroupId> freed_groups_;
   OrderedRuns<std::uint64_t, Node*> freed_;     // by freed_at
   OrderedRuns<std::uint64_t, NodeId> changes_;  // by version
-  ResourceSet totals_;
+  // By resource. Bytes of many large nodes are more units than a quantity counts, whole ones are not.
+  struct Sum {
+    std::int64_t whole = 0, units = 0;
+  };
+  std::map<std::string, Sum> sums_;
+  ResourceSet totals_;  // the same, as far as quantities go
   std::uint64_t stamp_ = 1;
   std::uint64_t version_ = 0;
   std::uint64_t changes_from_ = 0;  // changes up to this version may have been forgotten

@@ -5,19 +5,13 @@
 
 #include "base/mark.h"
 #include "scheduler/fewest_slots.h"
-#include "scheduler/group_placer.h"
+#include "scheduler/group_room.h"
 
 namespace mobula::internal::scheduler {
 namespace {
 
 const Mark mark_reserve("scheduler.reserve_for_group");
 const Mark mark_moved("scheduler.group_reservation_moved");
-
-bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vector<std::int32_t>& bundles) {
-  return std::ranges::all_of(bundles, [&](std::int32_t bundle) {
-    return ledger.book(row.sites[static_cast<std::size_t>(bundle)].ask.need).has_value();
-  });
-}
 
 }  // namespace
 
@@ -107,27 +101,11 @@ bool GroupReservation::is_overdue(const HeldSlot& held) const {
 
 std::optional<GroupReservation::Choice> GroupReservation::choose(
     const Groups::Row& row, const std::set<NodeId>& kept_for_others, bool patient) const {
-  auto view = cluster_.emptied();
-  for (const auto& [id, node] : cluster_.nodes()) {
-    auto& like = view.nodes().at(id);
-    if (kept_for_others.contains(id)) {
-      view.set_state(id, NodeState::draining);
-      continue;
-    }
-    for (const auto slot_id : node.slots) {
-      const auto& held = *books_.find(slot_id);
-      if (may_recall(held, row) && (patient || !is_overdue(held))) continue;
-      const auto& slot = held.slot;
-      const bool in_bundle = !slot.allocation.group.empty();
-      like.ledger.restore(in_bundle ? Allocation() : slot.allocation, occupancy_of(slot));
-    }
-    view.took(like);
-  }
-  const auto found = GroupPlacer(view, row.sites, row.places).place(row.spec.strategy);
-  if (!found) return std::nullopt;
-  Choice choice;
-  for (const auto& each : *found) choice[each.node].push_back(each.bundle);
-  return choice;
+  auto view = view_without(cluster_, books_, [&](const HeldSlot& held) {
+    return may_recall(held, row) && (patient || !is_overdue(held));
+  });
+  for (const auto id : kept_for_others) view.set_state(id, NodeState::draining);
+  return choice_on(view, row);
 }
 
 void GroupReservation::take(const Groups::Row& row, Choice choice, const Withholding& withheld) {

@@ -15,6 +15,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
+#include "scheduler/group_room.h"
 #include "scheduler/groups.h"
 #include "scheduler/recall.h"
 #include "scheduler/slot_books.h"
@@ -52,7 +53,7 @@ class GroupReservation {
     std::vector<const HeldSlot*> slots;
     bool overdue = false;  // one of them was recalled and is not back in time
   };
-  using Choice = std::map<NodeId, std::vector<std::int32_t>>;
+  using Choice = BundleChoice;
 
   bool may_recall(const HeldSlot& held, const Groups::Row& row) const;
   bool is_overdue(const HeldSlot& held) const;

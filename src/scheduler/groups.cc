@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/mark.h"
+#include "scheduler/group_room.h"
 
 namespace mobula::internal::scheduler {
 namespace {
@@ -214,7 +215,7 @@ std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
   if (books_.terms(row.spec.job).quota.empty()) return std::nullopt;
   ResourceSet wanted;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    if (ever || row.places[i].node.empty()) wanted.add(most_held_by(row.sites[i].ask.need));
+    if (ever || row.places[i].node.empty()) add_at_most(wanted, most_held_by(row.sites[i].ask.need));
   }
   return books_.over_quota(row.spec.job, wanted, ever);
 }
@@ -383,6 +384,16 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
   }
 }
 
+// With what is reserved for others.
+bool Groups::fits_now(const Row& row) const {
+  if (row.complete()) return true;
+  auto view = view_without(cluster_, books_, [](const HeldSlot&) { return false; });
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (node.reservation) view.reserve(view.nodes().at(id), Reservation(*node.reservation));
+  }
+  return choice_on(view, row).has_value();
+}
+
 GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const {
   GroupExplanation explanation;
   const auto* known = rows_.find(spec.id);
@@ -392,9 +403,23 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   explanation.shortage = shortage_of(spec);
   explanation.feasible = explanation.shortage.empty();
   if (!row.complete()) explanation.held_back = over_quota(row, false);
+  explanation.fits_now = !explanation.held_back && fits_now(row);
+  if (explanation.feasible && !explanation.fits_now && !explanation.held_back) {
+    if (auto found = obstacle_of(cluster_, books_, row)) {
+      explanation.obstacle = std::move(found->slots);
+      for (const auto& [id, bundles] : found->bundles) explanation.obstacle_nodes.insert(id);
+    }
+  }
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     if (!row.places[i].node.empty()) continue;
-    BundleReasons reasons{static_cast<std::int32_t>(i), {}};
+    const auto same = std::ranges::find_if(explanation.bundles, [&](const BundleReasons& each) {
+      return spec.bundles[static_cast<std::size_t>(each.bundle)] == spec.bundles[i];
+    });
+    if (same != explanation.bundles.end()) {
+      ++same->alike;
+      continue;
+    }
+    BundleReasons reasons{static_cast<std::int32_t>(i), 0, {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (reasons.nodes.size() >= reasons_per_bundle) break;
       reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask, &owner)});

@@ -28,14 +28,19 @@ struct GroupSettings {
 };
 
 // Why a bundle has no place: per node the first rule that refuses it, and what the strategy adds.
+// Of bundles that ask for the same the first is named.
 struct BundleReasons {
   std::int32_t bundle = 0;
+  std::size_t alike = 0;  // others that lack a place, too
   std::vector<NodeReason> nodes;
 };
 struct GroupExplanation {
   bool feasible = false;  // on the nodes present, were they empty
   std::string shortage;   // one sentence, if it is not
   std::optional<Reason> held_back{};  // by its job's quota
+  bool fits_now = false;        // all that lack a place would get one
+  std::optional<std::vector<SlotId>> obstacle{};  // what would have to end, where it is feasible and does not fit
+  std::set<NodeId> obstacle_nodes{};
   std::set<NodeId> reserved{};        // nodes that are withheld for it
   std::size_t slots_to_return = 0;    // there
   std::vector<BundleReasons> bundles;
@@ -124,6 +129,7 @@ class Groups {
   void erase_if_over(GroupId id);
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
+  bool fits_now(const Row& row) const;
   std::string shortage_of(const GroupSpec& spec) const;
   // The nodes present with nothing booked on them, those that are silent counted as alive.
   ClusterView& empty_cluster() const;

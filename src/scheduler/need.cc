@@ -1,14 +1,16 @@
 #include "scheduler/need.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace mobula::internal::scheduler {
 namespace {
 
-// A negative amount, which only a forged request has, becomes one that fits nowhere.
+// An amount that is negative or too large to count with, which only a forged request has, becomes one that
+// fits nowhere.
 template <class Amount>
 Amount or_impossible(Amount asked, Amount impossible) {
-  return asked < Amount() ? impossible : asked;
+  return asked < Amount() || asked > impossible ? impossible : asked;
 }
 
 }  // namespace
@@ -75,6 +77,15 @@ ResourceSet amounts_of(const Allocation& allocation) {
     for (const auto& share : each.shares) sums.add(each.name, share.amount);
   }
   return sums;
+}
+
+void add_at_most(ResourceSet& sums, const ResourceSet& more) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [name, amount] : more.amounts()) {
+    const auto before = sums.get(name);
+    const bool counts = before.units() <= most - std::max<std::int64_t>(amount.units(), 0);
+    sums.set(name, counts ? before + amount : Quantity::from_units(most));
+  }
 }
 
 std::int64_t millionths(Quantity part, Quantity whole) {

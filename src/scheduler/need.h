@@ -41,6 +41,9 @@ ResourceSet amounts_of(const Need& need);
 ResourceSet most_held_by(const Need& need);
 ResourceSet amounts_of(const Allocation& allocation);
 
+// Adds what a quantity can count; what is more stays at the most that it can.
+void add_at_most(ResourceSet& sums, const ResourceSet& more);
+
 // part / whole in millionths, rounded down; 0 for an empty whole.
 std::int64_t millionths(Quantity part, Quantity whole);
 

@@ -19,17 +19,6 @@ const Mark mark_open("scheduler.withheld_opens");
 // whose task will not be ended.
 constexpr std::array<std::size_t, 3> cost_by_outlook{1, 1'000'000, 1'000'000'000};
 
-ResourceSet negated(const ResourceSet& amounts) {
-  ResourceSet result;
-  for (const auto& [name, amount] : amounts.amounts()) result.set(name, -amount);
-  return result;
-}
-
-ResourceSet sum(ResourceSet a, const ResourceSet& b) {
-  a.add(b);
-  return a;
-}
-
 }  // namespace
 
 std::string_view to_string(RecallCause cause) {
@@ -129,8 +118,7 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   const auto their_priority = books_.terms(slot.job).priority;
   if (their_priority != search.priority) return their_priority < search.priority;
   if ((search.patient && search.slots == 0) || search.job_has_none) return true;
-  const auto left = negated(sum(taken, amounts_of(slot.allocation)));
-  return books_.lasting_share(slot.job, left) >= search.share;
+  return books_.share_without(slot.job, taken, slot.allocation) >= search.share;
 }
 
 // Slots of a node in the order in which to count on them. A slot that was recalled comes back

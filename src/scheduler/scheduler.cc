@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace mobula::internal::scheduler {
@@ -12,10 +13,16 @@ HolderKey actor_key(ActorId actor, const DemandClass& demand) {
   return {{}, actor, demand.job, demand.id};
 }
 
+// Bytes of many large nodes are more than a quantity counts.
+Quantity sum_or_most(Quantity a, Quantity b) {
+  const auto most = std::numeric_limits<std::int64_t>::max();
+  return a.units() > most - b.units() ? Quantity::from_units(most) : a + b;
+}
+
 void add_use(Use& use, const std::string& name, Quantity total, Quantity available) {
   auto& row = use[name];
-  row.total += total;
-  row.available += std::max(available, Quantity());
+  row.total = sum_or_most(row.total, total);
+  row.available = sum_or_most(row.available, std::max(available, Quantity()));
 }
 
 Use use_of(const InstanceLedger& ledger) {

@@ -291,6 +291,21 @@ std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const 
   return job != nullptr ? share_of(*job, extra, true) : share_of({}, extra, true);
 }
 
+std::int64_t SlotBooks::share_without(JobId id, const ResourceSet& taken, const Allocation& allocation) const {
+  const auto* job = jobs_.find(id);
+  if (job == nullptr) return 0;
+  std::int64_t most = 0;
+  for (const auto& [name, amount] : job->held.amounts()) {
+    auto left = amount - job->returning.get(name) - taken.get(name);
+    for (const auto& resource : allocation.resources) {
+      if (resource.name != name) continue;
+      for (const auto& each : resource.shares) left -= each.amount;
+    }
+    most = std::max(most, millionths(left, cluster_.totals().get(name)));
+  }
+  return most / job->terms.weight;
+}
+
 Holder SlotBooks::holder(const HolderKey& key) const {
   const auto* row = holders_.find(key);
   return row == nullptr ? Holder() : *row;

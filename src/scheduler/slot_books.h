@@ -149,6 +149,8 @@ class SlotBooks {
   std::int64_t share(JobId id);
   // The same without what was recalled, and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
+  // The same with `taken`, and what one slot of it holds, gone.
+  std::int64_t share_without(JobId id, const ResourceSet& taken, const Allocation& allocation) const;
 
   const HeldSlot* find(SlotId id) const { return slots_.find(id); }
   const Table<JobId, Job>& jobs() const { return jobs_; }

@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/queue.h"
+#include "base/shared.h"
 #include "base/time.h"
 #include "protocol/wire.h"
 
@@ -34,8 +36,11 @@ class Session {
   Session() : Session(SessionOptions{}) {}
   explicit Session(SessionOptions options) : options_(options) {}
 
+  // A message as it is kept and sent.
+  using Kept = std::conditional_t<is_shared_message<Out>, Shared<Out>, Out>;
+
   // Queues `message`; `frames` gets what may leave now.
-  void send(Time now, Out message, std::vector<Frame<Out>>& frames) {
+  void send(Time now, Kept message, std::vector<Frame<Out>>& frames) {
     unacknowledged_.push_back(std::move(message));
     fill(now, frames);
   }
@@ -49,7 +54,11 @@ class Session {
       acknowledge_due_ = acknowledge_due_ ? acknowledge_due_ : now + options_.acknowledge_after;
       if (frame.sequence == received_ + 1) {
         received_ = frame.sequence;
-        message = std::move(frame.message);
+        if constexpr (is_shared_message<In>) {
+          message = std::move(frame.message).take();
+        } else {
+          message = std::move(frame.message);
+        }
       } else {
         acknowledge_due_ = now;  // the peer repeats what was taken, or lost something: tell it
       }
@@ -98,7 +107,7 @@ class Session {
   std::size_t backlog() const { return unacknowledged_.size(); }
   bool drained() const { return unacknowledged_.empty(); }
   // What the peer may not have taken, oldest first; for handing on when the peer has died.
-  const Queue<Out>& unacknowledged() const { return unacknowledged_; }
+  const Queue<Kept>& unacknowledged() const { return unacknowledged_; }
 
  private:
   Frame<Out> make(std::uint64_t sequence) {
@@ -138,7 +147,7 @@ class Session {
   std::uint64_t sent_highest() const { return acknowledged_ + unacknowledged_.size(); }
 
   SessionOptions options_;
-  Queue<Out> unacknowledged_;    // the front is number acknowledged_ + 1
+  Queue<Kept> unacknowledged_;    // the front is number acknowledged_ + 1
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

@@ -72,6 +72,10 @@ class Filler {
   void fill(Common<T>& value) {
     fill(value.edit());
   }
+  template <class T>
+  void fill(Shared<T>& value) {
+    fill(value.emplace());
+  }
   template <class K, class V>
   void fill(std::map<K, V>& values) {
     for (int i = 0; i < 2; ++i) {

@@ -92,5 +92,79 @@ TEST(Obstacle, InABundleIsWhatRunsThere) {
   EXPECT_FALSE(explain(bench, inside).obstacle);
 }
 
+GroupSpec asked_about(std::vector<Request> bundles, GroupStrategy strategy) {
+  GroupSpec spec;
+  spec.bundles = std::move(bundles);
+  spec.strategy = strategy;
+  return spec;
+}
+
+TEST(Obstacle, OfAGroupIsWhatKeepsItsBundlesOutTogether) {
+  Bench bench;
+  bench.add_node(1, node_with(8, 2));
+  bench.add_node(2, node_with(8, 2));
+  bench.want(1, 1, gpus(1), 3);
+  bench.plan();
+  const auto together = bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
+  EXPECT_TRUE(together.feasible);
+  EXPECT_FALSE(together.fits_now);
+  ASSERT_TRUE(together.obstacle);
+  ASSERT_EQ(together.obstacle_nodes.size(), 1u);
+  for (const auto slot : *together.obstacle) {
+    EXPECT_EQ(bench.scheduler.find_slot(slot)->node, *together.obstacle_nodes.begin());
+  }
+  const auto one = bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack));
+  EXPECT_TRUE(one.fits_now);
+  EXPECT_FALSE(one.obstacle);
+  const auto never = bench.scheduler.explain(asked_about({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
+  EXPECT_FALSE(never.feasible);
+  EXPECT_FALSE(never.obstacle);
+}
+
+TEST(Obstacle, OfAGroupIsTasksBeforeOtherGroups) {
+  Bench bench;
+  bench.add_node(1, node_with(8, 1));
+  bench.add_node(2, node_with(8, 1));
+  auto other = asked_about({gpus(1)}, GroupStrategy::pack);
+  other.id = GroupId::of(7);
+  other.job = JobId::of(1);
+  bench.scheduler.add_group(other, {});
+  bench.plan();
+  bench.want(1, 1, gpus(1), 1);
+  bench.plan();
+  const auto one = bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack));
+  ASSERT_TRUE(one.obstacle);
+  ASSERT_EQ(one.obstacle->size(), 1u);
+  EXPECT_TRUE(bench.scheduler.find_slot(one.obstacle->front())->bundle_of.empty());
+  const auto both = bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
+  ASSERT_TRUE(both.obstacle);
+  EXPECT_EQ(both.obstacle->size(), 2u);
+}
+
+TEST(Obstacle, OfAGroupDoesNotFitWhereRoomIsKeptForOthers) {
+  Bench bench;
+  bench.add_node(1, node_with(8, 2));
+  bench.want(1, 1, gpus(1), 1);
+  bench.plan();
+  bench.want(1, 2, gpus(2), 1);
+  bench.plan();
+  bench.plan_after(3s);
+  EXPECT_FALSE(bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack)).fits_now);
+}
+
+TEST(Totals, OfManyLargeNodesAreNoLessThanOfOne) {
+  Bench bench;
+  auto shape = node_with(8, 1);
+  shape.resources.push_back({"memory", {InstanceShape{Quantity::whole(Quantity::max_whole), "", {}, 0}}});
+  for (std::uint64_t i = 1; i <= 40; ++i) bench.add_node(i, shape);
+  const auto most = bench.scheduler.cluster_use().at("memory").total;
+  EXPECT_GE(most, Quantity::whole(9 * Quantity::max_whole));
+  EXPECT_GE(bench.scheduler.cluster().totals().get("memory"), Quantity::whole(9 * Quantity::max_whole));
+  for (std::uint64_t i = 2; i <= 40; ++i) bench.scheduler.remove_node(Bench::node(i));
+  EXPECT_EQ(bench.scheduler.cluster().totals().get("memory"), Quantity::whole(Quantity::max_whole));
+  bench.scheduler.remove_node(Bench::node(1));
+  EXPECT_EQ(bench.scheduler.cluster().totals().get("memory"), Quantity());
+}
+
 }  // namespace
 }  // namespace mobula::internal::scheduler

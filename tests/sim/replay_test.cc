@@ -323,6 +323,10 @@ struct Inspector {
   void look(const Common<T>& value) {
     look(*value);
   }
+  template <class T>
+  void look(const Shared<T>& value) {
+    if (value) look(*value);
+  }
   template <class... T>
   void look(const std::variant<T...>& value) {
     std::visit([&](const auto& each) { look(each); }, value);

@@ -32,38 +32,24 @@ auto answered(Make make) -> Answer<decltype(make())> {
 // What tasks and actors have in common; CPUs are their own affair.
 template <class Options>
 ResourceRequest resources_of(const Options& options) {
-  rules::check_bytes("gpu_memory", options.gpu_memory);
-  rules::check_bytes("memory", options.memory);
-  rules::check_text("accelerator_type", options.accelerator_type);
   rules::check_environment(options.env);
   rules::check_scheduling(options.scheduling);
   rules::check_placement(options.placement);
 
-  auto named = rules::named_resources(options.resources, rules::Asks::request);
+  internal::ExactResources exact;
+  rules::keep(internal::read_asked({.num_gpus = options.num_gpus,
+                                    .gpu_memory = options.gpu_memory,
+                                    .memory = options.memory,
+                                    .resources = {options.resources.begin(), options.resources.end()},
+                                    .accelerator_type = options.accelerator_type},
+                                   rules::Asks::request, exact));
   ResourceRequest request;
-  request.gpu_units = rules::device_units_of("num_gpus", options.num_gpus);
-  if (named.gpu_units) {
-    if (request.gpu_units != 0) {
-      rules::refuse("num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources");
-    }
-    request.gpu_units = *named.gpu_units;
-  }
-  request.accelerator_type = options.accelerator_type;
-  if (!named.accelerator_type.empty()) {
-    if (!request.accelerator_type.empty() && request.accelerator_type != named.accelerator_type) {
-      rules::refuse("accelerator_type", "one accelerator type",
-                    request.accelerator_type + " and " + named.accelerator_type);
-    }
-    request.accelerator_type = std::move(named.accelerator_type);
-  }
-  request.gpu_memory_bytes = options.gpu_memory;
-  request.memory_bytes = options.memory;
-  request.has_devices = request.gpu_units != 0 || request.gpu_memory_bytes != 0;
-  for (const auto& [name, units] : named.custom_units) {
-    if (rules::counts_devices(name)) request.has_devices = true;
-  }
-  request.custom_units = std::move(named.custom_units);
-  rules::check_one_kind_of_device("num_gpus", request);
+  request.gpu_units = exact.gpu_units;
+  request.gpu_memory_bytes = exact.gpu_memory_bytes;
+  request.memory_bytes = exact.memory_bytes;
+  request.custom_units = std::move(exact.custom_units);
+  request.accelerator_type = std::move(exact.accelerator_type);
+  request.has_devices = exact.has_devices;
   request.labels = rules::label_rules("label_selector", options.label_selector);
   request.fallback_labels = rules::fallback_rules(options.fallback_selectors);
   request.scheduling = options.scheduling;

@@ -28,15 +28,14 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
       others.emplace(name, amount);
     }
   }
+  internal::ExactResources exact{.gpu_memory_bytes = request.gpu_memory_bytes, .memory_bytes = request.memory_bytes};
   auto named = rules::named_resources(others, rules::Asks::total);
-  request.gpu_units = named.gpu_units.value_or(0);
-  request.custom_units = std::move(named.custom_units);
+  exact.gpu_units = named.gpu_units.value_or(0);
+  exact.custom_units = std::move(named.custom_units);
+  rules::keep(internal::check_bundle(field, request.cpu_units, exact));
+  request.gpu_units = exact.gpu_units;
+  request.custom_units = std::move(exact.custom_units);
   request.accelerator_type = std::move(named.accelerator_type);
-  rules::check_one_kind_of_device(field, request);
-  const bool nothing = request.cpu_units == 0 && request.memory_bytes == 0 &&
-                       request.gpu_units == 0 && request.gpu_memory_bytes == 0 &&
-                       request.custom_units.empty();
-  if (nothing) rules::refuse(field, "a bundle asks for something", "amounts of 0 alone");
   return request;
 }
 

@@ -1,10 +1,6 @@
 #include "client/api/rules.h"
 
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 
 #include <mobula/errors.h>
 
@@ -17,68 +13,10 @@ namespace mobula::internal::client {
 
 namespace {
 
-constexpr std::size_t max_text_bytes = 256;
-
-constexpr std::string_view accelerator_prefix = "accelerator_type:";
-
 std::string lower(std::string_view text) {
   std::string folded(text);
   for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return folded;
-}
-
-std::string number(double amount) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), amount).ptr;
-  return std::string(text.data(), end);
-}
-
-// The code point that begins `text`, and its length; nullopt where it is not UTF-8.
-std::optional<std::pair<char32_t, std::size_t>> first_code_point(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0x80       ? 1
-                             : lead >> 5 == 6  ? 2
-                             : lead >> 4 == 14 ? 3
-                             : lead >> 3 == 30 ? 4
-                                               : 0;
-  if (length == 0 || length > text.size()) return std::nullopt;
-  if (length == 1) return std::pair{char32_t{lead}, length};
-  char32_t code = lead & (0x7fU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xc0) != 0x80) return std::nullopt;
-    code = code << 6 | (next & 0x3f);
-  }
-  constexpr std::array<char32_t, 5> smallest = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[length] || surrogate || code > 0x10ffff) return std::nullopt;
-  return std::pair{code, length};
-}
-
-// Some devices work together only in certain numbers.
-void check_count(const VendorRow& vendor, std::int64_t units) {
-  if (vendor.counts.front() == 0 || units == 0) return;
-  std::string allowed;
-  for (const std::uint8_t count : vendor.counts) {
-    if (count == 0) break;
-    if (units == count * Quantity::units_per_one) return;
-    allowed += (allowed.empty() ? "" : ", ") + std::to_string(count);
-  }
-  refuse("resources." + std::string(vendor.resource), "this resource is given in these numbers: " + allowed,
-         std::to_string(units / Quantity::units_per_one));
-}
-
-void check_resource_name(const std::string& name) {
-  if (name.empty()) refuse("resources", "a resource has a name", "an empty one");
-  check_text("resources", name);
-  const std::string folded = lower(name);
-  if (folded == "cpu") refuse("resources", "CPUs are asked for with num_cpus", name);
-  if (folded == "memory" || folded == "gpu_memory" || folded == "object_store_memory") {
-    refuse("resources", "bytes are asked for with fields of their own", name);
-  }
-  if (folded == "executors" || folded == "bundle") {
-    refuse("resources", "this name belongs to the runtime", name);
-  }
 }
 
 std::string transport_name(Transport transport) {
@@ -106,21 +44,11 @@ void refuse(const std::string& field, const std::string& rule, const std::string
   throw InvalidRequestError(std::shared_ptr<const detail::ErrorRecord>(std::move(record)));
 }
 
-void check_text(const std::string& field, std::string_view text) {
-  if (text.size() > max_text_bytes) {
-    refuse(field, "a name has at most 256 bytes", std::to_string(text.size()) + " bytes");
-  }
-  while (!text.empty()) {
-    const auto next = first_code_point(text);
-    if (!next) refuse(field, "a name is valid UTF-8", "bytes that are not");
-    const auto [code, length] = *next;
-    if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
-      refuse(field, "a name has no control characters",
-             "the character " + std::to_string(static_cast<unsigned>(code)));
-    }
-    text.remove_prefix(length);
-  }
+void keep(const Breach& breach) {
+  if (breach) refuse(breach->field, breach->rule, breach->given);
 }
+
+void check_text(const std::string& field, std::string_view text) { keep(internal::check_text(field, text)); }
 
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least) {
   if (value < least) {
@@ -132,12 +60,7 @@ void check_not_negative(const std::string& field, std::int64_t value) {
   if (value < 0) refuse(field, "an amount is not negative", std::to_string(value));
 }
 
-void check_bytes(const std::string& field, std::int64_t value) {
-  check_not_negative(field, value);
-  if (value > Quantity::max_whole) {
-    refuse(field, "at most " + std::to_string(Quantity::max_whole) + " bytes", std::to_string(value));
-  }
-}
+void check_bytes(const std::string& field, std::int64_t value) { keep(internal::check_bytes(field, value)); }
 
 void check_priority(const std::string& field, int priority) {
   if (internal::check_priority(field, priority)) return;
@@ -222,66 +145,20 @@ void check_reading(Transport transport, const std::optional<Device>& device) {
 }
 
 std::int64_t units_of(const std::string& field, double amount) {
-  const auto quantity = Quantity::from_double(amount);
-  if (!quantity) {
-    refuse(field, "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
-           number(amount));
-  }
-  return quantity->units();
-}
-
-std::int64_t bytes_of(const std::string& field, double amount) {
-  units_of(field, amount);
-  // Doubles hold all whole numbers that are allowed.
-  if (amount != std::floor(amount)) refuse(field, "a whole number of bytes", number(amount));
-  return static_cast<std::int64_t>(amount);
-}
-
-std::int64_t device_units_of(const std::string& field, double amount) {
-  const std::int64_t units = units_of(field, amount);
-  if (units > Quantity::units_per_one && units % Quantity::units_per_one != 0) {
-    refuse(field, "an amount of devices is below 1 or whole", number(amount));
-  }
+  std::int64_t units = 0;
+  keep(read_units(field, amount, units));
   return units;
 }
 
-bool counts_devices(std::string_view resource) { return vendor_of_resource(resource) != nullptr; }
-
-void check_one_kind_of_device(const std::string& field, const detail::ResourceRequest& request) {
-  if (request.gpu_units == 0 && request.gpu_memory_bytes == 0) return;
-  const bool cores = std::ranges::any_of(request.custom_units, [](const auto& each) {
-    return each.first == resource::neuron_cores;
-  });
-  if (cores) refuse(field, "either GPUs or neuron_cores, not both", "both");
+std::int64_t bytes_of(const std::string& field, double amount) {
+  std::int64_t bytes = 0;
+  keep(read_bytes(field, amount, bytes));
+  return bytes;
 }
 
 NamedResources named_resources(const Resources& resources, Asks asks) {
   NamedResources named;
-  for (const auto& [name, amount] : resources) {
-    if (lower(name) == "gpu") {
-      if (named.gpu_units) refuse("resources", "num_gpus is given once", name + " a second time");
-      named.gpu_units = device_units_of("resources." + name, amount);
-      continue;
-    }
-    if (name.starts_with(accelerator_prefix)) {
-      units_of("resources." + name, amount);
-      const std::string type = name.substr(accelerator_prefix.size());
-      if (!named.accelerator_type.empty() && named.accelerator_type != type) {
-        refuse("resources", "one accelerator type", named.accelerator_type + " and " + type);
-      }
-      named.accelerator_type = type;
-      continue;
-    }
-    check_resource_name(name);
-    const VendorRow* vendor = vendor_of_resource(name);
-    const std::int64_t units = vendor != nullptr ? device_units_of("resources." + name, amount)
-                                                 : units_of("resources." + name, amount);
-    if (vendor != nullptr && !vendor->fractions && units % Quantity::units_per_one != 0) {
-      refuse("resources." + name, "this resource is only given in whole numbers", number(amount));
-    }
-    if (vendor != nullptr && asks == Asks::request) check_count(*vendor, units);
-    if (units != 0) named.custom_units.emplace_back(name, units);
-  }
+  keep(read_named({resources.begin(), resources.end()}, asks, named));
   return named;
 }
 

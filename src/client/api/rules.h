@@ -14,10 +14,15 @@
 #include <mobula/detail/request.h>
 #include <mobula/options.h>
 
+#include "model/request_rules.h"
+
 namespace mobula::internal::client {
 
 [[noreturn]] void refuse(const std::string& field, const std::string& rule,
                          const std::string& given);
+
+// Refuses what breaks a rule of the model's.
+void keep(const Breach& breach);
 
 // UTF-8, at most 256 bytes, no control characters. May be empty.
 void check_text(const std::string& field, std::string_view text);
@@ -41,28 +46,13 @@ void check_reading(Transport transport, const std::optional<Device>& device);
 std::int64_t units_of(const std::string& field, double amount);
 // A whole number of bytes, exactly.
 std::int64_t bytes_of(const std::string& field, double amount);
-// As units_of; also: below 1 or whole.
-std::int64_t device_units_of(const std::string& field, double amount);
-
-// `resources` told apart: what is another field by another name, and the rest.
-struct NamedResources {
-  std::optional<std::int64_t> gpu_units = {};
-  std::string accelerator_type = {};
-  std::vector<std::pair<std::string, std::int64_t>> custom_units = {};  // none is 0
-};
-// A request is also held to the numbers in which devices work together; a node, or a bundle that
-// several share, has what it has.
-enum class Asks { request, total };
+using internal::Asks;
+using internal::NamedResources;
 NamedResources named_resources(const Resources& resources, Asks asks);
 
 // A quota by the names under which resources are booked: CPU, GPU and memory in any case. 0 is an
 // amount, too.
 std::map<std::string, std::int64_t> quota_units(const Resources& quota);
-
-// Whether a resource of this name counts accelerators.
-bool counts_devices(std::string_view resource);
-// Not GPUs and neuron_cores at once.
-void check_one_kind_of_device(const std::string& field, const detail::ResourceRequest& request);
 
 // Labels of a node, and conditions on them.
 void check_labels(const Labels& labels);

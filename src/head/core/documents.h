@@ -31,6 +31,16 @@ Json id_json(const Id<Tag>& id) {
   return id.empty() ? Json(nullptr) : Json(id.hex());
 }
 
+inline Json resources_json(const ResourceSet& resources) {
+  Json json = Json::object();
+  for (const auto& [name, amount] : resources.amounts()) json[name] = number(amount);
+  return json;
+}
+
+// Rows as lists have them.
+Json actor_json(const Actor& actor);
+Json demand_json(const Parts& parts, const DemandRow& row);
+
 // Why a demand gets no slot now: what holds its job back, and per node the first rule that refuses.
 Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
                     Json subject);

@@ -1,7 +1,5 @@
 #include "head/core/group_json.h"
 
-#include <fmt/format.h>
-
 #include "head/core/documents.h"
 
 namespace mobula::internal::head {
@@ -30,15 +28,6 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   return json;
 }
 
-std::string reserved_text(const scheduler::GroupExplanation& explanation) {
-  std::string nodes;
-  for (const auto& node : explanation.reserved) nodes += (nodes.empty() ? "" : ", ") + node.hex();
-  return fmt::format("room is kept for it on node{} {}, until {} slot{} there come{} back",
-                     explanation.reserved.size() == 1 ? "" : "s", nodes, explanation.slots_to_return,
-                     explanation.slots_to_return == 1 ? "" : "s",
-                     explanation.slots_to_return == 1 ? "s" : "");
-}
-
 }  // namespace
 
 Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
@@ -56,29 +45,6 @@ Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
   }
   json["infeasible"] = group.infeasible;
   json["reason"] = group.why;
-  return json;
-}
-
-Json group_reasons_json(const Group& group, const scheduler::Scheduler& scheduler) {
-  const auto explanation = scheduler.explain(group.spec);
-  Json json = {{"feasible", explanation.feasible}, {"fits_now", explanation.bundles.empty()}};
-  json["reason"] = explanation.bundles.empty() ? "all bundles have their places"
-                   : explanation.held_back     ? to_string(*explanation.held_back)
-                   : !explanation.reserved.empty() ? reserved_text(explanation)
-                   : explanation.feasible      ? "it fits when running work has ended"
-                                               : explanation.shortage;
-  json["items"] = Json::array();
-  for (const auto& bundle : explanation.bundles) {
-    for (const auto& each : bundle.nodes) {
-      json["items"].push_back({{"bundle", bundle.bundle},
-                               {"node_id", each.node.hex()},
-                               {"code", to_string(each.reason.code)},
-                               {"what", each.reason.what},
-                               {"needed", number(each.reason.needed)},
-                               {"available", number(each.reason.available)},
-                               {"reason", to_string(each.reason)}});
-    }
-  }
   return json;
 }
 

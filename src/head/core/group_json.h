@@ -10,8 +10,5 @@ namespace mobula::internal::head {
 
 // {"placement_group_id", "state", "name", …, "bundles": [{"resources", "node_id", "free"}, …]}
 nlohmann::ordered_json group_json(const Group& group, const scheduler::Scheduler& scheduler);
-// Why it has no place: per bundle without one the first rule that refuses on each node.
-nlohmann::ordered_json group_reasons_json(const Group& group,
-                                          const scheduler::Scheduler& scheduler);
 
 }  // namespace mobula::internal::head

@@ -38,7 +38,7 @@ struct Dispatch {
     ++parts.epoch;
     write_epoch();
   }
-  void operator()(const AgentSaid& event) const { parts.nodes.said(event); }
+  void operator()(AgentSaid& event) const { parts.nodes.said(std::move(event)); }
   void operator()(const AgentLinkLost& event) const { parts.nodes.link_lost(event.link); }
   void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
   void operator()(const ToolSaid& event) const { parts.reader.said(event); }
@@ -120,8 +120,13 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   parts.jobs.settle();
   parts.slots.plan();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
-  out.insert(out.end(), std::make_move_iterator(parts.commands.begin()),
-             std::make_move_iterator(parts.commands.end()));
+  constexpr std::size_t many = 16;
+  if (out.empty() && parts.commands.size() > many) {
+    out.swap(parts.commands);
+  } else {
+    out.insert(out.end(), std::make_move_iterator(parts.commands.begin()),
+               std::make_move_iterator(parts.commands.end()));
+  }
   parts.commands.clear();
 }
 
@@ -150,8 +155,9 @@ HeadView HeadCore::view() const {
                           draining ? NodeState::draining : node.state, node.role, node.shape});
   }
   for (const auto& [id, slot] : parts.slots.rows()) {
-    view.slots.push_back({id, slot.node, slot.demand_class.job, slot.demand_class.id, slot.lessee,
-                          slot.actor, slot.allocation, slot.generation, slot.ready, slot.lent,
+    const auto* booked = parts.scheduler.find_slot(id);
+    view.slots.push_back({id, slot.node, slot.job, slot.class_id, slot.lessee, slot.actor,
+                          booked == nullptr ? Allocation() : booked->allocation, slot.generation, slot.ready, slot.lent,
                           slot.stopping});
   }
   for (const auto& [id, job] : parts.jobs.rows()) {

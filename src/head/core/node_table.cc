@@ -36,12 +36,12 @@ std::string_view to_string(NodeState state) {
 
 // ---- what agents say ---------------------------------------------------------------------------
 
-void NodeTable::said(const AgentSaid& event) {
+void NodeTable::said(AgentSaid event) {
   if (!parts_.serving) return;  // the agent repeats
   if (const auto* message = std::get_if<Register>(&event.message)) {
     register_node(event.link, event.principal, *message);
-  } else if (const auto* frame = std::get_if<AgentFrame>(&event.message)) {
-    take_frame(event.link, event.principal, *frame);
+  } else if (auto* frame = std::get_if<AgentFrame>(&event.message)) {
+    take_frame(event.link, event.principal, std::move(*frame));
   } else {
     farewell(event.link, event.principal, std::get<Farewell>(event.message));
   }
@@ -57,7 +57,7 @@ Refused NodeTable::stranger(ProcessId incarnation) const {
           "the head does not know this conversation; register"};
 }
 
-void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentFrame& frame) {
+void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame frame) {
   const NodeId* id = incarnations_.find(frame.incarnation);
   if (id == nullptr) return refuse(link, stranger(frame.incarnation));
   Node& node = nodes_.at(*id);
@@ -69,10 +69,12 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentF
   sign_of_life(node, link);
   node.applied = std::max(node.applied, std::min(frame.applied_through, node.queued));
   std::vector<Frame<HeadMessage>> frames;
-  auto message = node.session->receive(parts_.now, frame.frame, frames);
+  const bool only_acknowledges = !frame.frame.message;
+  auto message = node.session->receive(parts_.now, std::move(frame.frame), frames);
   send_frames(node, std::move(frames));
   if (message) take_agent_message(parts_, node.id, std::move(*message));
-  compare_slots(node, frame);
+  const bool told_all = node.registered() && frame.told_through == node.session->received();
+  if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
   // Agents hear from the head as often as the head hears from them.
   if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
     send_frames(node, {node.session->acknowledgement()});
@@ -83,11 +85,9 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, const AgentF
 // has taken all that the agent had told, and only up to the command the agent had carried out: so a
 // difference is never mere delay, and the agent is asked for all it knows. Once at a time, and not
 // again so soon: should an answer not mend it, another will not either.
-void NodeTable::compare_slots(Node& node, const AgentFrame& frame) {
-  if (frame.frame.message || !node.registered()) return;
-  if (frame.told_through != node.session->received()) return;
-  const auto expected = parts_.slots.digest(node.id, frame.applied_through);
-  if (!expected || frame.slots_digest == *expected) return;
+void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest) {
+  const auto expected = parts_.slots.digest(node.id, applied_through);
+  if (!expected || digest == *expected) return;
   if (node.facts_asked && (node.applied < node.facts_asked_by ||
                            parts_.now - *node.facts_asked < parts_.options.settings.suspect_after)) {
     return;
@@ -226,18 +226,23 @@ std::optional<Time> NodeTable::next_deadline() const {
 
 // ---- to agents ---------------------------------------------------------------------------------
 
-std::uint64_t NodeTable::send(NodeId id, HeadMessage message) {
+std::uint64_t NodeTable::send(NodeId id, Shared<HeadMessage> message) {
   Node* node = nodes_.find(id);
-  if (node == nullptr || !node->registered()) return 0;
-  std::vector<Frame<HeadMessage>> frames;
-  node->session->send(parts_.now, std::move(message), frames);
-  send_frames(*node, std::move(frames));
-  return ++node->queued;
+  return node == nullptr ? 0 : send(*node, std::move(message));
 }
 
-void NodeTable::broadcast(const HeadMessage& message, NodeId except) {
-  for (const auto& [id, node] : nodes_) {
-    if (id != except) send(id, message);
+std::uint64_t NodeTable::send(Node& node, Shared<HeadMessage> message) {
+  if (!node.registered()) return 0;
+  std::vector<Frame<HeadMessage>> frames;
+  node.session->send(parts_.now, std::move(message), frames);
+  send_frames(node, std::move(frames));
+  return ++node.queued;
+}
+
+void NodeTable::broadcast(const Shared<HeadMessage>& message, NodeId except) {
+  parts_.commands.reserve(parts_.commands.size() + nodes_.size());
+  for (auto& [id, node] : nodes_) {
+    if (id != except) send(node, message);
   }
 }
 

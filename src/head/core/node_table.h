@@ -85,7 +85,7 @@ class NodeTable {
   // The epoch is durable: registrations are answered from now on.
   void serve();
 
-  void said(const AgentSaid& event);
+  void said(AgentSaid event);
   void link_lost(LinkId link);
   void probed(const NodeProbed& event);
   void shift(Duration gap);
@@ -96,8 +96,8 @@ class NodeTable {
   std::optional<Time> next_deadline() const;
 
   // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
-  std::uint64_t send(NodeId node, HeadMessage message);
-  void broadcast(const HeadMessage& message, NodeId except = {});
+  std::uint64_t send(NodeId node, Shared<HeadMessage> message);
+  void broadcast(const Shared<HeadMessage>& message, NodeId except = {});
   // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
   void pass_output(NodeId node, const JobPrinted& output);
   void pressed(NodeId node, const MemoryPressure& message);
@@ -119,10 +119,11 @@ class NodeTable {
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
   void tell_deaths(const Node& node);
   void meet_rival(Node& node, Rival rival);
-  void take_frame(LinkId link, const Principal& principal, const AgentFrame& frame);
+  void take_frame(LinkId link, const Principal& principal, AgentFrame frame);
   void farewell(LinkId link, const Principal& principal, const Farewell& message);
   void sign_of_life(Node& node, LinkId link);
-  void compare_slots(Node& node, const AgentFrame& frame);
+  void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
+  std::uint64_t send(Node& node, Shared<HeadMessage> message);
   void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
   void refuse(LinkId link, Refused refused);
   Refused stranger(ProcessId incarnation) const;

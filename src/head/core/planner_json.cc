@@ -177,7 +177,7 @@ void add(MissingByClass& missing, const DemandClass& demand, const std::string& 
 void write_slots(const Parts& parts, Writer& out) {
   MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
-  for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.demand_class.id}];
+  for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.class_id}];
   for (const auto& [key, row] : parts.slots.demands()) {
     const auto& demand = row.demand.demand_class;
     const auto lacking = row.total - held[key];

@@ -2,114 +2,199 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
 #include "head/core/documents.h"
+#include "model/label_syntax.h"
+#include "model/request_rules.h"
 
 namespace mobula::internal::head {
 namespace {
 
-
-constexpr std::size_t max_text_bytes = 64 * 1024;
+constexpr std::size_t max_text_bytes = 256 * 1024;
 
 Failure wrong(const std::string& member, const std::string& rule) {
-  return failure(ErrorCode::invalid_argument, fmt::format("request: {} {}", member, rule));
+  return failure(ErrorCode::invalid_argument, fmt::format("request: {}{}{}", member, member.empty() ? "" : " ", rule));
 }
 
-Result<Quantity> amount_of(const std::string& member, const Json& value) {
-  if (!value.is_number()) return wrong(member, "is not a number");
-  auto amount = Quantity::from_double(value.get<double>());
-  if (!amount) return wrong(member, amount.error().text);
-  return amount;
+// What is known of a request or a bundle, as it is written.
+struct Members {
+  std::optional<double> num_cpus;
+  AskedResources asked;
+  Labels label_selector;
+  std::vector<Labels> fallback_selectors;
+  std::string node_id;
+  bool has_node = false;
+};
+
+Result<void> read(const std::string& name, const Json& value, double& amount) {
+  if (!value.is_number()) return wrong(name, "is not a number");
+  amount = value.get<double>();
+  return {};
 }
 
-Result<void> read_resources(const Json& value, Request& request) {
-  if (!value.is_object()) return wrong("resources", "is not an object of names and amounts");
-  for (const auto& [name, each] : value.items()) {
-    const auto amount = amount_of("resources." + name, each);
-    if (!amount) return amount.error();
-    if (!allows_fractions(name) && !amount->is_whole()) {
-      return wrong("resources." + name, "is only given in whole numbers");
-    }
-    request.resources.set(name, *amount);
+// A whole number, also one that is written with an exponent.
+Result<void> read(const std::string& name, const Json& value, std::int64_t& bytes) {
+  if (!value.is_number()) return wrong(name, "is not a whole number of bytes");
+  if (auto broken = read_bytes(name, value.get<double>(), bytes)) return wrong("", to_string(*broken));
+  return {};
+}
+
+Result<void> read(const std::string& name, const Json& value, std::string& text) {
+  if (!value.is_string()) return wrong(name, "is not a string");
+  text = value.get<std::string>();
+  return {};
+}
+
+template <class Value>
+Result<void> read(const std::string& name, const Json& value, std::map<std::string, Value>& entries) {
+  if (!value.is_object()) return wrong(name, "is not an object");
+  for (const auto& [key, each] : value.items()) {
+    if (auto done = read(name + "." + key, each, entries[key]); !done) return done;
   }
   return {};
 }
 
-Result<void> read_labels(const std::string& member, const Json& value, Labels& labels) {
-  if (!value.is_object()) return wrong(member, "is not an object of labels");
-  for (const auto& [name, each] : value.items()) {
-    if (!each.is_string()) return wrong(member + "." + name, "is not a string");
-    labels[name] = each.get<std::string>();
-  }
-  return {};
-}
-
-Result<void> read_fallbacks(const Json& value, Request& request) {
-  const std::string member = "fallback_selectors";
-  if (!value.is_array()) return wrong(member, "is not an array of selectors");
+Result<void> read(const std::string& name, const Json& value, std::vector<Labels>& selectors) {
+  if (!value.is_array()) return wrong(name, "is not an array of selectors");
   for (const auto& each : value) {
-    Labels labels;
-    if (auto read = read_labels(member, each, labels); !read) return read;
-    request.fallback_selectors.push_back(std::move(labels));
+    if (auto done = read(name, each, selectors.emplace_back()); !done) return done;
   }
   return {};
 }
 
-Result<void> read_affinity(const Json& value, Request& request) {
-  const auto node = value.is_string() ? NodeId::from_hex(value.get<std::string>()) : std::nullopt;
-  if (!node) return wrong("node_id", "is not the id of a node");
-  request.strategy = NodeAffinityStrategy{*node, false};
-  return {};
+// The one list of members; those that a bundle has not come last.
+struct Member {
+  const char* name;
+  Result<void> (*read_into)(const std::string& name, const Json& value, Members& members);
+};
+constexpr std::array<Member, 9> known_members{{
+    {"num_cpus",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.num_cpus.emplace()); }},
+    {"num_gpus",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.num_gpus); }},
+    {"gpu_memory",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.gpu_memory); }},
+    {"memory",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.memory); }},
+    {"resources",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.resources); }},
+    {"accelerator_type",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.accelerator_type); }},
+    {"label_selector",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.label_selector); }},
+    {"fallback_selectors",
+     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.fallback_selectors); }},
+    {"node_id",
+     [](const std::string& name, const Json& value, Members& to) {
+       to.has_node = true;
+       return read(name, value, to.node_id);
+     }},
+}};
+constexpr std::size_t members_of_bundles = 7;
+
+Result<Members> read_members(const Json& json, std::size_t known) {
+  Members members;
+  for (const auto& [name, value] : json.items()) {
+    const auto* const end = known_members.begin() + known;
+    const auto* const at = std::ranges::find(known_members.begin(), end, std::string_view(name),
+                                             [](const Member& each) { return std::string_view(each.name); });
+    if (at == end) {
+      std::string names;
+      for (std::size_t i = 0; i < known; ++i) names += (i == 0 ? "" : ", ") + std::string(known_members[i].name);
+      return wrong(name, "is not known; known are " + names);
+    }
+    if (auto done = at->read_into(name, value, members); !done) return done.error();
+  }
+  return members;
 }
 
-Result<void> read_bytes(const std::string& name, const Json& value, Request& request) {
-  // The largest that is counted in quantities.
-  if (!value.is_number() || value.get<double>() < 0 ||
-      value.get<double>() > static_cast<double>(Quantity::max_whole)) {
-    return wrong(name, "is not an amount of bytes");
+// `cpus`: those of one that says nothing.
+Result<Request> request_of(const Members& members, Asks asks, double cpus) {
+  ExactResources exact;
+  std::int64_t cpu_units = 0;
+  auto broken = read_asked(members.asked, asks, exact);
+  if (!broken) broken = read_units("num_cpus", members.num_cpus.value_or(cpus), cpu_units);
+  if (!broken && asks == Asks::total) broken = check_bundle("bundle", cpu_units, exact);
+  if (!broken) broken = check_label_selector("label_selector", members.label_selector);
+  if (!broken) broken = check_fallback_selectors(members.fallback_selectors);
+  if (broken) return wrong("", to_string(*broken));
+  Request request;
+  request.resources.set(resource::cpu, Quantity::from_units(cpu_units));
+  request.resources.set(resource::gpu, Quantity::from_units(exact.gpu_units));
+  request.resources.set(resource::memory, Quantity::whole(exact.memory_bytes));
+  for (const auto& [name, units] : exact.custom_units) request.resources.set(name, Quantity::from_units(units));
+  request.gpu_memory = exact.gpu_memory_bytes;
+  request.accelerator_type = exact.accelerator_type;
+  request.label_selector = members.label_selector;
+  request.fallback_selectors = members.fallback_selectors;
+  if (members.has_node) {
+    const auto node = NodeId::from_hex(members.node_id);
+    if (!node || node->empty()) return wrong("node_id", "is not the id of a node");
+    request.strategy = NodeAffinityStrategy{*node, false};
   }
-  const auto bytes = value.is_number_integer() ? value.get<std::int64_t>()
-                                               : static_cast<std::int64_t>(value.get<double>());
-  if (name == "gpu_memory") {
-    request.gpu_memory = bytes;
-  } else {
-    request.resources.set(name, Quantity::whole(bytes));
-  }
-  return {};
+  return request;
 }
 
-Result<void> read_member(const std::string& name, const Json& value, Request& request) {
-  if (name == "num_cpus" || name == "num_gpus") {
-    const auto amount = amount_of(name, value);
-    if (!amount) return amount.error();
-    request.resources.set(name == "num_cpus" ? resource::cpu : resource::gpu, *amount);
-    return {};
+Result<GroupStrategy> strategy_of(const Json& value) {
+  constexpr std::array strategies{GroupStrategy::pack, GroupStrategy::spread, GroupStrategy::strict_pack,
+                                  GroupStrategy::strict_spread};
+  std::string names;
+  for (const auto each : strategies) {
+    if (value.is_string() && value.get<std::string>() == to_string(each)) return each;
+    names += (names.empty() ? "" : ", ") + std::string(to_string(each));
   }
-  if (name == "gpu_memory" || name == "memory") return read_bytes(name, value, request);
-  if (name == "resources") return read_resources(value, request);
-  if (name == "label_selector") return read_labels(name, value, request.label_selector);
-  if (name == "fallback_selectors") return read_fallbacks(value, request);
-  if (name == "node_id") return read_affinity(value, request);
-  if (name == "accelerator_type") {
-    if (!value.is_string()) return wrong(name, "is not a string");
-    request.accelerator_type = value.get<std::string>();
-    return {};
+  return wrong("strategy", "is none of " + names);
+}
+
+Result<GroupSpec> group_of(const Json& json) {
+  GroupSpec spec;
+  const auto strategy = json.find("strategy");
+  for (const auto& [name, value] : json.items()) {
+    if (name == "bundles" || name == "strategy") continue;
+    return wrong(name, "is not known beside bundles; known are bundles, strategy");
   }
-  return wrong(name, "is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
-                     "accelerator_type, label_selector, fallback_selectors, node_id");
+  if (strategy != json.end()) {
+    const auto read_strategy = strategy_of(*strategy);
+    if (!read_strategy) return read_strategy.error();
+    spec.strategy = *read_strategy;
+  }
+  const auto& bundles = json["bundles"];
+  if (!bundles.is_array() || bundles.empty() || bundles.size() > max_bundles) {
+    return wrong("bundles", fmt::format("is an array of 1 to {} bundles, and {}", max_bundles,
+                                        bundles.is_array() ? fmt::format("this one has {}", bundles.size())
+                                                           : "this is none"));
+  }
+  for (const auto& each : bundles) {
+    const auto at = fmt::format("bundles[{}]: ", spec.bundles.size());
+    if (!each.is_object()) return wrong(at, "is not an object");
+    const auto members = read_members(each, members_of_bundles);
+    auto request = members ? request_of(*members, Asks::total, 0) : Result<Request>(members.error());
+    if (!request) return failure(ErrorCode::invalid_argument, at + request.error().text);
+    spec.bundles.push_back(std::move(*request));
+  }
+  return spec;
 }
 
 }  // namespace
 
-Result<Request> request_from_json(const std::string& text) {
-  if (text.size() > max_text_bytes) return wrong("text", "is over 64 KiB");
+Result<Asked> asked_from_json(const std::string& text) {
+  if (text.size() > max_text_bytes) return wrong("text", "is over 256 KiB");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return wrong("text", "is not a JSON object");
-  Request request;
-  request.resources.set(resource::cpu, Quantity::whole(1));  // as of a task that says nothing
-  for (const auto& [name, value] : json.items()) {
-    if (auto read = read_member(name, value, request); !read) return read.error();
+  if (json.contains("bundles")) {
+    auto group = group_of(json);
+    if (!group) return group.error();
+    return Asked(std::move(*group));
   }
-  return request;
+  const auto members = read_members(json, known_members.size());
+  if (!members) return members.error();
+  auto request = request_of(*members, Asks::request, 1);
+  if (!request) return request.error();
+  return Asked(std::move(*request));
 }
 
 }  // namespace mobula::internal::head

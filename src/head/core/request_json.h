@@ -1,15 +1,21 @@
-// Reads the JSON form of a request, as tools give it to `explain`: the members of TaskOptions that
-// place a task ({"num_cpus": 1, "num_gpus": 0.5, "gpu_memory": 8e9, "resources": {"a": 1}, …}).
+// Reads the JSON of what tools ask `explain` about. A request has the members of TaskOptions that place a task
+// ({"num_cpus": 1, "num_gpus": 0.5, "gpu_memory": 8000000000, "resources": {"a": 1}, …}); a placement group
+// has {"bundles": [{"num_gpus": 1}, …], "strategy": "PACK"}, its bundles the same members without a CPU that
+// nobody asked for. Both are held to the rules of submission (request_rules.h, label_syntax.h).
 #pragma once
 
 #include <string>
+#include <variant>
 
 #include "base/result.h"
+#include "model/group.h"
 #include "model/request.h"
 
 namespace mobula::internal::head {
 
+using Asked = std::variant<Request, GroupSpec>;
+
 // Fails with invalid_argument, naming the member and the rule.
-Result<Request> request_from_json(const std::string& text);
+Result<Asked> asked_from_json(const std::string& text);
 
 }  // namespace mobula::internal::head

@@ -112,8 +112,9 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   Slot slot;
   slot.id = fact.slot;
   slot.node = node;
-  slot.demand_class = fact.demand_class;
-  slot.allocation = fact.allocation;
+  slot.job = fact.demand_class.job;
+  slot.class_id = fact.demand_class.id;
+  slot.program = fact.demand_class.program;
   slot.lessee = fact.lessee;
   slot.actor = fact.actor.actor;
   slot.generation = fact.generation;

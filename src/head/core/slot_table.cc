@@ -17,6 +17,10 @@ const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
+// What one may want of a class, and how long it may have waited: more has only been made up.
+constexpr std::int64_t most_wanted_slots = 1'000'000'000;
+constexpr Duration longest_wait = std::chrono::hours(24 * 365);
+
 }  // namespace
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -61,7 +65,7 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
 // A lessee counts a slot it knows among what it has; with the slot gone its total is one less,
 // until it states its demand again. What it gave back before it knew it, it wants still.
 void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
-  const Slot slot = rows_.at(id);
+  const Slot slot = std::move(rows_.at(id));
   rows_.erase(id);
   unannounced_.erase(id);
   auto& on_its_node = by_node_[slot.node];
@@ -69,13 +73,13 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   if (on_its_node.empty()) by_node_.erase(slot.node);
   parts_.scheduler.release(id);
   parts_.last_use.at(slot.node, parts_.now);
-  parts_.jobs.slot_gone(slot.demand_class.job);
+  parts_.jobs.slot_gone(slot.job);
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
 
   auto& of_lessee = by_lessee_[slot.lessee];
   of_lessee.erase(id);
   if (of_lessee.empty()) by_lessee_.erase(slot.lessee);
-  const auto at = demands_.find({slot.lessee, slot.demand_class.id});
+  const auto at = demands_.find({slot.lessee, slot.class_id});
   if (at != demands_.end() && (slot.known || slot.counted)) {
     at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
     set_demand(slot.lessee, at->second);
@@ -100,7 +104,7 @@ std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
   std::int64_t count = 0;
   for (const auto id : at->second) {
     Slot& slot = rows_.at(id);
-    if (slot.demand_class.id != demand_class) continue;
+    if (slot.class_id != demand_class) continue;
     slot.counted = !slot.known && slot.stopping;
     if (slot.known || slot.counted) ++count;
   }
@@ -111,7 +115,7 @@ std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
 void SlotTable::learn(Slot& slot) {
   const bool counted = std::exchange(slot.counted, false);
   if (std::exchange(slot.known, true) || counted) return;
-  const auto at = demands_.find({slot.lessee, slot.demand_class.id});
+  const auto at = demands_.find({slot.lessee, slot.class_id});
   if (at == demands_.end()) return;
   ++at->second.total;
   set_demand(slot.lessee, at->second);
@@ -162,10 +166,11 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   }
   const auto* removed = parts_.groups.removed(message.demand_class.request.placement.group);
   if (removed != nullptr && message.wanted_slots > 0) refuse_demand(lessee, id, *removed);
-  DemandRow row{message, 0, parts_.now - message.oldest_wait};
+  const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
+  DemandRow row{message, 0, parts_.now - waited};
   // What it has not heard of yet was granted for this very demand, however ready it is.
   learn_heard(lessee, message.heard);
-  if (removed == nullptr) row.total = std::max<std::int64_t>(0, message.wanted_slots);
+  if (removed == nullptr) row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
   if (row.total > 0) {
@@ -218,7 +223,7 @@ Survivors SlotTable::survivors(JobId job) const {
   for (bool more = true; more;) {
     more = false;
     for (const auto& [id, slot] : rows_) {
-      if (slot.demand_class.job != job || kept.slots.contains(id)) continue;
+      if (slot.job != job || kept.slots.contains(id)) continue;
       const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
       const bool detached = actor != nullptr && actor->spec().detached;
       const ProcessId asked = actor != nullptr ? actor->spec().owner : slot.lessee;
@@ -245,7 +250,7 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
   }
   std::vector<SlotId> slots;
   for (const auto& [id, slot] : rows_) {
-    const bool ends = slot.demand_class.job == job && !slot.lessee.empty() && !slot.stopping;
+    const bool ends = slot.job == job && !slot.lessee.empty() && !slot.stopping;
     if (ends && !kept.slots.contains(id)) slots.push_back(id);
   }
   for (const auto id : slots) stop(id, false, "its job has ended");
@@ -253,7 +258,7 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
 
 bool SlotTable::ends_in(JobId job) const {
   return std::ranges::any_of(rows_, [job](const auto& each) {
-    return each.second.demand_class.job == job && each.second.stopping;
+    return each.second.job == job && each.second.stopping;
   });
 }
 
@@ -267,7 +272,7 @@ void SlotTable::relay(const Slot& slot, HeadToProcess message) {
 SlotReady SlotTable::ready_of(const Slot& slot) {
   SlotReady ready;
   ready.slot = slot.id;
-  ready.demand_class = slot.demand_class.id;
+  ready.demand_class = slot.class_id;
   ready.node = slot.node;
   ready.generation = slot.generation;
   ready.endpoint = slot.endpoint;
@@ -287,7 +292,7 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
   slot->ready = true;
   slot->endpoint = message.endpoint;
   parts_.scheduler.started(message.slot);
-  parts_.processes.executor_seen(node, message.endpoint, slot->demand_class.job);
+  parts_.processes.executor_seen(node, message.endpoint, slot->job);
   if (slot->lessee.empty()) {
     parts_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {
@@ -318,7 +323,7 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (slot == nullptr) return stranger_gone(node, message.slot);
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
-    parts_.scheduler.set_program_state(node, slot->demand_class.program, why);
+    parts_.scheduler.set_program_state(node, slot->program, why);
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
@@ -342,11 +347,11 @@ void SlotTable::lent(NodeId node, const SlotLent& message) {
 
 void SlotTable::plan() {
   if (!parts_.serving) return;
-  const auto plan = parts_.scheduler.plan(parts_.now, [this] {
+  auto plan = parts_.scheduler.plan(parts_.now, [this] {
     return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_));
   });
   for (const auto& each : plan.groups) parts_.groups.changed(each);
-  for (const auto& grant : plan.grants) carry_out(grant);
+  for (auto& grant : plan.grants) carry_out(std::move(grant));
   for (const auto& each : plan.recalls) {
     Slot* slot = rows_.find(each.slot);
     if (slot == nullptr) continue;
@@ -365,16 +370,15 @@ void SlotTable::plan() {
   }
 }
 
-void SlotTable::carry_out(const scheduler::Slot& grant) {
+void SlotTable::carry_out(scheduler::Slot grant) {
   Slot slot;
   slot.id = grant.id;
   slot.node = grant.node;
-  slot.allocation = grant.allocation;
   slot.lessee = grant.lessee;
   slot.actor = grant.actor;
   StartSlot start;
   start.slot = grant.id;
-  start.allocation = grant.allocation;
+  start.allocation = std::move(grant.allocation);
   start.lessee = grant.lessee;
   bool wanted = false;
   if (!grant.actor.empty()) {
@@ -398,12 +402,14 @@ void SlotTable::carry_out(const scheduler::Slot& grant) {
   if (!parts_.jobs.runs(start.demand_class.job)) {
     // Its driver's node may have forgotten the program: it is had from where it runs.
     for (const auto& [id, other] : rows_) {
-      if (!other.ready || other.demand_class.program != start.program.id) continue;
+      if (!other.ready || other.program != start.program.id) continue;
       start.program.source = other.node;
       if (other.node == grant.node) break;
     }
   }
-  slot.demand_class = start.demand_class;
+  slot.job = start.demand_class.job;
+  slot.class_id = start.demand_class.id;
+  slot.program = start.demand_class.program;
   slot.generation = start.first_generation;
   slot.started_by = parts_.nodes.send(grant.node, std::move(start));
   add(std::move(slot));
@@ -425,7 +431,7 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
     const Job* row = parts_.jobs.find(job);
     return row == nullptr ? 0 : row->start.terms.priority;
   };
-  const JobId job = slot.demand_class.job;
+  const JobId job = slot.job;
   parts_.commands.push_back(WriteLog{fmt::format(
       "preemption: slot {} on node {} of job {} (priority {}) is asked for by job {} (priority {}), "
       "which waits for class {}",

@@ -22,11 +22,13 @@ namespace mobula::internal::head {
 
 struct Parts;
 
+// What it holds of its node stands in the scheduler's books.
 struct Slot {
   SlotId id;
   NodeId node;
-  DemandClass demand_class;
-  Allocation allocation;
+  JobId job;
+  ClassId class_id;
+  ProgramId program;
   ProcessId lessee;  // empty: an actor's slot
   ActorId actor;
   std::uint32_t generation = 0;
@@ -135,7 +137,7 @@ class SlotTable {
   void set_demand(ProcessId lessee, const DemandRow& row);
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
-  void carry_out(const scheduler::Slot& grant);
+  void carry_out(scheduler::Slot grant);
   void recall(Slot& slot, const std::string& why);
   void preempt(Slot& slot, const scheduler::Recall& recall);
   void report(const scheduler::Infeasible& infeasible);

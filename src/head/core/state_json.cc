@@ -8,7 +8,6 @@
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
-#include "head/core/request_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -18,12 +17,6 @@ Json use_json(const scheduler::Use& use) {
   for (const auto& [name, each] : use) {
     json[name] = {{"total", number(each.total)}, {"available", number(each.available)}};
   }
-  return json;
-}
-
-Json resources_json(const ResourceSet& resources) {
-  Json json = Json::object();
-  for (const auto& [name, amount] : resources.amounts()) json[name] = number(amount);
   return json;
 }
 
@@ -100,6 +93,8 @@ std::string state_of(const Actor& actor) {
   return "UNKNOWN";
 }
 
+}  // namespace
+
 Json actor_json(const Actor& actor) {
   const ActorSpec& spec = actor.spec();
   Json json = {{"actor_id", spec.actor.hex()},
@@ -120,10 +115,14 @@ Json actor_json(const Actor& actor) {
   return json;
 }
 
+namespace {
+
 Json lease_json(const Parts& parts, const Slot& slot) {
   const Node* node = parts.nodes.find(slot.node);
   static const NodeShape gone;
   const NodeShape& shape = node == nullptr ? gone : node->shape;
+  const auto* booked = parts.scheduler.find_slot(slot.id);
+  const Allocation allocation = booked == nullptr ? Allocation() : booked->allocation;
   const char* state = slot.stopping     ? "STOPPING"
                       : slot.preempting ? "PREEMPTING"
                       : slot.recalled   ? "RECALLED"
@@ -133,14 +132,14 @@ Json lease_json(const Parts& parts, const Slot& slot) {
   return {{"slot_id", slot.id.hex()},
           {"state", state},
           {"node_id", slot.node.hex()},
-          {"job_id", slot.demand_class.job.hex()},
+          {"job_id", slot.job.hex()},
           {"lessee", id_json(slot.lessee)},
           {"actor_id", id_json(slot.actor)},
           {"generation", slot.generation},
-          {"resources", resources_json(scheduler::amounts_of(slot.allocation))},
-          {"instances", instances_json(slot.allocation, shape)},
-          {"devices", held_devices_json(slot.allocation, shape)},
-          {"isolation", isolation_text(slot.allocation, shape)}};
+          {"resources", resources_json(scheduler::amounts_of(allocation))},
+          {"instances", instances_json(allocation, shape)},
+          {"devices", held_devices_json(allocation, shape)},
+          {"isolation", isolation_text(allocation, shape)}};
 }
 
 Json executor_json(const Parts& parts, const Slot& slot) {
@@ -152,7 +151,7 @@ Json executor_json(const Parts& parts, const Slot& slot) {
           {"pid", row != nullptr ? row->pid : 0},
           {"slot_id", slot.id.hex()},
           {"actor_id", id_json(slot.actor)},
-          {"job_id", slot.demand_class.job.hex()}};
+          {"job_id", slot.job.hex()}};
 }
 
 // Why it waits, in a word that tables have room for.
@@ -161,6 +160,8 @@ std::string waits_for(const Parts& parts, const DemandClass& demand) {
   const auto held_back = parts.scheduler.held_back(demand, scheduler::Tenant::task);
   return "(" + (held_back ? std::string(to_string(held_back->code)) : "Resources") + ")";
 }
+
+}  // namespace
 
 Json demand_json(const Parts& parts, const DemandRow& row) {
   const Demand& demand = row.demand;
@@ -174,6 +175,8 @@ Json demand_json(const Parts& parts, const DemandRow& row) {
           {"reason", waits_for(parts, demand.demand_class)},
           {"resources", resources_json(demand.demand_class.request.resources)}};
 }
+
+namespace {
 
 // ---- lists -------------------------------------------------------------------------------------
 
@@ -255,105 +258,7 @@ std::string plural(const std::string& kind) {
   return !kind.empty() && kind.back() == 's' ? kind : kind + "s";
 }
 
-// ---- explain -----------------------------------------------------------------------------------
-
-Json reasons_json(const std::vector<NodeReason>& reasons) {
-  Json items = Json::array();
-  for (const auto& each : reasons) {
-    items.push_back({{"node_id", each.node.hex()},
-                     {"code", to_string(each.reason.code)},
-                     {"what", each.reason.what},
-                     {"needed", number(each.reason.needed)},
-                     {"available", number(each.reason.available)},
-                     {"reason", to_string(each.reason)}});
-  }
-  return items;
-}
-
-// Who holds a slot that is in the way.
-Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
-  Json json = {{"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
-  const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
-    json["held_by"] = kind;
-    json["name"] = name;
-    json["id"] = id;
-  };
-  const Actor* actor = parts.actors.find(slot.actor);
-  const auto demand = parts.slots.demands().find({slot.lessee, slot.class_id});
-  if (!slot.bundle_of.empty()) {
-    const Group* group = parts.groups.find(slot.bundle_of);
-    is("placement group", group == nullptr ? "" : group->spec.name, slot.bundle_of.hex());
-  } else if (!slot.actor.empty()) {
-    is("actor", actor == nullptr ? "" : actor->spec().class_name, slot.actor.hex());
-  } else {
-    is("task", demand == parts.slots.demands().end() ? "" : demand->second.demand.example_name, slot.class_id.hex());
-  }
-  const Slot* row = parts.slots.find(slot.id);
-  json["recalled"] = row != nullptr && (row->recalled || row->stopping);
-  json["resources"] = resources_json(scheduler::amounts_of(slot.allocation));
-  return json;
-}
-
-// What has to end before it fits, where that is least.
-void add_obstacle(const Parts& parts, const scheduler::Obstacle& obstacle, Json& json) {
-  Json holders = Json::array();
-  for (const auto id : obstacle.slots) {
-    if (holders.size() >= parts.options.max_listed) break;
-    holders.push_back(holder_json(parts, *parts.scheduler.find_slot(id)));
-  }
-  const auto count = obstacle.slots.size();
-  json["reason"] = fmt::format("it fits on node {} when {} of its leases {} ended", obstacle.node.hex(), count,
-                               count == 1 ? "has" : "have");
-  json["holders"] = std::move(holders);
-}
-
-// What a node has to have, for one that none can hold.
-Json node_needed_json(const DemandClass& demand, scheduler::Tenant tenant) {
-  const scheduler::Need need(demand.request, tenant);
-  return {{"resources", resources_json(scheduler::most_held_by(need))},
-          {"gpu_memory_bytes", demand.request.gpu_memory},
-          {"accelerator_types", need.types},
-          {"labels", demand.request.label_selector}};
-}
-
 }  // namespace
-
-Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
-                    Json subject) {
-  const auto explanation = parts.scheduler.explain(demand, tenant);
-  const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
-  const bool fits_now =
-      !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
-  Json json = document("Explanation");
-  json["subject"] = std::move(subject);
-  json["resources"] = resources_json(demand.request.resources);
-  json["priority"] = demand.request.priority;
-  json["feasible"] = explanation.feasible;
-  json["fits_now"] = fits_now;
-  if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
-    json["reason"] = to_string(*explanation.held_back);
-  } else {
-    json["reason"] = fits_now               ? "it fits now"
-                     : explanation.feasible ? "it fits when running work has ended"
-                                            : summary_of(demand.request, explanation.nodes);
-  }
-  json["items"] = reasons_json(explanation.nodes);
-  if (explanation.obstacle && !explanation.held_back) add_obstacle(parts, *explanation.obstacle, json);
-  if (!explanation.feasible && !explanation.never_allowed && demand.request.placement.group.empty()) {
-    json["node_needed"] = node_needed_json(demand, tenant);
-  }
-  const Group* group = parts.groups.find(demand.request.placement.group);
-  if (group != nullptr && group->state == GroupState::pending) {
-    const Json why = group_reasons_json(*group, parts.scheduler);
-    json["feasible"] = why["feasible"];
-    json["reason"] = "its placement group waits: " + why["reason"].get<std::string>();
-  }
-  json["warnings"] = Json::array();
-  if (parts.nodes.recovering()) {
-    json["warnings"].push_back("the head is recovering: more nodes may come");
-  }
-  return json;
-}
 
 Result<std::string> list_json(const Parts& parts, const std::string& kind) {
   auto list = listing_of(parts, kind);
@@ -473,36 +378,6 @@ std::string named_actors_json(const Parts& parts, const std::string& name_space)
                                            {"state", state_of(actor)}});
   }
   return list_text(parts, std::move(list));
-}
-
-Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
-  if (const auto bits = bits_from_hex(argument)) {
-    if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
-      return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                                    actor_json(*actor)));
-    }
-    if (const Group* group = parts.groups.find(GroupId(*bits))) {
-      Json json = document("Explanation");
-      json["subject"] = group_json(*group, parts.scheduler);
-      json.update(group_reasons_json(*group, parts.scheduler));
-      json["warnings"] = Json::array();
-      return text_of(json);
-    }
-    for (const auto& [key, row] : parts.slots.demands()) {
-      if (key.second != ClassId(*bits)) continue;
-      return text_of(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
-                                    demand_json(parts, row)));
-    }
-    return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no actor and no placement group has this id, and no task "
-                               "of such a class waits for a slot",
-                               argument));
-  }
-  auto request = request_from_json(argument);
-  if (!request) return request.error();
-  DemandClass demand;
-  demand.request = std::move(*request);
-  return text_of(explanation_of(parts, demand, scheduler::Tenant::task, nullptr));
 }
 
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings) {

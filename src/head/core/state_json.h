@@ -26,9 +26,6 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
                                  const std::string& id, std::vector<std::string> warnings);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
-// Why a request, or the class, actor or group with an id, gets no slot: per node the first rule that
-// refuses.
-Result<std::string> explain_json(const Parts& parts, const std::string& argument);
 // Answer to an order that was carried out.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "head/core/explain_json.h"
 #include "head/core/parts.h"
 #include "head/core/planner_json.h"
 #include "head/core/state_json.h"

@@ -117,7 +117,11 @@ TEST_F(HeadGroups, AreExplainedWhileTheyWait) {
   };
   const auto waits = explained(6);
   EXPECT_EQ(waits["subject"]["placement_group_id"], GroupId::of(6).hex());
-  EXPECT_EQ(waits["reason"], "it fits when running work has ended");
+  EXPECT_EQ(waits["reason"], "it fits on node " + agent.node.hex() + " when 1 of its leases has ended");
+  EXPECT_EQ(waits["fits_now"], false);
+  ASSERT_EQ(waits["holders"].size(), 1u);
+  EXPECT_EQ(waits["holders"][0]["held_by"], "placement group");
+  EXPECT_EQ(waits["holders"][0]["id"], GroupId::of(5).hex());
   EXPECT_EQ(waits["items"][0]["code"], "ResourceBusy");
   EXPECT_EQ(waits["items"][0]["node_id"], agent.node.hex());
   EXPECT_EQ(explained(5)["reason"], "all bundles have their places");

@@ -155,6 +155,50 @@ TEST_F(State, NamesWhatHasToEndBeforeARequestFits) {
   EXPECT_FALSE(json.contains("node_needed"));
 }
 
+TEST_F(State, ExplainsAGroupThatIsOnlyAskedAbout) {
+  cluster.node_joins(2, SmallCluster::shape(2, 1));
+  const auto explained = [&](const std::string& text) {
+    const auto reply = cluster.tool("explain", "", text);
+    EXPECT_TRUE(reply.ok) << reply.text;
+    return Json::parse(reply.json);
+  };
+  auto json = explained(R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}], "strategy": "STRICT_SPREAD"})");
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["fits_now"], true);
+  EXPECT_EQ(json["reason"], "it fits now");
+  EXPECT_EQ(json["resources"]["GPU"], 2);
+  ASSERT_EQ(json["items"].size(), 2u);  // of two nodes; the bundles are alike
+  EXPECT_EQ(json["items"][0]["alike"], 1);
+  EXPECT_FALSE(json.contains("holders"));
+
+  json = explained(R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}], "strategy": "STRICT_PACK"})");
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_EQ(json["fits_now"], false);
+  EXPECT_EQ(json["reason"], "no single node can ever hold all 2 bundles together, as STRICT_PACK asks");
+
+  json = explained(R"({"bundles": [{"num_cpus": 1}, {"num_gpus": 2}]})");
+  EXPECT_EQ(json["feasible"], false);
+  EXPECT_EQ(json["items"].back()["bundle"], 1);
+  EXPECT_EQ(json["items"].back()["code"], "ResourceTooSmall");
+  EXPECT_EQ(json["items"].back()["needed"], 2);
+  EXPECT_EQ(json["items"].back()["available"], 1);
+}
+
+TEST_F(State, NamesWhatHasToEndBeforeAGroupFits) {
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 1);
+  const auto held = list("leases")["items"];
+  ASSERT_EQ(held.size(), 1u);
+  cluster.node_joins(2, SmallCluster::shape(2, 1));
+  const auto text = R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}]})";
+  const auto json = Json::parse(cluster.tool("explain", "", text).json);
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["fits_now"], false);
+  ASSERT_EQ(json["holders"].size(), 1u);
+  EXPECT_EQ(json["holders"][0]["slot_id"], held[0]["slot_id"]);
+  EXPECT_EQ(json["holders"][0]["held_by"], "task");
+  EXPECT_NE(json["reason"].get<std::string>().find("when 1 of their leases has ended"), std::string::npos) << json["reason"];
+}
+
 TEST_F(State, SaysWhatANodeNeedsToHoldWhatNoneCan) {
   const auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 2, "label_selector": {"zone": "b"}})").json);
   EXPECT_EQ(json["feasible"], false);
