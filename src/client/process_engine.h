@@ -194,6 +194,7 @@ class ProcessEngine {
   std::unique_ptr<Timer> guard_timer_;
   Watch doorbell_watch_;
   bool closed_ = false;
+  bool told_of_bus_ = false;  // that there is none
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
