@@ -470,8 +470,10 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
   if (slab == writable_.end()) {
     return failure(ErrorCode::unavailable, "the store's memory could not be mapped");
   }
-  return slab->second.bytes(static_cast<std::uint64_t>(room.place.offset),
-                            static_cast<std::uint64_t>(size_bytes));
+  const auto offset = static_cast<std::uint64_t>(room.place.offset);
+  auto bytes = slab->second.bytes(offset, static_cast<std::uint64_t>(size_bytes));
+  if (bytes.ok()) fresh_pages_.will_write(slab->second, offset, bytes->size());
+  return bytes;
 }
 
 void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, std::vector<RefRecord> contained,
