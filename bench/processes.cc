@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -52,6 +53,16 @@ std::optional<Row> read_process(pid_t pid) {
 std::int64_t resident_bytes() {
   const auto own = read_process(::getpid());
   return own ? own->process.resident_bytes : 0;
+}
+
+std::int64_t shared_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    std::int64_t kibibytes = 0;
+    if (name == "Shmem:" && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
 }
 
 std::vector<Process> descendants() {

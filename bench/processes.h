@@ -20,6 +20,9 @@ struct Process {
 // Of this process.
 std::int64_t resident_bytes();
 
+// Of the machine: what lies in files of memory, mapped or not.
+std::int64_t shared_bytes();
+
 // All descendants of this process that are alive now.
 std::vector<Process> descendants();
 

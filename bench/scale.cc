@@ -1,6 +1,10 @@
 #include <mobula/mobula.h>
+#include <pthread.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
@@ -90,6 +94,55 @@ std::vector<Figure> many_calls(const Pace& pace) {
   };
 }
 
+// From before the nursery forks an executor to the first instruction of this program in there, which
+// is this handler. The process between may or may not be a fork of its own.
+struct ForkTimes {
+  std::chrono::steady_clock::time_point begin{};
+  double microseconds = 0;
+  bool copied = false;
+};
+ForkTimes fork_times;
+
+[[maybe_unused]] const int fork_handlers = ::pthread_atfork(
+    [] {
+      if (!fork_times.copied) fork_times.begin = std::chrono::steady_clock::now();
+    },
+    nullptr,
+    [] {
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - fork_times.begin;
+      fork_times.microseconds = took.count();
+      fork_times.copied = true;
+    });
+
+double microseconds_of_fork() { return fork_times.microseconds; }
+
+class Forked {
+ public:
+  double microseconds() { return microseconds_of_fork(); }
+};
+
+// What one start takes when nothing else is going on.
+std::vector<Figure> single_actors(int count, const Floor& floor) {
+  std::vector<double> forks;
+  std::vector<double> starts;
+  for (int i = 0; i < count; ++i) {
+    starts.push_back(1e3 * seconds_of([&] {
+      auto one = actor<Forked>.options({.num_cpus = 0}).remote();
+      forks.push_back(get(one.call<&Forked::microseconds>()));
+    }));
+  }
+  std::ranges::sort(forks);
+  std::ranges::sort(starts);
+  Figure forked = figure("fork of an executor to its first instruction, median", "executor_fork",
+                         forks[forks.size() / 2] / 1e3, "ms");
+  Figure started = figure("one actor after another, to the first result, median", "one_actor",
+                          starts[starts.size() / 2], "ms");
+  forked.runs = started.runs = count;
+  put_beside(forked, floor, forked.mean * 1e3, true);
+  put_beside(started, floor, started.mean * 1e3, true);
+  return {forked, started};
+}
+
 std::vector<Figure> many_actors(const Pace& pace) {
   const int count = pace.batch(200);
   const Floor floor = fork_and_exit();
@@ -105,7 +158,9 @@ std::vector<Figure> many_actors(const Pace& pace) {
   Figure started = figure(std::to_string(count) + " actors at once, one call each", "many_actors",
                           count / seconds, "1/s");
   put_beside(started, floor, seconds * 1e6 / count, true);
-  return {started};
+  std::vector<Figure> figures{started};
+  std::ranges::move(single_actors(std::max(20, pace.batch(100)), floor), std::back_inserter(figures));
+  return figures;
 }
 
 // max_calls is 1 with accelerators, so every task gets a process of its own. With a slot of its own: the head grants
@@ -142,6 +197,30 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   measure("GPU task in a fresh process and a slot of its own", "gpu_task_fresh_slot", 250ms, true);
   measure("GPU task in a fresh process, 40 ms after the one before", "gpu_task_fresh_process_after_pause", 40ms, false);
   measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms, false);
+  return figures;
+}
+
+// A value whose pages the store does not have yet; the same where it has them; and what of them is left
+// ten seconds later.
+std::vector<Figure> fresh_puts(const Pace& pace) {
+  const Floor floor = warm_memcpy_to_memfd();
+  const std::vector<std::int64_t> value(static_cast<std::size_t>(100 * (1 << 20) / pace.divisor), 1);
+  const double gigabytes = static_cast<double>(value.size() * sizeof(value[0])) / 1e9;
+  const auto cluster = init();
+  std::ignore = get(task<next>.remote(1));
+  const double before = static_cast<double>(shared_bytes()) / mebi;
+  const double fresh = gigabytes / seconds_of([&] { std::ignore = put(value); });
+  std::vector<double> warm;
+  for (int i = 0; i < 5; ++i) warm.push_back(gigabytes / seconds_of([&] { std::ignore = put(value); }));
+  const double full = static_cast<double>(shared_bytes()) / mebi;
+  std::this_thread::sleep_for(10s);
+  const double after = static_cast<double>(shared_bytes()) / mebi;
+  std::vector<Figure> figures{
+      figure("put of 839 MB into new pages", "put_fresh_pages", fresh, "GB/s"),
+      figure("the same into pages that were there", "put_warm_pages", mean_of(warm), "GB/s")};
+  for (Figure& each : figures) put_beside(each, floor, each.mean, false);
+  figures.push_back(figure("shared memory of the machine, more than before", "put_shared_memory", full - before, "MiB"));
+  figures.push_back(figure("ten seconds later", "put_shared_memory_rested", after - before, "MiB"));
   return figures;
 }
 
@@ -196,6 +275,7 @@ std::vector<Benchmark> scale_benchmarks() {
       {"fresh_gpu_tasks", "a GPU task in a process of its own, one after another", fresh_gpu_tasks},
       {"many_actors", "200 actors at once", many_actors},
       {"many_calls", "100,000 tasks and 100,000 actor calls at once, twice", many_calls},
+      {"fresh_puts", "a large value into new memory, and when that comes back", fresh_puts},
       {"at_rest", "memory and CPU of an idle head and agent", at_rest},
   };
 }

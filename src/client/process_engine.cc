@@ -288,7 +288,8 @@ void ProcessEngine::flush() {
   std::map<ProcessId, std::pair<Endpoint, Bytes>> to_executors;
   std::map<PeerHandle, Bytes> to_callers;
   const auto send_to_caller = [&](PeerHandle peer, Bytes& bytes) {
-    if (!bytes.empty()) (void)sockets_->bus().send(peer, bytes);  // the session repeats what a full peer did not take
+    if (bytes.empty()) return;
+    if (auto bus = sockets_->bus()) (void)(*bus)->send(peer, bytes);  // the session repeats what a full peer did not take
     bytes.clear();
   };
   for (auto& each : outbox) {
@@ -306,7 +307,7 @@ void ProcessEngine::flush() {
       }
       const auto at = streams_.find(close->executor);
       if (at == streams_.end()) continue;
-      sockets_->bus().disconnect(at->second);
+      if (auto bus = sockets_->bus()) (*bus)->disconnect(at->second);
       executors_.erase(at->second);
       streams_.erase(at);
     } else if (auto* peer = std::get_if<PeerMessageBytes>(&each)) {
@@ -322,14 +323,20 @@ void ProcessEngine::flush() {
 void ProcessEngine::send_stream(const Endpoint& executor, Bytes& frames) {
   if (frames.empty()) return;
   const Bytes bytes = std::exchange(frames, {});
+  auto bus = sockets_->bus();
+  if (!bus) {
+    if (std::exchange(told_of_bus_, true)) return;  // tried again when the session repeats
+    std::fprintf(stderr, "mobula: no way to other processes: %s\n", bus.error().text.c_str());
+    return;
+  }
   auto at = streams_.find(executor.process);
   if (at == streams_.end()) {
     // The node's own executors answer on their local path, others on their address.
     const auto connected = [&] {
       if (executor.node == core_.node() && !executor.local.empty()) {
-        return sockets_->bus().connect(executor.local, executor.public_key);
+        return (*bus)->connect(executor.local, executor.public_key);
       }
-      return sockets_->bus().connect(executor.address, executor.public_key);
+      return (*bus)->connect(executor.address, executor.public_key);
     }();
     if (!connected) return;  // tried again when the session repeats
     at = streams_.emplace(executor.process, *connected).first;
@@ -339,9 +346,9 @@ void ProcessEngine::send_stream(const Endpoint& executor, Bytes& frames) {
       const auto held = lock();
       ticket = ticket_;
     }
-    (void)sockets_->bus().send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
+    (void)(*bus)->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
   }
-  (void)sockets_->bus().send(at->second, bytes);
+  (void)(*bus)->send(at->second, bytes);
 }
 
 // ---- what comes in -----------------------------------------------------------------------------
@@ -432,7 +439,7 @@ void ProcessEngine::stream_over(PeerHandle peer) {
     return;
   }
   const ProcessId executor = at->second;
-  sockets_->bus().disconnect(peer);
+  if (auto bus = sockets_->bus()) (*bus)->disconnect(peer);
   executors_.erase(at);
   streams_.erase(executor);
   const auto held = lock();
@@ -463,8 +470,10 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
   if (slab == writable_.end()) {
     return failure(ErrorCode::unavailable, "the store's memory could not be mapped");
   }
-  return slab->second.bytes(static_cast<std::uint64_t>(room.place.offset),
-                            static_cast<std::uint64_t>(size_bytes));
+  const auto offset = static_cast<std::uint64_t>(room.place.offset);
+  auto bytes = slab->second.bytes(offset, static_cast<std::uint64_t>(size_bytes));
+  if (bytes.ok()) fresh_pages_.will_write(slab->second, offset, bytes->size());
+  return bytes;
 }
 
 void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, std::vector<RefRecord> contained,

@@ -30,6 +30,7 @@
 #include "client/ring_links.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
+#include "store/fresh_pages.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
 #include "transport/local_link.h"
@@ -194,6 +195,7 @@ class ProcessEngine {
   std::unique_ptr<Timer> guard_timer_;
   Watch doorbell_watch_;
   bool closed_ = false;
+  bool told_of_bus_ = false;  // that there is none
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
@@ -226,6 +228,7 @@ class ProcessEngine {
   std::map<ObjectId, RoomMade> rooms_;
   std::map<ObjectId, bool> sealed_;            // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;
+  FreshPages fresh_pages_;  // of those
   SlabCache slabs_;
   std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until retired
   std::set<std::uint64_t> lost_slabs_;         // of an agent that has died; go once nothing is written

@@ -1,10 +1,13 @@
-// Where a process meets others: the thread that owns its sockets, the bus with its keys, and the places
-// it is bound to. Can be opened before it is known what the process will be for: until `serve` nothing
-// that others say is heard. Construction and destruction are for the owner's thread.
+// Where a process meets others: the thread that owns its sockets, and the places it listens at. The bus,
+// which brings three threads with it, is made when the first connects or is connected to: calls of a
+// node go by rings, and most processes never need it. Can be opened before it is known what the process
+// will be for: until `serve` nothing that others say is heard. Construction and destruction are for the
+// owner's thread.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "protocol/process_control.h"
@@ -33,19 +36,32 @@ class ProcessSockets {
   const Endpoint& endpoint() const { return endpoint_; }
 
   // ---- the loop's thread -----------------------------------------------------------------------
-  Bus& bus() { return *bus_; }
+  // Made if there is none yet. Fails where the system refuses, and after close().
+  Result<Bus*> bus();
   void serve(BusCallbacks callbacks) { callbacks_ = std::move(callbacks); }
   // Ends the connections; there is no bus any more.
-  void close() { bus_.reset(); }
+  void close();
 
  private:
-  ProcessSockets() = default;
-  Result<void> open_bus(const SocketOptions& options);
+  explicit ProcessSockets(const CurveKeys& keys) : keys_(keys) { endpoint_.public_key = keys.public_key; }
+  Result<void> listen(const std::string& where, std::string& address);
+  void watch_places();
+  void somebody_connects();
+  void take_up_later(const Failure& why);
 
+  const CurveKeys keys_;
   Endpoint endpoint_;
+
+  // The loop's thread's.
   AllowTable allow_{UnknownKeys::unproven};
   BusCallbacks callbacks_;
+  std::vector<ListeningSocket> places_;  // until there is a bus
+  std::vector<Watch> watches_;
+  std::unique_ptr<Timer> retry_;
   std::unique_ptr<Bus> bus_;
+  bool closed_ = false;
+  bool told_ = false;  // why there is none
+
   std::unique_ptr<LoopThread> thread_;  // ends before what it uses
 };
 

@@ -30,6 +30,8 @@ Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
            RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0});
   (opened.calls ? out_ : in_)[opened.peer] = link;
   by_index_[opened.index] = std::move(link);
+  // The peer may have had its end before, and have rung for a place where nothing was yet.
+  doorbell_->ring(opened.index);
   return {};
 }
 

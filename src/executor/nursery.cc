@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,10 @@
 #include <iostream>
 #include <optional>
 #include <string_view>
+
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
 
 #include "executor/fork_check.h"
 #include "protocol/nursery_wire.h"
@@ -123,21 +128,35 @@ std::optional<Pipe> make_pipe() {
   ::_exit(0);
 }
 
+// A process that shares its memory with another one is not registered for restartable sequences, and
+// neither is the copy that it makes of itself: libc believes it is, and would go on telling the CPU that
+// the nursery was on. Nothing where it is registered.
+void register_restartable_sequences() {
+#if defined(RSEQ_SIG) && defined(SYS_rseq)
+  constexpr unsigned area_bytes = 32;
+  if (__rseq_size == 0) return;  // switched off
+  auto* area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
+  ::syscall(SYS_rseq, area, area_bytes, 0, RSEQ_SIG);
+#endif
+}
+
 struct ForkOutcome {
   bool in_executor = false;
   ForkReply reply;
   Fd release;  // nursery: writing one byte lets the executor go on
 };
 
-// Forks twice. The executor waits for a byte that comes only after it has become the agent's child
-// and the agent can know of it; without the byte it was never there.
+// Forks twice, so that the executor becomes the agent's child. The process between shares the nursery's
+// memory, since all it does is to fork: copying the page tables is most of what a fork costs. The
+// executor waits for a byte that comes only when the agent can know of it; without the byte it was never
+// there.
 ForkOutcome fork_executor(const ForkRequest& request) {
   ForkOutcome outcome;
   outcome.reply.process = request.process;
   auto pid_pipe = make_pipe();
   auto go_pipe = make_pipe();
   flush_all();
-  const pid_t between = pid_pipe && go_pipe ? ::fork() : -1;
+  const pid_t between = pid_pipe && go_pipe ? ::vfork() : -1;
   if (between < 0) {
     outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(errno));
     return outcome;
@@ -145,6 +164,7 @@ ForkOutcome fork_executor(const ForkRequest& request) {
   if (between == 0) {
     const pid_t child = ::fork();
     if (child != 0) leave_child_behind(child, errno, pid_pipe->write);
+    register_restartable_sequences();
     go_pipe->write.reset();
     char go = 0;
     if (::read(go_pipe->read.get(), &go, 1) != 1) ::_exit(0);

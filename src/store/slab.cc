@@ -91,28 +91,20 @@ Result<void> check_slab_file(int fd, std::uint64_t size_bytes) {
 Result<WritableSlab> WritableSlab::map(int fd, std::uint64_t size_bytes, Paging paging) {
   auto at = map_file(fd, size_bytes, PROT_READ | PROT_WRITE, paging);
   if (!at) return at.error();
+  ::madvise(*at, size_bytes, MADV_HUGEPAGE);  // refused where the kernel has none
   return WritableSlab({static_cast<std::byte*>(*at), size_bytes});
 }
 
-WritableSlab::WritableSlab(WritableSlab&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})) {}
-
-WritableSlab& WritableSlab::operator=(WritableSlab&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-WritableSlab::~WritableSlab() {
-  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
-}
+SlabPages::~SlabPages() { ::munmap(bytes_.data(), bytes_.size()); }
 
 Result<std::span<std::byte>> WritableSlab::bytes(std::uint64_t offset,
                                                  std::uint64_t size_bytes) const {
-  if (offset > bytes_.size() || size_bytes > bytes_.size() - offset) {
+  const std::span<std::byte> all = pages_->bytes();
+  if (offset > all.size() || size_bytes > all.size() - offset) {
     return failure(ErrorCode::invalid_argument, fmt::format("bytes {}+{} are outside a slab of {}",
-                                                            offset, size_bytes, bytes_.size()));
+                                                            offset, size_bytes, all.size()));
   }
-  return bytes_.subspan(offset, size_bytes);
+  return all.subspan(offset, size_bytes);
 }
 
 Result<std::shared_ptr<const SlabMapping>> SlabMapping::map(int fd, std::uint64_t size_bytes,

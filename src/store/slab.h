@@ -39,26 +39,43 @@ Result<void> seal_slab_file(int fd);
 // seals of `seal_slab_file`, and at least `size_bytes` long. permission_denied for missing seals.
 Result<void> check_slab_file(int fd, std::uint64_t size_bytes);
 
-// The writer's view of a slab. Move-only; unmaps in the destructor.
+// A mapping that goes with the last who uses it.
+class SlabPages {
+ public:
+  explicit SlabPages(std::span<std::byte> bytes) : bytes_(bytes) {}
+  SlabPages(const SlabPages&) = delete;
+  SlabPages& operator=(const SlabPages&) = delete;
+  ~SlabPages();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+// The writer's view of a slab. Move-only; unmaps in the destructor, unless its pages are just being
+// taken (fresh_pages.h).
 class WritableSlab {
  public:
-  // Maps `size_bytes` of a file that is not sealed yet; the descriptor is not needed afterwards.
+  // Maps `size_bytes` of a file that is not sealed yet; the descriptor is not needed afterwards. Asks
+  // for huge pages, which only some machines give to shared memory.
   static Result<WritableSlab> map(int fd, std::uint64_t size_bytes, Paging paging);
 
-  WritableSlab(WritableSlab&& other) noexcept;
-  WritableSlab& operator=(WritableSlab&& other) noexcept;
+  WritableSlab(WritableSlab&&) = default;
+  WritableSlab& operator=(WritableSlab&&) = default;
   WritableSlab(const WritableSlab&) = delete;
   WritableSlab& operator=(const WritableSlab&) = delete;
-  ~WritableSlab();
 
   // The bytes of one extent; invalid_argument if they do not lie inside the slab.
   Result<std::span<std::byte>> bytes(std::uint64_t offset, std::uint64_t size_bytes) const;
-  std::uint64_t size_bytes() const { return bytes_.size(); }
+  std::uint64_t size_bytes() const { return pages_->bytes().size(); }
+  // Shared with the thread that takes pages ahead of the writer.
+  const std::shared_ptr<const SlabPages>& pages() const { return pages_; }
 
  private:
-  explicit WritableSlab(std::span<std::byte> bytes) : bytes_(bytes) {}
+  explicit WritableSlab(std::span<std::byte> bytes) : pages_(std::make_shared<const SlabPages>(bytes)) {}
 
-  std::span<std::byte> bytes_;
+  std::shared_ptr<const SlabPages> pages_;
 };
 
 // A reader's mapping of a sealed slab, shared by the views of all objects in it.

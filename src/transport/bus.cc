@@ -62,6 +62,11 @@ Result<std::string> Bus::Hub::bind(const std::string& address) {
   return sockets_->bind(address);
 }
 
+Result<void> Bus::Hub::adopt(ListeningSocket listening) {
+  if (closed_) return failure(ErrorCode::unavailable, "take over a listening socket: the bus is closed");
+  return sockets_->adopt(std::move(listening));
+}
+
 // libzmq's descriptors are edge-triggered and any call may consume an edge: look again.
 void Bus::Hub::touch() {
   if (!watches_.empty()) watches_.front().mark_ready();
@@ -254,6 +259,7 @@ Result<std::unique_ptr<Bus>> Bus::create(EventLoop& loop, BusOptions options,
 }
 
 Result<std::string> Bus::bind(const std::string& address) { return hub_->bind(address); }
+Result<void> Bus::adopt(ListeningSocket listening) { return hub_->adopt(std::move(listening)); }
 Result<PeerHandle> Bus::connect(const std::string& address, const std::string& server_public_key) {
   return hub_->connect(address, server_public_key);
 }

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "transport/curve.h"
+#include "transport/early_listener.h"
 #include "transport/event_loop.h"
 #include "transport/port_probe.h"
 #include "transport/zap.h"
@@ -98,6 +99,10 @@ class Bus {
   // addresses. permission_denied beyond this machine without keys; already_exists when the address
   // is in use; not_found when it is not one of this machine. May ask name servers: for a start.
   Result<std::string> bind(const std::string& address);
+
+  // The same of a place where processes may have connected already. The file of a path stays when the
+  // bus is closed.
+  Result<void> adopt(ListeningSocket listening);
 
   // Begins a connection to the bus with `server_public_key` (empty without keys, and not used for a
   // unix socket) at `address`, and keeps trying with growing pauses until disconnect(). Messages may be sent at once. An address

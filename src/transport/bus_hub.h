@@ -27,6 +27,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
 
   Result<void> open();
   Result<std::string> bind(const std::string& address);
+  Result<void> adopt(ListeningSocket listening);
   Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
   void disconnect(PeerHandle handle);
   Result<void> send(PeerHandle handle, std::span<const std::byte> bytes);

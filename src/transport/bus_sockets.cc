@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <tuple>
 
 #include "transport/local_listener.h"
 
@@ -124,22 +125,28 @@ std::string BusSockets::endpoint_of(const SocketAddress& address) {
   return (address.family() == AF_UNIX ? "ipc://" : "tcp://") + address.text();
 }
 
-Result<std::string> BusSockets::bind(const std::string& address) {
-  const auto where = Address::parse(address);
-  if (!where) return where.error();
-  const auto numeric = where->resolve();
-  if (!numeric) return numeric.error();
+Result<SocketAddress> BusSockets::prepare_bound(const Address& where) {
+  auto numeric = where.resolve();
+  if (!numeric) return numeric;
   if (!options_.keys && !numeric->loopback()) {
     return failure(ErrorCode::permission_denied,
                    fmt::format("bind the bus to {}: without keys it is open to everybody who "
                                "reaches it; give it keys, or bind 127.0.0.1",
-                               where->text()));
+                               where.text()));
   }
+  encrypt_bound(!where.is_path());
+  bound_.router.set(ZMQ_IPV6, numeric->family() == AF_INET6 ? 1 : 0);
+  return numeric;
+}
+
+Result<std::string> BusSockets::bind(const std::string& address) {
+  const auto where = Address::parse(address);
+  if (!where) return where.error();
+  const auto numeric = prepare_bound(*where);
+  if (!numeric) return numeric.error();
   if (where->is_path()) {
     if (auto free = check_free(*where); !free) return free.error();
   }
-  encrypt_bound(!where->is_path());
-  bound_.router.set(ZMQ_IPV6, numeric->family() == AF_INET6 ? 1 : 0);
   if (zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str()) != 0) {
     return bind_failure(*where);
   }
@@ -150,6 +157,19 @@ Result<std::string> BusSockets::bind(const std::string& address) {
     return where->path();
   }
   return bound_.router.last_endpoint().substr(std::string_view("tcp://").size());
+}
+
+Result<void> BusSockets::adopt(ListeningSocket listening) {
+  const auto where = Address::parse(listening.address);
+  if (!where) return where.error();
+  const auto numeric = prepare_bound(*where);
+  if (!numeric) return numeric.error();
+  bound_.router.set(ZMQ_USE_FD, listening.socket.get());
+  const int bound = zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str());
+  bound_.router.set(ZMQ_USE_FD, -1);
+  if (bound != 0) return bind_failure(*where);
+  std::ignore = listening.socket.release();  // libzmq closes it
+  return {};
 }
 
 // What is bound or connected next takes the options that the socket has at that time.

@@ -32,6 +32,8 @@ class BusSockets {
 
   // As Bus::bind.
   Result<std::string> bind(const std::string& address);
+  // As Bus::adopt.
+  Result<void> adopt(ListeningSocket listening);
   // Begins a connection whose peer is `routing_id` for the connecting ROUTER.
   Result<void> connect(const SocketAddress& address, const std::string& server_public_key,
                        const std::string& routing_id);
@@ -44,6 +46,8 @@ class BusSockets {
  private:
   explicit BusSockets(const BusOptions& options)
       : options_(options), context_(options.io_threads) {}
+  // Where it may be reached, with the options of what is bound next set for it.
+  Result<SocketAddress> prepare_bound(const Address& where);
   Result<BusSocket> make(const std::string& monitor_name);
   void set_limits(ZmqSocket& router);
   void encrypt_bound(bool encrypted);

@@ -77,6 +77,10 @@ void Doorbell::clear_event() const {
   [[maybe_unused]] const auto taken = ::read(files_.event.get(), &count, sizeof(count));
 }
 
+void Doorbell::ring(std::size_t index) {
+  ring_doorbell(*page(), index, Kernel{files_.event.get()});
+}
+
 void Doorbell::ring_self() {
   self_.store(true, std::memory_order_seq_cst);
   wake_sleeper(*page(), Kernel{files_.event.get()});

@@ -57,6 +57,8 @@ class Doorbell {
   int event() const { return files_.event.get(); }
   void clear_event() const;
 
+  // As if the peer of that ring had rung.
+  void ring(std::size_t index);
   // As a peer's ring, without a ring to look at: rung() until take_self().
   void ring_self();
   bool take_self() { return self_.exchange(false, std::memory_order_seq_cst); }

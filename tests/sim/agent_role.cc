@@ -11,6 +11,8 @@ worker::WorkerOptions options_of(const World& world) {
   worker::WorkerOptions options;
   if (world.plan().store_bytes == 0) return options;
   options.store_bytes = world.plan().store_bytes;
+  options.idle_store_bytes = options.store_bytes / 8;
+  options.idle_store_after = 100ms;
   options.first_slab_bytes = options.max_slab_bytes = std::uint64_t{512} << 10;
   options.spill_file_objects = 4;
   return options;

@@ -13,11 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "store/fresh_pages.h"
 #include "store/slab_cache.h"
 
 namespace mobula::internal {
@@ -212,6 +214,52 @@ TEST(Slab, AnotherProcessWritesWhatThisOneReads) {
   EXPECT_EQ(status, 0);
   SlabCache cache;
   EXPECT_EQ(text_of(*cache.view({slab, 4096, 5}, file.get(), slab_bytes)), "hello");
+}
+
+constexpr std::uint64_t large_slab_bytes = std::uint64_t{48} << 20;
+
+struct LargeSlab {
+  Fd file = std::move(*create_slab_file(large_slab_bytes, "mobula-test-slab"));
+  std::optional<WritableSlab> writer = std::move(*WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use));
+
+  // Of the file, in MiB.
+  std::uint64_t resident() const {
+    struct stat status {};
+    EXPECT_EQ(::fstat(file.get(), &status), 0);
+    return static_cast<std::uint64_t>(status.st_blocks) * 512 >> 20;
+  }
+};
+
+TEST(FreshPages, AreThereBeforeTheyAreWritten) {
+  LargeSlab slab_of_pages;
+  FreshPages pages([] { return true; });
+  pages.will_write(*slab_of_pages.writer, 0, 10 << 20);
+  pages.finish();
+  EXPECT_EQ(slab_of_pages.resident(), 20u) << "what is written, and as much behind it";
+  pages.will_write(*slab_of_pages.writer, 5 << 20, 15 << 20);
+  pages.finish();
+  EXPECT_EQ(slab_of_pages.resident(), 20u) << "they were taken before";
+  pages.will_write(*slab_of_pages.writer, 20 << 20, 28 << 20);
+  pages.finish();
+  EXPECT_EQ(slab_of_pages.resident(), 48u) << "not beyond the slab";
+}
+
+TEST(FreshPages, AreLeftToTheirWriterWhereNoCoreIsIdle) {
+  LargeSlab slab_of_pages;
+  FreshPages pages([] { return false; });
+  pages.will_write(*slab_of_pages.writer, 0, 10 << 20);
+  pages.finish();
+  EXPECT_EQ(slab_of_pages.resident(), 0u);
+}
+
+TEST(FreshPages, GoWithASlabThatIsLetGoMeanwhile) {
+  const int mappings = slab_mappings();
+  LargeSlab slab_of_pages;
+  FreshPages pages([] { return true; });
+  pages.will_write(*slab_of_pages.writer, 0, large_slab_bytes);
+  slab_of_pages.writer.reset();
+  pages.finish();
+  EXPECT_EQ(slab_mappings(), mappings);
 }
 
 TEST(Slab, NothingIsLeftWhenAllIsReleased) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <string>
@@ -259,6 +260,45 @@ TEST_F(BusConnections, ThatEndAreToldOnBothSidesAndTheNextIsAFreshOne) {
   server_.bus.reset();
   ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
   EXPECT_EQ(client_.gone[0].second.code, ErrorCode::unavailable);
+}
+
+// Both kinds of places, listened at before there is a bus.
+TEST_F(BusConnections, ThatWereMadeBeforeTheBusAreTakenByIt) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  const TemporaryFolder folder;
+  auto port = listen_early("127.0.0.1:0").value();
+  auto path = listen_early(folder.file("early")).value();
+  struct stat status {};
+  ASSERT_EQ(::stat(path.address.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_EQ(listen_early(path.address).error().code, ErrorCode::already_exists);
+
+  client_.open(*loop_, client_options());
+  for (const std::string& address : {port.address, path.address}) {
+    const auto peer = client_.bus->connect(address, server_keys_.public_key).value();
+    ASSERT_TRUE(client_.bus->send(peer, bytes_of("early")));
+    pollfd waits{(address == port.address ? port : path).socket.get(), POLLIN, 0};
+    ASSERT_TRUE(until([&] { return ::poll(&waits, 1, 0) == 1; }));
+  }
+  server_.open(*loop_, server_options());
+  ASSERT_TRUE(server_.bus->adopt(std::move(port)));
+  ASSERT_TRUE(server_.bus->adopt(std::move(path)));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 2; }));
+  for (const auto& message : server_.messages) {
+    EXPECT_EQ(message.text, "early");
+    EXPECT_EQ(message.origin.public_key, message.origin.local ? "" : client_keys_.public_key);
+    EXPECT_TRUE(server_.bus->send(message.from, bytes_of("reply")));
+  }
+  EXPECT_TRUE(until([&] { return client_.messages.size() == 2; }));
+  EXPECT_NE(server_.messages[0].origin.local, server_.messages[1].origin.local);
+}
+
+// Where a process has left its file behind, as one does that was killed.
+TEST_F(BusConnections, CanBeMadeWhereAnEndedProcessListened) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("left");
+  ASSERT_TRUE(listen_early(path));  // closed at once
+  EXPECT_TRUE(listen_early(path));
 }
 
 TEST_F(BusConnections, ToOneAddressAreOne) {

@@ -54,6 +54,7 @@ std::optional<Place> SlabSpace::place_in_existing(const Owners& owner, std::uint
     const auto offset = slab.extents.allocate(size_bytes);
     if (!offset) return std::nullopt;
     used_bytes_ += SlabAllocator::extent_bytes(size_bytes);
+    count_idle(slab);
     return Place{id, *offset, size_bytes};
   };
   for (const SlabId id : owned->second) {
@@ -118,6 +119,7 @@ void SlabSpace::free(const Place& place, SlabChanges& out) {
   Slab& slab = slabs_.at(place.slab);
   slab.extents.free(place.offset);
   used_bytes_ -= SlabAllocator::extent_bytes(place.size_bytes);
+  count_idle(slab);
   if (slab.extents.empty()) settle_empty(place.slab, slab, out);
 }
 
@@ -142,6 +144,29 @@ void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
   }
 }
 
+void SlabSpace::count_idle(Slab& slab) {
+  const bool idle = slab.extents.empty() && !slab.writer.empty() && !slab.retiring && !slab.closing;
+  if (!idle) slab.rested = false;
+  if (idle == slab.idle) return;
+  slab.idle = idle;
+  idle_bytes_ = idle ? idle_bytes_ + slab.extents.size_bytes() : idle_bytes_ - slab.extents.size_bytes();
+}
+
+std::vector<RetiredSlab> SlabSpace::retire_rested(std::uint64_t floor_bytes) {
+  std::vector<std::pair<std::uint64_t, SlabId>> rested;
+  for (auto& [id, slab] : slabs_) {
+    if (slab.rested) rested.emplace_back(slab.extents.size_bytes(), id);
+    slab.rested = slab.idle;
+  }
+  std::ranges::stable_sort(rested, std::ranges::greater(), &std::pair<std::uint64_t, SlabId>::first);
+  std::vector<RetiredSlab> retired;
+  for (const auto& [size_bytes, id] : rested) {
+    if (idle_bytes_ <= floor_bytes) break;
+    retire(id, slabs_.at(id), retired);
+  }
+  return retired;
+}
+
 bool SlabSpace::adopt(SlabId slab, JobId job, ProcessId writer, std::uint64_t size_bytes) {
   if (slabs_.contains(slab)) return false;
   add_slab(slab, job, writer, size_bytes);
@@ -152,6 +177,7 @@ bool SlabSpace::claim(const Place& place) {
   Slab* slab = slabs_.find(place.slab);
   if (slab == nullptr || !slab->extents.claim(place.offset, place.size_bytes)) return false;
   used_bytes_ += SlabAllocator::extent_bytes(place.size_bytes);
+  count_idle(*slab);
   return true;
 }
 
@@ -164,6 +190,7 @@ void SlabSpace::drop_writer(ProcessId writer, SlabChanges& out) {
   for (const SlabId id : owned) {
     Slab& slab = slabs_.at(id);
     slab.writer = ProcessId{};
+    count_idle(slab);
     if (!slab.extents.empty()) continue;
     erase(id);
     out.released.push_back(id);
@@ -180,6 +207,7 @@ void SlabSpace::drop_job(JobId job, SlabChanges& out) {
   for (auto& [id, slab] : slabs_) {
     if (slab.job != job) continue;
     slab.closing = true;
+    count_idle(slab);
     if (slab.extents.empty() && !slab.retiring) retire(id, slab, out.retire);
   }
 }
@@ -214,12 +242,14 @@ SlabId SlabSpace::next_id() {
 void SlabSpace::add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes) {
   Slab slab{.job = job, .writer = writer, .extents = SlabAllocator(size_bytes)};
   committed_bytes_ += slab.extents.size_bytes();
+  count_idle(slab);
   slabs_.insert(id, std::move(slab));
   if (!writer.empty()) by_owner_[{writer, job}].push_back(id);
 }
 
 void SlabSpace::retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out) {
   slab.retiring = true;
+  count_idle(slab);
   retiring_bytes_ += slab.extents.size_bytes();
   out.push_back({id, slab.writer});
 }
@@ -227,6 +257,7 @@ void SlabSpace::retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out) {
 void SlabSpace::erase(SlabId id) {
   const Slab& slab = slabs_.at(id);
   committed_bytes_ -= slab.extents.size_bytes();
+  if (slab.idle) idle_bytes_ -= slab.extents.size_bytes();
   if (slab.retiring) retiring_bytes_ -= slab.extents.size_bytes();
   if (const auto owned = by_owner_.find({slab.writer, slab.job}); owned != by_owner_.end()) {
     std::erase(owned->second, id);

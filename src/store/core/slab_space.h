@@ -6,7 +6,8 @@
 // pages once it is sealed, so what counts against the capacity is whole slabs (`committed_bytes`),
 // never only the extents in use (`used_bytes`): the kernel is not asked for more than the capacity.
 // Slabs of a writer grow geometrically, and a writer keeps at most one empty slab, for its next
-// object; under pressure that one is retired as well.
+// object: its pages are warm. Under pressure that one is retired as well, and so it is when it rests for
+// long and all that rest hold more than is worth keeping.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +95,12 @@ class SlabSpace {
   // A slab that never came to be, with the extents booked in it.
   void forget(SlabId slab);
 
+  // In empty slabs, which their writers could use at once.
+  std::uint64_t idle_bytes() const { return idle_bytes_; }
+  // To be called once in a while: of the slabs that were empty at the call before and have been since,
+  // the largest go, until no more than `floor_bytes` is idle.
+  std::vector<RetiredSlab> retire_rested(std::uint64_t floor_bytes);
+
   struct Owner {
     JobId job;
     ProcessId writer;  // empty: gone
@@ -116,6 +123,8 @@ class SlabSpace {
     SlabAllocator extents;
     bool retiring = false;
     bool closing = false;  // takes no more objects, and goes when it is empty
+    bool idle = false;     // counted in idle_bytes_
+    bool rested = false;   // idle since the call of retire_rested() before
   };
   using Owners = std::pair<ProcessId, JobId>;
 
@@ -129,6 +138,8 @@ class SlabSpace {
   void retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out);
   void erase(SlabId id);
   void settle_empty(SlabId id, Slab& slab, SlabChanges& out);
+  // After anything about it has changed.
+  void count_idle(Slab& slab);
 
   SpaceOptions options_;
   Table<SlabId, Slab> slabs_;
@@ -137,6 +148,7 @@ class SlabSpace {
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t retiring_bytes_ = 0;
   std::uint64_t kept_bytes_ = 0;
+  std::uint64_t idle_bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
 };
 

@@ -114,6 +114,7 @@ void Objects::apply(Consequences consequences) {
   for (const GoneObject& each : consequences.gone) gone(each.object);
   retire(consequences.slabs.retire);
   for (const SlabId slab : consequences.slabs.released) drop_slab(slab);
+  watch_idle_memory();
   retry_due_ = retry_due_ || !consequences.gone.empty() || !consequences.slabs.released.empty();
   for (const ObjectId object : consequences.interrupted) {
     const ObjectEntry* entry = find(object);
@@ -174,6 +175,18 @@ void Objects::retire(const std::vector<RetiredSlab>& slabs) {
     retiring_[slab_number(retired.slab)] = retired.slab;
     processes_.retire_slab(retired.slab);
   }
+}
+
+// Looked at only while there is something to give back: a store at rest wakes nobody.
+void Objects::watch_idle_memory() {
+  const bool much = table_.space().idle_bytes() > options_.idle_store_bytes;
+  if (much && !idle_look_at_) idle_look_at_ = outbox_.now() + options_.idle_store_after;
+}
+
+void Objects::give_back_idle_memory() {
+  idle_look_at_.reset();
+  retire(table_.retire_rested(options_.idle_store_bytes));
+  watch_idle_memory();
 }
 
 void Objects::drop_slab(SlabId slab) {
@@ -323,6 +336,7 @@ void Objects::tick() {
     look_at_.reset();
     room_due_ = true;
   }
+  if (idle_look_at_ && *idle_look_at_ <= now) give_back_idle_memory();
   if (!report_copies_at_ || *report_copies_at_ > now) return;
   report_copies_at_.reset();
   if (copies_added_.empty() && copies_removed_.empty()) return;
@@ -356,6 +370,7 @@ std::optional<Time> Objects::next_deadline() const {
   if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
   for (const Waiting& each : waiting_) take_earlier(first, patience_ends(each));
   take_earlier(first, look_at_);
+  take_earlier(first, idle_look_at_);
   if (room_due_) take_earlier(first, look_not_before());
   return first;
 }

@@ -156,6 +156,8 @@ class Objects {
   void settle(ObjectId object);
   void drop_slab(SlabId slab);
   void retire(const std::vector<RetiredSlab>& slabs);
+  void watch_idle_memory();
+  void give_back_idle_memory();
   // When it will fire.
   Time start_timer(ObjectId object, TimerKind kind, Duration after);
   void fire(const Timer& timer);
@@ -246,6 +248,7 @@ class Objects {
   bool room_due_ = false;             // what is short, or can leave, may have changed
   std::optional<Time> look_at_;       // then again: who was asked for a place may not return it
   Time looked_at_;
+  std::optional<Time> idle_look_at_;  // whether the store's empty memory rests
   bool found_nothing_ = false;  // that could leave
   std::vector<ObjectId> copies_added_, copies_removed_;
   std::optional<Time> report_copies_at_;

@@ -42,6 +42,11 @@ struct WorkerOptions {
   Duration room_within = 2s;          // for a process to give back an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
+  // Of the store's memory without objects, what stays for the next ones; the rest is given back when
+  // nobody has used it for once to twice so long.
+  std::uint64_t idle_store_bytes = std::uint64_t{64} << 20;
+  Duration idle_store_after = 4s;
+
   // When the node is short of memory (memory_guard.h).
   std::int64_t memory_threshold_permille = 950;    // of the limit: beyond it executors are ended
   std::int64_t memory_last_resort_permille = 980;  // beyond it also those whose work is lost
@@ -86,6 +91,8 @@ struct WorkerOptions {
                  field("peer_unknown_after", &WorkerOptions::peer_unknown_after),
                  field("room_within", &WorkerOptions::room_within),
                  field("copies_after", &WorkerOptions::copies_after),
+                 field("idle_store_bytes", &WorkerOptions::idle_store_bytes),
+                 field("idle_store_after", &WorkerOptions::idle_store_after),
                  field("memory_threshold_permille", &WorkerOptions::memory_threshold_permille),
                  field("memory_last_resort_permille", &WorkerOptions::memory_last_resort_permille),
                  field("memory_least_bytes", &WorkerOptions::memory_least_bytes),

@@ -136,6 +136,18 @@ TEST_F(RingLinksTest, AreGoneWhenTheWriterBreaksThem) {
   EXPECT_THAT(caller_.heard, IsEmpty());
 }
 
+// The peer has its end first, and uses it.
+TEST_F(RingLinksTest, AreReadWhenTheBellRangBeforeTheyWereOpened) {
+  memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
+  ASSERT_TRUE(caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
+  EXPECT_TRUE(call("early"));
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.heard, IsEmpty());
+  ASSERT_TRUE(executor_.links.open({caller_.id, false, 5, 3, 1}, files_for(memory_, caller_)).ok());
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.heard, ElementsAre("early"));
+}
+
 // A bell that rings for a place where nothing is any more, or something newer.
 TEST_F(RingLinksTest, AreNotReadAfterTheyWereClosed) {
   open(1);

@@ -65,7 +65,8 @@ class RandomLife {
     if (choice < 66) return hold();
     if (choice < 84) return release();
     if (choice < 90) return node_hold();
-    if (choice < 93) return acknowledge_retired();
+    if (choice < 92) return acknowledge_retired();
+    if (choice < 93) return retire_rested();
     if (choice < 95) return fail();
     if (choice < 98) return kill_process();
     if (choice < 99) return kill_node(any_node());
@@ -269,7 +270,40 @@ class RandomLife {
     writers_.erase(slab);
   }
 
+  // What is idle is judged by the state at the call before.
+  void retire_rested() {
+    const std::uint64_t floor = random_.below(512 * kib);
+    std::uint64_t idle = table_.space().idle_bytes();
+    std::uint64_t smallest = capacity;
+    for (const auto& retired : table_.retire_rested(floor)) {
+      ASSERT_TRUE(rested_.contains(retired.slab)) << "it was in use since the call before";
+      ASSERT_GT(idle, floor);
+      ASSERT_LE(slabs_.at(retired.slab), smallest) << "the larger ones first";
+      smallest = slabs_.at(retired.slab);
+      idle -= smallest;
+      rested_.erase(retired.slab);
+      retire(retired);
+    }
+    ASSERT_TRUE(idle <= floor || rested_.empty());
+    rested_ = idle_slabs();
+  }
+  std::set<SlabId> idle_slabs() const {
+    std::set<SlabId> idle;
+    for (const auto& [slab, writer] : writers_) {
+      if (!writer.empty() && !retired_.contains(slab)) idle.insert(slab);
+    }
+    for (const auto& [object, row] : objects_) {
+      if (has_place(row)) idle.erase(row.place.slab);
+    }
+    return idle;
+  }
+
   void check() {
+    const auto idle = idle_slabs();
+    std::erase_if(rested_, [&](SlabId slab) { return !idle.contains(slab); });
+    std::uint64_t idle_bytes = 0;
+    for (const SlabId slab : idle) idle_bytes += slabs_.at(slab);
+    ASSERT_EQ(table_.space().idle_bytes(), idle_bytes);
     std::uint64_t used = 0;
     std::map<std::pair<SlabId, std::uint64_t>, std::uint64_t> extents;
     std::map<JobId, JobUse> jobs;
@@ -325,6 +359,7 @@ class RandomLife {
   std::map<SlabId, std::uint64_t> slabs_;
   std::map<SlabId, ProcessId> writers_;
   std::set<SlabId> retired_;
+  std::set<SlabId> rested_;  // idle since the last call of retire_rested()
   std::uint64_t next_process_ = 10;
 };
 

@@ -71,6 +71,28 @@ TEST_F(ObjectTableTest, TheFirstReservationNamesTheSlabToCreate) {
   EXPECT_EQ(table.space().committed_bytes(), 256 * kib);
 }
 
+TEST_F(ObjectTableTest, EmptyMemoryAboveTheFloorIsRetiredWhenItHasRested) {
+  put(one, 200 * kib);
+  auto of_other = request(two, 100 * kib, stranger);
+  of_other.job = other_job;
+  const Place other = *table.reserve(of_other)->place;
+  ASSERT_TRUE(table.seal(two, stranger).ok());
+  const auto slab = table.find(one)->place.slab;
+  table.release(writer, one);
+  EXPECT_EQ(table.space().idle_bytes(), 256 * kib);
+  EXPECT_THAT(table.retire_rested(0), IsEmpty()) << "it was in use a moment ago";
+  put(one, 200 * kib);
+  table.release(writer, one);
+  table.release(stranger, two);
+  EXPECT_EQ(table.space().idle_bytes(), 512 * kib);
+  EXPECT_THAT(table.retire_rested(0), IsEmpty()) << "it was in use since";
+  EXPECT_THAT(table.retire_rested(512 * kib), IsEmpty()) << "so much is kept";
+  EXPECT_THAT(table.retire_rested(256 * kib), ElementsAre(RetiredSlab{slab, writer}));
+  EXPECT_THAT(table.retire_rested(256 * kib), IsEmpty());
+  EXPECT_THAT(table.retire_rested(0), ElementsAre(RetiredSlab{other.slab, stranger}));
+  EXPECT_EQ(table.space().idle_bytes(), 0u);
+}
+
 TEST_F(ObjectTableTest, AReservationThatIsRepeatedGivesTheSamePlace) {
   const auto first = table.reserve(request(one, kib));
   const auto again = table.reserve(request(one, kib));

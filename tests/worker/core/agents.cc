@@ -162,6 +162,7 @@ WorkerOptions Agents::small() {
   options.store_bytes = 1 << 20;
   options.first_slab_bytes = 64 << 10;
   options.max_slab_bytes = 256 << 10;
+  options.idle_store_bytes = 64 << 10;
   return options;
 }
 

@@ -104,6 +104,26 @@ TEST_F(ObjectsTest, EmptySlabOfAnotherProcessIsGivenBackUnderPressure) {
   EXPECT_FALSE(second.empty());
 }
 
+TEST_F(ObjectsTest, EmptySlabsAreGivenBackWhenTheyHaveRested) {
+  store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
+  release(home_);
+  home_.forget();
+  world_.advance(3s);
+  EXPECT_TRUE(home_.heard<RetireSlab>(1).empty());
+  world_.advance(6s);
+  const auto retired = home_.heard<RetireSlab>(1);
+  ASSERT_EQ(retired.size(), 1u);
+  home_.say(1, SlabUnmapped{retired[0].slab});
+  EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
+  EXPECT_EQ(home_.core().objects().space().committed_bytes(), 0u);
+
+  put();
+  release(home_);
+  home_.forget();
+  world_.advance(30s);
+  EXPECT_TRUE(home_.heard<RetireSlab>(1).empty()) << "so little stays";
+}
+
 TEST_F(ObjectsTest, ProcessThatKeepsAnEmptySlabCannotMakeOthersWaitForEver) {
   home_.driver(2, job);
   settle();

@@ -1,7 +1,9 @@
 // Plays the user's program of a job. Its first argument says what it does before `init`; as an
 // executor it does what the test asks for over the link, one packet each.
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,22 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void wait_for_ever() {
   for (;;) ::pause();
+}
+
+// Whether libc tells the CPU that this thread is on, on each of them.
+bool knows_its_cpu() {
+  cpu_set_t allowed{};
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  bool knows = true;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one{};
+    CPU_SET(cpu, &one);
+    if (::sched_setaffinity(0, sizeof one, &one) != 0) continue;
+    knows = knows && ::sched_getcpu() == cpu;
+  }
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+  return knows;
 }
 
 // What a task may see of its surroundings; the same however the executor was started.
@@ -55,6 +73,7 @@ std::string describe(const executor::ForkedExecutor& self, int argc, char** argv
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("Sig") && !line.starts_with("SigQ")) text += line + "\n";
   }
+  text += "knows its CPU " + std::to_string(knows_its_cpu()) + "\n";
   std::size_t open = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++open;
   text += "open fds " + std::to_string(open) + "\n";
