@@ -13,7 +13,7 @@
 namespace mobula::internal {
 
 // Raised when an older peer could misread a newer one in spite of skipped fields.
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>

@@ -153,7 +153,7 @@ class ClientCore {
   void erase_object(ObjectId object);
   void lose_store();
   void unshare();
-  void fetch(ObjectRow& row);
+  void fetch(ObjectRow& row, bool argument = false);
   void return_place(ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);

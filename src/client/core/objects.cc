@@ -172,14 +172,14 @@ void ClientCore::erase_object(ObjectId object) {
   }
 }
 
-void ClientCore::fetch(ObjectRow& row) {
+void ClientCore::fetch(ObjectRow& row, bool argument) {
   if (row.storing && !is_inline(row.value)) return;  // on its way to a new store: fetched once there
   if (row.readable || row.fetching) return;
   row.fetching = true;
   row.fetch_failure.reset();
   if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
   row.fetch = ++fetches_;
-  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId(), row.fetch});
+  tell_agent(FetchObject{row.ref, row.ready ? row.value.location : NodeId(), row.fetch, argument});
 }
 
 // Nobody here looks at the bytes: they may go from memory. Whoever wants them again fetches them.
@@ -367,7 +367,7 @@ void ClientCore::on(const WantObject& event) {
   ++row->wants;
   if (row->ready && is_inline(row->value)) return;
   if (row->fetch_failure) row->fetch_failure.reset();
-  if (row->ready || !row->owned) fetch(*row);
+  if (row->ready || !row->owned) fetch(*row, event.argument);
 }
 
 void ClientCore::on(const UnwantObject& event) {
