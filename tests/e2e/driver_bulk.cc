@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "e2e/driver.h"
 
@@ -31,20 +32,36 @@ std::uint64_t wrong_words(mobula::View<Bytes> bytes) {
   return wrong;
 }
 
+// Its node has a copy as long as it lives.
+class Keeper {
+ public:
+  std::uint64_t keep(std::vector<mobula::ObjectRef<Bytes>> refs) {
+    refs_ = std::move(refs);
+    view_ = mobula::get_view(refs_.at(0));
+    return wrong_words(*view_);
+  }
+
+ private:
+  std::vector<mobula::ObjectRef<Bytes>> refs_;
+  std::optional<mobula::View<Bytes>> view_;
+};
+
 mobula::TaskOptions on(const std::string& node) {
   mobula::TaskOptions options;
   options.scheduling = mobula::NodeAffinity{node, false};
   return options;
 }
 
-// Made once, on the first node, and read on the second; something may then happen to the first one
+// Made once, on the first node, and kept on the second; something may then happen to the first one
 // while the third reads. It cannot be made again.
 int read_while_a_holder_goes(const Words& nodes) {
   Report report;
   auto maker = on(nodes.at(0));
   maker.max_retries = 0;
   const auto made = mobula::task<pattern>.options(maker).remote(std::uint64_t{256} << 20);
-  const auto copied = mobula::task<wrong_words>.options(on(nodes.at(1))).remote(made);
+  auto keeper =
+      mobula::actor<Keeper>.options({.scheduling = mobula::NodeAffinity{nodes.at(1), false}}).remote();
+  const auto copied = keeper.call<&Keeper::keep>(std::vector{made});
   report.equal("wrong words of the copy", mobula::get(copied, seconds(90)), 0u);
   tell("ready");
   hear();

@@ -89,7 +89,7 @@ void Agent::fetch(const worker::FetchBulk& command) {
   flights_[command.chunk] = command;
   Random& chance = world().bulk_chance();
   const Duration usual = chance.between(Duration(100us), Duration(20ms));
-  const Duration slow = chance.between(Duration(20ms), Duration(900ms));
+  const Duration slow = chance.between(Duration(100ms), Duration(3s));
   const bool fails = world().weather().bulk_fails > 0 && chance.chance(400);
   const bool corrupt = world().weather().bulk_corrupts > 0 && chance.chance(150);
   Agent* source = world().agent_of(command.from.incarnation);

@@ -147,6 +147,8 @@ class Checkers {
   void memory_process_ends(const Process& process);
   struct InMemory;  // a call that runs
   const InMemory* runs_in(const Process& process) const;
+  // checker_calls.cc: whether the head has the slot that this executor runs in.
+  bool has_slot(const Process& process) const;
   // checker_transfers.cc
   void is_whole(Agent& agent);
   // checker_spilling.cc

@@ -105,7 +105,7 @@ TEST_F(TransfersTest, WhoIsStillFetchingServesWhatIsThere) {
   EXPECT_EQ(from(home_, second), 2u);
   one_arrives(first);
   EXPECT_EQ(from(first, second), 1u);
-  for (int i = 0; i < 3; ++i) one_arrives(second);
+  for (int i = 0; i < 5; ++i) one_arrives(second);
   EXPECT_GE(from(second, first), 1u) << "and the other way round";
   world_.bytes_flow = true;
   world_.settle();
