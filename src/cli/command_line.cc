@@ -226,6 +226,11 @@ class Grammar {
                      "lower priority ended, which run again (default: off)");
     start.add_option("--preempt-after", texts_.preempt_after,
                      "seconds that it waits first (default: 5)");
+    start.add_flag("--trusted-fabric", options.trusted_fabric,
+                   "with --head: bytes of objects travel between nodes unsealed, with checksums");
+    start.add_option("--bulk-connections", options.node.bulk_connections,
+                     "connections for bytes of objects to each other node, a thread for each")
+        ->check(CLI::Range(1, 16));
     start.add_flag("--block", options.block, "stay in the foreground");
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
@@ -312,6 +317,7 @@ class Grammar {
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (!start.head && !texts_.port.empty())
         wrong("--port", "goes with --head; an agent takes a free one");
+      if (start.trusted_fabric && !start.head) wrong("--trusted-fabric", "goes with --head: all nodes learn it there");
       if (start.local && !start.head) wrong("--local", "goes with --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
       start.preempt_after = preemption_of(start.head);

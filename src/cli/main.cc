@@ -48,6 +48,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.advertise_host = plan.advertise;
   options.insecure = plan.insecure;
   options.preempt_after = plan.preempt_after;
+  options.trusted_fabric = plan.trusted_fabric;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
@@ -83,6 +84,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
     options.spill_folder = std::filesystem::absolute(options.spill_folder).string();
   }
   options.spill_above_percent = plan.node.spill_above_percent;
+  options.bulk_connections = plan.node.bulk_connections;
   options.bind_host = plan.bind;
   options.advertise_host = plan.advertise;
   options.driver_agent = plan.driver_agent;

@@ -22,6 +22,7 @@ struct HeadPlan {
   std::uint16_t port = 0;
   bool insecure = false;
   std::optional<Duration> preempt_after;
+  bool trusted_fabric = false;
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

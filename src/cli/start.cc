@@ -118,6 +118,7 @@ class Start {
     head.port = options.port;
     head.insecure = options.insecure;
     head.preempt_after = options.preempt_after;
+    head.trusted_fabric = options.trusted_fabric;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
     head.record = options.record;

@@ -109,7 +109,7 @@ class ProcessRuntime final : public detail::Runtime,
   };
   struct Prepared {
     std::shared_ptr<const void> request;  // kept, so that no other one comes to lie where it is
-    Common<CallForm> form;
+    CopyOnWrite<CallForm> form;
     DemandClass demand_class;  // of tasks
   };
   template <class Prepare>

@@ -253,7 +253,7 @@ void ExecutorProcess::carry_out(FetchArguments& command) {
   Fetch& fetch = fetches_[command.token];
   for (const auto& argument : command.refs) {
     engine_->step(client::AdoptRef{argument.ref});
-    engine_->step(client::WantObject{argument.ref.object});
+    engine_->step(client::WantObject{argument.ref.object, true});
     fetch.objects.push_back(argument.ref.object);
   }
   check_fetches();

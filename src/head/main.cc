@@ -102,6 +102,7 @@ class HeadRun {
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
     service.core.preempt_after = options_.preempt_after;
+    service.core.settings.trusted_fabric = options_.trusted_fabric;
     service.record = options_.record;
     if (auto ready = take_keys(service); !ready) return ready;
     HeadServiceCallbacks callbacks;

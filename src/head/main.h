@@ -26,6 +26,7 @@ struct HeadMainOptions {
   bool insecure = false;         // without keys; on this machine alone
   // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
   std::optional<Duration> preempt_after{};
+  bool trusted_fabric = false;  // bytes of objects travel between nodes unsealed
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr

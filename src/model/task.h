@@ -8,7 +8,7 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/common.h"
+#include "base/copy_on_write.h"
 #include "model/payload.h"
 #include "model/principal.h"
 #include "model/request.h"
@@ -101,10 +101,10 @@ struct CallForm {
 // One call as its executor sees it. Copies share the form and the arguments.
 struct CallRecord {
   TaskId task;
-  Common<CallForm> form;
+  CopyOnWrite<CallForm> form;
   std::uint32_t attempt = 0;   // 0 is the first
   bool may_run_again = false;  // another attempt follows if this one's executor is ended
-  Common<std::vector<Argument>> arguments;
+  CopyOnWrite<std::vector<Argument>> arguments;
   NodeId caller_node;          // home of the results
   template <class Visit>
   static constexpr auto fields(Visit visit) {

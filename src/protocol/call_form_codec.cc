@@ -11,14 +11,14 @@ namespace {
 
 class RecentForms {
  public:
-  const Bytes& bytes_of(const Common<CallForm>& form) {
+  const Bytes& bytes_of(const CopyOnWrite<CallForm>& form) {
     for (std::size_t i = 0; i < used_; ++i) {
       if (entries_[i].form.is_same(form)) return entries_[i].bytes;
     }
     return keep(form, encode(*form)).bytes;
   }
 
-  Result<Common<CallForm>> form_of(std::span<const std::byte> bytes) {
+  Result<CopyOnWrite<CallForm>> form_of(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < used_; ++i) {
       if (std::ranges::equal(entries_[i].bytes, bytes)) return entries_[i].form;
     }
@@ -29,12 +29,12 @@ class RecentForms {
 
  private:
   struct Entry {
-    Common<CallForm> form;
+    CopyOnWrite<CallForm> form;
     Bytes bytes;
   };
 
   // In the place of the oldest.
-  const Entry& keep(Common<CallForm> form, Bytes bytes) {
+  const Entry& keep(CopyOnWrite<CallForm> form, Bytes bytes) {
     Entry& entry = entries_[next_];
     entry = {std::move(form), std::move(bytes)};
     next_ = (next_ + 1) % entries_.size();
@@ -54,9 +54,9 @@ RecentForms& recent_forms() {
 
 }  // namespace
 
-void write(Writer& out, const Common<CallForm>& value) { out.binary(recent_forms().bytes_of(value)); }
+void write(Writer& out, const CopyOnWrite<CallForm>& value) { out.binary(recent_forms().bytes_of(value)); }
 
-void read(Reader& in, Common<CallForm>& value) {
+void read(Reader& in, CopyOnWrite<CallForm>& value) {
   const auto bytes = in.binary();
   if (in.failed() || !in.claim(1, sizeof(CallForm) + bytes.size())) return;
   auto form = recent_forms().form_of(bytes);

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/common.h"
+#include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/quantity.h"
@@ -75,9 +75,9 @@ void write(Writer& out, const std::variant<T...>& value);
 
 // A form travels as a run of bytes, so that it is made, and understood, once for many calls
 // (call_form_codec.cc).
-void write(Writer& out, const Common<CallForm>& value);
+void write(Writer& out, const CopyOnWrite<CallForm>& value);
 template <class T>
-void write(Writer& out, const Common<T>& value) {
+void write(Writer& out, const CopyOnWrite<T>& value) {
   write(out, *value);
 }
 
@@ -91,24 +91,16 @@ void write(Writer& out, const std::vector<T>& values) {
   out.array(values.size());
   for (const auto& each : values) write(out, each);
 }
-template <class T>
-void write(Writer& out, const std::optional<T>& value) {
-  if (value) {
-    out.array(1);
-    write(out, *value);
-  } else {
-    out.nil();
-  }
+template <class Maybe>
+void write_maybe(Writer& out, const Maybe& value) {
+  if (!value) return out.nil();
+  out.array(1);
+  write(out, *value);
 }
 template <class T>
-void write(Writer& out, const Shared<T>& value) {
-  if (value) {
-    out.array(1);
-    write(out, *value);
-  } else {
-    out.nil();
-  }
-}
+void write(Writer& out, const std::optional<T>& value) { write_maybe(out, value); }
+template <class T>
+void write(Writer& out, const Shared<T>& value) { write_maybe(out, value); }
 template <class K, class V>
 void write(Writer& out, const std::map<K, V>& values) {
   out.map(values.size());
@@ -185,12 +177,12 @@ void read(Reader& in, std::pair<A, B>& value);
 template <class... T>
 void read(Reader& in, std::variant<T...>& value);
 
-void read(Reader& in, Common<CallForm>& value);
+void read(Reader& in, CopyOnWrite<CallForm>& value);
 template <class T>
-void read(Reader& in, Common<T>& value) {
+void read(Reader& in, CopyOnWrite<T>& value) {
   T whole{};
   read(in, whole);
-  value = whole == T{} ? Common<T>() : Common<T>(std::move(whole));
+  value = whole == T{} ? CopyOnWrite<T>() : CopyOnWrite<T>(std::move(whole));
 }
 
 template <HasFields T>
@@ -217,21 +209,17 @@ void read(Reader& in, std::vector<T>& values) {
     values.push_back(std::move(element));
   }
 }
-template <class T>
-void read(Reader& in, std::optional<T>& value) {
-  value.reset();
-  if (in.nil()) return;
-  if (in.array() != 1) return in.fail("an optional holds one value");
-  value.emplace();
-  read(in, *value);
-}
-template <class T>
-void read(Reader& in, Shared<T>& value) {
+template <class Maybe>
+void read_maybe(Reader& in, Maybe& value) {
   value.reset();
   if (in.nil()) return;
   if (in.array() != 1) return in.fail("an optional holds one value");
   read(in, value.emplace());
 }
+template <class T>
+void read(Reader& in, std::optional<T>& value) { read_maybe(in, value); }
+template <class T>
+void read(Reader& in, Shared<T>& value) { read_maybe(in, value); }
 template <class K, class V>
 void read(Reader& in, std::map<K, V>& values) {
   values.clear();

@@ -41,7 +41,7 @@ template <class... T>
 void describe(std::string& out, const std::variant<T...>& value);
 
 template <class T>
-void describe(std::string& out, const Common<T>& value) {
+void describe(std::string& out, const CopyOnWrite<T>& value) {
   describe(out, *value);
 }
 

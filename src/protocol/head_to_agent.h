@@ -23,6 +23,7 @@ struct ClusterSettings {
   Duration fence_after = Duration(8s);  // exclusive actors end after so long without the head
   Duration lend_after = Duration(5ms);
   std::string cluster_name;
+  bool trusted_fabric = false;  // bytes between nodes travel plain, with checksums
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("suspect_after", &ClusterSettings::suspect_after),
@@ -30,7 +31,8 @@ struct ClusterSettings {
                  field("heartbeat", &ClusterSettings::heartbeat),
                  field("fence_after", &ClusterSettings::fence_after),
                  field("lend_after", &ClusterSettings::lend_after),
-                 field("cluster_name", &ClusterSettings::cluster_name));
+                 field("cluster_name", &ClusterSettings::cluster_name),
+                 field("trusted_fabric", &ClusterSettings::trusted_fabric));
   }
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };

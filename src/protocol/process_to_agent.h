@@ -139,10 +139,11 @@ struct FetchObject {
   RefRecord ref;
   NodeId location;
   std::uint64_t fetch = 0;
+  bool argument = false;  // a call cannot start without it: it comes before what is only looked at
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location),
-                 field("fetch", &FetchObject::fetch));
+                 field("fetch", &FetchObject::fetch), field("argument", &FetchObject::argument));
   }
   friend bool operator==(const FetchObject&, const FetchObject&) = default;
 };

@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/common.h"
+#include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/hash.h"
 #include "base/shared.h"
@@ -53,7 +53,7 @@ class Scrubber {
     if (value) scrub(*value);
   }
   template <class T>
-  void scrub(Common<T>& value) const {
+  void scrub(CopyOnWrite<T>& value) const {
     if (!value.is_empty()) scrub(value.edit());
   }
   template <class T>

@@ -15,7 +15,7 @@
 namespace mobula::internal {
 
 // Raised when an older peer could misread a newer one in spite of skipped fields.
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 // Whether a message is kept once for all conversations and frames that it is in, which then share it.
 template <class Message>

@@ -40,6 +40,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
   Result<std::string> listen(const std::string& address);
   Result<void> reply(BulkExchange exchange, std::span<const std::byte> header, BulkBody body);
   Result<void> refuse(BulkExchange exchange, const Failure& why);
+  void adopt(Fd socket);
   void close();
   std::size_t connections() const { return connections_.size(); }
   const BulkServerCounters& counters() const { return counters_; }
@@ -138,12 +139,14 @@ void BulkServer::Impl::accept_all() {
       return;
     }
     if (!*accepted) return;
-    if (connections_.size() >= options_.max_connections) {
-      ++counters_.rejected;
-      continue;
-    }
-    add(std::move(accepted).value());
+    if (callbacks_.hand_over && callbacks_.hand_over(*accepted)) continue;
+    adopt(std::move(accepted).value());
   }
+}
+
+void BulkServer::Impl::adopt(Fd socket) {
+  if (connections_.size() < options_.max_connections) return add(std::move(socket));
+  ++counters_.rejected;
 }
 
 void BulkServer::Impl::add(Fd socket) {
@@ -287,7 +290,7 @@ void BulkServer::Impl::put_next(Connection& connection) {
       answer.begun = true;
       return connection.writer.put(answer.type, answer.head);
     }
-    const std::size_t count = std::min(bulk_chunk_bytes, size - answer.sent);
+    const std::size_t count = std::min(bulk_frame_bytes, size - answer.sent);
     connection.writer.put_borrowed(BulkFrameType::data,
                                    answer.body.bytes.subspan(answer.sent, count));
     answer.sent += count;
@@ -409,6 +412,7 @@ BulkServer::~BulkServer() { impl_->close(); }
 Result<std::string> BulkServer::listen(const std::string& address) {
   return impl_->listen(address);
 }
+void BulkServer::adopt(Fd socket) { impl_->adopt(std::move(socket)); }
 Result<void> BulkServer::reply(BulkExchange exchange, std::span<const std::byte> header,
                                BulkBody body) {
   return impl_->reply(exchange, header, std::move(body));

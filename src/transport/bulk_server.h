@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "transport/bulk_wire.h"
 #include "transport/event_loop.h"
@@ -49,6 +50,9 @@ struct BulkServerCallbacks {
       on_request;
   // Nobody waits for the answer of an unanswered exchange any more.
   std::function<void(BulkExchange)> on_cancelled = nullptr;
+  // Takes a new connection to another server, which adopts it: what was given is empty then, and
+  // the answer true.
+  std::function<bool(Fd&)> hand_over = nullptr;
   // A connection was closed, and why; for logs.
   std::function<void(const std::string& peer, const Failure& why)> on_closed = nullptr;
 };
@@ -81,6 +85,9 @@ class BulkServer {
   // Listens at V4:PORT, [V6]:PORT or NAME:PORT and returns the address with its real port.
   // already_exists when it is in use. May ask name servers: for a start.
   Result<std::string> listen(const std::string& address);
+
+  // Serves a connection that another server has accepted; not from within a callback.
+  void adopt(Fd socket);
 
   // Answers an exchange. not_found when nobody waits for it any more, invalid_argument for a header
   // over bulk_message_bytes; the body is released then, too.

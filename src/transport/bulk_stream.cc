@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 namespace mobula::internal {
 namespace {
@@ -47,9 +49,10 @@ Result<std::optional<BulkFrame>> BulkReader::next(int socket, const Place& place
     if (!*whole) return std::optional<BulkFrame>();
     if (auto begun = begin_payload(place); !begun) return begun.error();
   }
-  const std::size_t before = target_filled_;
-  const auto whole = read_into(socket, target_, target_filled_);
-  received_ += target_filled_ - before;
+  const std::size_t before = target_filled_ + checksum_filled_;
+  auto whole = read_into(socket, target_, target_filled_);
+  if (whole && *whole && !opener_) whole = read_into(socket, checksum_, checksum_filled_);
+  received_ += target_filled_ + checksum_filled_ - before;
   if (!whole) return whole.error();
   if (!*whole) return std::optional<BulkFrame>();
   return finish();
@@ -64,7 +67,7 @@ Result<void> BulkReader::begin_payload(const Place& place) {
   if (data && !accepts_data_) {
     return failure(ErrorCode::corrupt, "bulk data came from the end that only asks for it");
   }
-  const std::size_t tag = opener_ ? seal_tag_size : 0;
+  const std::size_t tag = opener_ ? seal_tag_size : bulk_checksum_size;
   const std::size_t limit = (data ? bulk_chunk_bytes : max_payload_) + tag;
   if (header_.length > limit || header_.length < tag) {
     return failure(ErrorCode::corrupt,
@@ -80,12 +83,13 @@ Result<void> BulkReader::begin_payload(const Place& place) {
     place_ = *given;
   }
   in_payload_ = true;
-  target_filled_ = 0;
+  target_filled_ = checksum_filled_ = 0;
   if (!opener_ && !place_.empty()) {
     target_ = place_;
   } else {
-    if (buffer_.size() < header_.length) buffer_.resize(header_.length);
-    target_ = std::span(buffer_).first(header_.length);
+    const std::size_t size = opener_ ? header_.length : plain;
+    if (buffer_.size() < size) buffer_.resize(size);
+    target_ = std::span(buffer_).first(size);
   }
   return {};
 }
@@ -102,7 +106,14 @@ void BulkReader::abandon_place() {
 Result<std::optional<BulkFrame>> BulkReader::finish() {
   in_payload_ = false;
   header_filled_ = 0;
-  if (!opener_) return std::optional(BulkFrame{header_.type, target_});
+  if (!opener_) {
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, checksum_.data(), sizeof sum);
+    if (sum == bulk_checksum(header_bytes_, target_)) {
+      return std::optional(BulkFrame{header_.type, target_});
+    }
+    return failure(ErrorCode::corrupt, "bulk bytes were changed on their way: the checksum differs");
+  }
   const std::size_t plain = header_.length - seal_tag_size;
   std::span<std::byte> to = place_;
   if (to.empty()) {
@@ -113,8 +124,16 @@ Result<std::optional<BulkFrame>> BulkReader::finish() {
   return std::optional(BulkFrame{header_.type, to});
 }
 
+BulkWriter::Piece BulkWriter::new_piece() {
+  Piece piece;
+  piece.own = std::exchange(spare_, {});
+  return piece;
+}
+
 void BulkWriter::put_raw(std::span<const std::byte> bytes) {
-  queue_.push_back({.own = {bytes.begin(), bytes.end()}, .borrowed = {}});
+  Piece piece = new_piece();
+  piece.own.assign(bytes.begin(), bytes.end());
+  queue_.push_back(std::move(piece));
 }
 
 void BulkWriter::put(BulkFrameType type, std::span<const std::byte> payload) {
@@ -125,17 +144,20 @@ void BulkWriter::put(BulkFrameType type, std::span<const std::byte> payload) {
 }
 
 void BulkWriter::put_borrowed(BulkFrameType type, std::span<const std::byte> payload) {
-  const std::size_t tag = sealer_ ? seal_tag_size : 0;
+  const std::size_t extra = sealer_ ? seal_tag_size : bulk_checksum_size;
   const auto header =
-      BulkFrameHeader{static_cast<std::uint32_t>(payload.size() + tag), type}.encode();
-  Piece piece;
+      BulkFrameHeader{static_cast<std::uint32_t>(payload.size() + extra), type}.encode();
+  Piece piece = new_piece();
   if (sealer_) {
-    piece.own.resize(header.size() + payload.size() + tag);
+    piece.own.resize(header.size() + payload.size() + extra);
     std::copy(header.begin(), header.end(), piece.own.begin());
     sealer_->seal(header, payload, std::span(piece.own).subspan(header.size()));
   } else {
     piece.own.assign(header.begin(), header.end());
     piece.borrowed = payload;
+    const std::uint64_t sum = bulk_checksum(header, payload);
+    piece.tail.resize(sizeof sum);
+    std::memcpy(piece.tail.data(), &sum, sizeof sum);
   }
   queue_.push_back(std::move(piece));
 }
@@ -143,12 +165,16 @@ void BulkWriter::put_borrowed(BulkFrameType type, std::span<const std::byte> pay
 Result<void> BulkWriter::flush(int socket) {
   while (!queue_.empty()) {
     Piece& piece = queue_.front();
-    const std::size_t of_own = std::min(piece.sent, piece.own.size());
-    const std::size_t of_borrowed = piece.sent - of_own;
-    std::array<iovec, 2> parts{};
-    parts[0] = {piece.own.data() + of_own, piece.own.size() - of_own};
-    parts[1] = {const_cast<std::byte*>(piece.borrowed.data()) + of_borrowed,
-                piece.borrowed.size() - of_borrowed};
+    std::array<iovec, 3> parts{};
+    std::size_t skip = piece.sent;
+    const auto part = [&](const std::byte* bytes, std::size_t size) {
+      const std::size_t done = std::min(skip, size);
+      skip -= done;
+      return iovec{const_cast<std::byte*>(bytes) + done, size - done};
+    };
+    parts[0] = part(piece.own.data(), piece.own.size());
+    parts[1] = part(piece.borrowed.data(), piece.borrowed.size());
+    parts[2] = part(piece.tail.data(), piece.tail.size());
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
@@ -160,7 +186,10 @@ Result<void> BulkWriter::flush(int socket) {
     }
     sent_ += static_cast<std::size_t>(count);
     piece.sent += static_cast<std::size_t>(count);
-    if (piece.sent == piece.own.size() + piece.borrowed.size()) queue_.pop_front();
+    const std::size_t whole = piece.own.size() + piece.borrowed.size() + piece.tail.size();
+    if (piece.sent < whole) continue;
+    if (spare_.capacity() < piece.own.capacity()) spare_ = std::move(piece.own);
+    queue_.pop_front();
   }
   return {};
 }

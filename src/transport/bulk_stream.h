@@ -1,6 +1,6 @@
 // Frames of a bulk connection on a non-blocking socket: a reader that puts payloads where they are
 // wanted, and a writer that sends payloads from where they lie. Both seal or open if they are given
-// keys. For the thread of the loop that owns the connection; they decide nothing about exchanges.
+// keys, and else add and compare checksums. For the thread of the loop that owns the connection; they decide nothing about exchanges.
 #pragma once
 
 #include <deque>
@@ -64,8 +64,10 @@ class BulkReader {
   BulkFrameHeader header_;
   bool in_payload_ = false;
   std::span<std::byte> place_;   // for the plain bytes of a data frame
-  std::span<std::byte> target_;  // where the payload is read into: `place_` or `buffer_`
+  std::span<std::byte> target_;  // where it is read into first: `place_` or `buffer_`
+  std::array<std::byte, bulk_checksum_size> checksum_{};  // after a plain payload in its place
   std::size_t target_filled_ = 0;
+  std::size_t checksum_filled_ = 0;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> opened_;
   std::uint64_t received_ = 0;
@@ -90,10 +92,14 @@ class BulkWriter {
   struct Piece {
     std::vector<std::byte> own;
     std::span<const std::byte> borrowed;  // after `own`
+    std::vector<std::byte> tail;          // after that
     std::size_t sent = 0;
   };
+  Piece new_piece();
+
   std::unique_ptr<Sealer> sealer_;
   std::deque<Piece> queue_;
+  std::vector<std::byte> spare_;  // memory of a piece that has been sent
   std::uint64_t sent_ = 0;
 };
 

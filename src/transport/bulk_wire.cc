@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace mobula::internal {
 namespace {
@@ -10,7 +12,7 @@ namespace {
 // "MOBULA", a zero, and the version.
 constexpr std::array<std::byte, 8> magic{std::byte{'M'}, std::byte{'O'}, std::byte{'B'},
                                          std::byte{'U'}, std::byte{'L'}, std::byte{'A'},
-                                         std::byte{0},   std::byte{1}};
+                                         std::byte{0},   std::byte{2}};
 
 Result<void> check_magic(std::span<const std::byte> bytes) {
   if (std::equal(magic.begin(), magic.end(), bytes.begin())) return {};
@@ -81,11 +83,38 @@ Result<BulkFrameHeader> BulkFrameHeader::decode(std::span<const std::byte, size>
   return header;
 }
 
+// Eight lanes of words, so that one multiplication need not wait for the other; the lengths and the
+// header are folded in at the end.
+std::uint64_t bulk_checksum(std::span<const std::byte> header, std::span<const std::byte> payload) {
+  constexpr std::uint64_t prime = 0x9fb21c651e98df25ULL;
+  constexpr std::size_t lane_count = 8;
+  constexpr std::size_t stride = lane_count * sizeof(std::uint64_t);
+  std::array<std::uint64_t, lane_count> lanes{1, 2, 3, 4, 5, 6, 7, 8};
+  const auto fold = [&](const std::byte* from) {
+    std::array<std::uint64_t, lane_count> words;
+    std::memcpy(words.data(), from, stride);
+    for (std::size_t i = 0; i < lane_count; ++i) {
+      lanes[i] = std::rotl(lanes[i] ^ words[i], 31) * prime;
+    }
+  };
+  std::size_t at = 0;
+  for (; at + stride <= payload.size(); at += stride) fold(payload.data() + at);
+  std::array<std::byte, stride> rest{};
+  if (at < payload.size()) std::memcpy(rest.data(), payload.data() + at, payload.size() - at);
+  fold(rest.data());
+  rest = {};
+  std::memcpy(rest.data(), header.data(), std::min(header.size(), stride));
+  fold(rest.data());
+  std::uint64_t sum = payload.size();
+  for (const std::uint64_t lane : lanes) sum = (std::rotl(sum, 23) ^ lane) * prime;
+  return sum ^ (sum >> 29);
+}
+
 BulkKeys BulkKeys::derive(const SealKey& secret, const SealSalt& client, const SealSalt& server) {
   std::vector<std::byte> salt(client.begin(), client.end());
   salt.insert(salt.end(), server.begin(), server.end());
-  return {derive_key(secret, salt, "mobula bulk 1 from client"),
-          derive_key(secret, salt, "mobula bulk 1 from server")};
+  return {derive_key(secret, salt, "mobula bulk 2 from client"),
+          derive_key(secret, salt, "mobula bulk 2 from server")};
 }
 
 void put_number(std::vector<std::byte>& to, std::uint64_t number) {

@@ -2,8 +2,8 @@
 // (8), the token that names its right (32), a random salt (32). The server answers with 48: magic
 // and version (8), 1 or 0 for sealed or plain (1), zeros (7), its salt (32). Then come frames: a
 // header of 8 bytes (payload length, little-endian; type; three zeros), and the payload. On sealed
-// connections payloads are sealed with the header as open part, and lengths include the tag.
-// Values; any thread.
+// connections payloads are sealed with the header as open part; on plain ones a checksum of 8 bytes
+// over header and payload follows. Lengths include tag and checksum. Values; any thread.
 #pragma once
 
 #include <array>
@@ -22,6 +22,8 @@ namespace mobula::internal {
 using BulkToken = std::array<std::byte, 32>;
 
 inline constexpr std::size_t bulk_chunk_bytes = 1u << 20;     // of body in one frame, at most
+inline constexpr std::size_t bulk_frame_bytes = 256u << 10;   // and as it is sent: fits the caches
+inline constexpr std::size_t bulk_checksum_size = 8;
 inline constexpr std::size_t bulk_message_bytes = 64u << 10;  // of a request or header, at most
 
 enum class BulkFrameType : std::uint8_t {
@@ -60,6 +62,9 @@ struct BulkFrameHeader {
   // corrupt for an unknown type.
   static Result<BulkFrameHeader> decode(std::span<const std::byte, size> bytes);
 };
+
+// Of a frame that is not sealed: against faults of machines, not against people.
+std::uint64_t bulk_checksum(std::span<const std::byte> header, std::span<const std::byte> payload);
 
 // The keys of both directions of one connection.
 struct BulkKeys {

@@ -1,42 +1,28 @@
-// Bytes between nodes, on a thread of its own so that sealing them does not hold up the agent:
-// offers that one peer may read once, under a fresh token and key, and pulls from peers straight to
-// where the bytes belong. Knows neither objects nor files. Made, used and destroyed on the thread
-// of the agent's loop, where it also tells what has happened.
+// Bytes between nodes, on threads of their own so that sealing and copying them does not hold up the
+// agent: parts of what others offer, read straight to where they belong, and offers that others may
+// read. Each thread is a lane with one connection to each node, so that between two nodes there are
+// as many connections as lanes. Knows neither objects nor what to do about a failure. Made, used and
+// destroyed on the thread of the agent's loop, where it also tells what has happened.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "transport/bulk_client.h"
-#include "transport/bulk_server.h"
+#include "protocol/local_control.h"
 #include "transport/loop_thread.h"
-#include "worker/core/worker_event.h"
+#include "worker/bulk_lane.h"
+#include "worker/core/bulk_command.h"
 
 namespace mobula::internal::worker {
 
-// Memory to read or write, and what keeps it there. Shared, because it outlives its owner's use of
-// it while a transfer runs.
-struct BulkSource {
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> keeps;
-};
-struct BulkRoom {
-  std::span<std::byte> bytes;
-  std::shared_ptr<const void> keeps;
-  std::function<Result<void>()> finish = nullptr;  // when all is written
-};
-
 class BulkTransfers {
  public:
-  // `tell` takes PullFinished, BulkOffered and BulkServed, from `loop`.
-  static Result<std::unique_ptr<BulkTransfers>> start(EventLoop& loop,
+  // `tell` takes ChunkFetched, PullFinished, BulkOffered and BulkServed, from `loop`. `lanes` ≥ 1.
+  static Result<std::unique_ptr<BulkTransfers>> start(EventLoop& loop, std::size_t lanes,
                                                       std::function<void(Event)> tell);
   // Ends all transfers; nothing is told any more, and no memory is touched any more.
   ~BulkTransfers();
@@ -46,20 +32,30 @@ class BulkTransfers {
   // HOST:0 to HOST:PORT.
   Result<std::string> listen(const std::string& address);
 
-  // The functions run on the transfers' thread and may block for the disk.
-  void offer(std::uint64_t offer, std::function<Result<BulkSource>()> open);
+  void offer(std::uint64_t offer, ProcessId reader, bool plain, Result<BulkSource> source);
   void withdraw(std::uint64_t offer);
-  void pull(std::uint64_t pull, const AgentAddress& from, const std::string& token,
-            const std::string& key, std::function<Result<BulkRoom>()> open);
-  void cancel(std::uint64_t pull);
+  // Into `room`, as long as the command says.
+  void fetch(const FetchBulk& command, Result<BulkRoom> room);
+  void cancel(std::uint64_t chunk);
+  // Runs `check`, which may block for the disk, and tells PullFinished with what it says.
+  void finish(std::uint64_t pull, std::function<Result<void>()> check);
 
  private:
-  class Desk;
+  struct Lane {
+    std::unique_ptr<LoopThread> thread;
+    std::unique_ptr<BulkLane> lane;  // the thread's
+    std::size_t chunks = 0;          // under way
+  };
   BulkTransfers() = default;
-  void on_thread(std::function<void(Desk&)> work);
+  void on_lane(std::size_t index, std::function<void(BulkLane&)> work);
+  bool hand_over(Fd& socket);
+  void take(Event event);
 
-  std::unique_ptr<LoopThread> thread_;
-  std::unique_ptr<Desk> desk_;  // the thread's
+  std::function<void(Event)> tell_;
+  std::shared_ptr<BulkOffers> offers_ = std::make_shared<BulkOffers>();
+  std::vector<Lane> lanes_;
+  std::size_t next_server_ = 0;  // the first lane's thread's
+  std::map<std::uint64_t, std::size_t> lane_of_;  // by chunk
   // Whether anybody is still there to be told; shared with what has been posted to the loop.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -163,6 +163,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
 void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) {
   service.core.spill = options.spill_folder != "none";
   service.core.spill_above_percent = options.spill_above_percent;
+  service.bulk_connections = options.bulk_connections;
   if (!service.core.spill) return;
   service.spill_folder = options.spill_folder;
   struct statfs system {};

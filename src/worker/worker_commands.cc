@@ -173,75 +173,80 @@ void WorkerService::carry_out(CreateSlab& command) {
 
 void WorkerService::carry_out(DropSlab& command) { slabs_.drop(command.slab); }
 
-void WorkerService::carry_out(StartPull& command) {
+Result<BulkRoom> WorkerService::room_for(const FetchBulk& command) {
+  if (command.slab.empty()) {
+    const auto at = incoming_.find(command.pull);
+    if (at == incoming_.end()) return failure(ErrorCode::not_found, "nobody pulls this file");
+    if (!at->second.file) return at->second.file.error();
+    const auto bytes = (*at->second.file)->writable();
+    if (command.offset > bytes.size() || command.size_bytes > bytes.size() - command.offset) {
+      return failure(ErrorCode::invalid_argument, "a part outside of its file");
+    }
+    return BulkRoom{bytes.subspan(command.offset, command.size_bytes), *at->second.file};
+  }
   auto slab = slabs_.writable(command.slab);
-  bulk_->pull(command.pull, command.from, command.token, command.key,
-              [slab, offset = command.offset, size = command.size_bytes]() -> Result<BulkRoom> {
-                if (!slab) return slab.error();
-                const auto bytes = (*slab)->bytes(offset, size);
-                if (!bytes) return bytes.error();
-                return BulkRoom{*bytes, *slab, nullptr};
-              });
+  if (!slab) return slab.error();
+  const auto bytes = (*slab)->bytes(command.slab_offset + command.offset, command.size_bytes);
+  if (!bytes) return bytes.error();
+  return BulkRoom{*bytes, *slab};
 }
+
+void WorkerService::carry_out(FetchBulk& command) { bulk_->fetch(command, room_for(command)); }
+
+void WorkerService::carry_out(CancelBulk& command) { bulk_->cancel(command.chunk); }
 
 void WorkerService::carry_out(StartFilePull& command) {
   const std::string path = programs_->incoming_path(command.file, std::to_string(command.pull));
-  // The store lives as long as the transfers: it is destroyed after them.
-  bulk_->pull(command.pull, command.from, command.token, command.key,
-              [store = programs_.get(), path, file = command.file,
-               size = command.size_bytes]() -> Result<BulkRoom> {
-                auto room = MappedFile::create(path, size);
-                if (!room) return room.error();
-                return BulkRoom{(*room)->writable(), *room,
-                                [store, path, file] { return store->accept(path, file); }};
-              });
+  incoming_.insert_or_assign(command.pull, IncomingFile{path, command.file,
+                                                        MappedFile::create(path, command.size_bytes)});
 }
 
-void WorkerService::carry_out(CancelPull& command) { bulk_->cancel(command.pull); }
+// The store lives as long as the transfers: it is destroyed after them.
+void WorkerService::carry_out(FinishFilePull& command) {
+  const auto at = incoming_.find(command.pull);
+  if (at == incoming_.end()) return;
+  bulk_->finish(command.pull, [store = programs_.get(), path = at->second.path,
+                               file = at->second.hash] { return store->accept(path, file); });
+}
+
+void WorkerService::carry_out(DropFilePull& command) { incoming_.erase(command.pull); }
 
 void WorkerService::carry_out(OfferObject& command) {
-  auto slab = slabs_.readable(command.slab);
-  bulk_->offer(command.offer,
-               [slab, offset = command.offset, size = command.size_bytes]() -> Result<BulkSource> {
-                 if (!slab) return slab.error();
-                 const auto bytes = (*slab)->bytes();
-                 if (offset > bytes.size() || size > bytes.size() - offset) {
-                   return failure(ErrorCode::invalid_argument, "an object outside of its slab");
-                 }
-                 return BulkSource{bytes.subspan(offset, size), *slab};
-               });
+  bulk_->offer(command.offer, command.reader, command.plain,
+               bytes_at(command.slab, command.offset, command.size_bytes));
 }
 
 void WorkerService::carry_out(OfferFile& command) {
-  auto source = programs_->source_of(command.file, "offer");
-  bulk_->offer(command.offer, [source]() -> Result<BulkSource> {
+  const auto open = [&]() -> Result<BulkSource> {
+    const auto source = programs_->source_of(command.file, "offer");
     if (!source) return source.error();
     const auto file = ProgramStore::open_kept(*source);
     if (!file) return file.error();
     auto mapped = MappedFile::read(*file);
     if (!mapped) return mapped.error();
     return BulkSource{(*mapped)->bytes(), *mapped};
-  });
+  };
+  bulk_->offer(command.offer, command.reader, command.plain, open());
 }
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
 // ---- spilling ----------------------------------------------------------------------------------
 
-Result<BulkSource> WorkerService::bytes_of(const SpillItem& item) {
-  auto slab = slabs_.readable(item.slab);
+Result<BulkSource> WorkerService::bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size) {
+  auto slab = slabs_.readable(id);
   if (!slab) return slab.error();
   const auto bytes = (*slab)->bytes();
-  if (item.offset > bytes.size() || item.size_bytes > bytes.size() - item.offset) {
+  if (offset > bytes.size() || size > bytes.size() - offset) {
     return failure(ErrorCode::invalid_argument, "an object outside of its slab");
   }
-  return BulkSource{bytes.subspan(item.offset, item.size_bytes), *slab};
+  return BulkSource{bytes.subspan(offset, size), *slab};
 }
 
 void WorkerService::carry_out(StartSpill& command) {
   std::vector<BulkSource> sources;
   for (const SpillItem& item : command.items) {
-    auto source = bytes_of(item);
+    auto source = bytes_at(item.slab, item.offset, item.size_bytes);
     if (!source) return step(SpillFinished{command.file, {}, source.error()});
     sources.push_back(std::move(*source));
   }

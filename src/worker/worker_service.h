@@ -17,6 +17,7 @@
 #include "worker/bulk_transfers.h"
 #include "worker/core/worker_core.h"
 #include "worker/head_connection.h"
+#include "worker/mapped_file.h"
 #include "worker/peer_connections.h"
 #include "worker/process_links.h"
 #include "worker/program_store.h"
@@ -45,6 +46,7 @@ struct ServiceOptions {
   PoolOptions pool;  // the environment of executors, and limits
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
+  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by the machine's cores
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
   HostPaths host_paths;  // where the machine says what memory is in use
@@ -113,9 +115,11 @@ class WorkerService {
   void carry_out(KillExecutor& command);
   void carry_out(CreateSlab& command);
   void carry_out(DropSlab& command);
-  void carry_out(StartPull& command);
+  void carry_out(FetchBulk& command);
   void carry_out(StartFilePull& command);
-  void carry_out(CancelPull& command);
+  void carry_out(CancelBulk& command);
+  void carry_out(FinishFilePull& command);
+  void carry_out(DropFilePull& command);
   void carry_out(OfferObject& command);
   void carry_out(OfferFile& command);
   void carry_out(WithdrawBulk& command);
@@ -130,7 +134,8 @@ class WorkerService {
   Environment masks_of(const Allocation& allocation, const Environment& call_env,
                        const Environment& job_env) const;
   NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
-  Result<BulkSource> bytes_of(const SpillItem& item);
+  Result<BulkSource> bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size);
+  Result<BulkRoom> room_for(const FetchBulk& command);
   bool speaks_of_no_slab(const AgentToProcess& message) const;
   std::optional<Fd> slab_for(SendProcess& command, bool& failed);
 
@@ -160,6 +165,14 @@ class WorkerService {
 
   // Slabs of which a process has the descriptor for reading, by the numbers in messages.
   std::map<LinkId, std::set<std::uint64_t>> readable_;
+
+  // Program files on their way here, by pull.
+  struct IncomingFile {
+    std::string path;
+    Hash128 hash;
+    Result<std::shared_ptr<const MappedFile>> file;
+  };
+  std::map<std::uint64_t, IncomingFile> incoming_;
 
   std::deque<Event> events_;
   bool stepping_ = false;

@@ -34,6 +34,7 @@ std::map<std::string, Scenario> preemption_scenarios();
 std::map<std::string, Scenario> memory_scenarios();
 std::map<std::string, Scenario> spilling_scenarios();
 std::map<std::string, Scenario> limit_scenarios();
+std::map<std::string, Scenario> bulk_scenarios();
 
 // Counts what was not as expected.
 class Report {

@@ -69,7 +69,7 @@ class Filler {
     fill(value.emplace());
   }
   template <class T>
-  void fill(Common<T>& value) {
+  void fill(CopyOnWrite<T>& value) {
     fill(value.edit());
   }
   template <class T>

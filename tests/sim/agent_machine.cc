@@ -80,55 +80,6 @@ void Agent::look_at_memory() {
   step(std::move(sample));
 }
 
-void Agent::offer(std::uint64_t number, PlaceKey place, bool file, std::int64_t size_bytes) {
-  worker::BulkOffered offered;
-  offered.offer = number;
-  offered.size_bytes = size_bytes;
-  if (size_bytes < 0) {
-    offered.failure = failure(ErrorCode::not_found, "no such file here");
-  } else {
-    offered.token = world().next_token();
-    world().offers()[offered.token] = {this, number, place, file};
-    // A reader that never comes gives the offer up.
-    world().kernel().after(Duration(8s), [this, token = offered.token] { served(token); });
-  }
-  world().kernel().after(Duration(20us), [this, offered] { take(offered); });
-}
-
-void Agent::served(const std::string& token) {
-  auto& offers = world().offers();
-  const auto at = offers.find(token);
-  if (at == offers.end() || at->second.agent != this) return;
-  const std::uint64_t number = at->second.offer;
-  offers.erase(at);
-  world().kernel().after(Duration(50us), [this, number] { take(worker::BulkServed{number}); });
-}
-
-void Agent::pull(std::uint64_t number, const std::string& token, PlaceKey place,
-                 std::optional<Hash128> file) {
-  pulls_.insert(number);
-  Random& chance = world().bulk_chance();
-  const Duration wait = chance.between(Duration(100us), Duration(20ms));
-  const bool fails = world().weather().bulk_fails > 0 && chance.chance(400);
-  world().kernel().after(wait, [this, number, token, place, file, fails] {
-    if (!pulls_.contains(number)) return;  // cancelled
-    const auto at = world().offers().find(token);
-    const auto gone = failure(ErrorCode::unavailable, "simulated: the bulk connection broke");
-    if (at == world().offers().end() || !at->second.agent->alive()) return pull_ended(number, gone);
-    Agent* source = at->second.agent;
-    const bool cut = world().blocked(source->host(), host()) || world().blocked(host(), source->host());
-    if (!fails && !cut) {
-      if (file) {
-        node_.files.insert(*file);
-      } else {
-        node_.memory[place] = source->node().memory[at->second.place];
-      }
-    }
-    source->served(token);
-    pull_ended(number, fails || cut ? std::optional<Failure>(gone) : std::nullopt);
-  });
-}
-
 // ---- the disk for spilled objects --------------------------------------------------------------
 
 Duration Agent::disk_delay() {
@@ -180,15 +131,11 @@ void Agent::read_spilled(const worker::StartRestore& restore) {
     } else if (content == nullptr || content->object.bits() != restore.checksum) {
       finished.failure = failure(ErrorCode::corrupt, "simulated: its bytes on disk are damaged");
     } else {
+      arriving_.erase({restore.slab.bits().low, static_cast<std::int64_t>(restore.offset)});
       node_.memory[{restore.slab.bits().low, static_cast<std::int64_t>(restore.offset)}] = *content;
     }
     take(std::move(finished));
   });
-}
-
-void Agent::pull_ended(std::uint64_t number, std::optional<Failure> failure) {
-  if (pulls_.erase(number) == 0) return;
-  take(worker::PullFinished{number, std::move(failure)});
 }
 
 }  // namespace mobula::internal::sim

@@ -5,10 +5,11 @@
 
 namespace mobula::internal::sim {
 
-namespace {
-
-worker::WorkerOptions options_of(const World& world) {
+worker::WorkerOptions agent_options(const World& world) {
   worker::WorkerOptions options;
+  options.bulk_chunk_bytes = std::uint64_t{32} << 10;  // a large value has seven
+  options.bulk_bytes_in_flight = std::uint64_t{192} << 10;
+  options.bulk_chunks_per_source = 4;
   if (world.plan().store_bytes == 0) return options;
   options.store_bytes = world.plan().store_bytes;
   options.idle_store_bytes = options.store_bytes / 8;
@@ -18,13 +19,11 @@ worker::WorkerOptions options_of(const World& world) {
   return options;
 }
 
-}  // namespace
-
 Agent::Agent(World& world, Node& node)
     : Role(world, "agent" + std::to_string(node.index) + "." + std::to_string(node.incarnations),
            node.index),
       node_(node),
-      core_(options_of(world)) {
+      core_(agent_options(world)) {
   address_.node = node.id;
   address_.incarnation =
       ProcessId(Hash128{0x41474e54, static_cast<std::uint64_t>(node.index) * 1000 + node.incarnations});
@@ -315,21 +314,23 @@ void Agent::carry_out(worker::Command& command) {
     slabs_.insert(slab->slab);
   } else if (auto* drop = std::get_if<DropSlab>(&command)) {
     slabs_.erase(drop->slab);
+    std::erase_if(arriving_, [&](const auto& each) { return each.first.first == drop->slab.bits().low; });
   } else if (auto* object = std::get_if<OfferObject>(&command)) {
-    offer(object->offer, {object->slab.bits().low, static_cast<std::int64_t>(object->offset)}, false,
-          static_cast<std::int64_t>(object->size_bytes));
+    offer(*object);
   } else if (auto* file = std::get_if<OfferFile>(&command)) {
-    offer(file->offer, {}, true, node_.files.contains(file->file) ? 1000 : -1);
-  } else if (auto* from = std::get_if<StartPull>(&command)) {
-    pull(from->pull, from->token, {from->slab.bits().low, static_cast<std::int64_t>(from->offset)}, {});
-  } else if (auto* whole = std::get_if<StartFilePull>(&command)) {
-    pull(whole->pull, whole->token, {}, whole->file);
-  } else if (auto* cancel = std::get_if<CancelPull>(&command)) {
-    pull_ended(cancel->pull, failure(ErrorCode::cancelled, "cancelled"));
-  } else if (auto* withdraw = std::get_if<WithdrawBulk>(&command)) {
-    for (const auto& [token, each] : world().offers()) {
-      if (each.agent == this && each.offer == withdraw->offer) return served(std::string(token));
-    }
+    offer(*file);
+  } else if (auto* bytes = std::get_if<FetchBulk>(&command)) {
+    fetch(*bytes);
+  } else if (auto* cancel = std::get_if<CancelBulk>(&command)) {
+    chunk_ended(cancel->chunk, failure(ErrorCode::cancelled, "cancelled"));
+  } else if (auto* begun = std::get_if<StartFilePull>(&command)) {
+    files_[begun->pull].file = begun->file;
+  } else if (auto* whole = std::get_if<FinishFilePull>(&command)) {
+    finish_file(whole->pull);
+  } else if (auto* unwanted = std::get_if<DropFilePull>(&command)) {
+    files_.erase(unwanted->pull);
+  } else if (auto* over = std::get_if<WithdrawBulk>(&command)) {
+    withdraw(over->offer);
   } else if (auto* spill = std::get_if<StartSpill>(&command)) {
     write_spilled(*spill);
   } else if (auto* restore = std::get_if<StartRestore>(&command)) {

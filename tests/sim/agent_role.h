@@ -23,6 +23,27 @@ struct LocalConnection {
   bool open = true;
 };
 
+// Of every agent of the history.
+worker::WorkerOptions agent_options(const World& world);
+
+// What a bulk server gives out.
+struct Offer {
+  PlaceKey place{};
+  bool file = false;
+  std::uint64_t size_bytes = 0;
+  ProcessId reader{};
+  int reading = 0;  // chunks that are being sent
+  bool withdrawn = false;
+};
+
+// A place, or a program file, whose bytes come in parts.
+struct Arriving {
+  std::uint64_t pull = 0;
+  Content content{};
+  std::map<std::uint64_t, std::uint64_t> parts{};  // sizes by offset
+  Hash128 file{};
+};
+
 class Agent final : public Role {
  public:
   Agent(World& world, Node& node);
@@ -53,6 +74,9 @@ class Agent final : public Role {
   Node& node() { return node_; }
   std::size_t slabs() const { return slabs_.size(); }
   std::size_t programs() const { return programs_.size(); }
+  const std::map<PlaceKey, Arriving>& arriving() const { return arriving_; }
+  // All its bulk connections to others.
+  void break_bulk();
 
  private:
   std::optional<Time> deadline() const override { return core_.next_deadline(); }
@@ -70,10 +94,21 @@ class Agent final : public Role {
   void prepare(const ProgramRecord& program);
   void fork_executor(const worker::StartExecutor& start);
   void kill_executor(const worker::KillExecutor& kill);
-  void offer(std::uint64_t number, PlaceKey place, bool file, std::int64_t size_bytes);
-  void pull(std::uint64_t number, const std::string& token, PlaceKey place, std::optional<Hash128> file);
-  void pull_ended(std::uint64_t number, std::optional<Failure> failure);
-  void served(const std::string& token);
+  void offer(const worker::OfferObject& object);
+  void offer(const worker::OfferFile& file);
+  void offer_bytes(std::uint64_t number, const Offer& offer, ProcessId reader, bool plain);
+  std::string token_for(ProcessId reader) const;
+  void withdraw(std::uint64_t number);
+  void end_offer(std::uint64_t number);
+  Offer* begin_reading(std::uint64_t number, ProcessId reader, const std::string& token);
+  void end_reading(std::uint64_t number);
+  const Content* part(PlaceKey place, std::uint64_t offset);
+  void fetch(const worker::FetchBulk& command);
+  void arrives(Agent* source, bool served, const worker::FetchBulk& command, std::optional<Failure> why);
+  void write(Agent& source, const worker::FetchBulk& command);
+  static std::uint64_t sum_of(const Arriving& arriving);
+  void chunk_ended(std::uint64_t chunk, std::optional<Failure> why);
+  void finish_file(std::uint64_t pull);
   void write_spilled(const worker::StartSpill& spill);
   void read_spilled(const worker::StartRestore& restore);
   Duration disk_delay();
@@ -87,7 +122,10 @@ class Agent final : public Role {
   std::set<SlabId> slabs_;
   std::set<std::uint64_t> failed_slabs_;
   std::set<ProgramId> programs_;
-  std::set<std::uint64_t> pulls_;
+  std::map<std::uint64_t, Offer> offers_;
+  std::map<std::uint64_t, worker::FetchBulk> flights_;  // by chunk
+  std::map<PlaceKey, Arriving> arriving_;
+  std::map<std::uint64_t, Arriving> files_;  // by pull
   bool told_of_memory_ = false;
 };
 

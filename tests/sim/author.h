@@ -119,6 +119,7 @@ class Author {
   int whole_group();
   int family();
   int hoarding();
+  int broadcast();
   int whole_gpu_task();
   int lengthy_tasks();
   int tasks_that_run_once();

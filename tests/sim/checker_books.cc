@@ -44,7 +44,8 @@ std::string excess(const Used& used, const NodeShape& shape) {
 
 void Checkers::fault(FaultKind kind) {
   using enum FaultKind;
-  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break || kind == spill_slow;
+  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break || kind == spill_slow ||
+                        kind == bulk_slow || kind == bulk_breaks || kind == bulk_corrupts;
   lossy_ |= !harmless;
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||

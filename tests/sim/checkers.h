@@ -21,6 +21,8 @@
 //   memory    an executor is ended for memory only where the node is short of it; nothing that runs once
 //             while there is something that may run again; one after the other; what was ended so runs
 //             again after a pause; and a node is not short of memory for long
+//   transfers a chunk is asked for once at a time and comes once, from where it is; what is under way
+//             stays within its limits; nothing is readable of which a part is missing
 //   spilling  what a process looks at stays where it is; what is on disk alone is whole there
 #pragma once
 
@@ -45,6 +47,8 @@ class Head;
 class Process;
 class World;
 struct Reading;
+struct Arriving;
+struct Content;
 
 class Checkers {
  public:
@@ -66,6 +70,10 @@ class Checkers {
   void agent_ended(Agent& agent);
   void memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib);
   void ended_for_memory(Agent& agent, const worker::KillExecutor& kill);
+  void chunk_asked(Agent& agent, const worker::FetchBulk& asked,
+                   const std::map<std::uint64_t, worker::FetchBulk>& under_way);
+  void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content);
+  void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here, const Content& content);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
@@ -139,6 +147,10 @@ class Checkers {
   void memory_process_ends(const Process& process);
   struct InMemory;  // a call that runs
   const InMemory* runs_in(const Process& process) const;
+  // checker_calls.cc: whether the head has the slot that this executor runs in.
+  bool has_slot(const Process& process) const;
+  // checker_transfers.cc
+  void is_whole(Agent& agent);
   // checker_spilling.cc
   void stays_in_place(Agent& agent, Process& process);
   void is_on_disk(Agent& agent);

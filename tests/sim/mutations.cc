@@ -426,16 +426,6 @@ Hooks everything_may_run_again() {
   return hooks;
 }
 
-Hooks pulls_land_elsewhere() {
-  Hooks hooks;
-  hooks.agent.out = [](std::vector<worker::Command>& commands) {
-    for (auto& each : commands) {
-      if (auto* pull = std::get_if<worker::StartPull>(&each)) pull->offset += 4096;
-    }
-  };
-  return hooks;
-}
-
 Hooks results_belong_to_others() {
   Hooks hooks;
   auto last = std::make_shared<Payload>();
@@ -476,7 +466,6 @@ std::vector<Mutation> make_mutations() {
       {"agent ignores its fence", {"partitions", "everything"}, agent_does_not<worker::Fence>},
       {"agent releases what it was to hold", {"quiet", "objects"}, node_releases_what_it_was_to_hold},
       {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},
-      {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
@@ -496,6 +485,7 @@ std::vector<Mutation> make_mutations() {
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   for (auto& each : memory_mutations()) all.push_back(std::move(each));
+  for (auto& each : bulk_mutations()) all.push_back(std::move(each));
   return all;
 }
 

@@ -17,6 +17,8 @@ struct Mutation {
 const std::vector<Mutation>& mutations();
 // Those about memory and disks (mutations_memory.cc), which are among them.
 std::vector<Mutation> memory_mutations();
+// And those about bytes between nodes (mutations_bulk.cc).
+std::vector<Mutation> bulk_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Every event that agents get is changed on its way.

@@ -327,7 +327,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
   for (const auto& argument : command.refs) fetch.objects.push_back(argument.ref.object);
   for (const auto& argument : command.refs) {
     step_client(client::AdoptRef{argument.ref});
-    step_client(client::WantObject{argument.ref.object});
+    step_client(client::WantObject{argument.ref.object, true});
   }
   check_fetches();
 }

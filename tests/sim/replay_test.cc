@@ -320,7 +320,7 @@ struct Inspector {
     if (value) look(*value);
   }
   template <class T>
-  void look(const Common<T>& value) {
+  void look(const CopyOnWrite<T>& value) {
     look(*value);
   }
   template <class T>

@@ -77,6 +77,13 @@ std::vector<Scenario> make_scenarios() {
        {spill_slow, spill_fails, spill_corrupts, executor_crash, agent_crash, driver_pause, bulk_fails,
         slab_fails, peer_cut},
        false, false, false, small_store},
+      {"broadcast", 5, 2, false, 5, {broadcast, broadcast, broadcast, large, put_ref}, 0, {}},
+      {"broadcast_faults", 5, 2, false, 8, {broadcast, broadcast, broadcast, large, keep}, 10,
+       {bulk_slow, bulk_slow, bulk_slow, bulk_slow, bulk_breaks, bulk_breaks, bulk_corrupts, bulk_fails, agent_crash,
+        agent_pause, agent_pause, peer_cut, slab_fails, executor_crash, executor_crash, driver_pause}},
+      {"broadcast_spill", 4, 2, false, 6, {broadcast, broadcast, hoard}, 4,
+       {bulk_slow, bulk_slow, bulk_breaks, agent_crash, spill_slow, executor_crash},
+       false, false, false, small_store},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
   };
@@ -130,12 +137,13 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 24> names{
+  static constexpr std::array<std::string_view, 27> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
       "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
-      "spilling is slow", "spilling fails", "spilled files are damaged"};
+      "spilling is slow", "spilling fails", "spilled files are damaged",
+      "bulk bytes are slow", "bulk connections break", "bulk bytes are changed"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -152,6 +160,8 @@ const Scenario* find_scenario(const std::string& name) {
 HistoryPlan draw(const Scenario& scenario, const Random& random) {
   HistoryPlan plan;
   plan.store_bytes = scenario.store_bytes;
+  Random fabric = random.fork("fabric");
+  plan.trusted_fabric = fabric.chance(400);
   Random topology = random.fork("topology");
   const auto nodes = topology.between(1, scenario.max_nodes);
   for (std::int64_t i = 0; i < nodes; ++i) {

@@ -21,7 +21,7 @@ enum class FaultKind : std::uint8_t {
   head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
   driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
   disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained, spill_slow, spill_fails,
-  spill_corrupts,
+  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -43,7 +43,7 @@ enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
-  family, whole_gpu, hungry, too_hungry, frugal_once, hoard,
+  family, whole_gpu, hungry, too_hungry, frugal_once, hoard, broadcast,
 };
 
 struct Scenario {
@@ -77,6 +77,7 @@ struct HistoryPlan {
   std::vector<JobTerms> terms;    // of each driver's job
   std::optional<Duration> preempt_after;
   std::uint64_t store_bytes = 0;
+  bool trusted_fabric = false;
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;

@@ -251,6 +251,33 @@ int Author::tasks_that_run_once() {
 }
 
 // More large values than a small store holds, read later: by itself, and by tasks.
+// One value that is made once and read all over the cluster at once.
+int Author::broadcast() {
+  Plan maker = leaf();
+  maker.large = true;
+  const int f = add(std::move(maker));
+  Plan reader = leaf();
+  reader.shape = "spread";
+  const int g = add(std::move(reader));
+  Plan main = item("broadcast");
+  if (random_.chance(500)) {
+    main.steps.push_back(put(true));
+  } else {
+    main.steps.push_back(submit(f, {value()}));
+  }
+  int vars = 1;
+  for (int rounds = static_cast<int>(random_.between(1, 2)); rounds > 0; --rounds) {
+    const int count = static_cast<int>(random_.between(2, 8));
+    for (int i = 0; i < count; ++i) main.steps.push_back(submit(g, {ref(0)}));
+    vars += count;
+    if (random_.chance(300)) main.steps.push_back(on(Act::get, 0));
+    if (random_.chance(500)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
+  }
+  if (random_.chance(300)) main.steps.push_back(on(Act::release, 0));
+  for (int i = 1; i < vars; ++i) main.steps.push_back(on(Act::get, i));
+  return add(std::move(main));
+}
+
 int Author::hoarding() {
   Plan maker = leaf();
   maker.large = true;

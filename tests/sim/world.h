@@ -47,18 +47,10 @@ struct Node {
   std::map<std::uint64_t, std::map<std::uint64_t, Content>> spilled;
 };
 
-// What a bulk server gives out, by token.
-struct Offer {
-  Agent* agent = nullptr;
-  std::uint64_t offer = 0;
-  PlaceKey place;
-  bool file = false;
-};
-
 // What is going wrong right now, as counts of the faults that make it so.
 struct Weather {
   int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0,
-      spill_slow = 0, spill_fails = 0;
+      spill_slow = 0, spill_fails = 0, bulk_slow = 0, bulk_corrupts = 0;
 };
 
 struct HistoryOptions {
@@ -135,8 +127,6 @@ class World {
   const Weather& weather() const { return weather_; }
 
   std::map<std::pair<std::string, std::string>, Bytes>& disk() { return disk_rows_; }
-  std::map<std::string, Offer>& offers() { return offers_; }
-  std::string next_token() { return "t" + std::to_string(++tokens_made_); }
 
  private:
   void start();
@@ -174,8 +164,7 @@ class World {
   Weather weather_;
   std::map<const Fault*, ProcessId> drains_;  // which incarnation was to be drained
   std::map<std::pair<std::string, std::string>, Bytes> disk_rows_;
-  std::map<std::string, Offer> offers_;
-  std::uint64_t roles_made_ = 0, links_made_ = 0, tokens_made_ = 0, heads_made_ = 0;
+  std::uint64_t roles_made_ = 0, links_made_ = 0, heads_made_ = 0;
 };
 
 }  // namespace mobula::internal::sim

@@ -62,6 +62,9 @@ void World::begin(const Fault& fault) {
         if (spill_.chance(500)) contents.clear();
       }
       break;
+    case bulk_breaks:
+      if (node.agent != nullptr) node.agent->break_bulk();
+      break;
     case stream_break: driver->break_stream(fault.target / 7); break;
     default: apply_weather(fault.kind, 1); break;
   }
@@ -79,6 +82,8 @@ void World::finish(const Fault& fault) {
     case fork_fails:
     case slab_fails:
     case bulk_fails:
+    case bulk_slow:
+    case bulk_corrupts:
     case news_lost:
     case spill_slow:
     case spill_fails: apply_weather(fault.kind, -1); break;
@@ -104,6 +109,8 @@ void World::apply_weather(FaultKind kind, int change) {
     case fork_fails: weather_.fork_fails += change; break;
     case slab_fails: weather_.slab_fails += change; break;
     case bulk_fails: weather_.bulk_fails += change; break;
+    case bulk_slow: weather_.bulk_slow += change; break;
+    case bulk_corrupts: weather_.bulk_corrupts += change; break;
     case news_lost: weather_.news_lost += change; break;
     case spill_slow: weather_.spill_slow += change; break;
     case spill_fails: weather_.spill_fails += change; break;

@@ -116,11 +116,14 @@ class Relay {
   std::uint64_t offset_ = 0;
 };
 
+// A plain frame with its checksum, which announces a payload of another length where told so.
 std::vector<std::byte> frame_of(BulkFrameType type, std::size_t announced,
                                 std::span<const std::byte> payload = {}) {
-  const auto header = BulkFrameHeader{static_cast<std::uint32_t>(announced), type}.encode();
+  const auto length = static_cast<std::uint32_t>(announced + bulk_checksum_size);
+  const auto header = BulkFrameHeader{length, type}.encode();
   std::vector<std::byte> bytes(header.begin(), header.end());
   bytes.insert(bytes.end(), payload.begin(), payload.end());
+  put_number(bytes, bulk_checksum(header, payload));
   return bytes;
 }
 
@@ -172,9 +175,9 @@ TEST_F(BulkFaults, GarbageClosesTheConnectionAndNothingElse) {
                                 std::string(100, ' '))),
             ErrorCode::corrupt);
   EXPECT_EQ(code_after(std::vector<std::byte>(100'000, std::byte{0xff})), ErrorCode::corrupt);
-  auto version_2 = BulkHello{token_, {}}.encode();
-  version_2[7] = std::byte{2};
-  EXPECT_EQ(code_after(version_2), ErrorCode::corrupt);
+  auto version_3 = BulkHello{token_, {}}.encode();
+  version_3[7] = std::byte{3};
+  EXPECT_EQ(code_after(version_3), ErrorCode::corrupt);
   Random random(7);
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> bytes(72 + random.below(500));
@@ -373,6 +376,44 @@ TEST_F(BulkFaults, ConnectionsBeyondTheLimitAreClosedAndThoseWithinIt) {
   EXPECT_EQ(server_->counters().rejected, 1u);
   EXPECT_FALSE(is_closed(first));
   EXPECT_FALSE(is_closed(second));
+}
+
+// Nobody is kept out by a checksum, but what a bad machine on the way has changed is noticed.
+TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
+  open_server();
+  for (const std::uint64_t where : {60, 70, 84, 110, 200, 1'000'000, 2'999'999}) {
+    Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte> bytes) {
+      if (where >= offset && where < offset + bytes.size()) bytes[where - offset] ^= std::byte{4};
+    });
+    BulkClient client(*loop_, {relay.address(), token_, std::nullopt}, {.silence_limit = 1s});
+    Fetched got;
+    ASSERT_TRUE(client.fetch(got.fetch("3000000")));
+    ASSERT_TRUE(until([&] { return got.done.has_value(); })) << where;
+    ASSERT_FALSE(got.done->ok()) << where;
+    EXPECT_EQ(got.done->error().code, ErrorCode::corrupt) << where << ": " << got.done->error().text;
+    relay.cut();
+    ASSERT_TRUE(until([&] { return held_ == 0; }));
+  }
+}
+
+TEST_F(BulkPlainFaults, AConnectionMayBeServedByAnotherServerThanTheOneThatAcceptedIt) {
+  open_server();
+  BulkServerCallbacks callbacks;
+  int handed = 0;
+  callbacks.hand_over = [&](Fd& socket) {
+    ++handed;
+    server_->adopt(std::move(socket));
+    return true;
+  };
+  BulkServer front(*loop_, std::move(callbacks));
+  address_ = front.listen("127.0.0.1:0").value();
+  const auto client = make_client();
+  Fetched got;
+  ASSERT_TRUE(client->fetch(got.fetch("1000")));
+  ASSERT_TRUE(until([&] { return got.done.has_value(); }));
+  EXPECT_TRUE(got.done->ok());
+  EXPECT_EQ(handed, 1);
+  EXPECT_EQ(front.connections(), 0u);
 }
 
 TEST_F(BulkPlainFaults, AClientWithTooManyRequestsIsCut) {

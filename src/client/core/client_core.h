@@ -157,7 +157,7 @@ class ClientCore {
   void erase_object(ObjectId object);
   void lose_store();
   void unshare();
-  void fetch(ObjectId object, ObjectRow& row);
+  void fetch(ObjectId object, ObjectRow& row, bool argument = false);
   static void forget_failure(ObjectRow& row);
   void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
@@ -260,8 +260,7 @@ class ClientCore {
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
   Table<TaskId, std::int64_t> lineage_;  // finished tasks, with their bytes, oldest first
-  std::int64_t lineage_bytes_ = 0;
-  bool lineage_warned_ = false;
+  std::int64_t lineage_bytes_ = 0, lineage_given_up_ = 0;
 
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;

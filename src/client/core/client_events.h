@@ -140,9 +140,10 @@ struct AdoptRef {
 // Somebody waits for the object or looks at its bytes: see to it that they come here, and stay.
 struct WantObject {
   ObjectId object;
+  bool argument = false;  // of a call that waits for it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &WantObject::object));
+    return visit(field("object", &WantObject::object), field("argument", &WantObject::argument));
   }
   friend bool operator==(const WantObject&, const WantObject&) = default;
 };

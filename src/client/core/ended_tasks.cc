@@ -2,7 +2,7 @@
 
 namespace mobula::internal::client {
 
-EndedTasks::Counts& EndedTasks::counts_of(const Common<CallForm>& form) {
+EndedTasks::Counts& EndedTasks::counts_of(const CopyOnWrite<CallForm>& form) {
   if (last_counts_ != nullptr && last_form_.is_same(form)) return *last_counts_;
   auto at = counts_.find(form->name);
   if (at == counts_.end()) {
@@ -24,7 +24,7 @@ void EndedTasks::add(EndedTask task) {
   }
   ++counts.failed;
   if (task.error_bytes > max_error_bytes) {
-    task.error = Common<Payload>();
+    task.error = CopyOnWrite<Payload>();
     task.error_bytes = 0;
   }
   error_bytes_ += task.error_bytes;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/queue.h"
-#include "base/common.h"
+#include "base/copy_on_write.h"
 #include "base/time.h"
 #include "model/task.h"
 
@@ -16,14 +16,14 @@ namespace mobula::internal::client {
 
 struct EndedTask {
   TaskId task;
-  Common<CallForm> form;
+  CopyOnWrite<CallForm> form;
   ClassId demand_class;  // of a task
   std::uint32_t attempt = 0;
   std::int32_t retries_left = 0;
   std::uint32_t preemptions = 0;
   bool cancelled = false;
   bool failed = false;
-  Common<Payload> error;  // failed: an encoded ErrorRecord; empty where it is too large
+  CopyOnWrite<Payload> error;  // failed: an encoded ErrorRecord; empty where it is too large
   std::int64_t error_bytes = 0;
   Time at;
 };
@@ -50,7 +50,7 @@ class EndedTasks {
   static constexpr const char* other_names = "(other names)";
 
  private:
-  Counts& counts_of(const Common<CallForm>& form);
+  Counts& counts_of(const CopyOnWrite<CallForm>& form);
 
   static constexpr std::size_t max_finished = 1000;
   static constexpr std::size_t max_failed = 10'000;
@@ -63,7 +63,7 @@ class EndedTasks {
   std::int64_t error_bytes_ = 0;
   std::map<std::string, Counts> counts_;
   // Where those of the last form are counted: mostly it comes again.
-  Common<CallForm> last_form_;
+  CopyOnWrite<CallForm> last_form_;
   Counts* last_counts_ = nullptr;
 };
 

@@ -40,8 +40,7 @@ void ClientCore::leave_lineage(TaskId task) {
 
 void ClientCore::give_up_lineage(TaskId task) {
   mark_given_up.hit();
-  if (!lineage_warned_) {
-    lineage_warned_ = true;
+  if (lineage_given_up_++ == 0) {
     emit(Warn{"finished tasks whose results are still in use take more than " +
               std::to_string(options_.max_lineage_bytes >> 20) +
               " MiB of this process: the results of the oldest cannot be made again if they are lost"});

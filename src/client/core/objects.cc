@@ -183,14 +183,14 @@ void ClientCore::forget_failure(ObjectRow& row) {
   if (row.reading->failure) row.reading.edit().failure.reset();
 }
 
-void ClientCore::fetch(ObjectId object, ObjectRow& row) {
+void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   if (row.storing && !is_inline(*row.value)) return;  // on its way to a new store: fetched once there
   if (row.readable || row.fetching) return;
   row.fetching = true;
   forget_failure(row);
   if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
-  tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number});
+  tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
 }
 
 // Nobody here looks at the bytes: they may go from memory. Whoever wants them again fetches them.
@@ -378,7 +378,7 @@ void ClientCore::on(const WantObject& event) {
   ++row->wants;
   if (row->ready && is_inline(*row->value)) return;
   forget_failure(*row);
-  if (row->ready || !row->owned) fetch(event.object, *row);
+  if (row->ready || !row->owned) fetch(event.object, *row, event.argument);
 }
 
 void ClientCore::on(const UnwantObject& event) {
@@ -512,7 +512,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   }
   row->ready = false;
   row->fetching = false;
-  row->value = Common<ValueRecord>();
+  row->value = CopyOnWrite<ValueRecord>();
   auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
   if (task != nullptr && task->state == TaskState::finished && task->retries_left != 0) {
     mark_reconstructed.hit();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/common.h"
+#include "base/copy_on_write.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/task.h"
@@ -32,9 +32,9 @@ struct Reading {
 // One object this process has refs on, owns, or has pinned for somebody. There may be millions: what few
 // of them have is apart.
 struct ObjectRow {
-  Common<RefRecord> ref;      // empty: of this process and its node
-  Common<ValueRecord> value;  // ready
-  Common<Reading> reading;
+  CopyOnWrite<RefRecord> ref;      // empty: of this process and its node
+  CopyOnWrite<ValueRecord> value;  // ready
+  CopyOnWrite<Reading> reading;
   TaskId creator;             // owned results: the task that makes it
   std::int32_t refs = 0;      // in the hands of user code
   std::int32_t pins = 0;      // arguments of unfinished calls, contents of other values

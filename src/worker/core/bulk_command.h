@@ -33,66 +33,89 @@ struct DropSlab {
   friend bool operator==(const DropSlab&, const DropSlab&) = default;
 };
 
-// Read an object's bytes from a peer's bulk server into a slab. Answered by PullFinished.
-struct StartPull {
-  std::uint64_t pull = 0;
+// Read a part of an object's, or a program file's, bytes from a peer's bulk server to where it
+// belongs. Answered by ChunkFetched.
+struct FetchBulk {
+  std::uint64_t chunk = 0;
   AgentAddress from;
   std::string token;
-  std::string key;
-  SlabId slab;
-  std::uint64_t offset = 0;
+  std::string key;          // empty: plain
+  std::uint64_t offer = 0;  // the peer's
+  std::uint64_t pull = 0;
+  std::uint64_t offset = 0;  // within the object or file
   std::uint64_t size_bytes = 0;
+  SlabId slab;  // empty: into the file of the pull
+  std::uint64_t slab_offset = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &StartPull::pull), field("from", &StartPull::from),
-                 field("token", &StartPull::token), field("key", &StartPull::key),
-                 field("slab", &StartPull::slab), field("offset", &StartPull::offset),
-                 field("size_bytes", &StartPull::size_bytes));
+    return visit(field("chunk", &FetchBulk::chunk), field("from", &FetchBulk::from),
+                 field("token", &FetchBulk::token), field("key", &FetchBulk::key),
+                 field("offer", &FetchBulk::offer), field("pull", &FetchBulk::pull),
+                 field("offset", &FetchBulk::offset), field("size_bytes", &FetchBulk::size_bytes),
+                 field("slab", &FetchBulk::slab), field("slab_offset", &FetchBulk::slab_offset));
   }
-  friend bool operator==(const StartPull&, const StartPull&) = default;
+  friend bool operator==(const FetchBulk&, const FetchBulk&) = default;
 };
 
-// Read a program file into the program store, under its hash. Answered by PullFinished.
+// Nothing more of it is written once ChunkFetched says so, which still follows.
+struct CancelBulk {
+  std::uint64_t chunk = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("chunk", &CancelBulk::chunk));
+  }
+  friend bool operator==(const CancelBulk&, const CancelBulk&) = default;
+};
+
+// Make room for a program file that is going to be pulled.
 struct StartFilePull {
   std::uint64_t pull = 0;
-  AgentAddress from;
-  std::string token;
-  std::string key;
   Hash128 file;
   std::uint64_t size_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &StartFilePull::pull), field("from", &StartFilePull::from),
-                 field("token", &StartFilePull::token), field("key", &StartFilePull::key),
-                 field("file", &StartFilePull::file),
+    return visit(field("pull", &StartFilePull::pull), field("file", &StartFilePull::file),
                  field("size_bytes", &StartFilePull::size_bytes));
   }
   friend bool operator==(const StartFilePull&, const StartFilePull&) = default;
 };
 
-// Still answered by PullFinished.
-struct CancelPull {
+// All of it is there: check it, and take it into the program store under its hash. Answered by
+// PullFinished.
+struct FinishFilePull {
   std::uint64_t pull = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &CancelPull::pull));
+    return visit(field("pull", &FinishFilePull::pull));
   }
-  friend bool operator==(const CancelPull&, const CancelPull&) = default;
+  friend bool operator==(const FinishFilePull&, const FinishFilePull&) = default;
 };
 
-// Let one peer read these bytes once, under a fresh token and key. Answered by BulkOffered and, if
-// that had no failure, by BulkServed.
+// Nobody needs its room any more; it may have been finished.
+struct DropFilePull {
+  std::uint64_t pull = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("pull", &DropFilePull::pull));
+  }
+  friend bool operator==(const DropFilePull&, const DropFilePull&) = default;
+};
+
+// Let one peer read these bytes, in parts and as often as it asks, until WithdrawBulk. Answered by
+// BulkOffered. `plain`: not sealed, for a trusted fabric.
 struct OfferObject {
   std::uint64_t offer = 0;
   ProcessId reader;  // the peer agent
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
+  bool plain = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("offer", &OfferObject::offer), field("reader", &OfferObject::reader),
                  field("slab", &OfferObject::slab), field("offset", &OfferObject::offset),
-                 field("size_bytes", &OfferObject::size_bytes));
+                 field("size_bytes", &OfferObject::size_bytes),
+                 field("plain", &OfferObject::plain));
   }
   friend bool operator==(const OfferObject&, const OfferObject&) = default;
 };
@@ -101,15 +124,16 @@ struct OfferFile {
   std::uint64_t offer = 0;
   ProcessId reader;
   Hash128 file;
+  bool plain = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("offer", &OfferFile::offer), field("reader", &OfferFile::reader),
-                 field("file", &OfferFile::file));
+                 field("file", &OfferFile::file), field("plain", &OfferFile::plain));
   }
   friend bool operator==(const OfferFile&, const OfferFile&) = default;
 };
 
-// The token is worth nothing from now on; a transfer that runs is cut. Answered by BulkServed.
+// Nobody may ask for these bytes any more. Answered by BulkServed, when none are being read.
 struct WithdrawBulk {
   std::uint64_t offer = 0;
   template <class Visit>

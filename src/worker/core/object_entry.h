@@ -32,9 +32,10 @@ struct ObjectEntry {
   // about it.
   std::map<ProcessId, std::uint64_t> readers{};
   transfer::PullId pull = 0;
+  bool argument = false;             // a call waits for it
   int tries = 0;                     // pulls that failed in a row
   bool waits_for_room = false;       // for the copy that is to be pulled
-  std::vector<NodeId> sources{};     // away from home: who has it, as told last
+  std::vector<NodeId> sources{};     // who has it or is getting it, as told last
   NodeId asked{};                    // who owes us an ObjectStatus
   std::optional<Time> locate_by{};   // the head is asked who has copies
   std::string lost_cause{};          // why that is so
@@ -66,6 +67,8 @@ struct ObjectEntry {
   std::set<NodeId> keepers{};      // keep bytes for us, until we release them
   std::set<NodeId> copies{};       // have bytes by holds of their own
   std::set<NodeId> askers{};       // want to know where it is
+  std::vector<NodeId> fetchers{};  // have been told, the latest last, and have no copy yet
+  std::uint64_t answers = 0;       // of the kind
   std::set<NodeId> unconfirmed{};  // their holds wait for the claim
 
   // Away from home.

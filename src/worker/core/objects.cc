@@ -134,6 +134,7 @@ void Objects::gone(ObjectId object) {
     transfers_.refuse(node, pull, failure(ErrorCode::not_found, "the object was released"));
   }
   if (entry.copy_reported) report_copy(object, false);
+  if (entry.pull != 0) transfers_.unwant(entry.pull);
   if (at_home(entry)) {
     for (const NodeId node : entry.keepers) peers_.send(node, NodeRelease{object});
     for (const NodeId node : entry.unconfirmed) peers_.send(node, NodeHoldConfirmed{object, false});

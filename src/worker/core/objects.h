@@ -65,6 +65,9 @@ class Objects {
   void from_peer(NodeId node, const ObjectStatus& message);
   void from_peer(NodeId node, const PullRequest& message);
   void from_peer(NodeId node, const PullReady& message) { transfers_.answered(node, message); }
+  void from_peer(NodeId node, const ChunksThere& message) { transfers_.more_there(node, message); }
+  void from_peer(NodeId node, const PullOver& message);
+  void from_peer(NodeId node, const CopyMade& message);
   void from_peer(NodeId node, const CopyLost& message);
   // `cause` for people: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
@@ -78,6 +81,8 @@ class Objects {
   // At most `limit` of them.
   ObjectsListed list(std::uint64_t limit, bool largest_first);
   void slab_failed(const SlabFailed& failed);
+  // It is the pull's turn: a place is found for it, or waited for.
+  void pull_begins(const transfer::BeginPull& begin);
   void pulled(const transfer::PullDone& done);
   // A peer reads here no more.
   void offer_over(ObjectId object);
@@ -132,6 +137,8 @@ class Objects {
   };
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
+  static constexpr std::size_t max_fetchers = 16;  // remembered, and
+  static constexpr std::size_t told_fetchers = 2;  // told to one more
   static constexpr int max_waits = 30;  // times the patience of who waits for room, in all
   // Between two looks at all objects of which the first found nothing that could leave.
   static constexpr Duration look_again_after = 1ms;
@@ -191,7 +198,7 @@ class Objects {
   void start_waiting_restores();
   void drop_from_disk(ObjectId object);
   void lost_on_disk(ObjectId object, const std::string& cause);
-  void offer(NodeId reader, std::uint64_t pull, ObjectId object);
+  void offer(NodeId reader, std::uint64_t ask, ObjectId object);
   void refuse_pullers(ObjectId object, const Failure& why);
   ObjectFact fact_of(ObjectId object, const ObjectRow& row);
 
@@ -202,8 +209,9 @@ class Objects {
   void seek(ObjectId object);
   void ask(ObjectId object, NodeId node);
   void begin_pull(ObjectId object);
-  void start_transfer(ObjectId object, const Place& place);
-  void abandon_pull(ObjectId object, const Failure& why);
+  // Who waited for room, to pull it or to read it back, has given up.
+  void abandon(ObjectId object, const Failure& why);
+  bool offer_partial(NodeId reader, std::uint64_t ask, ObjectId object);
   // The bytes are here now.
   void became_sealed(ObjectId object);
   void report_copy(ObjectId object, bool present);
@@ -214,7 +222,9 @@ class Objects {
   void wait_for_claim(ObjectId object);
   ObjectEntry& placeholder(ObjectId object);
   void answer_askers(ObjectId object);
-  ObjectStatus status_of(ObjectId object, const ObjectEntry& entry) const;
+  // What `asker` is told; it is going to fetch it.
+  ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry) const;
+  void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
   void lost(ObjectId object, const std::string& cause);
   void nothing_left(ObjectId object, const std::string& cause);
   void give_up(ObjectId object, Failure why);

@@ -76,6 +76,7 @@ void Objects::from_peer(NodeId node, const NodeHold& message) {
 void Objects::from_peer(NodeId node, const NodeRelease& message) {
   if (ObjectEntry* entry = find(message.object)) {
     entry->copies.erase(node);
+    fetches_no_more(*entry, node);
     entry->askers.erase(node);
     entry->unconfirmed.erase(node);
   }
@@ -88,7 +89,7 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   ObjectEntry& entry = placeholder(object);
   const bool ready =
       here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
-  if (ready) return peers_.send(node, status_of(object, entry));
+  if (ready) return peers_.send(node, status_for(node, object, entry));
   if (at_home(entry)) {
     entry.askers.insert(node);
     if (!entry.claimed) wait_for_claim(object);
@@ -101,7 +102,8 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   peers_.send(node, std::move(status));
 }
 
-ObjectStatus Objects::status_of(ObjectId object, const ObjectEntry& entry) const {
+// Each asker gets another order of who has it, so that not all begin with the same.
+ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry) const {
   ObjectStatus status;
   status.object = object;
   status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
@@ -110,15 +112,39 @@ ObjectStatus Objects::status_of(ObjectId object, const ObjectEntry& entry) const
   if (here(object)) status.locations.push_back(self_);
   status.locations.insert(status.locations.end(), entry.keepers.begin(), entry.keepers.end());
   status.locations.insert(status.locations.end(), entry.copies.begin(), entry.copies.end());
-  if (status.locations.empty()) status.failure = entry.failure;
+  std::erase(status.locations, asker);
+  if (status.locations.empty()) {
+    status.failure = entry.failure;
+    return status;
+  }
+  const std::uint64_t first = entry.answers++ % status.locations.size();
+  std::rotate(status.locations.begin(),
+              status.locations.begin() + static_cast<std::ptrdiff_t>(first),
+              status.locations.end());
+  if (!at_home(entry)) return status;
+  fetches_no_more(entry, asker);
+  for (auto at = entry.fetchers.rbegin(); at != entry.fetchers.rend(); ++at) {
+    if (status.fetching.size() < told_fetchers) status.fetching.push_back(*at);
+  }
+  if (entry.fetchers.size() >= max_fetchers) entry.fetchers.erase(entry.fetchers.begin());
+  entry.fetchers.push_back(asker);
   return status;
 }
 
 void Objects::answer_askers(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   for (const NodeId node : std::exchange(entry.askers, {})) {
-    peers_.send(node, status_of(object, entry));
+    peers_.send(node, status_for(node, object, entry));
   }
+}
+
+// Of a node that holds it by itself, and so tells when it has it no longer.
+void Objects::from_peer(NodeId node, const CopyMade& message) {
+  ObjectEntry* entry = find(message.object);
+  if (entry == nullptr || !at_home(*entry)) return;
+  fetches_no_more(*entry, node);
+  const ObjectRow* row = table_.find(message.object);
+  if (row->nodes.contains(node) && !entry->keepers.contains(node)) entry->copies.insert(node);
 }
 
 // ---- results that other nodes keep for owners here ---------------------------------------------
@@ -155,6 +181,7 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
 void Objects::from_peer(NodeId node, const CopyLost& message) {
   ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !at_home(*entry)) return;
+  fetches_no_more(*entry, node);
   const bool kept = entry->keepers.erase(node) > 0;
   if (kept) peers_.send(node, NodeRelease{message.object});
   if (entry->copies.erase(node) == 0 && !kept) return;  // a pull has found that out before

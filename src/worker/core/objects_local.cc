@@ -52,11 +52,11 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
   ObjectEntry* entry = find(request.object);
   if (request.writer == agent_) {
     if (entry != nullptr) entry->waits_for_room = false;
+    if (entry != nullptr && entry->pull != 0) return transfers_.refused(entry->pull, why);
     const ObjectRow* row = table_.find(request.object);
-    // A process of this node has begun to make it meanwhile: its bytes serve all readers.
     if (row != nullptr && row->has_place()) return unpin(request.object);
     refuse_pullers(request.object, why);
-    return abandon_pull(request.object, why);
+    return abandon(request.object, why);
   }
   if (why.code == ErrorCode::already_exists && entry != nullptr) {
     // The process says next for whom it would have made the bytes: they stay until then.
@@ -70,11 +70,12 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
 
 void Objects::place_found(const ReserveRequest& request, const Place& place) {
   if (request.writer == agent_) {
-    entries_.at(request.object).waits_for_room = false;
-    if (table_.find(request.object)->on_disk) {
-      start_restore(request.object, place);
+    ObjectEntry& entry = entries_.at(request.object);
+    entry.waits_for_room = false;
+    if (entry.pull != 0) {
+      transfers_.placed(entry.pull, place);
     } else {
-      start_transfer(request.object, place);
+      start_restore(request.object, place);
     }
   } else {
     answer_reserved(request.writer, request.object);
@@ -233,6 +234,10 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
     return processes_.send(process, std::move(answer));
   }
   entry->readers[process] = message.fetch;
+  if (message.argument) {
+    entry->argument = true;
+    if (entry->pull != 0) transfers_.hurry(entry->pull);
+  }
   seek(object);
 }
 
@@ -292,6 +297,7 @@ void Objects::fail_readers(ObjectId object, const Failure& why) {
 void Objects::became_sealed(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   entry.failure.reset();
+  entry.argument = false;
   entry.tries = 0;
   entry.locate_by.reset();
   entry.candidates.clear();

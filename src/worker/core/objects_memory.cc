@@ -225,6 +225,9 @@ void Objects::evict(ObjectId object) {
     mark_copy_evicted.hit();
     entry.pulled = false;
     if (entry.copy_reported) report_copy(object, false);
+    if (!at_home(entry) && !peers_.is_dead(entry.home)) {
+      peers_.send(entry.home, CopyLost{object, "the copy left its node's memory"});
+    }
   } else {
     mark_clean_evicted.hit();
   }

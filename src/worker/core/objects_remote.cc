@@ -86,6 +86,12 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   for (const NodeId location : message.locations) {
     if (location != self_ && !peers_.is_dead(location)) entry->sources.push_back(location);
   }
+  // Few are asked at once: some who have it, and some who are getting it.
+  if (!entry->sources.empty()) {
+    const auto after = std::min<std::size_t>(2, entry->sources.size());
+    const auto where = entry->sources.begin() + static_cast<std::ptrdiff_t>(after);
+    entry->sources.insert(where, message.fetching.begin(), message.fetching.end());
+  }
   if (message.failure || entry->sources.empty()) {
     if (!of_home) return ask_candidate(object);
     const Failure unknown = failure(ErrorCode::unavailable,
@@ -107,9 +113,24 @@ void Objects::begin_pull(ObjectId object) {
     return fail_readers(
         object, failure(ErrorCode::resource_exhausted, "the agent may hold no more objects"));
   ObjectEntry& entry = entries_.at(object);
+  std::vector<NodeId> sources = std::exchange(entry.sources, {});
+  std::erase_if(sources, [&](NodeId node) { return peers_.is_dead(node); });
+  const auto pull =
+      transfers_.pull_object(object, entry.size_bytes, sources, entry.argument);
+  if (!pull) return abandon(object, pull.error());
+  entry.pull = *pull;
+}
+
+void Objects::pull_begins(const transfer::BeginPull& begin) {
+  const ObjectId object = begin.key.object;
+  ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->pull != begin.pull) {
+    return transfers_.refused(begin.pull,
+                              failure(ErrorCode::cancelled, "nobody wants it any more"));
+  }
   ReserveRequest request;
   request.object = object;
-  request.size_bytes = entry.size_bytes;
+  request.size_bytes = begin.size_bytes;
   request.writer = agent_;
   request.exported = true;  // who has a ref may read it, whose copy this is does not matter
   request.job = table_.find(object)->job;
@@ -118,31 +139,17 @@ void Objects::begin_pull(ObjectId object) {
     if (request.job.empty() && holder != nullptr) request.job = holder->principal.job;
   }
   const auto found = place(request);
-  if (!found) return abandon_pull(object, found.error());
-  if (*found) return start_transfer(object, **found);
-  entry.waits_for_room = true;
-  if (!wait_for_room(request)) {
-    refuse_place(request, failure(ErrorCode::resource_exhausted,
-                                  "too many pulls wait for room in this node's store"));
-  }
+  if (!found) return transfers_.refused(begin.pull, found.error());
+  if (*found) return transfers_.placed(begin.pull, **found);
+  entry->waits_for_room = true;
+  transfers_.waits_for_room(begin.pull);
+  if (wait_for_room(request)) return;
+  refuse_place(request, failure(ErrorCode::resource_exhausted,
+                                "too many pulls wait for room in this node's store"));
 }
 
-void Objects::start_transfer(ObjectId object, const Place& place) {
-  ObjectEntry& entry = entries_.at(object);
-  std::vector<NodeId> sources = std::exchange(entry.sources, {});
-  std::erase_if(sources, [&](NodeId node) { return peers_.is_dead(node); });
-  // Different nodes begin with different sources.
-  if (!sources.empty()) {
-    const auto first = static_cast<std::ptrdiff_t>(self_.bits().low % sources.size());
-    std::rotate(sources.begin(), sources.begin() + first, sources.end());
-  }
-  const auto pull = transfers_.pull_object(object, place, sources);
-  if (!pull) return abandon_pull(object, pull.error());
-  entry.pull = *pull;
-}
-
-// The pull's place and pin are given back.
-void Objects::abandon_pull(ObjectId object, const Failure& why) {
+// The place and the pin are given back.
+void Objects::abandon(ObjectId object, const Failure& why) {
   if (find(object) == nullptr) return;
   apply(table_.fail(object, why));
   retry_due_ = true;
@@ -155,13 +162,24 @@ void Objects::pulled(const transfer::PullDone& done) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->pull != done.pull) return;
   entry->pull = 0;
+  if (std::exchange(entry->waits_for_room, false)) {
+    std::erase_if(waiting_, [&](const Waiting& each) {
+      return each.request.object == object && each.request.writer == agent_;
+    });
+  }
+  const ObjectRow& row = *table_.find(object);
   if (!done.failure && table_.seal(object, agent_)) {
     entry->pulled = true;
     entry->last_use = outbox_.now();
     room_due_ = true;
+    if (!at_home(*entry) && !peers_.is_dead(entry->home)) {
+      peers_.send(entry->home, CopyMade{object});
+    }
     became_sealed(object);
     return unpin(object);
   }
+  // A process of this node has begun to make it meanwhile: its bytes serve all readers.
+  if (row.has_place() && row.writer != agent_) return unpin(object);
   const Failure why =
       done.failure.value_or(failure(ErrorCode::unavailable, "the place of the copy was lost"));
   apply(table_.fail(object, why));
@@ -178,7 +196,8 @@ void Objects::pulled(const transfer::PullDone& done) {
     return unpin(object);
   }
   const bool wanted = !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
-  if (!cancelled && ++entry->tries >= max_tries) {
+  const bool no_room = why.code == ErrorCode::resource_exhausted;
+  if (no_room || (!cancelled && ++entry->tries >= max_tries)) {
     entry->tries = 0;
     fail_readers(object, why);
   } else if (wanted) {
@@ -201,17 +220,46 @@ void Objects::from_peer(NodeId node, const PullRequest& message) {
     }
     return;
   }
+  if (offer_partial(node, message.pull, message.object)) return;
   offer(node, message.pull, message.object);
 }
 
-void Objects::offer(NodeId reader, std::uint64_t pull, ObjectId object) {
+// Who still fetches it lets others read what is there, and reads from them what they have.
+bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
+  const ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->pull == 0 || sealed(object)) return false;
+  transfers_.add_source(entry->pull, reader);
+  entry = find(object);
+  if (!transfers_.is_placed(entry->pull)) {
+    transfers_.refuse(reader, ask, failure(ErrorCode::resource_exhausted,
+                                           "the object waits for its turn to come here"));
+    return true;
+  }
+  if (!pin(object)) return false;
+  const Place place = transfers_.place_of(entry->pull);
+  if (transfers_.offer_object(reader, ask, object, place, entry->pull)) {
+    ++entries_.at(object).offers;
+  } else {
+    unpin(object);
+  }
+  return true;
+}
+
+void Objects::from_peer(NodeId node, const PullOver& message) {
+  if (ObjectEntry* entry = find(message.object)) {
+    std::erase(entry->pullers, std::pair{node, message.pull});
+  }
+  transfers_.over(node, message.pull);
+}
+
+void Objects::offer(NodeId reader, std::uint64_t ask, ObjectId object) {
   if (!sealed(object) || !pin(object)) {
     return transfers_.refuse(
-        reader, pull,
+        reader, ask,
         failure(ErrorCode::not_found,
                 fmt::format("node {} has no copy of object {}", self_.brief(), object.brief())));
   }
-  if (!transfers_.offer_object(reader, pull, object, table_.find(object)->place)) {
+  if (!transfers_.offer_object(reader, ask, object, table_.find(object)->place)) {
     return unpin(object);
   }
   ObjectEntry& entry = entries_.at(object);
@@ -302,6 +350,7 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     entry.keepers.erase(node);
     entry.copies.erase(node);
     entry.askers.erase(node);
+    fetches_no_more(entry, node);
     entry.unconfirmed.erase(node);
     std::erase(entry.candidates, node);
     std::erase_if(entry.pullers, [&](const auto& each) { return each.first == node; });

@@ -41,6 +41,7 @@ struct WorkerCore::Parts {
   void on(ExecutorPrinted& event);
   void on(ProgramPrepared& event);
   void on(SlabFailed& event) { objects->slab_failed(event); }
+  void on(ChunkFetched& event) { transfers.fetched(event); }
   void on(PullFinished& event) { transfers.finished(event); }
   void on(BulkOffered& event) { transfers.offered(event); }
   void on(BulkServed& event) { transfers.served(event.offer); }

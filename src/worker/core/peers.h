@@ -24,6 +24,7 @@ class Peers {
   Peers(Outbox& outbox, const WorkerOptions& options) : outbox_(outbox), options_(options) {}
 
   void start(const AgentAddress& self) { self_ = self; }
+  NodeId self() const { return self_.node; }
 
   // True if it replaces another incarnation of its node: that one is dead, tell `dead` first.
   bool replaces(const AgentAddress& address) const;

@@ -33,6 +33,7 @@ void WorkerCore::Parts::restate() {
 
 void WorkerCore::Parts::admitted(Registered& registered) {
   outbox.emit(UseIdentity{registered.ticket, registered.head_signing_key, registered.warnings});
+  transfers.trust_fabric(registered.settings.trusted_fabric);
   PeersChanged news;
   news.present = std::move(registered.peers);
   said(news);

@@ -194,7 +194,8 @@ struct Exit {
 using Command =
     std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess, UseIdentity,
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
-                 DropSlab, StartPull, StartFilePull, CancelPull, OfferObject, OfferFile,
-                 WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile>;
+                 DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
+                 WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
+                 FinishFilePull, DropFilePull>;
 
 }  // namespace mobula::internal::worker

@@ -168,6 +168,10 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
 void WorkerCore::Parts::finish_step() {
   for (bool more = true; more;) {
     more = false;
+    for (const transfer::BeginPull& begin : transfers.take_begun()) {
+      more = true;
+      objects->pull_begins(begin);
+    }
     for (const transfer::PullDone& done : transfers.take_done()) {
       more = true;
       if (!done.key.object.empty()) {

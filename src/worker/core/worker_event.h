@@ -14,6 +14,7 @@
 #include "protocol/agent_control.h"
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
+#include "worker/core/bulk_event.h"
 #include "worker/core/spill_records.h"
 
 namespace mobula::internal::worker {
@@ -196,43 +197,6 @@ struct SlabFailed {
   friend bool operator==(const SlabFailed&, const SlabFailed&) = default;
 };
 
-// The end of a StartPull or StartFilePull, also of a cancelled one: nobody writes there any more.
-struct PullFinished {
-  std::uint64_t pull = 0;
-  std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullFinished::pull), field("failure", &PullFinished::failure));
-  }
-  friend bool operator==(const PullFinished&, const PullFinished&) = default;
-};
-
-// Answer to OfferObject and OfferFile: where a peer may read, or why not.
-struct BulkOffered {
-  std::uint64_t offer = 0;
-  std::int64_t size_bytes = 0;
-  std::string token;
-  std::string key;  // empty: plain on a trusted fabric
-  std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &BulkOffered::offer), field("size_bytes", &BulkOffered::size_bytes),
-                 field("token", &BulkOffered::token), field("key", &BulkOffered::key),
-                 field("failure", &BulkOffered::failure));
-  }
-  friend bool operator==(const BulkOffered&, const BulkOffered&) = default;
-};
-
-// The peer has read it all, or gave up, or the shell did: the offer is over.
-struct BulkServed {
-  std::uint64_t offer = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &BulkServed::offer));
-  }
-  friend bool operator==(const BulkServed&, const BulkServed&) = default;
-};
-
 // This process did not run for so long: silence of others meanwhile is nobody's fault.
 struct Paused {
   Duration gap{};
@@ -295,6 +259,6 @@ using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, Proces
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
-                           SpillFinished, RestoreFinished>;
+                           SpillFinished, RestoreFinished, ChunkFetched>;
 
 }  // namespace mobula::internal::worker

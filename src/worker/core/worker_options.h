@@ -30,7 +30,10 @@ struct WorkerOptions {
   std::size_t max_head_backlog = 65536;  // messages; see HeadSession
   std::size_t max_peer_backlog = 65536;  // messages; fetches beyond it fail
   std::size_t max_holds_per_process = 1'000'000;
-  std::size_t max_offers = 256;  // peers that read here at once; more are told to wait
+  std::size_t max_offers = 256;  // pulls that read here at once; more are told to wait
+  std::uint64_t bulk_chunk_bytes = std::uint64_t{4} << 20;       // the same on all nodes
+  std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // asked for and not there yet
+  std::size_t bulk_chunks_per_source = 8;                         // of those from one node
   Duration attach_within = 10s;  // for a connection to say who it is
 
   // Until an object nobody owned up to counts as lost; as long stays what a process that died
@@ -84,6 +87,9 @@ struct WorkerOptions {
                  field("max_peer_backlog", &WorkerOptions::max_peer_backlog),
                  field("max_holds_per_process", &WorkerOptions::max_holds_per_process),
                  field("max_offers", &WorkerOptions::max_offers),
+                 field("bulk_chunk_bytes", &WorkerOptions::bulk_chunk_bytes),
+                 field("bulk_bytes_in_flight", &WorkerOptions::bulk_bytes_in_flight),
+                 field("bulk_chunks_per_source", &WorkerOptions::bulk_chunks_per_source),
                  field("attach_within", &WorkerOptions::attach_within),
                  field("unclaimed_after", &WorkerOptions::unclaimed_after),
                  field("orphan_after", &WorkerOptions::orphan_after),

@@ -83,17 +83,18 @@ void Agent::carry_out(Command command) {
   }
   if (auto* offer = std::get_if<OfferObject>(&command)) {
     world_.post(*this, BulkOffered{offer->offer, static_cast<std::int64_t>(offer->size_bytes),
-                                   std::to_string(offer->offer), "", std::nullopt});
+                                   "token", offer->plain || world_.plain_against_orders ? "" : "key",
+                                   std::nullopt});
   } else if (auto* file = std::get_if<OfferFile>(&command)) {
-    world_.post(*this, BulkOffered{file->offer, 10, std::to_string(file->offer), "", std::nullopt});
-  } else if (auto* pull = std::get_if<StartPull>(&command)) {
-    world_.moving.push_back({this, pull->pull, pull->from.incarnation, pull->token});
-  } else if (auto* copy = std::get_if<StartFilePull>(&command)) {
-    world_.moving.push_back({this, copy->pull, copy->from.incarnation, copy->token});
+    world_.post(*this, BulkOffered{file->offer, 10, "token", "key", std::nullopt});
+  } else if (auto* fetch = std::get_if<FetchBulk>(&command)) {
+    world_.moving.push_back({this, fetch->chunk, fetch->from.incarnation});
+  } else if (auto* whole = std::get_if<FinishFilePull>(&command)) {
+    world_.post(*this, PullFinished{whole->pull, std::nullopt});
   } else if (auto* withdraw = std::get_if<WithdrawBulk>(&command)) {
     world_.post(*this, BulkServed{withdraw->offer});
-  } else if (auto* cut = std::get_if<CancelPull>(&command)) {
-    world_.cut_pull(*this, cut->pull);
+  } else if (auto* cut = std::get_if<CancelBulk>(&command)) {
+    world_.cut_chunk(*this, cut->chunk);
   } else if (auto* spill = std::get_if<StartSpill>(&command)) {
     if (disk_waits) {
       unwritten_.push_back(*spill);
@@ -203,23 +204,18 @@ void Agents::settle() {
 
 void Agents::finish_pulls(std::optional<Failure> failure) {
   for (const Moving& each : std::exchange(moving, {})) {
-    Agent* source = by_incarnation(each.source);
     std::optional<Failure> result = failure;
-    if (source == nullptr) {
+    if (by_incarnation(each.source) == nullptr) {
       result = Failure{ErrorCode::unavailable, "connection refused"};
-    } else {
-      post(*source, BulkServed{std::stoull(each.token)});
     }
-    post(*each.reader, PullFinished{each.pull, result});
+    post(*each.reader, ChunkFetched{each.chunk, result});
   }
 }
 
-void Agents::cut_pull(Agent& reader, std::uint64_t pull) {
+void Agents::cut_chunk(Agent& reader, std::uint64_t chunk) {
   std::erase_if(moving, [&](const Moving& each) {
-    if (each.reader != &reader || each.pull != pull) return false;
-    post(reader, PullFinished{pull, failure(ErrorCode::cancelled, "cut")});
-    Agent* source = by_incarnation(each.source);
-    if (source != nullptr) post(*source, BulkServed{std::stoull(each.token)});
+    if (each.reader != &reader || each.chunk != chunk) return false;
+    post(reader, ChunkFetched{chunk, failure(ErrorCode::cancelled, "cut")});
     return true;
   });
 }

@@ -123,14 +123,14 @@ class Agents {
 
   Time now = Time::from_ns(1'000'000'000);
   std::uint64_t epoch = 1;
+  bool plain_against_orders = false;  // whoever offers bytes does not seal them
   bool bytes_flow = true;  // false: pulls stay unfinished until `finish_pulls`
   void finish_pulls(std::optional<Failure> failure = std::nullopt);
-  void cut_pull(Agent& reader, std::uint64_t pull);
+  void cut_chunk(Agent& reader, std::uint64_t chunk);
   struct Moving {
     Agent* reader;
-    std::uint64_t pull;
+    std::uint64_t chunk;
     ProcessId source;
-    std::string token;
   };
   std::vector<Moving> moving;
 

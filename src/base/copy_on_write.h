@@ -9,10 +9,10 @@
 namespace mobula::internal {
 
 template <class T>
-class Common {
+class CopyOnWrite {
  public:
-  Common() = default;
-  Common(T value) : value_(std::make_shared<T>(std::move(value))) {}  // NOLINT: a value is one, held alone
+  CopyOnWrite() = default;
+  CopyOnWrite(T value) : value_(std::make_shared<T>(std::move(value))) {}  // NOLINT: a value is one, held alone
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }
@@ -21,8 +21,8 @@ class Common {
     return *value_;
   }
   bool is_empty() const { return value_ == nullptr; }
-  bool is_same(const Common& other) const { return value_ == other.value_; }
-  friend bool operator==(const Common& a, const Common& b) { return a.is_same(b) || *a == *b; }
+  bool is_same(const CopyOnWrite& other) const { return value_ == other.value_; }
+  friend bool operator==(const CopyOnWrite& a, const CopyOnWrite& b) { return a.is_same(b) || *a == *b; }
 
  private:
   static const T& standard() {

@@ -1,0 +1,209 @@
+// Objects on their way between agents: who reads from whom, and what becomes of the places.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker::transfers {
+namespace {
+
+const JobId job = JobId::of(5);
+const ObjectId value = ObjectId::of(77);
+constexpr std::int64_t size = 1000;  // ten chunks
+
+WorkerOptions small_chunks() {
+  WorkerOptions options = Agents::small();
+  options.bulk_chunk_bytes = 100;
+  options.bulk_chunks_per_source = 2;
+  return options;
+}
+
+// The owner's process is on `home_`, readers on the three others; all on link 1.
+class TransfersTest : public ::testing::Test {
+ protected:
+  TransfersTest() : world_(small_chunks()), home_(world_.add()) {
+    for (int i = 0; i < 3; ++i) world_.add();
+    owner_ = home_.driver(1, job);
+    for (std::size_t i = 1; i < 4; ++i) world_.at(i).driver(1, job);
+    world_.settle();
+    store(world_, home_, 1, value, size, owner_, home_.node());
+    home_.say(1, ExportObject{value});
+    world_.settle();
+    for (std::size_t i = 0; i < 4; ++i) world_.at(i).forget();
+  }
+
+  void want(Agent& agent, bool argument = false) {
+    FetchObject fetch;
+    fetch.ref = ref_of(value, home_, owner_);
+    fetch.argument = argument;
+    agent.say(1, fetch);
+    world_.settle();
+  }
+  void unwant(Agent& agent) {
+    agent.say(1, CancelFetch{value});
+    agent.say(1, ReleaseObject{value});
+    world_.settle();
+  }
+  bool has_read(Agent& agent) {
+    const auto heard = agent.heard<ObjectReadable>(1);
+    return heard.size() == 1 && !heard[0].failure;
+  }
+  // One chunk of all that are under way to this agent arrives.
+  void one_arrives(Agent& agent) {
+    const auto at = std::ranges::find(world_.moving, &agent, &Agents::Moving::reader);
+    ASSERT_NE(at, world_.moving.end());
+    const std::uint64_t chunk = at->chunk;
+    world_.moving.erase(at);
+    world_.post(agent, ChunkFetched{chunk, std::nullopt});
+    world_.settle();
+  }
+  void release_all() {
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (world_.at(i).alive) world_.at(i).say(1, ReleaseObject{value});
+    }
+    world_.settle();
+    expect_empty(world_, 4, 1);
+  }
+  std::size_t from(const Agent& source, const Agent& reader) const {
+    return static_cast<std::size_t>(std::ranges::count_if(world_.moving, [&](const auto& each) {
+      return each.reader == &reader && each.source == source.address().incarnation;
+    }));
+  }
+
+  Agents world_;
+  Agent& home_;
+  ProcessId owner_;
+};
+
+TEST_F(TransfersTest, AnObjectComesInChunksAndItsOfferEndsWithIt) {
+  Agent& reader = world_.at(1);
+  want(reader);
+  EXPECT_TRUE(has_read(reader));
+  EXPECT_EQ(reader.did<FetchBulk>().size(), 10u);
+  EXPECT_EQ(home_.did<OfferObject>().size(), 1u);
+  EXPECT_EQ(home_.did<WithdrawBulk>().size(), 1u);
+  EXPECT_EQ(home_.core().census().offers, 0u);
+  release_all();
+}
+
+TEST_F(TransfersTest, WhoHasACopyServesOthers) {
+  want(world_.at(1));
+  want(world_.at(2));
+  EXPECT_TRUE(has_read(world_.at(2)));
+  EXPECT_EQ(world_.at(1).did<OfferObject>().size(), 1u) << "the home has told of its copy";
+  release_all();
+}
+
+TEST_F(TransfersTest, WhoIsStillFetchingServesWhatIsThere) {
+  world_.bytes_flow = false;
+  Agent& first = world_.at(1);
+  Agent& second = world_.at(2);
+  want(first);
+  want(second);
+  EXPECT_EQ(from(first, second), 0u) << "there is nothing yet";
+  EXPECT_EQ(from(home_, second), 2u);
+  one_arrives(first);
+  EXPECT_EQ(from(first, second), 1u);
+  for (int i = 0; i < 5; ++i) one_arrives(second);
+  EXPECT_GE(from(second, first), 1u) << "and the other way round";
+  world_.bytes_flow = true;
+  world_.settle();
+  EXPECT_TRUE(has_read(first));
+  EXPECT_TRUE(has_read(second));
+  release_all();
+}
+
+TEST_F(TransfersTest, AFailedPullKeepsItsPlaceUntilNobodyReadsThere) {
+  world_.bytes_flow = false;
+  Agent& first = world_.at(1);
+  Agent& second = world_.at(2);
+  want(first);
+  one_arrives(first);
+  want(second);
+  ASSERT_EQ(from(first, second), 1u);
+  first.say(1, CancelFetch{value});
+  first.say(1, ReleaseObject{value});
+  for (const auto& each : std::vector(world_.moving)) {
+    if (each.reader == &first) world_.cut_chunk(first, each.chunk);
+  }
+  EXPECT_EQ(first.core().census().pulls, 1u);
+  EXPECT_GT(first.core().objects().space().used_bytes(), 0u) << "as long as the other reads there";
+  world_.bytes_flow = true;
+  world_.settle();
+  EXPECT_TRUE(has_read(second));
+  EXPECT_EQ(first.core().census().entries, 0u);
+  release_all();
+}
+
+TEST_F(TransfersTest, ReadersOfAPullThatFailsAreToldAndGoOnElsewhere) {
+  world_.bytes_flow = false;
+  Agent& first = world_.at(1);
+  Agent& second = world_.at(2);
+  want(first);
+  one_arrives(first);
+  want(second);
+  ASSERT_EQ(from(first, second), 1u);
+  first.step(SlabFailed{first.core().objects().find(value)->place.slab,
+                        failure(ErrorCode::resource_exhausted, "no memory")});
+  world_.settle();
+  EXPECT_EQ(from(first, second), 0u) << "what was under way is cut";
+  world_.bytes_flow = true;
+  world_.settle();
+  EXPECT_TRUE(has_read(second));
+  unwant(first);
+  release_all();
+}
+
+TEST_F(TransfersTest, TheRestOfADeadHoldersBytesComesFromAnother) {
+  want(world_.at(1));
+  world_.bytes_flow = false;
+  Agent& reader = world_.at(2);
+  want(reader);
+  ASSERT_GT(from(world_.at(1), reader), 0u);
+  ASSERT_GT(from(home_, reader), 0u);
+  one_arrives(reader);
+  const std::size_t before = reader.did<FetchBulk>().size();
+  world_.die(world_.at(1));
+  world_.announce_death(world_.at(1));
+  world_.bytes_flow = true;
+  world_.settle();
+  EXPECT_TRUE(has_read(reader));
+  EXPECT_LT(before + reader.did<FetchBulk>().size(), 16u) << "what had come was not fetched again";
+  release_all();
+}
+
+TEST_F(TransfersTest, PlainBytesAreTakenOnATrustedFabricAlone) {
+  Agent& reader = world_.at(1);
+  world_.plain_against_orders = true;
+  want(reader);
+  world_.advance(5s);
+  const auto heard = reader.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  ASSERT_TRUE(heard[0].failure);
+  EXPECT_EQ(heard[0].failure->code, ErrorCode::permission_denied);
+  EXPECT_TRUE(reader.did<FetchBulk>().empty());
+  release_all();
+}
+
+TEST_F(TransfersTest, AtTheLimitAnArgumentComesFirst) {
+  Agent& reader = world_.at(1);
+  world_.bytes_flow = false;
+  for (std::uint64_t i = 1; i <= 17; ++i) {
+    const ObjectId other = ObjectId::of(1000 + i);
+    store(world_, home_, 1, other, 100, owner_, home_.node());
+    home_.say(1, ExportObject{other});
+    FetchObject fetch;
+    fetch.ref = ref_of(other, home_, owner_);
+    reader.say(1, fetch);
+    world_.settle();
+  }
+  want(reader, true);
+  // Sixteen have a place; the seventeenth waits, and the argument after it.
+  one_arrives(reader);
+  EXPECT_TRUE(reader.core().objects().find(value)->has_place());
+  EXPECT_FALSE(reader.core().objects().find(ObjectId::of(1017))->has_place());
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker::transfers
