@@ -125,8 +125,7 @@ class Bench {
     outcome.slots = started_.size();
     for (int round = 0; round < rounds_ && !started_.empty(); ++round) {
       one_slot_again();
-      // Seldom: it goes over all nodes, and what comes next would be measured with their memory in the cache.
-      if (round % 100 == 0) ask_for_deadline();
+      ask_for_deadline();
       demand("a demand that is refused", static_cast<int>(random_.below(classes)), tasks / classes + 1);
     }
     leave();
