@@ -1,8 +1,8 @@
 // The whole core of a head, alone: 1,000 nodes, 100 drivers, 100,000 tasks that wait, and slots that are
-// granted, start, come back and are granted again. Prints what one event costs, by kind, in µs of processor time, over numbers
-// of nodes, with the bounds beside, and the memory that the core holds. What the bench itself holds (its
-// agents with their sessions, the figures) is stated apart. No process but this one, no socket, no disk: what
-// is persisted is durable at once.
+// granted, start, come back and are granted again. Prints what one event costs, by kind, in µs of processor
+// time, over numbers of nodes, with the bounds beside, and the memory that the core holds. What the bench
+// itself holds (its agents with their sessions, the figures) is stated apart. No process but this one, no
+// socket, no disk: what is persisted is durable at once.
 //
 //   mobula-bench-head [--json] [--rounds N] [NODES...]      default: 10 100 1000
 #include <fmt/format.h>
@@ -125,6 +125,7 @@ class Bench {
     outcome.slots = started_.size();
     for (int round = 0; round < rounds_ && !started_.empty(); ++round) {
       one_slot_again();
+      ask_for_deadline();
       demand("a demand that is refused", static_cast<int>(random_.below(classes)), tasks / classes + 1);
     }
     leave();
@@ -305,6 +306,13 @@ class Bench {
       gone.slot = slot;
       says("a slot is gone, and grants", *agents_.at(agent), std::move(gone));
     }
+  }
+
+  // What a shell asks after every turn of its loop.
+  void ask_for_deadline() {
+    const double began = cpu_us();
+    MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");
+    measured_.add("the next deadline", cpu_us() - began);
   }
 
   void leave() {

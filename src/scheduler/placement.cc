@@ -192,6 +192,10 @@ bool PlacementRound::is_spent() const {
 }
 
 PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {
+  if (!WaitingLines::may_serve(line, sweep_)) {
+    pending_.lines().end(line, sweep_);
+    return Outcome::passed;
+  }
   heads_.clear();
   WaitingLines::for_each_served(line, sweep_, [&](WaitingLines::Bucket& bucket) {
     if (std::exchange(bucket.sweep, sweep_.number) != sweep_.number) bucket.passed.reset();
@@ -216,7 +220,7 @@ PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {
 bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t> above) {
   granted_ = &granted;
   auto& lines = pending_.lines();
-  const bool nothing = sweep_.empty() && !lines.has_more_to_try();
+  const bool nothing = !lines.may_serve_any(sweep_) || (sweep_.empty() && !lines.has_more_to_try());
   WaitingLines::Walk walk(lines);
   auto* line = nothing ? nullptr : walk.at_or_after(JobTurn::first());
   while (line != nullptr) {
@@ -225,6 +229,7 @@ bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t>
     const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
     if (is_spent()) return true;
     // Its turn has become a later one, or its line has ended: those before have passed.
+    if (outcome == Outcome::granted && !lines.may_serve_any(sweep_)) break;
     line = outcome == Outcome::granted ? walk.at_or_after(turn) : walk.after(turn);
   }
   return !above && pending_.end_sweep();

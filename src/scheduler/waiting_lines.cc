@@ -28,7 +28,7 @@ WaitingLines::Bucket& WaitingLines::enter(JobId job, const Lane& lane, const Lin
   auto& bucket = at->second;
   if (added) {
     bucket.lane = &at->first;
-    if (lane.kind == Lane::Kind::amount) ++resources_[lane.resource];
+    lane_added(line, lane);
   }
   bucket.classes.insert(rank, &of);
   if (lane.kind == Lane::Kind::unknown) ++unknown_;
@@ -38,6 +38,62 @@ WaitingLines::Bucket& WaitingLines::enter(JobId job, const Lane& lane, const Lin
   const auto since = rank.rank.since;
   update_turn(line, std::max(line.served, line.in_turn ? std::min(line.turn.since, since) : since));
   return bucket;
+}
+
+void WaitingLines::lane_added(Line& line, const Lane& lane) {
+  if (lane.kind != Lane::Kind::amount) {
+    ++line.other_lanes;
+    ++other_lanes_;
+    return;
+  }
+  ++resources_[lane.resource][lane.amount];
+  const auto at = std::ranges::lower_bound(line.least, lane.resource, {}, &std::pair<std::uint32_t, Quantity>::first);
+  if (at == line.least.end() || at->first != lane.resource) {
+    line.least.insert(at, {lane.resource, lane.amount});
+  } else {
+    at->second = std::min(at->second, lane.amount);
+  }
+}
+
+void WaitingLines::lane_removed(Line& line, const Lane& lane) {
+  if (lane.kind != Lane::Kind::amount) {
+    --line.other_lanes;
+    --other_lanes_;
+    return;
+  }
+  const auto amounts = resources_.find(lane.resource);
+  const auto count = amounts->second.find(lane.amount);
+  if (--count->second == 0) amounts->second.erase(count);
+  if (amounts->second.empty()) resources_.erase(amounts);
+  const auto least = std::ranges::find(line.least, lane.resource, &std::pair<std::uint32_t, Quantity>::first);
+  const auto first = line.buckets.lower_bound({.kind = Lane::Kind::amount, .resource = lane.resource});
+  const bool left = first != line.buckets.end() && first->first.kind == Lane::Kind::amount &&
+                    first->first.resource == lane.resource;
+  if (left) {
+    least->second = first->first.amount;
+  } else {
+    line.least.erase(least);
+  }
+}
+
+bool WaitingLines::may_serve(const Line& line, const Sweep& sweep) {
+  if (line.other_lanes > 0) return true;
+  return std::ranges::any_of(sweep.shares, [&](const Sweep::Shares& shares) {
+    if (shares.nodes.empty()) return false;
+    const auto most = shares.nodes.back().first;
+    return std::ranges::any_of(line.least, [&](const auto& each) {
+      return each.first == shares.number && each.second <= most;
+    });
+  });
+}
+
+bool WaitingLines::may_serve_any(const Sweep& sweep) const {
+  if (other_lanes_ > 0) return true;
+  return std::ranges::any_of(sweep.shares, [&](const Sweep::Shares& shares) {
+    const auto amounts = resources_.find(shares.number);
+    return amounts != resources_.end() && !shares.nodes.empty() &&
+           amounts->second.begin()->first <= shares.nodes.back().first;
+  });
 }
 
 void WaitingLines::leave(Bucket& bucket, const LineRank& rank) {
@@ -126,10 +182,7 @@ void WaitingLines::prune() {
     const auto bucket = buckets.find(lane);
     if (bucket != buckets.end() && bucket->second.classes.empty()) {
       buckets.erase(bucket);
-      if (lane.kind == Lane::Kind::amount) {
-        const auto count = resources_.find(lane.resource);
-        if (--count->second == 0) resources_.erase(count);
-      }
+      lane_removed(line->second, lane);
     }
     if (!buckets.empty()) continue;
     if (line->second.quota_open) --quotas_open_;

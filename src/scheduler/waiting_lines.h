@@ -111,6 +111,9 @@ class WaitingLines {
     std::size_t classes = 0;
     std::uint64_t ended_in = 0;  // the last sweep that has passed them all
     std::map<Lane, Bucket> buckets{};
+    // Of the lanes for amounts the least by resource, in the order of their numbers; and the other lanes.
+    std::vector<std::pair<std::uint32_t, Quantity>> least{};
+    std::size_t other_lanes = 0;
   };
 
   explicit WaitingLines(SlotBooks& books) : books_(books) {}
@@ -146,6 +149,9 @@ class WaitingLines {
   // Whether something may be served though nothing was freed: it is not known whether it fits
   // anywhere, or it waited for its job's quota.
   bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }
+  // Whether a class of the line, or of any, may be served from what was freed; if not, going along is in vain.
+  static bool may_serve(const Line& line, const Sweep& sweep);
+  bool may_serve_any(const Sweep& sweep) const;
   // All of a line have been passed in a sweep.
   void end(Line& line, const Sweep& sweep);
   // Calls visit(PendingClass&) for classes of jobs of a higher priority, those that wait for their
@@ -163,8 +169,9 @@ class WaitingLines {
     }
     return false;
   }
-  // The resources that lanes are about.
-  const std::map<std::uint32_t, std::size_t>& resources() const { return resources_; }
+  // The resources that lanes are about, with how many lanes of all lines want which amount.
+  using Amounts = std::map<Quantity, std::size_t>;
+  const std::map<std::uint32_t, Amounts>& resources() const { return resources_; }
 
   // Calls visit(Bucket&) for those of a line that may be served from what was freed.
   template <class Visit>
@@ -173,12 +180,15 @@ class WaitingLines {
  private:
   void update_turn(Line& line, Time since);
   void open_quota(Line& line);
+  void lane_added(Line& line, const Lane& lane);
+  void lane_removed(Line& line, const Lane& lane);
 
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
   OrderedRuns<JobTurn, Line*> turns_;  // of lines with classes
   std::uint64_t turn_changes_ = 1;
-  std::map<std::uint32_t, std::size_t> resources_;
+  std::map<std::uint32_t, Amounts> resources_;
+  std::size_t other_lanes_ = 0;
   std::size_t unknown_ = 0;
   std::size_t quotas_open_ = 0;
   std::vector<std::pair<JobId, Lane>> emptied_;

@@ -131,7 +131,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
 }
 
 std::optional<Time> HeadCore::next_deadline() const {
-  const Parts& parts = *parts_;
+  Parts& parts = *parts_;
   auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
   due = earlier(due, parts.nodes.next_deadline());
   due = earlier(due, parts.actors.next_deadline());

@@ -31,12 +31,14 @@ void NodeTable::restore(const NodeRow& row) {
   node.drain_within = row.drain_within;
   node.drain_why = row.drain_why;
   node.death = row.dead ? "it died before the head was started" : "";
+  node.due_at = place_for_due();
   for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
   if (row.dead) dead_.push_back(node.id);
   nodes_.insert(node.id, std::move(node));
 }
 
 void NodeTable::serve() {
+  all_due_changed();
   if (expected() > 0) {
     recovering_until_ = parts_.now + parts_.options.recovery;
     parts_.scheduler.set_all_known(false);
@@ -114,14 +116,16 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
 }
 
 void NodeTable::admit(LinkId link, const Principal& principal, const Register& message) {
-  Node& node = nodes_[message.address.node];
+  const auto [row, is_new] = nodes_.ensure(message.address.node);
+  Node& node = *row;
+  if (is_new) node.due_at = place_for_due();
+  node.id = message.address.node;
   const ProcessId before = node.address.incarnation;
   const bool came_anew = node.state == NodeState::expected && !before.empty() &&
                          before != message.address.incarnation;
   if (came_anew) fence(node, before);
 
   std::erase(dead_, message.address.node);
-  node.id = message.address.node;
   node.state = NodeState::alive;
   if (before != message.address.incarnation) stop_draining(node);  // it was asked of the one before
   node.output_dropped = 0;
@@ -204,6 +208,7 @@ void NodeTable::end_recovery_if_due() {
   const bool waited = *recovering_until_ <= parts_.now;
   if (expected() > 0 && !waited) return;
   recovering_until_.reset();
+  all_due_changed();
   std::vector<NodeId> missing;
   for (const auto& [id, node] : nodes_) {
     if (node.state == NodeState::expected) missing.push_back(id);

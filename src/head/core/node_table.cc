@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/mark.h"
 #include "head/core/parts.h"
@@ -18,6 +19,7 @@ const Mark mark_output_dropped("head.output_dropped");
 const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
+constexpr Time never = Time::from_ns(std::numeric_limits<std::int64_t>::max());
 // Output waits for nobody: a node that has so many messages to take gets no more of it for now.
 constexpr std::size_t max_backlog_for_output = 256;
 
@@ -66,6 +68,7 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
     return refuse(link, {parts_.epoch, frame.incarnation, RefusalCode::permission,
                          "this key did not register the node it speaks for"});
   }
+  due_changed(node);
   sign_of_life(node, link);
   node.applied = std::max(node.applied, std::min(frame.applied_through, node.queued));
   std::vector<Frame<HeadMessage>> frames;
@@ -121,6 +124,7 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
       send_frames(node, std::move(frames));
     }
   }
+  due_changed(node);
   node.heard = parts_.now;
   node.refused = false;
   if (node.state != NodeState::suspect) return;
@@ -168,6 +172,7 @@ void NodeTable::shift(Duration gap) {
   for (auto& [id, node] : nodes_) {
     if (node.registered()) node.heard = std::min(parts_.now, node.heard + gap);
   }
+  all_due_changed();
   if (recovering_until_) recovering_until_ = *recovering_until_ + gap;
 }
 
@@ -194,11 +199,13 @@ void NodeTable::judge(Node& node) {
   }
   if (silence >= settings.suspect_after && node.state == NodeState::alive) {
     node.state = NodeState::suspect;
+    due_changed(node);
     parts_.slots.node_changed(node);
   }
 }
 
 void NodeTable::tick() {
+  all_due_changed();
   for (auto& [id, node] : nodes_) {
     judge(node);
     if (!node.registered()) continue;
@@ -211,16 +218,45 @@ void NodeTable::tick() {
   forget_oldest_dead();
 }
 
-std::optional<Time> NodeTable::next_deadline() const {
+Time NodeTable::due_of(const Node& node) const {
+  if (!node.registered()) return never;
   const auto& settings = parts_.options.settings;
-  std::optional<Time> due = recovering_until_;
-  for (const auto& [id, node] : nodes_) {
-    if (!node.registered()) continue;
-    due = earlier(due, node.session->next_deadline());
-    due = earlier(due, node.drained_by);
-    if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
-    if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
+  auto due = earlier(node.session->next_deadline(), node.drained_by);
+  if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
+  if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
+  return due.value_or(never);
+}
+
+std::size_t NodeTable::place_for_due() {
+  if (due_free_.empty()) {
+    due_.push_back(never);
+    return due_.size() - 1;
   }
+  const auto place = due_free_.back();
+  due_free_.pop_back();
+  return place;
+}
+
+void NodeTable::due_changed(Node& node) {
+  if (std::exchange(node.due_changed, true)) return;
+  due_changed_.push_back(node.id);
+}
+
+void NodeTable::all_due_changed() {
+  for (auto& [id, node] : nodes_) due_changed(node);
+}
+
+std::optional<Time> NodeTable::next_deadline() {
+  for (const NodeId id : due_changed_) {
+    Node* node = nodes_.find(id);
+    if (node == nullptr) continue;
+    node->due_changed = false;
+    due_[node->due_at] = due_of(*node);
+  }
+  due_changed_.clear();
+  std::optional<Time> due = recovering_until_;
+  const auto first = std::ranges::min_element(due_);
+  if (first != due_.end() && *first < never) due = earlier(due, *first);
   return due;
 }
 
@@ -233,6 +269,7 @@ std::uint64_t NodeTable::send(NodeId id, Shared<HeadMessage> message) {
 
 std::uint64_t NodeTable::send(Node& node, Shared<HeadMessage> message) {
   if (!node.registered()) return 0;
+  due_changed(node);
   std::vector<Frame<HeadMessage>> frames;
   node.session->send(parts_.now, std::move(message), frames);
   send_frames(node, std::move(frames));
@@ -293,6 +330,7 @@ void NodeTable::fence(Node& node, ProcessId incarnation) {
 }
 
 void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why) {
+  due_changed(node);
   const ProcessId incarnation = node.address.incarnation;
   links_.erase(node.link);
   node.link = 0;
@@ -330,6 +368,8 @@ void NodeTable::forget_oldest_dead() {
     if (std::find(dead_.begin(), dead_.end(), oldest) != dead_.end()) continue;
     for (const auto incarnation : node->fenced) fenced_.erase(incarnation);
     parts_.journal.erase("nodes", oldest.hex());
+    due_[node->due_at] = never;
+    due_free_.push_back(node->due_at);
     nodes_.erase(oldest);
   }
 }
@@ -356,12 +396,14 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
 }
 
 void NodeTable::move_away(Node& node) {
+  due_changed(node);
   if (node.drain_within > Duration(0)) node.drained_by = parts_.now + node.drain_within;
   parts_.slots.recall_all(node.id, "the node is draining");
   parts_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
 }
 
 void NodeTable::stop_draining(Node& node) {
+  due_changed(node);
   node.draining = false;
   node.drain_within = Duration(0);
   node.drained_by.reset();
@@ -369,6 +411,7 @@ void NodeTable::stop_draining(Node& node) {
 }
 
 void NodeTable::end_drain(Node& node) {
+  due_changed(node);
   node.drained_by.reset();
   const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
                                       node.id.brief(), node.drain_why);

@@ -72,6 +72,8 @@ struct Node {
   std::uint64_t output_dropped = 0;   // lines of executors elsewhere
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // of its registration, in case the answer is lost
+  std::size_t due_at = 0;             // where NodeTable keeps its deadline
+  bool due_changed = false;
 
   bool registered() const { return session.has_value(); }
   bool slots_allowed() const { return role == Role::agent; }
@@ -93,7 +95,7 @@ class NodeTable {
   void stated(NodeId node, const FullFacts& message);
   // Judges silence and repeats what is due.
   void tick();
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline();
 
   // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
   std::uint64_t send(NodeId node, Shared<HeadMessage> message);
@@ -124,6 +126,12 @@ class NodeTable {
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
   std::uint64_t send(Node& node, Shared<HeadMessage> message);
+  // When something is to be done for the node if it says nothing.
+  Time due_of(const Node& node) const;
+  // What its deadline depends on has changed, or that of all nodes.
+  void due_changed(Node& node);
+  void all_due_changed();
+  std::size_t place_for_due();
   void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
   void refuse(LinkId link, Refused refused);
   Refused stranger(ProcessId incarnation) const;
@@ -131,7 +139,7 @@ class NodeTable {
   void fence(Node& node, ProcessId incarnation);
   void judge(Node& node);
   void move_away(Node& node);
-  static void stop_draining(Node& node);
+  void stop_draining(Node& node);
   void end_drain(Node& node);
   void end_recovery_if_due();
   // Devices that no node has any more go to one that offers them, too.
@@ -148,6 +156,10 @@ class NodeTable {
   DeviceClaims claims_;
   std::deque<NodeId> dead_;  // oldest first
   std::optional<Time> recovering_until_;
+  // Deadlines side by side: to find the first, not all that is known of a thousand nodes is gone over.
+  std::vector<Time> due_;
+  std::vector<std::size_t> due_free_;  // places of forgotten nodes
+  std::vector<NodeId> due_changed_;
 };
 
 }  // namespace mobula::internal::head
