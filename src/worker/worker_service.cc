@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "base/log.h"
 #include "protocol/core_records.h"
@@ -14,8 +16,11 @@ namespace {
 constexpr Duration farewell_linger = 300ms;
 constexpr Duration memory_period = 250ms;
 constexpr Duration idle_memory_period = 2s;
-// Also where there are fewer cores: one seals while another waits for its socket.
-constexpr std::size_t usual_bulk_lanes = 4;
+
+// Two also where there are few cores: one seals while the other waits for its socket.
+std::size_t usual_bulk_lanes() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 2, 4);
+}
 
 }  // namespace
 
@@ -147,7 +152,7 @@ Result<void> WorkerService::open_sockets() {
   if (!control) return control.error();
 
   const std::size_t asked = options_.bulk_connections;
-  auto bulk = BulkTransfers::start(loop_, asked > 0 ? asked : usual_bulk_lanes,
+  auto bulk = BulkTransfers::start(loop_, asked > 0 ? asked : usual_bulk_lanes(),
                                    [this](Event event) { step(std::move(event)); });
   if (!bulk) return bulk.error();
   bulk_ = std::move(*bulk);
