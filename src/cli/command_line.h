@@ -29,7 +29,7 @@ struct NodeFlags {
   std::optional<std::int64_t> object_store_bytes{};
   std::string spill_folder{};  // "none": no spilling; empty: in the agent's own folder
   int spill_above_percent = 80;
-  std::size_t bulk_connections = 0;  // to one other node; 0: by the machine's cores
+  std::size_t bulk_connections = 0;  // to one other node; 0: by its cores
   ResourceSet resources{};
   std::set<std::string> in_units{};  // of `resources`, those counted in numbered instances
   std::string accelerator_type{};

@@ -30,7 +30,7 @@ struct WorkerMainOptions {
   std::optional<std::int64_t> executor_memory_bytes{};  // that they may use together
   std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
   int spill_above_percent = 80;
-  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by the machine's cores
+  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores
 
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same

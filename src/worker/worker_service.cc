@@ -16,12 +16,10 @@ namespace {
 constexpr Duration farewell_linger = 300ms;
 constexpr Duration memory_period = 250ms;
 constexpr Duration idle_memory_period = 2s;
-constexpr std::size_t most_bulk_lanes = 4;
 
-// A connection keeps a core busy at each end while it is at work.
-std::size_t bulk_lanes(std::size_t asked) {
-  if (asked > 0) return asked;
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1, most_bulk_lanes);
+// Two also where there are few cores: one seals while the other waits for its socket.
+std::size_t usual_bulk_lanes() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 2, 4);
 }
 
 }  // namespace
@@ -153,7 +151,9 @@ Result<void> WorkerService::open_sockets() {
   const auto control = peers_->bind(options_.bind_host + ":0");
   if (!control) return control.error();
 
-  auto bulk = BulkTransfers::start(loop_, bulk_lanes(options_.bulk_connections), [this](Event event) { step(std::move(event)); });
+  const std::size_t asked = options_.bulk_connections;
+  auto bulk = BulkTransfers::start(loop_, asked > 0 ? asked : usual_bulk_lanes(),
+                                   [this](Event event) { step(std::move(event)); });
   if (!bulk) return bulk.error();
   bulk_ = std::move(*bulk);
   const auto bytes = bulk_->listen(options_.bind_host + ":0");

@@ -46,7 +46,7 @@ struct ServiceOptions {
   PoolOptions pool;  // the environment of executors, and limits
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
-  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by the machine's cores
+  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
   HostPaths host_paths;  // where the machine says what memory is in use
