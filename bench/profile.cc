@@ -86,6 +86,11 @@ std::vector<ProfileRow> profile_of(const std::string& kind, int calls, std::chro
   for (std::size_t i = seen.size() / 10; i + 1 < seen.size(); ++i) {
     const auto& call_seen = seen[i];
     auto edges = call_seen.at;
+    // The other side may read what is in the ring before this one has looked at the clock.
+    for (const Stage stage : {Stage::sent, Stage::answered}) {
+      auto& mine = edges[static_cast<std::size_t>(stage)];
+      mine = std::min(mine, edges[static_cast<std::size_t>(stage) + 1]);
+    }
     edges.push_back(call_seen.got);
     if (!std::is_sorted(edges.begin(), edges.end()) || edges.front() == 0) continue;  // it went another way
     for (std::size_t k = 0; k < stage_count; ++k) times[k].push_back(static_cast<double>(edges[k + 1] - edges[k]) / 1000);
