@@ -295,7 +295,7 @@ void ClientCore::dispatch(ClassId demand_class) {
     const auto slot = best_slot(*row, tasks_.at(task));
     if (!slot) break;
     row->queue.pop_front();
-    if (waits_again(task)) continue;
+    if (waits_again(task) || fail_on_argument_errors(task)) continue;
     const ProcessId executor = slots_.at(*slot).executor;
     push(task, streams_.at(executor), executor);
   }

@@ -112,6 +112,19 @@ TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
   EXPECT_EQ(calls_at(21)[0].call.arguments->at(0).value.size_bytes, value("again").size_bytes);
 }
 
+TEST_F(Lineage, ATaskThatWaitsForASlotEndsWithTheErrorOfAnArgumentThatIsLostForGood) {
+  const TaskId first = stored_result(NodeId::of(2), 0);
+  slot_executor_ends(3, 20, EndKind::exited);
+  SubmitTask second = task(8);
+  second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
+  const TaskId id = submit(second);
+  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::object_lost);
+  slot(3, 21, 1);
+  EXPECT_TRUE(calls_at(21).empty());
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
+}
+
 TEST_F(Lineage, ACallThatWaitsForItsActorWaitsForItsLostArgumentAgain) {
   const TaskId first = stored_result(NodeId::of(2));
   const ActorId actor = make_actor(5);
