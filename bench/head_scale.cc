@@ -113,7 +113,8 @@ class Bench {
   Bench(int nodes, int rounds) : nodes_(nodes), rounds_(rounds), core_(std::in_place) {}
 
   Outcome run() {
-    Outcome outcome{.nodes = nodes_};
+    Outcome outcome;
+    outcome.nodes = nodes_;
     Started started;
     started.epoch_id = Hash128{7, 1};
     const double heap_before = heap_mib(), resident_before = resident_mib();
