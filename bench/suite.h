@@ -26,4 +26,7 @@ std::vector<Benchmark> scalability_benchmarks();
 // A large object, a broadcast, calls of an actor, all from node to node.
 std::vector<Benchmark> benchmarks_between_nodes();
 
+// Tensors that stay where they were made until somebody needs them.
+std::vector<Benchmark> transport_benchmarks();
+
 }  // namespace mobula::bench

@@ -5,8 +5,8 @@
 include(CMakePackageConfigHelpers)
 
 set(MOBULA_LIBRARY_FOLDERS
-    base model protocol session transport store/core store device
-    transfer/core client/core executor/core client executor runtime)
+    base model protocol session transport transport/direct store/core store device gpu tensor
+    transfer/core exchange client/core executor/core client executor runtime)
 
 file(GLOB_RECURSE MOBULA_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/mobula/*.h")
 if(MOBULA_PUBLIC_HEADERS)

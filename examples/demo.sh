@@ -55,7 +55,7 @@ $join --num-cpus 2 --num-gpus 2 --accelerator-type V100 --labels zone=b --state-
 say "mobula start --address $address --key … --num-cpus 2 --num-gpus 0 --resources '{\"neuron_cores\": 2}'"
 $join --num-cpus 2 --num-gpus 0 --resources '{"neuron_cores": 2}' --state-dir "$work/c"
 
-for each in hello gpu_ids fractions accelerator_types matrix_products refs_and_errors actors nested placement_groups labels; do
+for each in hello gpu_ids fractions accelerator_types matrix_products refs_and_errors actors nested placement_groups labels tensors; do
   example "$each"
 done
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,7 +36,8 @@ auto get(const std::vector<ObjectRef<T>>& refs, const GetOptions& options = {}) 
   std::vector<std::shared_ptr<const detail::Anchor>> anchors;
   anchors.reserve(refs.size());
   for (const auto& ref : refs) anchors.push_back(ref.anchor());
-  const auto stored = detail::fetch(anchors, detail::get_request(options)).take();
+  std::vector<detail::StoredValue> stored(anchors.size());
+  detail::require(detail::fetch(anchors, detail::get_request(options), stored));
   if constexpr (std::is_void_v<T>) {
     for (const auto& one : stored) detail::decode_result<T>(one);
   } else {
@@ -54,9 +56,9 @@ auto get(const std::vector<ObjectRef<T>>& refs, Duration timeout) {
 // As get, with the error as a value. Bad options still throw.
 template <class T>
 Result<T> try_get(const ObjectRef<T>& ref, const GetOptions& options) {
-  auto stored = detail::fetch({&ref.anchor(), 1}, detail::get_request(options));
-  if (!stored.ok()) return stored.error();
-  const detail::StoredValue& value = stored.value().front();
+  detail::StoredValue value;
+  const auto done = detail::fetch({&ref.anchor(), 1}, detail::get_request(options), {&value, 1});
+  if (done) return *done;
   if (value.error) return *value.error;
   if constexpr (std::is_void_v<T>) {
     detail::decode_result<T>(value);
@@ -131,6 +133,12 @@ WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options 
 
 template <class T>
 WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, const WaitOptions& options = {}) {
+  return wait(std::vector<ObjectRef<T>>(refs), options);
+}
+
+// wait({first, second}).
+template <class T>
+WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, const WaitOptions& options = {}) {
   return wait(std::vector<ObjectRef<T>>(refs), options);
 }
 

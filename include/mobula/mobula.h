@@ -5,6 +5,8 @@
 #include <mobula/actor.h>
 #include <mobula/cluster.h>
 #include <mobula/context.h>
+#include <mobula/device.h>
+#include <mobula/dtype.h>
 #include <mobula/errors.h>
 #include <mobula/exceptions.h>
 #include <mobula/get.h>
@@ -15,4 +17,6 @@
 #include <mobula/result.h>
 #include <mobula/serialize.h>
 #include <mobula/task.h>
+#include <mobula/tensor.h>
+#include <mobula/transfer.h>
 #include <mobula/view.h>

@@ -85,8 +85,9 @@ struct OwnCodec<ObjectRef<T>> : AnchorCodec<ObjectRef<T>, RefKind::object> {
 };
 
 // The values of the refs of one call to get.
-MOBULA_API Answer<std::vector<StoredValue>> fetch(
-    std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request);
+// They go to `values`, which are as many.
+MOBULA_API Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
+                      std::span<StoredValue> values);
 
 template <class T>
 T decode_result(const StoredValue& stored) {
@@ -98,7 +99,9 @@ T decode_result(const StoredValue& stored) {
 
 template <class T>
 StoredValue fetch_one(const ObjectRef<T>& ref, const GetRequest& request) {
-  return std::move(fetch({&ref.anchor(), 1}, request).take().front());
+  StoredValue value;
+  require(fetch({&ref.anchor(), 1}, request, {&value, 1}));
+  return value;
 }
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include <mobula/amount.h>
+#include <mobula/device.h>
 #include <mobula/placement_group.h>
 
 namespace mobula {
@@ -27,15 +28,6 @@ enum class Transport : std::uint8_t {
   cuda_ipc,
   nccl,
   object_store
-};
-
-// `index` counts in this process.
-struct Device {
-  enum Kind : std::uint8_t { cpu, cuda };
-  Kind kind = cpu;
-  int index = 0;
-
-  friend bool operator==(const Device&, const Device&) = default;
 };
 
 // Scheduling strategies. A selector of labels is an option of its own.

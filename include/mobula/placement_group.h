@@ -34,6 +34,8 @@ struct PlacementGroupOptions {
   std::string name = {};
   Lifetime lifetime = Lifetime::counted;
   std::vector<Labels> bundle_label_selector = {};  // one for each bundle, or none at all
+  // -1000 to 1000, among the groups of jobs of one priority; higher gets its room first.
+  int priority = 0;
 };
 
 // Names a placement group. Copies name the same; it may be passed and stored in values. Its end does
@@ -86,6 +88,7 @@ struct PlacementGroupInfo {
   std::vector<Resources> bundles = {};
   std::vector<std::string> nodes = {};  // by bundle; empty: it has no place
   std::string reason = {};              // why it waits or was removed, where that is known
+  int priority = 0;
 };
 
 // Returns at once; the group is placed when there is room for all of its bundles (1 to 1,000). A

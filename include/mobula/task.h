@@ -40,10 +40,12 @@ auto submit(const std::shared_ptr<const TaskRequest>& request, Args&&... args) {
   constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
                          check_result<typename This::Result, split>();
   if constexpr (sound) {
-    const auto send = [&request](std::span<const ArgumentSource> arguments) {
-      return submit_task(This::entry, request, arguments);
+    Anchors<CallResult<typename This::Result, split>::count> results;
+    const auto send = [&](std::span<const ArgumentSource> arguments) {
+      submit_task(This::entry, request, arguments, results);
     };
-    return refs_from<Refs>(with_arguments(Parameters{}, send, std::forward<Args>(args)...));
+    with_arguments(Parameters{}, send, std::forward<Args>(args)...);
+    return refs_from<Refs>(std::move(results));
   } else {
     return Refs();
   }

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
+
+#include "base/recycled.h"
 
 namespace mobula::internal {
 
@@ -12,14 +15,18 @@ template <class T>
 class CopyOnWrite {
  public:
   CopyOnWrite() = default;
-  CopyOnWrite(T value) : value_(std::make_shared<T>(std::move(value))) {}  // NOLINT: a value is one, held alone
+  template <class U = T>
+    requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
+  CopyOnWrite(U&& value) : value_(make_recycled<T>(std::forward<U>(value))) {}  // NOLINT: a value is one, held alone
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }
   T& edit() {
-    if (!value_ || value_.use_count() > 1) value_ = std::make_shared<T>(**this);
+    if (!value_ || value_.use_count() > 1) value_ = make_recycled<T>(**this);
     return *value_;
   }
+  // The value itself, copied only if others have it, too.
+  T take() && { return std::move(edit()); }
   bool is_empty() const { return value_ == nullptr; }
   bool is_same(const CopyOnWrite& other) const { return value_ == other.value_; }
   friend bool operator==(const CopyOnWrite& a, const CopyOnWrite& b) { return a.is_same(b) || *a == *b; }

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstring>
 
 namespace mobula::internal {
 namespace {
@@ -33,6 +34,13 @@ struct SipState {
   }
 };
 
+std::uint64_t whole_word(const std::byte* bytes) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
+}
+
+// Of fewer bytes than a word has.
 std::uint64_t little_endian(std::span<const std::byte> bytes) {
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -48,7 +56,7 @@ Hash128 siphash128(Hash128 key, std::span<const std::byte> bytes) {
              key.high ^ 0x6c7967656e657261ULL, key.low ^ 0x7465646279746573ULL};
   const std::size_t size = bytes.size();
   std::size_t at = 0;
-  for (; at + 8 <= size; at += 8) s.absorb(little_endian(bytes.subspan(at, 8)));
+  for (; at + 8 <= size; at += 8) s.absorb(whole_word(bytes.data() + at));
   s.absorb(little_endian(bytes.subspan(at)) | (static_cast<std::uint64_t>(size & 0xff) << 56));
   s.v2 ^= 0xee;
   const std::uint64_t high = s.digest();

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "cli/node_types.h"
 #include "model/label_selector.h"
 #include "protocol/cluster_files.h"
 
@@ -36,7 +39,7 @@ std::string kind_of(std::string text) {
 // The flags as text; each is read after the parse, so that one place words the complaints.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, format, port, preemption, preempt_after, memory_threshold,
+  std::string resources, labels, labels_file, format, port, preemption, preempt_after, memory_threshold,
       executor_memory, spill_above;
   std::vector<std::string> filters;
   bool json = false;
@@ -67,6 +70,19 @@ Labels parse_labels(const std::string& text) {
   return labels;
 }
 
+// Under mobula.io/ are the runtime's own, of which some may be given by hand.
+void refuse_reserved(const Labels& labels) {
+  constexpr std::string_view prefix = "mobula.io/";
+  constexpr std::array<std::string_view, 6> given{"accelerator-product", "accelerator-type", "availability-region",
+                                                  "availability-zone", "market-type", "node-group"};
+  for (const auto& [key, unused] : labels) {
+    if (!key.starts_with(prefix) || std::ranges::find(given, key.substr(prefix.size())) != given.end()) continue;
+    std::string names;
+    for (const auto each : given) names += (names.empty() ? "" : ", ") + std::string(each);
+    wrong("--labels", "'" + key + "': labels under mobula.io/ belong to the runtime, but for " + names);
+  }
+}
+
 // 2, 0.5, or "0.0001" where the decimal text is to be read exactly.
 Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
   const std::string of = "--resources, '" + name + "'";
@@ -79,7 +95,8 @@ Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
 void parse_resources(const std::string& text, NodeFlags& node) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
-    wrong("--resources", "'" + text + "' is no JSON object such as '{\"shuttle\": 2}'");
+    wrong("--resources",
+          "'" + text + "' is no JSON object such as '{\"shuttle\": 2}', its amounts at most 1e14");
   for (const auto& [name, value] : json.items()) {
     if (!value.is_object()) {
       node.resources.set(name, parse_amount(name, value));
@@ -132,6 +149,8 @@ void read_texts(const Texts& texts, CommandLine& line) {
   if (!texts.spill_above.empty()) node.spill_above_percent = parse_share(texts.spill_above);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = parse_labels(texts.labels);
+  if (!texts.labels_file.empty()) node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
+  refuse_reserved(node.labels);
   if (!texts.format.empty()) {
     const auto format = formats.find(texts.format);
     if (format == formats.end()) {
@@ -231,6 +250,10 @@ class Grammar {
     start.add_option("--bulk-connections", options.node.bulk_connections,
                      "connections for bytes of objects to each other node, a thread for each")
         ->check(CLI::Range(1, 16));
+    start.add_option("--spin-us", options.node.spin_us,
+                     "microseconds that a thread looks for the answer of a call of its node before it "
+                     "sleeps, where a processor is idle (default: 50; 0: it sleeps)")
+        ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "stay in the foreground");
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
@@ -256,11 +279,14 @@ class Grammar {
     start.add_option("--accelerator-type", options.node.accelerator_type,
                      "type of the GPUs, as H100");
     start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
+    start.add_option("--labels-file", texts_.labels_file,
+                     "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
     start.add_option("--record", options.record.folder,
                      "folder for recordings of what head, agent and executors are told");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
     start.add_flag("--driver-agent", options.driver_agent)->group("");
+    start.add_flag("--expect-head", options.expect_head)->group("");
     start.add_option("--ready-fd", options.ready_fd)->group("");
     start.add_option("--life-fd", options.life_fd)->group("");
   }

@@ -30,6 +30,7 @@ struct NodeFlags {
   std::string spill_folder{};  // "none": no spilling; empty: in the agent's own folder
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // to one other node; 0: by its cores
+  int spin_us = 50;  // that a thread looks for the answer of a call before it sleeps
   ResourceSet resources{};
   std::set<std::string> in_units{};  // of `resources`, those counted in numbered instances
   std::string accelerator_type{};
@@ -40,6 +41,7 @@ struct StartOptions {
   bool head = false;
   bool local = false;         // of one driver, ends with it
   bool driver_agent = false;  // offers nothing
+  bool expect_head = false;   // it is there, or the start fails
   bool worker = true;
   bool block = false;
   bool insecure = false;

@@ -85,9 +85,11 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   }
   options.spill_above_percent = plan.node.spill_above_percent;
   options.bulk_connections = plan.node.bulk_connections;
+  options.longest_spin = std::chrono::microseconds(plan.node.spin_us);
   options.bind_host = plan.bind;
   options.advertise_host = plan.advertise;
   options.driver_agent = plan.driver_agent;
+  options.waits_for_head = plan.waits_for_head;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;

@@ -277,9 +277,13 @@ NodeTypes types_of(const Value& root) {
 
 }  // namespace
 
-Result<NodeTypes> parse_node_types(const std::string& text, const std::string& file) {
+namespace {
+
+template <class Read>
+auto parse(const std::string& text, const std::string& file, Read&& read)
+    -> Result<decltype(read(Value{YAML::Node(), {}}))> {
   try {
-    return types_of({YAML::Load(text), {}});
+    return read(Value{YAML::Load(text), {}});
   } catch (const Wrong& why) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{}:{}: {}", file, std::max(why.line, 1), why.text));
@@ -289,7 +293,7 @@ Result<NodeTypes> parse_node_types(const std::string& text, const std::string& f
   }
 }
 
-Result<NodeTypes> read_node_types(const std::string& file) {
+Result<std::string> text_of_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.good() && !in.eof()) {
@@ -298,7 +302,27 @@ Result<NodeTypes> read_node_types(const std::string& file) {
   if (text.size() > max_file_bytes) {
     return failure(ErrorCode::invalid_argument, file + ": is larger than 1 MiB");
   }
-  return parse_node_types(text, file);
+  return text;
+}
+
+}  // namespace
+
+Result<NodeTypes> parse_node_types(const std::string& text, const std::string& file) {
+  return parse(text, file, types_of);
+}
+
+Result<NodeTypes> read_node_types(const std::string& file) {
+  const auto text = text_of_file(file);
+  return text ? parse_node_types(*text, file) : Result<NodeTypes>(text.error());
+}
+
+Result<Labels> parse_node_labels(const std::string& text, const std::string& file) {
+  return parse(text, file, labels_of);
+}
+
+Result<Labels> read_node_labels(const std::string& file) {
+  const auto text = text_of_file(file);
+  return text ? parse_node_labels(*text, file) : Result<Labels>(text.error());
 }
 
 }  // namespace mobula::internal::cli

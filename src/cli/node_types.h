@@ -38,4 +38,8 @@ Result<NodeTypes> parse_node_types(const std::string& text, const std::string& f
 // Fails with not_found or invalid_argument.
 Result<NodeTypes> read_node_types(const std::string& file);
 
+// The labels of a node, a YAML mapping such as `zone: a`. Fails likewise.
+Result<Labels> parse_node_labels(const std::string& text, const std::string& file);
+Result<Labels> read_node_labels(const std::string& file);
+
 }  // namespace mobula::internal::cli

@@ -77,6 +77,7 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"JOB_ID", "job_id", true},
             {"NAME_SPACE", "name_space", true},
             {"DETACHED", "detached", true},
+            {"PRIORITY", "priority", true},
             {"REASON", "reason"}};
   }
   if (kind == "tasks") {
@@ -96,7 +97,11 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"COUNT", "count"},
             {"WANTED_SLOTS", "wanted_slots"},
             {"RESOURCES", "resources"},
+            {"REASON", "reason"},
             {"JOB_ID", "job_id", true}};
+  }
+  if (kind == "waiting") {
+    return {{"WAITING", "kind"}, {"COUNT", "count"}, {"JOBS", "jobs"}, {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
   }
   if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
   if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
@@ -139,6 +144,8 @@ std::string cell_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>().empty() ? "-" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_structured()) return number_text(value);
+  constexpr std::size_t most_listed = 8;  // of a list within a cell
+  std::size_t listed = 0;
   std::string text;
   if (value.is_object()) {
     for (const auto& [name, each] : value.items()) {
@@ -147,7 +154,11 @@ std::string cell_of(const Json& value) {
                           use ? use_text(each) : cell_of(each));
     }
   } else {
-    for (const auto& each : value) text += (text.empty() ? "" : ";") + cell_of(each);
+    for (const auto& each : value) {
+      if (++listed > most_listed) continue;
+      text += (text.empty() ? "" : ";") + cell_of(each);
+    }
+    if (listed > most_listed) text += fmt::format("; and {} more", listed - most_listed);
   }
   return text.empty() ? "-" : text;
 }
@@ -313,8 +324,8 @@ std::string format_status(const Json& status) {
   }
   text += "\n" + resources.text();
   if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"]);
-  if (status.contains("pending") && !status["pending"].empty()) {
-    text += "\n" + table_of(Json{{"items", status["pending"]}}, "demands", false);
+  if (status.contains("waiting") && !status["waiting"].empty()) {
+    text += "\n" + table_of(Json{{"items", status["waiting"]}}, "waiting", false);
   }
   if (status.contains("warnings")) {
     for (const auto& warning : status["warnings"]) text += "note: " + cell_of(warning) + "\n";
@@ -384,12 +395,35 @@ std::string format_explanation(const Json& explanation) {
               cell_at(each, "id"), cell_at(each, "resources")});
   }
   if (!holders.empty()) text += "\nwhat has to end:\n" + held.text();
-  if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
-    text += "a node that can hold it has " + cell_at(*needed, "resources");
+  if (const auto node = explanation.find("would_start_on"); node != explanation.end()) {
+    text += "it would start on node " + cell_of(*node) + "\n";
+  }
+  if (const auto queue = explanation.find("queue"); queue != explanation.end()) {
+    text += "before it: " + cell_at(*queue, "text") + "\n";
+  }
+  std::string sums;
+  const Json all_nodes = explanation.value("all_nodes", Json::object());
+  for (const auto& [name, each] : all_nodes.items()) {
+    sums += fmt::format("{}{}: {} of {} free, needs {}", sums.empty() ? "" : "; ", name, cell_at(each, "available"),
+                        cell_at(each, "total"), cell_at(each, "needed"));
+  }
+  if (!sums.empty()) text += "all nodes together: " + sums + "\n";
+  const auto shape_of = [](const Json& needed) {
+    std::string shape = cell_at(needed, "resources");
+    const auto bytes = needed.value("gpu_memory_bytes", std::int64_t{0});
+    if (bytes > 0) shape += fmt::format(", gpu_memory={}", bytes);
     for (const char* more : {"accelerator_types", "labels"}) {
-      if (!needed->value(more, Json()).empty()) text += ", " + cell_at(*needed, more);
+      if (!needed.value(more, Json()).empty()) shape += ", " + cell_at(needed, more);
     }
-    text += "\n";
+    return shape + "\n";
+  };
+  if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
+    text += "a node that can hold it has " + shape_of(*needed);
+  }
+  for (const auto& needed : explanation.value("nodes_needed", Json::array())) {
+    const int count = needed.value("count", 1);
+    text += fmt::format("with {} more, it would fit: {}", count == 1 ? "one node" : fmt::format("{} nodes", count),
+                        shape_of(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
   for (const auto& warning : warnings) text += "note: " + cell_of(warning) + "\n";

@@ -39,6 +39,7 @@ struct AgentPlan {
   double memory_threshold = 0.95;
   std::optional<std::int64_t> executor_memory_bytes{};
   bool driver_agent = false;
+  bool waits_for_head = true;
   bool beside_head = false;  // on the head's machine, started with it
   bool drains = true;  // lets running calls finish when it is to end
   LogLevel log_level = LogLevel::info;

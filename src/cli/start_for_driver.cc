@@ -110,6 +110,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     agent.beside_head = true;
   } else {
     agent.driver_agent = true;
+    agent.waits_for_head = !options.expect_head;
     agent.head_address = line.address;
     agent.key_file =
         line.key_file.empty() ? known_key_for(line.state_folder, line.address) : line.key_file;

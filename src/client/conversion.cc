@@ -112,6 +112,21 @@ DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, P
   return result;
 }
 
+DirectWish wish_of(Transport transport, bool allow_fallback) {
+  DirectWish wish{.direct = true, .named = {}, .allow_fallback = allow_fallback};
+  switch (transport) {
+    case Transport::automatic: return wish;
+    case Transport::shm: wish.named = DirectPath::shm; return wish;
+    case Transport::tcp: wish.named = DirectPath::tcp; return wish;
+    case Transport::gloo: wish.named = DirectPath::gloo; return wish;
+    case Transport::ucx: wish.named = DirectPath::ucx; return wish;
+    case Transport::cuda_ipc: wish.named = DirectPath::cuda_ipc; return wish;
+    case Transport::nccl: wish.named = DirectPath::nccl; return wish;
+    case Transport::object_store: return {};
+  }
+  return {};
+}
+
 ValueRecord error_value_of(const detail::ErrorRecord& error) {
   ErrorRecord record;
   record.kind = ErrorKind::task;

@@ -16,6 +16,14 @@ namespace mobula::internal::client {
 inline detail::RawId raw(Hash128 bits) { return {bits.high, bits.low}; }
 inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
 
+// What counts who refers to it: the object, or the one that stands for an actor's handles.
+inline ObjectId counted_object(detail::ContainedRef ref) {
+  return ref.kind == detail::RefKind::actor ? handle_id(ActorId(bits(ref.id))) : ObjectId(bits(ref.id));
+}
+
+// How tensors are to travel that options name a transport for.
+DirectWish wish_of(Transport transport, bool allow_fallback);
+
 // What placement needs of checked options.
 Request request_of(const detail::ResourceRequest& request);
 

@@ -40,6 +40,7 @@ PlacementGroupInfo info_of(const Json& item) {
   info.strategy = strategy_named(item.at("strategy"));
   info.detached = item.at("detached");
   info.reason = item.at("reason");
+  info.priority = item.at("priority");
   for (const auto& bundle : item.at("bundles")) {
     Resources amounts;
     for (const auto& [name, amount] : bundle.at("resources").items()) {
@@ -70,6 +71,7 @@ Answer<RawId> ProcessRuntime::create_group(const detail::GroupRequest& request) 
   spec.name_space = options_.name_space;
   spec.detached = request.detached;
   spec.strategy = strategy_of(request.strategy);
+  spec.priority = request.priority;
   for (const auto& bundle : request.bundles) spec.bundles.push_back(request_of(bundle));
   const auto id = spec.id;
   engine_->step(SubmitGroup{std::move(spec)});

@@ -10,9 +10,6 @@
 namespace mobula::internal::client {
 namespace {
 
-// Of frames in one message: each message costs a seal, a way through the socket's threads and a wake-up.
-constexpr std::size_t batch_bytes = 32u << 10;
-
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
 
 Place place_of(const PlaceRecord& record) {
@@ -26,6 +23,7 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
                              std::unique_ptr<ProcessSockets> sockets)
     : options_(std::move(options)),
       hooks_(std::move(hooks)),
+      spin_number_(spin_number(options_.core.process)),
       sockets_(std::move(sockets)),
       endpoint_(sockets_->endpoint()),
       core_(options_.core),
@@ -74,6 +72,7 @@ void ProcessEngine::close() {
     closed_ = true;
     timer_.reset();
     guard_timer_.reset();
+    ring_timer_.reset();
     doorbell_watch_.reset();
     link_.reset();
     sockets_->close();
@@ -95,6 +94,7 @@ Result<void> ProcessEngine::open(Fd agent) {
     schedule_flush();
   });
   guard_timer_ = std::make_unique<Timer>(loop(), [this] { guard_doorbell(); });
+  ring_timer_ = std::make_unique<Timer>(loop(), [this] { close_unused_rings(); });
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
@@ -105,6 +105,7 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
   sockets_->serve(std::move(callbacks));
+  sockets_->thread().lend({.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
   return open_link(std::move(agent));
 }
 
@@ -145,20 +146,24 @@ Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ti
 // ---- stepping ----------------------------------------------------------------------------------
 
 void ProcessEngine::step(Event event) {
-  follow_ups_.push_back(std::move(event));
-  if (stepping_) return;
+  if (stepping_) return follow_ups_.push_back(std::move(event));
   stepping_ = true;
+  step_one(std::move(event));
   for (std::size_t next = 0; next < follow_ups_.size(); ++next) {
     Event each = std::move(follow_ups_[next]);
-    commands_.clear();
-    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands_);
-    carry_out(commands_);
+    step_one(std::move(each));
   }
   commands_.clear();
   follow_ups_.clear();
   stepping_ = false;
   const auto deadline = core_.next_deadline();
-  if (!outbox_.empty() || (deadline && (!armed_ || *deadline < *armed_))) schedule_flush();
+  if (something_waits() || (deadline && (!armed_ || *deadline < *armed_))) schedule_flush();
+}
+
+void ProcessEngine::step_one(Event&& event) {
+  commands_.clear();
+  step_recorded(core_, recorder_.get(), monotonic_now(), std::move(event), commands_);
+  carry_out(commands_);
 }
 
 // A recording has all that changes the core, so there it is a step.
@@ -195,6 +200,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       answered(std::move(answer->answer));
     } else if (auto* drop = std::get_if<DropPlace>(&command)) {
       readable_.erase(drop->object);
+    } else if (auto* unneeded = std::get_if<TensorUnneeded>(&command)) {
+      if (tensor_hooks_.unneeded) tensor_hooks_.unneeded(unneeded->object);
     } else if (auto* given = std::get_if<HandedOver>(&command)) {
       handed_over_ = std::move(*given);
     } else if (auto* warning = std::get_if<Warn>(&command)) {
@@ -243,21 +250,6 @@ void ProcessEngine::drop_lost_slabs() {
   lost_slabs_.clear();
 }
 
-void ProcessEngine::tell_agent(ProcessToAgent message) {
-  outbox_.emplace_back(std::move(message));
-  schedule_flush();
-}
-
-void ProcessEngine::tell_peer(PeerHandle peer, std::vector<std::byte> bytes) {
-  outbox_.emplace_back(PeerMessageBytes{peer, std::move(bytes)});
-  schedule_flush();
-}
-
-void ProcessEngine::schedule_flush() {
-  if (flush_scheduled_) return;
-  flush_scheduled_ = loop().post([this] { flush(); }).ok();
-}
-
 std::optional<Time> ProcessEngine::next_deadline() const {
   const auto mine = core_.next_deadline();
   const auto other = hooks_.next_deadline ? hooks_.next_deadline() : std::nullopt;
@@ -268,87 +260,6 @@ void ProcessEngine::rearm() {
   if (flush_scheduled_) return;
   const auto deadline = next_deadline();
   if (deadline && (!armed_ || *deadline < *armed_)) schedule_flush();
-}
-
-// On the loop thread: sends what has gathered and sets the timer.
-void ProcessEngine::flush() {
-  if (closed_) return;
-  std::vector<Outgoing> outbox;
-  {
-    const auto held = lock();
-    flush_scheduled_ = false;
-    outbox.swap(outbox_);
-    const auto deadline = next_deadline();
-    if (deadline && (!armed_ || *deadline != *armed_)) {
-      timer_->arm(*deadline);
-      armed_ = deadline;
-    }
-  }
-  // What goes to one receiver leaves together.
-  std::map<ProcessId, std::pair<Endpoint, Bytes>> to_executors;
-  std::map<PeerHandle, Bytes> to_callers;
-  const auto send_to_caller = [&](PeerHandle peer, Bytes& bytes) {
-    if (bytes.empty()) return;
-    if (auto bus = sockets_->bus()) (void)(*bus)->send(peer, bytes);  // the session repeats what a full peer did not take
-    bytes.clear();
-  };
-  for (auto& each : outbox) {
-    if (auto* agent = std::get_if<ProcessToAgent>(&each)) {
-      if (link_) (void)link_->send(encode(*agent));  // a lost link is restated, a full one is dead
-    } else if (auto* stream = std::get_if<StreamMessage>(&each)) {
-      auto& [executor, bytes] = to_executors[stream->executor.process];
-      const auto frame = encode(stream->frame);
-      executor = std::move(stream->executor);
-      bytes.insert(bytes.end(), frame.begin(), frame.end());
-      if (bytes.size() >= batch_bytes) send_stream(executor, bytes);
-    } else if (auto* close = std::get_if<CloseStream>(&each)) {
-      if (const auto batch = to_executors.find(close->executor); batch != to_executors.end()) {
-        send_stream(batch->second.first, batch->second.second);
-      }
-      const auto at = streams_.find(close->executor);
-      if (at == streams_.end()) continue;
-      if (auto bus = sockets_->bus()) (*bus)->disconnect(at->second);
-      executors_.erase(at->second);
-      streams_.erase(at);
-    } else if (auto* peer = std::get_if<PeerMessageBytes>(&each)) {
-      auto& bytes = to_callers[peer->peer];
-      bytes.insert(bytes.end(), peer->bytes.begin(), peer->bytes.end());
-      if (bytes.size() >= batch_bytes) send_to_caller(peer->peer, bytes);
-    }
-  }
-  for (auto& [process, batch] : to_executors) send_stream(batch.first, batch.second);
-  for (auto& [peer, bytes] : to_callers) send_to_caller(peer, bytes);
-}
-
-void ProcessEngine::send_stream(const Endpoint& executor, Bytes& frames) {
-  if (frames.empty()) return;
-  const Bytes bytes = std::exchange(frames, {});
-  auto bus = sockets_->bus();
-  if (!bus) {
-    if (std::exchange(told_of_bus_, true)) return;  // tried again when the session repeats
-    std::fprintf(stderr, "mobula: no way to other processes: %s\n", bus.error().text.c_str());
-    return;
-  }
-  auto at = streams_.find(executor.process);
-  if (at == streams_.end()) {
-    // The node's own executors answer on their local path, others on their address.
-    const auto connected = [&] {
-      if (executor.node == core_.node() && !executor.local.empty()) {
-        return (*bus)->connect(executor.local, executor.public_key);
-      }
-      return (*bus)->connect(executor.address, executor.public_key);
-    }();
-    if (!connected) return;  // tried again when the session repeats
-    at = streams_.emplace(executor.process, *connected).first;
-    executors_.emplace(*connected, executor.process);
-    std::string ticket;
-    {
-      const auto held = lock();
-      ticket = ticket_;
-    }
-    (void)(*bus)->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
-  }
-  (void)(*bus)->send(at->second, bytes);
 }
 
 // ---- what comes in -----------------------------------------------------------------------------
@@ -377,6 +288,9 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return;
   }
   if (hooks_.agent_said) hooks_.agent_said(*message);
+  if (const auto* dead = std::get_if<PeersDead>(&*message); dead != nullptr && tensor_hooks_.dead) {
+    tensor_hooks_.dead(dead->processes);
+  }
   const auto* read = std::get_if<ObjectReadable>(&*message);
   const ObjectId mapped = read == nullptr ? ObjectId() : read->object;
   step(AgentSaid{std::move(*message)});
@@ -414,36 +328,6 @@ void ProcessEngine::retire_slab(std::uint64_t slab) {
   writable_.erase(slab);
   mapped_.erase(slab);
   tell_agent(SlabUnmapped{slab});
-}
-
-void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
-                                std::span<const std::byte> bytes) {
-  const auto at = executors_.find(from);
-  if (at == executors_.end()) {
-    const auto held = lock();
-    if (origin.accepted && hooks_.peer_said) hooks_.peer_said(from, origin, bytes);
-    return;
-  }
-  auto frames = decode_all<ExecutorFrame>(bytes);
-  if (!frames) return;  // garbage from a peer: the session repeats what mattered
-  const ProcessId executor = at->second;
-  const auto held = lock();
-  for (auto& frame : *frames) step(ExecutorSaid{executor, std::move(frame)});
-}
-
-void ProcessEngine::stream_over(PeerHandle peer) {
-  const auto at = executors_.find(peer);
-  if (at == executors_.end()) {
-    const auto held = lock();
-    if (hooks_.peer_gone) hooks_.peer_gone(peer);
-    return;
-  }
-  const ProcessId executor = at->second;
-  if (auto bus = sockets_->bus()) (*bus)->disconnect(peer);
-  executors_.erase(at);
-  streams_.erase(executor);
-  const auto held = lock();
-  step(StreamEnded{executor});
 }
 
 HandedOver ProcessEngine::hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home) {

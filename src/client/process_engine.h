@@ -6,7 +6,8 @@
 // Calls on this node go through rings, which need no thread in particular: one thread at a time leads,
 // that is, looks at what rings bring and sleeps at the doorbell. A waiting thread leads if nobody does;
 // others sleep on one condition and look again when an object, an answer or room has come. The loop
-// thread leads when nobody has waited for a while.
+// thread leads when nobody has waited for a while. Once calls go by sockets, who leads borrows the loop
+// as well: "on the loop thread" is then on the thread that has it.
 //
 // It does not know types, functions or how calls run.
 #pragma once
@@ -20,20 +21,23 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
 #include "client/core/client_core.h"
-#include "client/process_sockets.h"
+#include "transport/process_sockets.h"
 #include "client/ring_links.h"
+#include "protocol/encoder.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
 #include "store/fresh_pages.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
 #include "transport/local_link.h"
+#include "transport/spin_page.h"
 
 namespace mobula::internal::client {
 
@@ -42,7 +46,14 @@ struct EngineOptions {
   std::string ticket;    // shown to executors
   RecordOptions record;  // of what the core is told
   std::string record_role = "driver";
-  Duration longest_spin = 50us;  // a leader looks for so long before it sleeps; 0: not at all
+  Duration ring_idle = 30s;  // rings that this process calls by and that carried nothing for so long are closed
+  Duration longest_spin = 50us;  // a leader looks for so long before it sleeps, where the node's agent says nothing
+};
+
+// What the owner of kept tensors hears. Called with the lock held.
+struct TensorHooks {
+  std::function<void(ObjectId)> unneeded;
+  std::function<void(const std::vector<ProcessId>&)> dead;  // these processes will never speak again
 };
 
 // What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;
@@ -86,7 +97,7 @@ class ProcessEngine {
   void unwant(ObjectId object);
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
-  void tell_peer(PeerHandle peer, std::vector<std::byte> bytes);
+  void tell_peer(PeerHandle peer, const Bytes& frame);
   // Sends to a caller by ring; false if there is none from it.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);
@@ -94,15 +105,20 @@ class ProcessEngine {
   // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
   // when the engine stops: the caller sees no value then.
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
-  // By a thread that submits and does not wait yet: what rings have brought is read meanwhile, so that
-  // no other thread has to be woken for it.
-  void attend();
+  // By a thread that submits or answers and does not wait yet: what rings have brought is read
+  // meanwhile, and what is to go by sockets is sent if that is worth it or asked for; so no other thread
+  // has to be woken for it. May give the lock up meanwhile.
+  void attend(Lock& lock, bool at_once = false);
+  // Whether calls have gone or come by socket.
+  bool over_sockets() const { return over_sockets_; }
   void notify();
   // Before the process ends without destructors.
   void flush_recording() {
     if (recorder_) recorder_->flush();
   }
   bool stopping() const { return stopping_; }
+
+  void on_tensors(TensorHooks hooks) { tensor_hooks_ = std::move(hooks); }
 
   // Gives away the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home);
@@ -128,6 +144,8 @@ class ProcessEngine {
 
   // ---- any thread ------------------------------------------------------------------------------
   EventLoop& loop() { return sockets_->loop(); }
+  // By who has the loop: sends what has gathered, and sets the timer.
+  void flush();
   Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
   // A new link to a new agent, after agent_lost; on the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
@@ -138,38 +156,47 @@ class ProcessEngine {
   void close();
 
  private:
-  struct StreamMessage {
+  struct StreamFrames {
     Endpoint executor;
-    CallerFrame frame;
+    Bytes bytes;
   };
-  struct PeerMessageBytes {
+  struct PeerFrames {
     PeerHandle peer;
-    std::vector<std::byte> bytes;
+    Bytes bytes;
   };
-  using Outgoing = std::variant<ProcessToAgent, StreamMessage, CloseStream, PeerMessageBytes>;
+  using Outgoing = std::variant<ProcessToAgent, StreamFrames, CloseStream, PeerFrames>;
 
   ProcessEngine(EngineOptions options, EngineHooks hooks, std::unique_ptr<ProcessSockets> sockets);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
   template <class Counted>
   void count(bool (ClientCore::*quietly)(ObjectId), ObjectId object);
+  void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(RoomMade& command);
   std::optional<Time> next_deadline() const;
+  void gather(std::vector<Bytes>& batches, const Bytes& frame);
+  void move_gathered(std::vector<Outgoing>& outbox);
+  bool something_waits() const { return !outbox_.empty() || gathered_bytes_ > 0; }
+  bool worth_sending(bool at_once) const;
+  bool flush_due() const;
   void schedule_flush();
-  void flush();
-  void send_stream(const Endpoint& executor, Bytes& frames);
+  void turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most);
+  void loop_let_go();
+  void loop_is_back();
+  void send_stream(const Endpoint& executor, const Bytes& frames);
   void tell_executor(ProcessId executor, CallerFrame frame);
   void close_stream(const CloseStream& command);
   void use_doorbell(std::vector<Fd> fds);
   void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
   void ring_ended(std::uint64_t ring);
+  void close_unused_rings();
   void broken(const std::vector<RingOpened>& rings);
   RingLinks::Hearer make_hearer();
   // What rings brought; with the lock held, by the thread that leads.
   void drain_rings();
   void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done);
-  bool spin(const Doorbell& bell);
+  bool spin(const Doorbell& bell, const SpinPage* page);
   void lead_by_loop();
   void guard_doorbell();
   void no_waiter_leads();
@@ -184,6 +211,7 @@ class ProcessEngine {
 
   const EngineOptions options_;
   const EngineHooks hooks_;
+  const std::uint64_t spin_number_;  // what its tickets go by
   std::unique_ptr<ProcessSockets> sockets_;
   Endpoint endpoint_;
 
@@ -193,18 +221,28 @@ class ProcessEngine {
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
   std::unique_ptr<Timer> guard_timer_;
+  std::unique_ptr<Timer> ring_timer_;
   Watch doorbell_watch_;
   bool closed_ = false;
   bool told_of_bus_ = false;  // that there is none
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
+  TensorHooks tensor_hooks_;
   std::condition_variable changed_;
   ClientCore core_;
   std::unique_ptr<Recorder> recorder_;
   std::string ticket_;
   std::vector<Outgoing> outbox_;
+  std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames that gather, by message
+  std::map<PeerHandle, std::vector<Bytes>> to_callers_;
+  std::size_t gathered_bytes_ = 0;
+  bool unanswered_ = false;   // calls have left since executors were heard last
+  bool over_sockets_ = false; // streams go by sockets: who waits turns the loop
+  std::thread::id turner_;    // the thread that turns a borrowed loop
+  bool leader_has_loop_ = false;
   RingLinks rings_;
+  Encoder encode_frame_;  // kept for its memory
   const RingLinks::Hearer hearer_;
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
@@ -213,6 +251,7 @@ class ProcessEngine {
   std::uint64_t guard_saw_ = 0;
   bool guarded_ = false;          // the loop will look whether somebody leads
   int followers_ = 0;             // threads that wait and do not lead
+  std::shared_ptr<const SpinPage> spin_page_;  // of the node; shared with who looks while it is replaced
   Duration spin_{};               // how long the next leader looks before it sleeps
   int sleeps_without_spin_ = 0;
   // Calls to executors whose ring has been asked for; and those that have none.

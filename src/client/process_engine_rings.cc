@@ -32,7 +32,7 @@ void pause_processor() {
 // By ring to executors of this node that have one; those that may get one are waited for.
 void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   if (rings_.calls(executor)) {
-    const auto bytes = encode(frame);
+    const Bytes& bytes = encode_frame_(frame);
     detail::stages().pass(detail::Stage::written);
     const bool sent = rings_.call(executor, bytes);
     detail::stages().pass(detail::Stage::sent);
@@ -43,7 +43,7 @@ void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   const bool may_have_one = rings_.doorbell() != nullptr && endpoint.node == core_.node() &&
                             !without_ring_.contains(executor);
   if (!may_have_one) {
-    outbox_.emplace_back(StreamMessage{endpoint, std::move(frame)});
+    gather(to_executors_[executor], encode_frame_(frame));
     return;
   }
   const auto [waiting, fresh] = awaiting_ring_.try_emplace(executor);
@@ -54,6 +54,12 @@ void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
 void ProcessEngine::close_stream(const CloseStream& command) {
   awaiting_ring_.erase(command.executor);
   without_ring_.erase(command.executor);
+  // What was said before leaves before.
+  if (auto waiting = to_executors_.extract(command.executor)) {
+    for (auto& bytes : waiting.mapped()) {
+      outbox_.emplace_back(StreamFrames{endpoints_.at(command.executor), std::move(bytes)});
+    }
+  }
   endpoints_.erase(command.executor);
   if (const auto closed = rings_.close_calls_to(command.executor)) {
     tell_agent(RingClosed{closed->ring});
@@ -64,6 +70,11 @@ void ProcessEngine::close_stream(const CloseStream& command) {
 // A new agent gives another one. Who sleeps at the old one wakes, and comes to the new.
 void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   const auto before = rings_.doorbell();
+  spin_page_.reset();
+  if (fds.size() == 3) {
+    if (auto page = SpinPage::open(fds[2].get())) spin_page_ = std::make_shared<const SpinPage>(std::move(*page));
+    fds.pop_back();
+  }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
     std::fprintf(stderr, "mobula: calls go by socket: %s\n", taken.error().text.c_str());
     return;
@@ -96,12 +107,13 @@ void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
   }
   if (!opened.calls) return;
   if (!taken) without_ring_.insert(opened.peer);
+  if (taken && !ring_timer_->armed()) ring_timer_->arm(monotonic_now() + options_.ring_idle);
   const auto at = awaiting_ring_.find(opened.peer);
   if (at == awaiting_ring_.end()) return;
   auto frames = std::move(at->second);
   awaiting_ring_.erase(at);
   for (auto& frame : frames) tell_executor(opened.peer, std::move(frame));
-  if (!outbox_.empty()) schedule_flush();
+  if (something_waits()) schedule_flush();
 }
 
 // What the peer wrote before it ended has been read by now. If it lives, it cannot have rings.
@@ -112,6 +124,17 @@ void ProcessEngine::ring_ended(std::uint64_t ring) {
   if (!closed->calls) return;
   without_ring_.insert(closed->peer);
   step(StreamEnded{closed->peer});
+}
+
+// Each takes memory and descriptors of both ends, and one of the places that a process has. Whoever is
+// called again gets another: nothing is under way when one is closed.
+void ProcessEngine::close_unused_rings() {
+  const auto held = lock();
+  for (const ProcessId executor : rings_.take_unused()) {
+    if (!core_.is_quiet(executor)) continue;
+    if (const auto closed = rings_.close_calls_to(executor)) tell_agent(RingClosed{closed->ring});
+  }
+  if (rings_.calls_any()) ring_timer_->arm(monotonic_now() + options_.ring_idle);
 }
 
 // No ring to such a peer again: it would break the next one as well.
@@ -143,7 +166,9 @@ void ProcessEngine::drain_rings() { broken(rings_.collect(hearer_)); }
 
 void ProcessEngine::notify() {
   if (followers_ > 0 || rings_.doorbell() == nullptr) changed_.notify_all();
-  if (leader_sleeps_) rings_.doorbell()->ring_self();
+  // Who turns the loop looks again after the turn that this is part of.
+  const bool by_leader = leader_has_loop_ && turner_ == std::this_thread::get_id();
+  if (leader_sleeps_ && !by_leader) rings_.doorbell()->ring_self();
 }
 
 bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
@@ -172,52 +197,68 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
   ++times_led_;
   for (;;) {
     const auto bell = rings_.doorbell();
+    const auto page = spin_page_;
     bell->announce(Doorbell::Sleep::awake);
     bell->take_self();
     drain_rings();
     if (done() || (deadline && monotonic_now() >= *deadline)) break;
+    if (over_sockets_ && !leader_has_loop_) leader_has_loop_ = sockets_->thread().borrow();
     leader_sleeps_ = true;
-    lock.unlock();
-    if (!spin(*bell)) {
-      bell->announce(Doorbell::Sleep::on_word);
-      if (!bell->rung()) {
-        bell->sleep(deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt);
+    if (leader_has_loop_) {
+      turn(lock, bell.get(), page.get(), deadline ? *deadline - monotonic_now() : Duration::max());
+    } else {
+      lock.unlock();
+      if (!spin(*bell, page.get())) {
+        bell->announce(Doorbell::Sleep::on_word);
+        if (!bell->rung()) {
+          bell->sleep(deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt);
+        }
       }
+      lock.lock();
     }
-    lock.lock();
     leader_sleeps_ = false;
   }
+  if (std::exchange(leader_has_loop_, false)) sockets_->thread().give_back();
   leader_ = Leader::nobody;
   no_waiter_leads();
 }
 
-void ProcessEngine::attend() {
+void ProcessEngine::attend(Lock& lock, bool at_once) {
   const auto& bell = rings_.doorbell();
-  if (bell == nullptr || stepping_ || leader_ == Leader::waiter) return;
-  const bool from_loop = std::exchange(leader_, Leader::nobody) == Leader::loop;
-  if (from_loop) bell->announce(Doorbell::Sleep::awake);
-  ++times_led_;
-  if (bell->rung()) {
-    bell->take_self();
-    drain_rings();
+  if (bell == nullptr || stepping_) return;
+  if (leader_ != Leader::waiter) {
+    const bool from_loop = std::exchange(leader_, Leader::nobody) == Leader::loop;
+    if (from_loop) bell->announce(Doorbell::Sleep::awake);
+    ++times_led_;
+    if (bell->rung()) {
+      bell->take_self();
+      drain_rings();
+    }
+    no_waiter_leads();
   }
-  no_waiter_leads();
+  if (!worth_sending(at_once) || !sockets_->thread().unheld() || !sockets_->thread().borrow()) return;
+  turn(lock, nullptr, nullptr, Duration(0));
+  sockets_->thread().give_back();
 }
 
-// Whether something was rung meanwhile. By the leader alone, without the lock.
-bool ProcessEngine::spin(const Doorbell& bell) {
+// Whether something was rung meanwhile. By the leader alone, without the lock. Only while the node has
+// a processor for it: who has none to look with sleeps, and learns nothing about how long to look.
+bool ProcessEngine::spin(const Doorbell& bell, const SpinPage* page) {
+  if (bell.rung()) return true;
+  const Duration longest = page != nullptr ? page->longest() : options_.longest_spin;
+  if (longest < shortest_spin) return false;
   if (spin_ < shortest_spin) {
-    if (options_.longest_spin < shortest_spin || ++sleeps_without_spin_ < sleeps_before_next_spin) {
-      return bell.rung();
-    }
+    if (++sleeps_without_spin_ < sleeps_before_next_spin) return false;
     sleeps_without_spin_ = 0;
-    spin_ = options_.longest_spin;
+    spin_ = longest;
   }
-  const Time until = monotonic_now() + spin_;
+  const auto ticket = page != nullptr ? page->take(spin_number_) : SpinPage::Ticket();
+  if (page != nullptr && !ticket) return false;
+  const Time until = monotonic_now() + std::min(spin_, longest);
   do {
     for (int look = 0; look < looks_per_clock; ++look) {
       if (bell.rung()) {
-        spin_ = options_.longest_spin;
+        spin_ = longest;
         return true;
       }
       pause_processor();
@@ -227,10 +268,11 @@ bool ProcessEngine::spin(const Doorbell& bell) {
   return bell.rung();
 }
 
-// Somebody else leads from here on: one that waits, else in a moment the loop.
+// Somebody else leads from here on: one that waits, else in a moment the loop, which comes back by itself
+// if nobody has it.
 void ProcessEngine::no_waiter_leads() {
   if (followers_ > 0) return changed_.notify_all();
-  if (guarded_) return;
+  if (guarded_ || sockets_->thread().unheld()) return;
   guarded_ = loop().post([this] {
     if (guard_timer_) guard_timer_->arm(monotonic_now() + unled);
   }).ok();
@@ -241,7 +283,7 @@ void ProcessEngine::guard_doorbell() {
   const auto held = lock();
   guarded_ = false;
   if (rings_.doorbell() == nullptr) return;
-  const bool led = std::exchange(guard_saw_, times_led_) != times_led_;
+  const bool led = std::exchange(guard_saw_, times_led_) != times_led_ || turner_ != std::thread::id();
   if (led) {
     guarded_ = true;
     guard_timer_->arm(monotonic_now() + unled);

@@ -1,7 +1,6 @@
 #include "client/process_runtime.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
@@ -18,210 +17,26 @@ using PublicKind = detail::ErrorKind;
 
 constexpr std::size_t most_prepared = 4096;
 
-ObjectId counted_object(ContainedRef ref) {
-  return ref.kind == RefKind::object ? ObjectId(bits(ref.id)) : handle_id(ActorId(bits(ref.id)));
-}
-
 std::optional<Time> time_of(const detail::Deadline& deadline) {
   if (!deadline) return std::nullopt;
   return Time::from_ns(
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
 }
 
-// Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
-struct ValueLease {
-  std::weak_ptr<ProcessRuntime> runtime;
-  Payload payload;
-  std::optional<SlabView> view;
-  ObjectId viewed{};
-  std::vector<ContainedRef> held;
-
-  ~ValueLease() {
-    const auto alive = runtime.lock();
-    if (!alive) return;
-    view.reset();
-    if (!viewed.empty()) alive->unwant(viewed);
-    if (!held.empty()) alive->release_all(held);
-  }
-};
-
-std::vector<ContainedRef> contained_of(const std::vector<RefRecord>& records) {
-  std::vector<ContainedRef> refs;
-  refs.reserve(records.size());
-  for (const auto& record : records) {
-    if (record.actor.empty()) {
-      refs.push_back({RefKind::object, raw(record.object.bits())});
-    } else {
-      refs.push_back({RefKind::actor, raw(record.actor.bits())});
-    }
-  }
-  return refs;
-}
-
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
-    : engine_(std::move(engine)), options_(std::move(options)) {}
+    : engine_(std::move(engine)), options_(std::move(options)), tensors_(*engine_, options_.exchange, desk_callbacks()) {}
 
 std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   auto context = current_context();
   return context ? context : options_.root;
 }
 
-// ---- values ------------------------------------------------------------------------------------
-
-std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&,
-                                                  const std::vector<ContainedRef>& refs) {
-  std::vector<RefRecord> records;
-  records.reserve(refs.size());
-  for (const auto& ref : refs) {
-    const ObjectId object = counted_object(ref);
-    MOBULA_CHECK(engine_->core().object(object) != nullptr, "a ref in a value that this process does not hold");
-    records.push_back(engine_->core().ref_of(object));
-  }
-  return records;
-}
-
-Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object) {
-  const auto size = value.size_bytes();
-  if (size <= inline_value_limit) {
-    ValueRecord record;
-    record.size_bytes = static_cast<std::int64_t>(size);
-    if (!value.write(record.bytes.resize(size))) {
-      return make_error(PublicKind::serialization, "the value could not be written");
-    }
-    auto lock = engine_->lock();
-    record.contained = records_of(lock, value.contained());
-    engine_->step(PutInline{object, std::move(record)});
-    return object;
-  }
-  auto lock = engine_->lock();
-  const auto& own = engine_->core().options().process;
-  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node());
-  if (!room) return error_of(room.error());
-  const auto records = records_of(lock, value.contained());
-  lock.unlock();
-  const bool written = value.write(*room);
-  lock.lock();
-  engine_->seal(lock, object, false, records, false);
-  if (written) return object;
-  engine_->step(ReleaseRef{object});
-  return make_error(PublicKind::serialization, "the value could not be written");
-}
-
-Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest&) {
-  const auto context = task();
-  const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)));
-  if (!stored.ok()) return stored.error();
-  return raw(stored.value().bits());
-}
-
-void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home) {
-  for (auto& ref : refs) {
-    if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
-    ref.owner = owner;
-    ref.home = home;
-  }
-}
-
-Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, ObjectId object,
-                                                 ProcessId owner, NodeId home, HandedOver& given) {
-  ValueRecord record;
-  record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
-  const auto unwritable = [] {
-    return failure(ErrorCode::invalid_argument, "the result could not be written");
-  };
-  if (value.size_bytes() <= inline_value_limit) {
-    if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
-    if (value.contained().empty()) return record;
-    auto lock = engine_->lock();
-    record.contained = records_of(lock, value.contained());
-    engine_->step(PinRefs{record.contained});
-    return record;
-  }
-  auto lock = engine_->lock();
-  auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
-  if (!room && room.error().code != ErrorCode::already_exists) return room.error();
-  record.in_store = true;
-  record.location = engine_->core().node();
-  record.contained = records_of(lock, value.contained());
-  if (!room) return record;  // an earlier attempt of the same task has made it here
-  lock.unlock();
-  const bool written = value.write(*room);
-  lock.lock();
-  auto handed = engine_->hand_over(record.contained, owner, home);
-  redirect(record.contained, handed, owner, home);
-  std::ranges::move(handed.tasks, std::back_inserter(given.tasks));
-  std::ranges::move(handed.objects, std::back_inserter(given.objects));
-  std::ranges::move(handed.pinned, std::back_inserter(given.pinned));
-  engine_->seal(lock, object, !written, record.contained, true);
-  if (!written) return unwritable();
-  return record;
-}
-
-void ProcessRuntime::adopt(ProcessEngine::Lock&, const std::vector<RefRecord>& refs) {
-  for (const auto& ref : refs) {
-    if (engine_->core().object(ref.object) == nullptr) {
-      engine_->step(AdoptRef{ref});
-    } else {
-      engine_->retain(ref.object);
-    }
-  }
-}
-
-detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, const ValueRecord& value) {
-  detail::StoredValue result;
-  if (value.is_error) {
-    result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
-    return result;
-  }
-  auto lease = std::make_shared<ValueLease>();
-  lease->runtime = weak_from_this();
-  lease->payload = value.bytes;
-  lease->held = contained_of(value.contained);
-  adopt(lock, value.contained);
-  result.bytes = lease->payload.bytes();
-  result.contained = lease->held;
-  result.owner = std::move(lease);
-  return result;
-}
-
-detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
-  detail::StoredValue result;
-  const auto fail = [&](detail::ErrorRecord error) {
-    result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
-    return result;
-  };
-  const auto* row = engine_->core().object(object);
-  if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
-  if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
-    return stored_value(lock, *row->value);
-  }
-  if (row->reading->failure) return fail(error_of(*row->reading->failure));
-  if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
-  auto view = engine_->view(object);
-  if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
-  if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
-  auto lease = std::make_shared<ValueLease>();
-  lease->runtime = weak_from_this();
-  lease->held = contained_of(row->value->contained);
-  result.contained = lease->held;
-  lease->held.push_back({RefKind::object, raw(object.bits())});
-  const auto contained = row->value->contained;
-  adopt(lock, contained);
-  engine_->retain(object);
-  engine_->want(object);
-  lease->viewed = object;
-  result.bytes = view->bytes();
-  lease->view = std::move(view);
-  result.owner = std::move(lease);
-  return result;
-}
-
 // ---- submitting --------------------------------------------------------------------------------
 
 detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given,
-                                       std::vector<ObjectId>& puts) {
+                                       Puts& puts) {
   const auto context = task();
   for (const auto& argument : given) {
     if (argument.value == nullptr || argument.value->size_bytes() <= inline_value_limit) {
@@ -235,10 +50,11 @@ detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given,
   return std::nullopt;
 }
 
-std::vector<Argument> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
-                                                   std::span<const detail::Argument> given,
-                                                   const std::vector<ObjectId>& puts) {
-  std::vector<Argument> arguments;
+CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
+                                                    std::span<const detail::Argument> given,
+                                                    const Puts& puts) {
+  if (given.empty()) return {};
+  Arguments arguments;
   arguments.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     Argument argument;
@@ -261,7 +77,8 @@ DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources, s
   return demand_class_of(resources, options_.job, options_.program, max_calls, options_.captured);
 }
 
-CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& function, int num_returns) const {
+CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& function,
+                                 std::size_t num_returns) const {
   CallForm form;
   form.kind = kind;
   form.job = options_.job;
@@ -300,18 +117,19 @@ detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block
   return std::nullopt;
 }
 
-Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
+detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
   detail::stages().pass(detail::Stage::submitted);
-  std::vector<ObjectId> puts;
+  Puts puts;
   if (auto failed = put_large(submission.arguments, puts)) return *failed;
   const auto context = task();
   auto lock = engine_->lock();
   if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
   const auto& request = *submission.request;
   const Prepared& known = prepared(submission.request, submission.function, ActorId(), [&] {
-    CallForm form = form_of(CallKind::task, submission.function, submission.num_returns);
+    CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
     form.retry_exceptions = request.retry_exceptions;
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
   });
   SubmitTask event;
@@ -329,19 +147,16 @@ Answer<std::vector<RawId>> ProcessRuntime::submit_task(const detail::TaskSubmiss
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
-  engine_->attend();
+  engine_->attend(lock);
   for (const ObjectId object : puts) {
     if (!object.empty()) engine_->step(ReleaseRef{object});
   }
-  std::vector<RawId> results;
-  for (int i = 0; i < submission.num_returns; ++i) {
-    results.push_back(raw(result_id(id, static_cast<std::uint32_t>(i)).bits()));
-  }
-  return results;
+  for (std::uint32_t i = 0; i < submission.results.size(); ++i) submission.results[i] = raw(result_id(id, i).bits());
+  return std::nullopt;
 }
 
 Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
-  std::vector<ObjectId> puts;
+  Puts puts;
   if (auto failed = put_large(creation.arguments, puts)) return *failed;
   const auto context = task();
   const auto& request = *creation.request;
@@ -394,9 +209,9 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   return raw(found->actor.bits());
 }
 
-Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& call) {
+detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   detail::stages().pass(detail::Stage::submitted);
-  std::vector<ObjectId> puts;
+  Puts puts;
   if (auto failed = put_large(call.arguments, puts)) return *failed;
   const auto context = task();
   const ActorId actor(bits(call.actor));
@@ -410,9 +225,10 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
                           " unfinished calls, its max_pending_calls; wait for some of them");
   }
   const Prepared& known = prepared(call.request, call.method, actor, [&] {
-    CallForm form = form_of(CallKind::actor_call, call.method, call.num_returns);
+    CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;
     form.name = request.name.empty() ? std::string(call.method_name) : request.name;
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback);
     return Prepared{nullptr, std::move(form), {}};
   });
   SubmitActorCall event;
@@ -423,15 +239,12 @@ Answer<std::vector<RawId>> ProcessRuntime::call_actor(const detail::ActorCall& c
   if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
-  engine_->attend();
+  engine_->attend(lock);
   for (const ObjectId object : puts) {
     if (!object.empty()) engine_->step(ReleaseRef{object});
   }
-  std::vector<RawId> results;
-  for (int i = 0; i < call.num_returns; ++i) {
-    results.push_back(raw(result_id(id, static_cast<std::uint32_t>(i)).bits()));
-  }
-  return results;
+  for (std::uint32_t i = 0; i < call.results.size(); ++i) call.results[i] = raw(result_id(id, i).bits());
+  return std::nullopt;
 }
 
 // ---- waiting -----------------------------------------------------------------------------------
@@ -462,8 +275,22 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
                         " objects were not there in time; the first: " + reason);
 }
 
-Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const RawId> objects,
-                                                             const detail::GetRequest& request) {
+// Of values that are there: the elements that stand apart from them.
+std::vector<RefRecord> ProcessRuntime::tensors_of(std::span<const RawId> objects) {
+  std::vector<RefRecord> tensors;
+  for (const RawId each : objects) {
+    const auto* row = engine_->core().object(ObjectId(bits(each)));
+    if (row == nullptr) continue;
+    for (const RefRecord& ref : row->value->contained) {
+      if (!ref.tensor.is_empty()) tensors.push_back(ref);
+    }
+  }
+  return tensors;
+}
+
+detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
+                                 std::span<detail::StoredValue> values) {
+  TensorDesk::PullPtr pull;  // goes after the lock
   auto lock = engine_->lock();
   for (const RawId object : objects) engine_->want(ObjectId(bits(object)));
   std::size_t settled = 0;  // the first so many need no second look
@@ -476,16 +303,30 @@ Answer<std::vector<detail::StoredValue>> ProcessRuntime::get(std::span<const Raw
   const auto let_go = [&] {
     for (const RawId object : objects) engine_->unwant(ObjectId(bits(object)));
   };
-  if (!blocking_wait(lock, request.deadline, ready)) {
+  if (!blocking_wait(lock, request.deadline, std::ref(ready))) {
     auto late = timeout_error(objects);
     let_go();
     return late;
   }
-  std::vector<detail::StoredValue> values;
-  values.reserve(objects.size());
-  for (const RawId object : objects) values.push_back(stored_object(lock, ObjectId(bits(object))));
+  if (const auto tensors = tensors_of(objects); !tensors.empty()) {
+    std::optional<DirectWish> wish;
+    if (request.tensor_transport == Transport::object_store) {
+      wish = DirectWish{true, DirectPath::store, request.allow_fallback};
+    } else if (request.tensor_transport != Transport::automatic) {
+      wish = wish_of(request.tensor_transport, request.allow_fallback);
+    }
+    pull = tensors_.pull(tensors, false, wish);
+    if (!blocking_wait(lock, request.deadline, [&] { return tensors_.ready(*pull); })) {
+      tensors_.drop(pull);
+      let_go();
+      return make_error(PublicKind::get_timeout, "get: the elements of a tensor were not there in time; process " +
+                                                     tensors.front().owner.brief() + " has the first of them");
+    }
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) values[i] = stored_object(lock, ObjectId(bits(objects[i])));
+  if (pull) tensors_.drop(pull);
   let_go();
-  return values;
+  return std::nullopt;
 }
 
 Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
@@ -519,7 +360,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     engine_->want(object);
     wanted.push_back(object);
   }
-  blocking_wait(lock, deadline, look);
+  blocking_wait(lock, deadline, std::ref(look));
   for (const ObjectId object : wanted) engine_->unwant(object);
   return ready;
 }

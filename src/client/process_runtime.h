@@ -11,6 +11,7 @@
 
 #include "client/process_engine.h"
 #include "client/task_context.h"
+#include "client/tensor_desk.h"
 #include "mobula/detail/runtime.h"
 
 namespace mobula::internal::client {
@@ -25,6 +26,9 @@ struct RuntimeOptions {
   std::shared_ptr<TaskContext> root;     // for threads outside of tasks
   // With the engine's lock held: the thread of this running call begins or ends a wait.
   std::function<void(std::uint64_t token, bool on)> blocked;
+  exchange::ExchangeOptions exchange;  // of tensors with other processes; its node is the engine's
+  // With the engine's lock held: what is pulled has come or will not, or of what is kept less is left.
+  std::function<void()> tensors_changed;
 };
 
 // Refs on results of tasks given to `owner` name it as their owner.
@@ -35,13 +39,13 @@ class ProcessRuntime final : public detail::Runtime,
  public:
   ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
 
-  detail::Answer<std::vector<detail::RawId>> submit_task(const detail::TaskSubmission& task) override;
+  detail::Done submit_task(const detail::TaskSubmission& task) override;
   detail::Answer<detail::RawId> create_actor(const detail::ActorCreation& creation) override;
-  detail::Answer<std::vector<detail::RawId>> call_actor(const detail::ActorCall& call) override;
+  detail::Done call_actor(const detail::ActorCall& call) override;
   detail::Answer<detail::RawId> put(const detail::Outgoing& value,
                                     const detail::PutRequest& request) override;
-  detail::Answer<std::vector<detail::StoredValue>> get(std::span<const detail::RawId> objects,
-                                                       const detail::GetRequest& request) override;
+  detail::Done get(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                   std::span<detail::StoredValue> values) override;
   detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
                                          std::size_t num_returns, const detail::Deadline& deadline,
                                          bool fetch_local) override;
@@ -67,6 +71,8 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<PlacementGroup> get_group(std::string_view name,
                                            std::string_view name_space) override;
   detail::Answer<std::vector<PlacementGroupInfo>> groups() override;
+  std::vector<Transfer> transfers() override;
+  detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
 
   // ---- for the executor's loop -----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
@@ -75,10 +81,10 @@ class ProcessRuntime final : public detail::Runtime,
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
   // The bytes of a result of a call of `owner`: inside the record, or written to the store. Tasks
   // behind refs in what goes to the store become the owner's: they are appended to `given`.
-  Result<ValueRecord> store_result(const detail::Outgoing& value, ObjectId object, ProcessId owner,
-                                   NodeId home, HandedOver& given);
-  std::vector<RefRecord> records_of(ProcessEngine::Lock& lock,
-                                    const std::vector<detail::ContainedRef>& refs);
+  Result<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+                                   ProcessId owner, NodeId home, HandedOver& given);
+  // For the holder of the engine's lock.
+  TensorDesk& tensors() { return tensors_; }
 
   // One fewer of each in user code's hands.
   void release_all(std::span<const detail::ContainedRef> refs) noexcept;
@@ -86,18 +92,30 @@ class ProcessRuntime final : public detail::Runtime,
  private:
   std::shared_ptr<TaskContext> task() const;
   // Values too large for a message are put first; `puts` are released once the call is submitted.
-  detail::Done put_large(std::span<const detail::Argument> given, std::vector<ObjectId>& puts);
-  std::vector<Argument> arguments_of(ProcessEngine::Lock& lock,
-                                     std::span<const detail::Argument> given,
-                                     const std::vector<ObjectId>& puts);
-  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object);
+  using Puts = RecycledVector<ObjectId>;  // one for each argument; empty: it goes as it is
+  detail::Done put_large(std::span<const detail::Argument> given, Puts& puts);
+  CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
+                                      const Puts& puts);
+  std::vector<RefRecord> tensors_of(std::span<const detail::RawId> objects);
+  TensorDesk::Callbacks desk_callbacks();
+  Result<std::vector<RefRecord>> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
+  void release_kept(const std::vector<RefRecord>& kept);
+  std::vector<RefRecord> records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
+                                    std::span<const RefRecord> tensors = {});
+  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish = {});
+  detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
+                                       std::span<const RefRecord> tensors);
+  Result<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors, ObjectId object,
+                                    ProcessId owner, NodeId home, HandedOver& given);
+  std::shared_ptr<const detail::ErrorRecord> find_tensors(const std::vector<RefRecord>& contained,
+                                                          std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
   // One more of each in this process's hands; it may not have known them.
   void adopt(ProcessEngine::Lock& lock, const std::vector<RefRecord>& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                      const std::function<bool()>& ready);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
-  CallForm form_of(CallKind kind, const detail::FunctionKey& function, int num_returns) const;
+  CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
 
   // What the calls with one request of one function (of one actor) have in common, worked out once.
   struct Calls {
@@ -124,6 +142,7 @@ class ProcessRuntime final : public detail::Runtime,
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
   std::map<ActorId, int> max_pending_calls_;
+  TensorDesk tensors_;
 };
 
 }  // namespace mobula::internal::client

@@ -1,5 +1,6 @@
 #include "client/ring_links.h"
 
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -27,7 +28,7 @@ Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
   std::byte* const replies = calls + ring_memory_bytes;
   auto link = std::make_shared<Link>(
       Link{opened, std::move(*memory), RingWriter(opened.calls ? calls : replies),
-           RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0});
+           RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0, true});
   (opened.calls ? out_ : in_)[opened.peer] = link;
   by_index_[opened.index] = std::move(link);
   // The peer may have had its end before, and have rung for a place where nothing was yet.
@@ -38,14 +39,15 @@ Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
 std::vector<RingOpened> RingLinks::collect(const Hearer& hearer) {
   std::vector<RingOpened> broken;
   if (!doorbell_) return broken;
-  doorbell_->collect([&](std::size_t index) {
+  const auto look = [&](std::size_t index) {
     const auto at = by_index_.find(static_cast<std::uint32_t>(index));
     if (at == by_index_.end()) return;  // it was closed
     const auto link = at->second;
     if (read(*link, hearer)) return;
     broken.push_back(link->opened);
     forget(*link);
-  });
+  };
+  doorbell_->collect(std::ref(look));
   return broken;
 }
 
@@ -73,6 +75,7 @@ bool RingLinks::read(Link& link, const Hearer& hearer) {
       record_ = std::move(record);
       break;
     }
+    link.used = true;
     if (said) said(peer, record);
     record_ = std::move(record);
   }
@@ -92,6 +95,7 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
   const auto at = links.find(peer);
   if (at == links.end()) return false;
   Link& link = *at->second;
+  link.used = true;
   const std::size_t written = link.waiting.empty() ? link.writer.write(frame) : 0;
   if (written < frame.size()) {
     if (link.waiting_bytes + frame.size() > max_waiting_bytes && written == 0) return true;  // dropped
@@ -130,6 +134,14 @@ void RingLinks::forget(const Link& link) {
   if (at != links.end() && at->second->opened.ring == opened.ring) links.erase(at);
   const auto known = by_index_.find(opened.index);
   if (known != by_index_.end() && known->second->opened.ring == opened.ring) by_index_.erase(known);
+}
+
+std::vector<ProcessId> RingLinks::take_unused() {
+  std::vector<ProcessId> unused;
+  for (const auto& [executor, link] : out_) {
+    if (!std::exchange(link->used, false) && link->waiting.empty()) unused.push_back(executor);
+  }
+  return unused;
 }
 
 std::optional<RingOpened> RingLinks::close(std::uint64_t ring) {

@@ -41,6 +41,8 @@ class RingLinks {
   // Takes the end of a new pair; the one to the same process and for the same direction goes. What is
   // refused has to be given back as RingClosed by the caller.
   Result<void> open(const RingOpened& opened, std::vector<Fd> fds);
+  bool any() const { return !by_index_.empty(); }
+  bool calls_any() const { return !out_.empty(); }
   bool calls(ProcessId executor) const { return out_.contains(executor); }
   bool is_called_by(ProcessId caller) const { return in_.contains(caller); }
 
@@ -54,6 +56,9 @@ class RingLinks {
   // the reader has broken.
   bool call(ProcessId executor, std::span<const std::byte> frame);
   bool reply(ProcessId caller, std::span<const std::byte> frame);
+
+  // Executors whose ring has carried nothing, there or back, since this was asked before.
+  std::vector<ProcessId> take_unused();
 
   // Forgets a pair; what was not read is lost. Empty if there is none.
   std::optional<RingOpened> close(std::uint64_t ring);
@@ -71,6 +76,7 @@ class RingLinks {
     std::deque<std::vector<std::byte>> waiting;  // for room
     std::size_t waiting_bytes = 0;
     std::size_t first_written = 0;  // of the first of them
+    bool used = true;               // lately
   };
   using LinkByProcess = std::map<ProcessId, std::shared_ptr<Link>>;
 

@@ -120,16 +120,17 @@ std::optional<double> CgroupLimits::cpu_quota() const {
 std::vector<MemoryGroup> CgroupLimits::memory_groups() const {
   std::vector<MemoryGroup> groups;
   const auto add = [&](const char* controller, const char* limit, const char* use,
-                       const char* droppable) {
+                       const char* droppable, const char* failures, const char* failures_key) {
     for (const std::string& folder : folders(controller)) {
       MemoryGroup group{folder.substr(root_.size()), folder + "/" + limit, folder + "/" + use,
-                        folder + "/memory.stat", droppable};
+                        folder + "/memory.stat", droppable, folder + "/" + failures, failures_key};
       if (group.path.empty()) group.path = "/";
       if (small_file(group.limit_file) && small_file(group.use_file)) groups.push_back(group);
     }
   };
-  add("", "memory.max", "memory.current", "inactive_file");
-  add("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
+  add("", "memory.max", "memory.current", "inactive_file", "memory.events", "oom ");
+  add("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+      "memory.failcnt", "");
   return groups;
 }
 

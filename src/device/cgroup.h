@@ -19,6 +19,8 @@ struct MemoryGroup {
   std::string use_file;
   std::string stat_file;
   std::string droppable;
+  std::string failures_file;  // how often somebody could not have more, since the limit was reached
+  std::string failures_key;   // before the number; empty where it stands alone
 };
 // As in a limit file; nothing for "max", and for what version 1 writes in its place.
 std::optional<std::uint64_t> memory_limit_of(std::string_view text);

@@ -5,12 +5,22 @@
 #include <fmt/format.h>
 
 #include "device/mask.h"
+#include "model/label_syntax.h"
 
 namespace mobula::internal {
 namespace {
 
 constexpr const char* gpu_vendor_variable = "MOBULA_GPU_VENDOR";
 constexpr std::string_view noset_prefix = "MOBULA_NOSET_";
+
+struct LabelVariable {
+  const char* name;
+  const char* label;
+};
+constexpr LabelVariable label_variables[] = {{"MOBULA_NODE_TYPE_NAME", "mobula.io/node-group"},
+                                             {"MOBULA_NODE_MARKET_TYPE", "mobula.io/market-type"},
+                                             {"MOBULA_NODE_REGION", "mobula.io/availability-region"},
+                                             {"MOBULA_NODE_ZONE", "mobula.io/availability-zone"}};
 
 // False where the variable is not set.
 Result<bool> truth_of(const Environment& environment, const std::string& variable) {
@@ -42,6 +52,14 @@ Result<NodeRequest> with_environment(NodeRequest request, const Environment& env
                      fmt::format("{}={}: it is one of {}", gpu_vendor_variable, at->second, names));
     }
     request.gpu_vendor = vendor->vendor;
+  }
+  for (const auto& [name, label] : label_variables) {
+    const auto at = environment.find(name);
+    if (at == environment.end() || at->second.empty()) continue;
+    if (auto broken = check_label_value(name, at->second)) {
+      return failure(ErrorCode::invalid_argument, to_string(*broken));
+    }
+    request.labels.emplace(label, at->second);
   }
   const auto shown = truth_of(environment, show_devices_variable);
   if (!shown) return shown.error();

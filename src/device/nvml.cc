@@ -7,19 +7,6 @@
 
 #include "device/nvml_abi.h"
 
-#if __has_include(<nvml.h>)
-#include <nvml.h>
-static_assert(sizeof(nvmlMemory_t) == sizeof(mobula::internal::nvml_abi::Memory));
-static_assert(sizeof(nvmlPciInfo_t) == sizeof(mobula::internal::nvml_abi::PciInfo));
-static_assert(NVML_ERROR_NOT_SUPPORTED == mobula::internal::nvml_abi::not_supported);
-static_assert(NVML_ERROR_NOT_FOUND == mobula::internal::nvml_abi::not_found);
-static_assert(NVML_ERROR_INVALID_ARGUMENT == mobula::internal::nvml_abi::invalid_argument);
-static_assert(NVML_NVLINK_MAX_LINKS <= mobula::internal::nvml_abi::most_links);
-static_assert(NVML_FEATURE_ENABLED == mobula::internal::nvml_abi::link_active);
-static_assert(NVML_NVLINK_DEVICE_TYPE_GPU == mobula::internal::nvml_abi::link_to_gpu);
-static_assert(NVML_NVLINK_DEVICE_TYPE_SWITCH == mobula::internal::nvml_abi::link_to_switch);
-#endif
-
 namespace mobula::internal {
 namespace {
 
@@ -58,6 +45,9 @@ struct Nvml::Functions {
   nvml_abi::LinkState* link_state = nullptr;
   nvml_abi::LinkRemoteType* link_remote_type = nullptr;
   nvml_abi::LinkRemotePci* link_remote_pci = nullptr;
+  // Null in drivers before 510, and before 384.
+  nvml_abi::Processes* processes = nullptr;
+  nvml_abi::PeerStatus* peer_status = nullptr;
 };
 
 Result<Nvml> Nvml::open(const std::string& library_name) {
@@ -89,6 +79,8 @@ Result<Nvml> Nvml::open(const std::string& library_name) {
   load(functions->link_remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType");
   load(functions->link_remote_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
   if (!found) functions->link_state = nullptr;
+  load(functions->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  load(functions->peer_status, "nvmlDeviceGetP2PStatus");
 
   if (const int status = functions->init(); status != nvml_abi::success) {
     return failure(ErrorCode::unavailable, fmt::format("nvmlInit_v2 of {}: {}", library_name,
@@ -117,6 +109,53 @@ Result<std::string> Nvml::driver_version() const {
       [&](char* to, unsigned size) { return functions_->driver_version(to, size); }, status);
   if (status != nvml_abi::success) return error("nvmlSystemGetDriverVersion", status);
   return text;
+}
+
+Result<void*> Nvml::handle_of(unsigned index) const {
+  nvml_abi::Device handle = nullptr;
+  const int status = functions_->device_by_index(index, &handle);
+  if (status != nvml_abi::success) return error(fmt::format("GPU {} of NVML", index), status);
+  return static_cast<void*>(handle);
+}
+
+Result<std::vector<DeviceUser>> Nvml::users(unsigned device) const {
+  std::vector<DeviceUser> all;
+  if (functions_->processes == nullptr) return all;
+  const auto handle = handle_of(device);
+  if (!handle) return handle.error();
+  // Processes come and go between two questions.
+  std::vector<nvml_abi::Process> seen(64);
+  int status = nvml_abi::insufficient_size;
+  for (int tries = 0; tries < 4 && status == nvml_abi::insufficient_size; ++tries) {
+    auto count = static_cast<unsigned>(seen.size());
+    status = functions_->processes(static_cast<nvml_abi::Device>(*handle), &count, seen.data());
+    seen.resize(status == nvml_abi::insufficient_size ? 2 * std::size_t{count} + 64 : count);
+  }
+  if (unsupported(status)) return all;
+  if (status != nvml_abi::success) {
+    return error(fmt::format("the processes of GPU {}", device), status);
+  }
+  for (const nvml_abi::Process& each : seen) {
+    DeviceUser& made = all.emplace_back();
+    made.process = each.pid;
+    if (each.used_bytes != nvml_abi::unknown_bytes) made.used_bytes = each.used_bytes;
+  }
+  return all;
+}
+
+Result<bool> Nvml::reaches(unsigned device, unsigned other) const {
+  if (device == other) return true;
+  if (functions_->peer_status == nullptr) return false;
+  const auto from = handle_of(device), to = handle_of(other);
+  if (!from) return from.error();
+  if (!to) return to.error();
+  int said = nvml_abi::p2p_not_supported;
+  const int status =
+      functions_->peer_status(static_cast<nvml_abi::Device>(*from),
+                              static_cast<nvml_abi::Device>(*to), nvml_abi::p2p_read, &said);
+  if (unsupported(status)) return false;
+  if (status != nvml_abi::success) return error("nvmlDeviceGetP2PStatus", status);
+  return said == nvml_abi::p2p_ok;
 }
 
 Result<std::vector<NvmlDevice>> Nvml::devices() const {

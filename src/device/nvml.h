@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,14 @@ struct NvmlDevice {
   friend bool operator==(const NvmlDevice&, const NvmlDevice&) = default;
 };
 
+// A process with a context on a device.
+struct DeviceUser {
+  unsigned process = 0;  // its id where the driver is
+  std::optional<std::uint64_t> used_bytes = {};
+
+  friend bool operator==(const DeviceUser&, const DeviceUser&) = default;
+};
+
 class Nvml {
  public:
   static constexpr const char* default_library = "libnvidia-ml.so.1";
@@ -55,6 +64,10 @@ class Nvml {
   ~Nvml();
 
   Result<std::string> driver_version() const;
+  // What each process has taken of a device; nothing where the library does not tell processes apart.
+  Result<std::vector<DeviceUser>> users(unsigned device) const;
+  // Whether kernels on one device may read the other one's memory; a device reaches itself.
+  Result<bool> reaches(unsigned device, unsigned other) const;
   // All devices, or the failure of the first that does not answer. What a device does not support
   // (memory, PCI address, MIG, NVLink) is left at its default.
   Result<std::vector<NvmlDevice>> devices() const;
@@ -64,6 +77,7 @@ class Nvml {
 
   Nvml(SharedLibrary library, std::unique_ptr<Functions> functions);
   Failure error(std::string what, int status) const;
+  Result<void*> handle_of(unsigned index) const;
   Result<NvmlDevice> device(unsigned index) const;
   Result<std::vector<MigSlice>> slices(void* device) const;
   NvLinks links(void* device) const;

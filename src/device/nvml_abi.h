@@ -10,6 +10,7 @@ inline constexpr Status success = 0;
 inline constexpr Status invalid_argument = 2;
 inline constexpr Status not_supported = 3;
 inline constexpr Status not_found = 6;
+inline constexpr Status insufficient_size = 7;
 
 using Device = struct DeviceOpaque*;
 
@@ -28,6 +29,19 @@ struct Memory {  // nvmlMemory_t
   unsigned long long used;
 };
 
+struct Process {  // nvmlProcessInfo_t, as of nvmlDeviceGetComputeRunningProcesses_v3
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+inline constexpr unsigned no_instance = 0xffffffff;
+inline constexpr unsigned long long unknown_bytes = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
+
+inline constexpr int p2p_read = 0;           // NVML_P2P_CAPS_INDEX_READ
+inline constexpr int p2p_ok = 0;             // NVML_P2P_STATUS_OK
+inline constexpr int p2p_not_supported = 2;  // NVML_P2P_STATUS_GPU_NOT_SUPPORTED
+
 struct PciInfo {  // nvmlPciInfo_t, as of nvmlDeviceGetPciInfo_v3
   char legacy_bus_id[16];
   unsigned domain;
@@ -38,19 +52,21 @@ struct PciInfo {  // nvmlPciInfo_t, as of nvmlDeviceGetPciInfo_v3
   char bus_id[32];
 };
 
-using Init = Status();                                 // nvmlInit_v2
-using Shutdown = Status();                             // nvmlShutdown
-using ErrorString = const char*(Status);               // nvmlErrorString
-using DriverVersion = Status(char*, unsigned);         // nvmlSystemGetDriverVersion
-using DeviceCount = Status(unsigned*);                 // nvmlDeviceGetCount_v2
-using DeviceByIndex = Status(unsigned, Device*);       // nvmlDeviceGetHandleByIndex_v2
-using DeviceName = Status(Device, char*, unsigned);    // nvmlDeviceGetName
-using DeviceUuid = Status(Device, char*, unsigned);    // nvmlDeviceGetUUID
-using DeviceMemory = Status(Device, Memory*);          // nvmlDeviceGetMemoryInfo
-using DevicePci = Status(Device, PciInfo*);            // nvmlDeviceGetPciInfo_v3
-using MigMode = Status(Device, unsigned*, unsigned*);  // nvmlDeviceGetMigMode: current, pending
-using MigCount = Status(Device, unsigned*);            // nvmlDeviceGetMaxMigDeviceCount
-using MigByIndex = Status(Device, unsigned, Device*);  // nvmlDeviceGetMigDeviceHandleByIndex
+using Init = Status();                                  // nvmlInit_v2
+using Shutdown = Status();                              // nvmlShutdown
+using ErrorString = const char*(Status);                // nvmlErrorString
+using DriverVersion = Status(char*, unsigned);          // nvmlSystemGetDriverVersion
+using DeviceCount = Status(unsigned*);                  // nvmlDeviceGetCount_v2
+using DeviceByIndex = Status(unsigned, Device*);        // nvmlDeviceGetHandleByIndex_v2
+using DeviceName = Status(Device, char*, unsigned);     // nvmlDeviceGetName
+using DeviceUuid = Status(Device, char*, unsigned);     // nvmlDeviceGetUUID
+using DeviceMemory = Status(Device, Memory*);           // nvmlDeviceGetMemoryInfo
+using DevicePci = Status(Device, PciInfo*);             // nvmlDeviceGetPciInfo_v3
+using MigMode = Status(Device, unsigned*, unsigned*);   // nvmlDeviceGetMigMode: current, pending
+using MigCount = Status(Device, unsigned*);             // nvmlDeviceGetMaxMigDeviceCount
+using MigByIndex = Status(Device, unsigned, Device*);   // nvmlDeviceGetMigDeviceHandleByIndex
+using Processes = Status(Device, unsigned*, Process*);  // nvmlDeviceGetComputeRunningProcesses_v3
+using PeerStatus = Status(Device, Device, int, int*);   // nvmlDeviceGetP2PStatus
 // Of a device and the number of one of its links.
 using LinkState = Status(Device, unsigned, int*);          // nvmlDeviceGetNvLinkState
 using LinkRemoteType = Status(Device, unsigned, int*);     // nvmlDeviceGetNvLinkRemoteDeviceType

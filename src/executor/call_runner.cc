@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
@@ -22,24 +23,32 @@ class CallResults final : public detail::ResultSink {
   CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
-    auto stored = runtime_.store_result(
-        value, result_id(run_.call.task, static_cast<std::uint32_t>(index)), run_.caller,
-        run_.call.caller_node, given_);
+    // Only what goes to the store goes by its id there.
+    const ObjectId object = value.size_bytes() > inline_value_limit
+                                ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
+                                : ObjectId();
+    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller, run_.call.caller_node, given_);
     if (!stored) return error_of(stored.error());
     records_.push_back(std::move(*stored));
     return std::nullopt;
   }
 
-  std::vector<ValueRecord>& records() { return records_; }
+  Results& records() { return records_; }
   // The unfinished tasks behind refs in results that lie in the store.
   HandedOver& given() { return given_; }
 
  private:
   client::ProcessRuntime& runtime_;
   const RunCall& run_;
-  std::vector<ValueRecord> records_;
+  Results records_;
   HandedOver given_;
 };
+
+// Asking the kernel takes longer than most of what a call does here.
+std::int64_t own_pid() {
+  static const std::int64_t pid = ::getpid();
+  return pid;
+}
 
 void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
   to.insert(to.end(), refs.begin(), refs.end());
@@ -119,7 +128,7 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
 
 std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
                                                   std::shared_ptr<const detail::ContextRecord> of_process) {
-  auto context = std::make_shared<client::TaskContext>();
+  auto context = make_recycled<client::TaskContext>();
   context->job = run.call.form->job;
   context->task = run.call.task;
   context->attempt = run.call.attempt;
@@ -133,14 +142,21 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
                       const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
   CallFinished finished;
   finished.token = run.token;
-  finished.pid = ::getpid();
+  finished.pid = own_pid();
   auto& engine = runtime->engine();
   CallResults results(*runtime, run);
   std::vector<RefRecord> refs;
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
-    std::vector<detail::StoredValue> arguments;
+    RecycledVector<detail::StoredValue> arguments;
+    if (run.call.form->tensors.direct) {
+      // Tensors that it makes lie where others can read them. Without that they are copied, no more.
+      auto lock = engine.lock();
+      if (auto prepared = runtime->tensors().prepare(); !prepared) {
+        log_warn("tensors are not shared with other processes: {}", prepared.error().text);
+      }
+    }
     if (!run.call.arguments->empty()) {
       auto lock = engine.lock();
       refs = reachable(run.call, engine);

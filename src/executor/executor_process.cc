@@ -16,12 +16,13 @@
 #include "base/table.h"
 #include "client/conversion.h"
 #include "client/process_runtime.h"
-#include "client/process_sockets.h"
+#include "transport/process_sockets.h"
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 #include "protocol/core_records.h"
+#include "protocol/encoder.h"
 #include "protocol/messages.h"
 #include "protocol/recorder.h"
 #include "protocol/ticket.h"
@@ -32,22 +33,27 @@ namespace {
 
 constexpr Duration agent_patience = 30s;
 constexpr std::size_t max_hello_bytes = 4096;
+// Answers of calls as short as this one may wait for those of the next.
+constexpr Duration answers_gather_below = 50us;
 
 // Everything of an executor but the loop of its main thread. Guarded by the engine's lock.
 class ExecutorProcess {
  public:
-  ExecutorProcess(AssignExecutor assignment, std::unique_ptr<client::ProcessSockets> sockets, Fd link)
-      : assignment_(std::move(assignment)), sockets_(std::move(sockets)), link_(std::move(link)) {}
+  ExecutorProcess(PrepareExecutor prepare, AssignExecutor assignment, std::unique_ptr<ProcessSockets> sockets,
+                  Fd link)
+      : prepare_(std::move(prepare)),
+        assignment_(std::move(assignment)),
+        sockets_(std::move(sockets)),
+        link_(std::move(link)) {}
 
   Result<void> start();
   [[noreturn]] void run_calls();
 
  private:
-  struct Caller {
-    ProcessId process;
-  };
   struct Fetch {
     std::vector<ObjectId> objects;
+    std::vector<RefRecord> tensors;  // of arguments that came as values
+    client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
     bool told = false;
   };
 
@@ -55,10 +61,13 @@ class ExecutorProcess {
   void flush_recordings();
   client::EngineHooks hooks();
   void step(Event event);
+  void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
   void drop_fetched(std::uint64_t token);
   void check_fetches();
+  void tensors_changed();
+  std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
   void agent_said(const AgentToProcess& message);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
@@ -66,8 +75,9 @@ class ExecutorProcess {
   void tell_running(const RunCall& run);
   void leave();
 
+  const PrepareExecutor prepare_;
   AssignExecutor assignment_;
-  std::unique_ptr<client::ProcessSockets> sockets_;  // both: until the engine has them
+  std::unique_ptr<ProcessSockets> sockets_;  // both: until the engine has them
   Fd link_;
   std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
@@ -81,8 +91,9 @@ class ExecutorProcess {
   std::vector<AgentToProcess> said_early_;
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
-  std::vector<Event> events_;      // to step, in order
+  std::vector<Event> events_;      // to step when the one being stepped is through
   std::vector<Command> commands_;  // of the event being stepped; both kept for their memory
+  Encoder encode_frame_;           // likewise
   Queue<RunCall> to_run_;
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   std::map<std::uint64_t, Fetch> fetches_;
@@ -90,6 +101,7 @@ class ExecutorProcess {
   std::map<ProcessId, PeerHandle> peers_;
   std::string told_running_;
   bool told_may_run_again_ = false;
+  bool evacuating_ = false;
   bool leaving_ = false;
 };
 
@@ -126,6 +138,15 @@ Result<void> ExecutorProcess::start() {
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
   record_of_process_ = record_of_process(assignment_);
   runtime_options.root = make_context(none, record_of_process_);
+  exchange::ExchangeOptions& exchange = runtime_options.exchange;
+  exchange.self.process = assignment_.process;
+  exchange.job = assignment_.demand_class.job;
+  exchange.ticket = assignment_.ticket;
+  exchange.head_signing_key = assignment_.head_signing_key;
+  exchange.keys = {prepare_.curve_public_key, prepare_.curve_secret_key};
+  exchange.sockets = prepare_.local_endpoint;
+  if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
+  runtime_options.tensors_changed = [this] { tensors_changed(); };
   runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
   detail::install_runtime(runtime_);
@@ -200,14 +221,12 @@ client::EngineHooks ExecutorProcess::hooks() {
 
 // Carrying out a command may give rise to events (the client core answers at once): they wait here.
 void ExecutorProcess::step(Event event) {
-  events_.push_back(std::move(event));
-  if (stepping_) return;
+  if (stepping_) return events_.push_back(std::move(event));
   stepping_ = true;
+  step_one(std::move(event));
   for (std::size_t next = 0; next < events_.size(); ++next) {
     Event each = std::move(events_[next]);
-    commands_.clear();
-    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(each), commands_);
-    carry_out(commands_);
+    step_one(std::move(each));
   }
   events_.clear();
   commands_.clear();
@@ -216,15 +235,21 @@ void ExecutorProcess::step(Event event) {
   engine_->rearm();
 }
 
+void ExecutorProcess::step_one(Event&& event) {
+  commands_.clear();
+  step_recorded(core_, recorder_.get(), monotonic_now(), std::move(event), commands_);
+  carry_out(commands_);
+}
+
 void ExecutorProcess::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     if (auto* frame = std::get_if<TellCaller>(&command)) {
-      auto bytes = encode(frame->frame);
+      const Bytes& bytes = encode_frame_(frame->frame);
       const bool told = engine_->tell_caller(frame->caller, bytes);
       detail::stages().pass(detail::Stage::answered);
       if (told) continue;
       const auto peer = peers_.find(frame->caller);
-      if (peer != peers_.end()) engine_->tell_peer(peer->second, std::move(bytes));
+      if (peer != peers_.end()) engine_->tell_peer(peer->second, bytes);
     } else if (auto* agent = std::get_if<TellAgent>(&command)) {
       engine_->tell_agent(std::move(agent->message));
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
@@ -243,6 +268,10 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       if (cancel->recursive) engine_->step(client::CancelChildren{(*context)->task});
     } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
       engine_->step(client::UnpinRefs{std::move(pins->refs)});
+    } else if (std::holds_alternative<Evacuate>(command)) {
+      evacuating_ = true;
+      runtime_->tensors().evacuate();
+      tensors_changed();
     } else if (std::holds_alternative<Leave>(command)) {
       leave();
     }
@@ -256,6 +285,7 @@ void ExecutorProcess::carry_out(FetchArguments& command) {
     engine_->step(client::WantObject{argument.ref.object, true});
     fetch.objects.push_back(argument.ref.object);
   }
+  fetch.tensors = std::move(command.tensors);
   check_fetches();
 }
 
@@ -265,6 +295,8 @@ void ExecutorProcess::check_fetches() {
   for (auto& [token, fetch] : fetches_) {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
     if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
+    if (!fetch.pull) fetch.pull = runtime_->tensors().pull(tensors_of(fetch), true);
+    if (!runtime_->tensors().ready(*fetch.pull)) continue;
     fetch.told = true;
     ArgumentsFetched& news = fetched.emplace_back();
     news.token = token;
@@ -276,11 +308,36 @@ void ExecutorProcess::check_fetches() {
   for (auto& news : fetched) step(std::move(news));
 }
 
+// All of a call are pulled together, so that they have room together.
+std::vector<RefRecord> ExecutorProcess::tensors_of(const Fetch& fetch) const {
+  std::vector<RefRecord> tensors = fetch.tensors;
+  for (const ObjectId object : fetch.objects) {
+    const auto* row = engine_->core().object(object);
+    if (row == nullptr) continue;
+    std::ranges::copy_if(row->value->contained, std::back_inserter(tensors),
+                         [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
+  }
+  return tensors;
+}
+
+void ExecutorProcess::tensors_changed() {
+  check_fetches();
+  if (!evacuating_ || !runtime_->tensors().evacuated()) return;
+  evacuating_ = false;
+  step(Evacuated{});
+}
+
 void ExecutorProcess::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
   if (at == fetches_.end()) return;
-  const auto objects = std::move(at->second.objects);
+  Fetch fetch = std::move(at->second);
   fetches_.erase(at);
+  const auto& objects = fetch.objects;
+  if (fetch.pull) {
+    runtime_->tensors().drop(fetch.pull);
+    // What it has brought may have the last share of memory whose end takes the lock.
+    (void)engine_->loop().post([pull = std::move(fetch.pull)] {});
+  }
   for (const ObjectId object : objects) {
     engine_->step(client::UnwantObject{object});
     engine_->step(client::ReleaseRef{object});
@@ -299,6 +356,7 @@ void ExecutorProcess::tell_running(const RunCall& run) {
 void ExecutorProcess::leave() {
   if (std::exchange(leaving_, true)) return;
   (void)engine_->loop().post([this] {
+    engine_->flush();
     flush_recordings();
     leave_executor(0);
   });
@@ -325,13 +383,16 @@ void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
   if (!ready_) return;
   const auto at = callers_.find(peer);
   if (at == callers_.end()) return hello(peer, origin, bytes);
-  called(at->second, bytes);
-}
-
-void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes) {
   auto frames = decode_all<CallerFrame>(bytes);
   if (!frames) return;
+  const ProcessId caller = at->second;
   for (auto& frame : *frames) step(CallerSaid{caller, std::move(frame)});
+}
+
+// By ring: one frame at a time.
+void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes) {
+  auto frame = decode<CallerFrame>(bytes);
+  if (frame) step(CallerSaid{caller, std::move(*frame)});
 }
 
 // The first message of a connection proves who calls: a ticket, for the key that the connection has if
@@ -370,7 +431,9 @@ void ExecutorProcess::run_calls() {
       lock.lock();
       contexts_.erase(run.token);
       drop_fetched(run.token);
+      const bool short_call = finished.run_time < answers_gather_below;
       step(std::move(finished));
+      if (engine_->over_sockets() && !to_run_.empty()) engine_->attend(lock, !short_call);
     }
   };
   const int more = assignment_.actor.max_concurrency - 1;
@@ -399,12 +462,12 @@ Message hear(const Fd& link, Time deadline) {
   return std::move(*expected);
 }
 
-std::unique_ptr<client::ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
-  client::SocketOptions options;
+std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
+  SocketOptions options;
   options.keys = {prepare.curve_public_key, prepare.curve_secret_key};
   options.local_bind = prepare.local_endpoint;
   if (!prepare.bind_host.empty()) options.host_bind = prepare.bind_host + ":0";
-  auto sockets = client::ProcessSockets::open(options);
+  auto sockets = ProcessSockets::open(options);
   if (!sockets) refuse_to_start(sockets.error());
   return std::move(*sockets);
 }
@@ -420,12 +483,13 @@ AssignExecutor wait_for_assignment(const Fd& link) {
 }  // namespace
 
 [[noreturn]] void run_executor(ForkedExecutor start) {
-  auto sockets = open_sockets(hear<PrepareExecutor>(start.link, monotonic_now() + agent_patience));
+  auto prepare = hear<PrepareExecutor>(start.link, monotonic_now() + agent_patience);
+  auto sockets = open_sockets(prepare);
   AssignExecutor assignment = wait_for_assignment(start.link);
   for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
   // Never destroyed: the process ends by _exit while its threads may still be inside.
   auto* process =
-      new ExecutorProcess(std::move(assignment), std::move(sockets), std::move(start.link));
+      new ExecutorProcess(std::move(prepare), std::move(assignment), std::move(sockets), std::move(start.link));
   if (auto started = process->start(); !started.ok()) refuse_to_start(started.error());
   process->run_calls();
 }

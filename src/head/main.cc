@@ -20,6 +20,7 @@
 #include "head/head_service.h"
 #include "transport/address.h"
 #include "transport/event_loop.h"
+#include "transport/port_holder.h"
 #include "transport/zap.h"
 
 namespace mobula::internal::head {
@@ -177,17 +178,19 @@ class HeadRun {
     const std::string host = options_.bind_host == "*" ? "0.0.0.0" : options_.bind_host;
     auto bound = service_->bind(with_port(host, port));
     if (bound || bound.error().code != ErrorCode::already_exists) return bound;
+    const std::string listener = listener_at(port);
+    const std::string who = listener.empty() ? "another process" : listener;
     if (options_.port != 0) {
       return failure(ErrorCode::already_exists,
-                     fmt::format("port {} of {} is in use by another process; end that process, or "
+                     fmt::format("port {} of {} is in use by {}; end that process, or "
                                  "choose another port with --port, or none for any free one",
-                                 port, host));
+                                 port, host, who));
     }
     return failure(ErrorCode::already_exists,
                    fmt::format("port {} of {}, which this cluster's head had before, is in use by "
-                               "another process; end that process so that agents find the head "
+                               "{}; end that process so that agents find the head "
                                "again, or move the cluster with --port",
-                               port, host));
+                               port, host, who));
   }
 
   // A bus that admits strangers must not run, so it is tried before anything is answered.

@@ -12,7 +12,7 @@
 
 namespace mobula::internal {
 
-// Priorities of jobs, and of tasks and actors within their job; higher goes first.
+// Priorities of jobs, of tasks and actors within their job, and of placement groups; higher goes first.
 inline constexpr std::int32_t least_priority = -1000;
 inline constexpr std::int32_t greatest_priority = 1000;
 inline constexpr std::int32_t greatest_weight = 10'000;
@@ -32,7 +32,7 @@ struct JobTerms {
 
 // Refuses (invalid_argument) what is out of range, naming the option.
 Result<void> check_terms(const JobTerms& terms);
-// The same for the priority of one task or actor.
+// The same for the priority of one task, actor or placement group.
 Result<void> check_priority(const std::string& option, std::int64_t priority);
 
 }  // namespace mobula::internal

@@ -36,6 +36,16 @@ Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector) {
   return matches;
 }
 
+bool can_all_be_met(const std::vector<LabelMatch>& conditions) {
+  const auto positive =
+      std::ranges::find_if(conditions, [](const auto& each) { return each.allowed() != nullptr; });
+  if (positive == conditions.end()) return true;
+  return std::ranges::any_of(*positive->allowed(), [&](const std::string& value) {
+    const Labels labels{{positive->key(), value}};
+    return std::ranges::all_of(conditions, [&](const auto& each) { return each.matches(labels); });
+  });
+}
+
 LabelChoices::LabelChoices(const Request& request) {
   const auto add = [this](const Labels& selector) {
     auto parsed = parse_label_selector(selector);

@@ -21,6 +21,8 @@ class LabelMatch {
   const std::string& key() const { return key_; }
   // As it was written, for reasons.
   const std::string& expression() const { return expression_; }
+  // Those that meet it; nothing: all but a few, and having no label at all.
+  const std::vector<std::string>* allowed() const { return negated_ ? nullptr : &values_; }
 
  private:
   std::string key_;
@@ -31,6 +33,9 @@ class LabelMatch {
 
 // Every pair of `selector` as a condition; all must hold.
 Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector);
+
+// Whether one node can meet all of them; they are conditions on the same label.
+bool can_all_be_met(const std::vector<LabelMatch>& conditions);
 
 // The selector of a request and those that may stand in its place, in order of preference. What has none
 // is met by all labels; one with a syntax error by none.

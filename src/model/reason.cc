@@ -4,6 +4,15 @@
 
 namespace mobula::internal {
 
+namespace {
+
+// "2 whole", "0.5 of one device".
+std::string device_share(Quantity needed) {
+  return needed.to_string() + (needed >= Quantity::whole(1) ? " whole" : " of one device");
+}
+
+}  // namespace
+
 bool Reason::permanent() const {
   switch (code) {
     case ReasonCode::resource_absent:
@@ -63,7 +72,8 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::resource_too_small:
       return fmt::format("{}: needs {}, the node has {} in all", reason.what, needed, available);
     case ReasonCode::resource_busy:
-      return fmt::format("{}: needs {}, {} free", reason.what, needed, available);
+      if (reason.detail.empty()) return fmt::format("{}: needs {}, {} free", reason.what, needed, available);
+      return fmt::format("{}: needs {}, {}", reason.what, device_share(reason.needed), reason.detail);
     case ReasonCode::instance_too_small:
       return fmt::format("{}: needs {} on one device, the largest has {}", reason.what, needed,
                          available);
@@ -71,7 +81,7 @@ std::string to_string(const Reason& reason) {
       return fmt::format("no {} here{}", reason.what,
                          reason.detail.empty() ? "" : " (has " + reason.detail + ")");
     case ReasonCode::accelerator_type_busy:
-      return fmt::format("{}: all devices of this type are busy", reason.what);
+      return fmt::format("{}: needs {} of this type, {}", reason.what, device_share(reason.needed), reason.detail);
     case ReasonCode::gpu_memory_too_small:
       return fmt::format("gpu_memory: needs {} bytes, the largest device has {}", needed, available);
     case ReasonCode::gpu_memory_busy:

@@ -68,7 +68,7 @@ struct NodeReason {
 };
 
 std::string_view to_string(ReasonCode code);
-// "GPU: needs 2, 1 of 4 free".
+// "CPU: needs 2, 1 free", "GPU: needs 2 whole, free 1.5 on 2 devices: 1, 0.5".
 std::string to_string(const Reason& reason);
 
 }  // namespace mobula::internal

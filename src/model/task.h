@@ -9,14 +9,17 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/copy_on_write.h"
+#include "base/recycled.h"
+#include "model/direct_path.h"
 #include "model/payload.h"
 #include "model/principal.h"
 #include "model/request.h"
 
 namespace mobula::internal {
 
-// Values up to this size are private to their owner and travel inside messages.
-inline constexpr std::size_t inline_value_limit = 64 * 1024;
+// Values up to this size, 64 KiB and what describes them, are private to their owner and travel inside
+// messages.
+inline constexpr std::size_t inline_value_limit = 64 * 1024 + 256;
 
 // A registered function: its program and the offset of its invoker's registration in the image.
 struct FunctionKey {
@@ -29,19 +32,35 @@ struct FunctionKey {
   friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
 };
 
+// The elements of a tensor that stay in the process that owns them, until somebody pulls them.
+struct TensorRecord {
+  std::int64_t size_bytes = 0;
+  bool in_shared_memory = false;  // until nobody refers to them: they may be read there, in place
+  DirectWish wish;
+  Endpoint holder;  // where the process that has them is asked for them
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("size_bytes", &TensorRecord::size_bytes),
+                 field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
+                 field("holder", &TensorRecord::holder));
+  }
+  friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
+};
+
 // A reference outside the process that owns it: which object, and where to ask for it.
 struct RefRecord {
   ObjectId object;
   NodeId home;  // node of the owner's agent: authority for an escaped object; empty: needs no hold
   ProcessId owner;
   ActorId actor;  // not empty: a handle of this actor; `object` is handle_id(actor)
+  CopyOnWrite<TensorRecord> tensor = {};  // not empty: elements of a tensor, in the owner itself
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &RefRecord::object), field("home", &RefRecord::home),
-                 field("owner", &RefRecord::owner), field("actor", &RefRecord::actor));
+                 field("owner", &RefRecord::owner), field("actor", &RefRecord::actor),
+                 field("tensor", &RefRecord::tensor));
   }
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
-  friend auto operator<=>(const RefRecord&, const RefRecord&) = default;
 };
 
 // A value on its way: inline bytes, or an object in some node's store. An error is a value too.
@@ -75,6 +94,9 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
+using Arguments = RecycledVector<Argument>;
+using Results = RecycledVector<ValueRecord>;
+
 enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
 
 // What one call of a function has in common with the next: a process makes it once for all of them.
@@ -87,13 +109,14 @@ struct CallForm {
   std::uint32_t num_returns = 1;
   bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
   std::string name_space;
+  DirectWish tensors;  // of the results: where their elements stay, and how they are pulled
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
                  field("actor", &CallForm::actor), field("function", &CallForm::function),
                  field("name", &CallForm::name), field("num_returns", &CallForm::num_returns),
                  field("retry_exceptions", &CallForm::retry_exceptions),
-                 field("name_space", &CallForm::name_space));
+                 field("name_space", &CallForm::name_space), field("tensors", &CallForm::tensors));
   }
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
@@ -104,7 +127,7 @@ struct CallRecord {
   CopyOnWrite<CallForm> form;
   std::uint32_t attempt = 0;   // 0 is the first
   bool may_run_again = false;  // another attempt follows if this one's executor is ended
-  CopyOnWrite<std::vector<Argument>> arguments;
+  CopyOnWrite<Arguments> arguments;
   NodeId caller_node;          // home of the results
   template <class Visit>
   static constexpr auto fields(Visit visit) {

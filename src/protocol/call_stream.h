@@ -88,7 +88,7 @@ struct CallReply {
   TaskId task;
   std::uint32_t attempt = 0;
   CallOutcome outcome = CallOutcome::value;
-  std::vector<ValueRecord> results;  // num_returns of them, or one error
+  Results results;  // num_returns of them, or one error
   std::vector<ObjectId> kept;  // refs of the arguments that the executor still holds, confirmed
   std::vector<Handover> handovers;
   Duration run_time{};

@@ -18,7 +18,6 @@
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "base/shared.h"
 #include "base/time.h"
 #include "model/payload.h"
 #include "model/resources.h"
@@ -27,6 +26,7 @@
 namespace mobula::internal {
 
 struct CallForm;
+struct TensorRecord;
 
 // ---- writing -----------------------------------------------------------------------------------
 
@@ -60,12 +60,10 @@ void write(Writer& out, const Id<Tag>& value) {
   write(out, value.bits());
 }
 
-template <class T>
-void write(Writer& out, const std::vector<T>& values);
+template <class T, class Allocator>
+void write(Writer& out, const std::vector<T, Allocator>& values);
 template <class T>
 void write(Writer& out, const std::optional<T>& value);
-template <class T>
-void write(Writer& out, const Shared<T>& value);
 template <class K, class V>
 void write(Writer& out, const std::map<K, V>& values);
 template <class A, class B>
@@ -76,6 +74,8 @@ void write(Writer& out, const std::variant<T...>& value);
 // A form travels as a run of bytes, so that it is made, and understood, once for many calls
 // (call_form_codec.cc).
 void write(Writer& out, const CopyOnWrite<CallForm>& value);
+// Few refs are tensors: one byte where there is none.
+void write(Writer& out, const CopyOnWrite<TensorRecord>& value);
 template <class T>
 void write(Writer& out, const CopyOnWrite<T>& value) {
   write(out, *value);
@@ -86,21 +86,17 @@ void write(Writer& out, const T& value) {
   out.array(field_count<T>);
   for_each_field(value, [&](std::string_view, const auto& member) { write(out, member); });
 }
-template <class T>
-void write(Writer& out, const std::vector<T>& values) {
+template <class T, class Allocator>
+void write(Writer& out, const std::vector<T, Allocator>& values) {
   out.array(values.size());
   for (const auto& each : values) write(out, each);
 }
-template <class Maybe>
-void write_maybe(Writer& out, const Maybe& value) {
+template <class T>
+void write(Writer& out, const std::optional<T>& value) {
   if (!value) return out.nil();
   out.array(1);
   write(out, *value);
 }
-template <class T>
-void write(Writer& out, const std::optional<T>& value) { write_maybe(out, value); }
-template <class T>
-void write(Writer& out, const Shared<T>& value) { write_maybe(out, value); }
 template <class K, class V>
 void write(Writer& out, const std::map<K, V>& values) {
   out.map(values.size());
@@ -164,12 +160,10 @@ void read(Reader& in, Id<Tag>& value) {
   value = Id<Tag>(bits);
 }
 
-template <class T>
-void read(Reader& in, std::vector<T>& values);
+template <class T, class Allocator>
+void read(Reader& in, std::vector<T, Allocator>& values);
 template <class T>
 void read(Reader& in, std::optional<T>& value);
-template <class T>
-void read(Reader& in, Shared<T>& value);
 template <class K, class V>
 void read(Reader& in, std::map<K, V>& values);
 template <class A, class B>
@@ -178,6 +172,7 @@ template <class... T>
 void read(Reader& in, std::variant<T...>& value);
 
 void read(Reader& in, CopyOnWrite<CallForm>& value);
+void read(Reader& in, CopyOnWrite<TensorRecord>& value);
 template <class T>
 void read(Reader& in, CopyOnWrite<T>& value) {
   T whole{};
@@ -197,8 +192,8 @@ void read(Reader& in, T& value) {
   });
   for (; taken < given && !in.failed(); ++taken) in.skip();
 }
-template <class T>
-void read(Reader& in, std::vector<T>& values) {
+template <class T, class Allocator>
+void read(Reader& in, std::vector<T, Allocator>& values) {
   values.clear();
   const std::size_t count = in.array();
   if (!in.claim(count, sizeof(T))) return;
@@ -209,17 +204,13 @@ void read(Reader& in, std::vector<T>& values) {
     values.push_back(std::move(element));
   }
 }
-template <class Maybe>
-void read_maybe(Reader& in, Maybe& value) {
+template <class T>
+void read(Reader& in, std::optional<T>& value) {
   value.reset();
   if (in.nil()) return;
   if (in.array() != 1) return in.fail("an optional holds one value");
   read(in, value.emplace());
 }
-template <class T>
-void read(Reader& in, std::optional<T>& value) { read_maybe(in, value); }
-template <class T>
-void read(Reader& in, Shared<T>& value) { read_maybe(in, value); }
 template <class K, class V>
 void read(Reader& in, std::map<K, V>& values) {
   values.clear();

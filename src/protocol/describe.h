@@ -27,12 +27,10 @@ template <class Tag>
 void describe(std::string& out, const Id<Tag>& value) {
   out += value.empty() ? "-" : value.brief();
 }
-template <class T>
-void describe(std::string& out, const std::vector<T>& values);
+template <class T, class Allocator>
+void describe(std::string& out, const std::vector<T, Allocator>& values);
 template <class T>
 void describe(std::string& out, const std::optional<T>& value);
-template <class T>
-void describe(std::string& out, const Shared<T>& value);
 template <class K, class V>
 void describe(std::string& out, const std::map<K, V>& values);
 template <class A, class B>
@@ -60,8 +58,8 @@ void describe(std::string& out, const T& value) {
   });
   out += '}';
 }
-template <class T>
-void describe(std::string& out, const std::vector<T>& values) {
+template <class T, class Allocator>
+void describe(std::string& out, const std::vector<T, Allocator>& values) {
   out += '[';
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i > 0) out += ' ';
@@ -71,14 +69,6 @@ void describe(std::string& out, const std::vector<T>& values) {
 }
 template <class T>
 void describe(std::string& out, const std::optional<T>& value) {
-  if (value) {
-    describe(out, *value);
-  } else {
-    out += '-';
-  }
-}
-template <class T>
-void describe(std::string& out, const Shared<T>& value) {
   if (value) {
     describe(out, *value);
   } else {

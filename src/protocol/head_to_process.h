@@ -69,15 +69,22 @@ struct SlotLost {
   friend bool operator==(const SlotLost&, const SlotLost&) = default;
 };
 
-// Finish the running task, take back the unstarted, return the slot.
+// What is to become of the task that runs in a recalled slot.
+enum class RunningTask : std::uint8_t {
+  finishes = 0,
+  is_asked_about = 1,  // PreemptionAnswer: whether it may be ended, to run again elsewhere
+  ends = 2,            // where it may be ended; else PreemptionAnswer
+};
+
+// Take back the unstarted, return the slot when the running task is done.
 struct RecallSlot {
   SlotId slot;
   std::string why;
-  bool preempts = false;  // end the running task where it may run again; else say PreemptionRefused
+  RunningTask running = RunningTask::finishes;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why),
-                 field("preempts", &RecallSlot::preempts));
+                 field("running", &RecallSlot::running));
   }
   friend bool operator==(const RecallSlot&, const RecallSlot&) = default;
 };

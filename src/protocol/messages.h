@@ -8,6 +8,7 @@
 #include "protocol/describe.h"
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
+#include "protocol/region_messages.h"
 #include "protocol/tools.h"
 
 namespace mobula::internal {
@@ -25,6 +26,7 @@ MOBULA_DECLARE_MESSAGE(CallerFrame);
 MOBULA_DECLARE_MESSAGE(ExecutorFrame);
 MOBULA_DECLARE_MESSAGE(PeerFrame);
 MOBULA_DECLARE_MESSAGE(PeerHello);
+MOBULA_DECLARE_MESSAGE(RegionLinkMessage);
 MOBULA_DECLARE_MESSAGE(ToolRequest);
 MOBULA_DECLARE_MESSAGE(ToolReply);
 

@@ -36,7 +36,12 @@ struct DecodeLimits {
 
 class Writer {
  public:
-  Writer() { bytes_.reserve(most_are_smaller); }
+  Writer() : Writer(Bytes()) {}
+  // Writes where these bytes were.
+  explicit Writer(Bytes memory) : bytes_(std::move(memory)) {
+    bytes_.clear();
+    bytes_.reserve(most_are_smaller);
+  }
 
   void nil();
   void boolean(bool value);

@@ -105,9 +105,10 @@ struct SealObject {
 // The owner's ref escaped: others may ask this agent for the object before it exists.
 struct ExportObject {
   ObjectId object;
+  bool is_tensor = false;  // elements that the owner gives itself: what is not in the store is not waited for
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportObject::object));
+    return visit(field("object", &ExportObject::object), field("is_tensor", &ExportObject::is_tensor));
   }
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };

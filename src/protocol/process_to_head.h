@@ -99,17 +99,18 @@ struct ReturnSlot {
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
 
-// The task that runs in a slot recalled for preemption may not run again. The slot comes back when the
-// task has ended.
-struct PreemptionRefused {
+// Whether the task that runs in a slot recalled for preemption may be ended, since it may run again. If
+// not, the slot comes back when the task is done.
+struct PreemptionAnswer {
   SlotId slot;
+  bool may_end = false;
   std::string task_name;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &PreemptionRefused::slot),
-                 field("task_name", &PreemptionRefused::task_name));
+    return visit(field("slot", &PreemptionAnswer::slot), field("may_end", &PreemptionAnswer::may_end),
+                 field("task_name", &PreemptionAnswer::task_name));
   }
-  friend bool operator==(const PreemptionRefused&, const PreemptionRefused&) = default;
+  friend bool operator==(const PreemptionAnswer&, const PreemptionAnswer&) = default;
 };
 
 // Restatement after a head restart: the lessee still uses this slot.
@@ -216,6 +217,6 @@ struct ReadState {
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup, TasksTold, PreemptionRefused>;
+                                   RemoveGroup, WatchGroup, TasksTold, PreemptionAnswer>;
 
 }  // namespace mobula::internal

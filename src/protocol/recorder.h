@@ -68,7 +68,7 @@ class Recorder {
 
 // Steps a core; with a recorder, what it was told and what it answered is written.
 template <class Core>
-void step_recorded(Core& core, Recorder* recorder, Time now, typename Core::Event event,
+void step_recorded(Core& core, Recorder* recorder, Time now, typename Core::Event&& event,
                    std::vector<typename Core::Command>& out) {
   using Records = CoreRecords<Core>;
   if (recorder == nullptr || !recorder->recording()) return core.step(now, std::move(event), out);

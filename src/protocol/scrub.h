@@ -23,7 +23,6 @@
 #include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/hash.h"
-#include "base/shared.h"
 #include "model/payload.h"
 
 namespace mobula::internal {
@@ -42,8 +41,8 @@ class Scrubber {
       for_each_field(value, [&](std::string_view name, auto& member) { scrub(name, member); });
     }
   }
-  template <class T>
-  void scrub(std::vector<T>& values) const {
+  template <class T, class Allocator>
+  void scrub(std::vector<T, Allocator>& values) const {
     if constexpr (std::is_class_v<T>) {
       for (T& each : values) scrub(each);
     }
@@ -55,10 +54,6 @@ class Scrubber {
   template <class T>
   void scrub(CopyOnWrite<T>& value) const {
     if (!value.is_empty()) scrub(value.edit());
-  }
-  template <class T>
-  void scrub(Shared<T>& value) const {
-    if (value) scrub(*value);
   }
   template <class K, class V>
   void scrub(std::map<K, V>& values) const {

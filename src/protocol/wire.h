@@ -7,9 +7,9 @@
 #include <string>
 #include <type_traits>
 
+#include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/shared.h"
 #include "model/principal.h"
 
 namespace mobula::internal {
@@ -20,13 +20,15 @@ inline constexpr std::uint32_t protocol_version = 2;
 // Whether a message is kept once for all conversations and frames that it is in, which then share it.
 template <class Message>
 inline constexpr bool is_shared_message = false;
+template <class Message>
+using Kept = std::conditional_t<is_shared_message<Message>, CopyOnWrite<Message>, Message>;
 
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>
 struct Frame {
   std::uint64_t sequence = 0;      // of `message`, from 1
   std::uint64_t acknowledged = 0;  // all of the peer's messages up to this one were taken
-  std::conditional_t<is_shared_message<Message>, Shared<Message>, std::optional<Message>> message;
+  std::optional<Kept<Message>> message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("sequence", &Frame::sequence), field("acknowledged", &Frame::acknowledged),

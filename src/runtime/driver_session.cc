@@ -89,7 +89,8 @@ Result<void> DriverSession::find_cluster() {
       return {};
     }
   }
-  std::vector<std::string> arguments{"start", "--address", address_, "--driver-agent"};
+  std::vector<std::string> arguments{"start", "--address", address_, "--driver-agent",
+                                     "--expect-head"};
   auto started = OwnedStart::run(std::move(arguments));
   if (!started) return started.error();
   own_.emplace(std::move(*started));
@@ -147,8 +148,15 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.core.name_space = options_.name_space;
   options.ticket = greeting.attached.ticket;
   options.record = options_.record;
-  auto sockets = client::ProcessSockets::open({keys_, {}, {}});
+  auto sockets = ProcessSockets::open({keys_, {}, {}});
   if (!sockets) return sockets.error();
+  exchange_.self.process = process_;
+  exchange_.job = job_;
+  exchange_.ticket = greeting.attached.ticket;
+  exchange_.head_signing_key = greeting.attached.head_signing_key;
+  exchange_.keys = keys_;
+  exchange_.sockets = std::filesystem::path(socket_).parent_path() / ("driver-" + process_.brief());
+  if (!greeting.attached.bind_host.empty()) exchange_.host_bind = greeting.attached.bind_host + ":0";
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   hooks.agent_said = [this](const AgentToProcess& message) {
@@ -184,6 +192,7 @@ Result<void> DriverSession::wait_for_job() {
   record->job_id = job_.hex();
   record->node_id = node.hex();
   record->name_space = options.name_space;
+  options.exchange = exchange_;
   options.root = std::make_shared<client::TaskContext>();
   options.root->task = TaskId::derived(job_, "driver", 0);
   options.root->of_process = std::move(record);
@@ -309,8 +318,8 @@ void DriverSession::shutdown() {
                       [this] { return job_over_ || engine_->stopping() || agent_gone_; });
       }
     }
+    engine_->stop();  // first: what the runtime's threads wait for then ends
     detail::install_runtime(nullptr);
-    engine_->stop();
     if (reattacher_.joinable()) reattacher_.join();
     engine_->close();  // refs that the program still holds keep the engine, and must not keep its hooks
     engine_.reset();

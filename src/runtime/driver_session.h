@@ -65,6 +65,7 @@ class DriverSession final : public detail::ClusterSession {
   const JobId job_ = JobId::random();
   const ProcessId process_ = ProcessId::random();
   CurveKeys keys_;
+  exchange::ExchangeOptions exchange_;  // what the runtime gets
   ProgramRecord program_;
   std::string address_;
   std::string socket_;

@@ -78,7 +78,8 @@ Setter pairs(std::map<std::string, std::string>& field) {
 Setter resources(Resources& field) {
   return [&field](const std::string& text) -> Result<void> {
     const auto json = Json::parse(text, nullptr, false);
-    if (!json.is_object()) return bad(text, "a JSON object such as {\"shuttle\": 2}");
+    if (!json.is_object())
+      return bad(text, "a JSON object such as {\"shuttle\": 2}, its amounts at most 1e14");
     for (const auto& [name, value] : json.items()) {
       if (!value.is_number()) return bad(text, "a JSON object of numbers");
       field[name] = value.get<double>();

@@ -58,7 +58,8 @@ Result<std::string> mobula_program() {
   const fs::path folder = fs::canonical(where.dli_fname, code).parent_path();
   for (const auto& candidate : {folder / "mobula", folder / ".." / "bin" / "mobula",
                                 folder / ".." / ".." / "bin" / "mobula"}) {
-    if (::access(candidate.c_str(), X_OK) == 0) return fs::weakly_canonical(candidate, code).string();
+    const bool is_program = fs::is_regular_file(candidate, code) && ::access(candidate.c_str(), X_OK) == 0;
+    if (is_program) return fs::weakly_canonical(candidate, code).string();
   }
   return failure(ErrorCode::not_found, "no program 'mobula' beside the library in " + folder.string() +
                                            " or in its ../bin; install it there or set MOBULA_PROGRAM");

@@ -39,6 +39,25 @@ std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strate
   return std::move(placed_);
 }
 
+std::vector<std::int32_t> GroupPlacer::left_over(GroupStrategy strategy) {
+  auto bundles = largest_first();
+  if (strategy == GroupStrategy::strict_pack) return bundles;
+  used_.clear();
+  placed_.clear();
+  for (const auto& each : places_) {
+    if (!each.node.empty()) ++used_[each.node];
+  }
+  std::erase_if(bundles, [&](std::int32_t bundle) {
+    return visit_tightest(site(bundle).scarcest, [&](Node& node) {
+      const bool taken = strategy == GroupStrategy::strict_spread && used_.contains(node.id);
+      return !taken && put(node, bundle);
+    });
+  });
+  undo(0);
+  std::ranges::sort(bundles);
+  return bundles;
+}
+
 // What is hardest to place first: devices, then the share of the cluster's scarcest resource, then the
 // memory of each device.
 GroupPlacer::Bundles GroupPlacer::largest_first() const {

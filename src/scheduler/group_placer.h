@@ -41,6 +41,9 @@ class GroupPlacer {
 
   // Nothing, and nothing booked, if there is no way now.
   std::optional<std::vector<PlacedBundle>> place(GroupStrategy strategy);
+  // Where it cannot be placed: the bundles left over when as many as are met on the way, largest first,
+  // have found room; all of them for STRICT_PACK. Books nothing.
+  std::vector<std::int32_t> left_over(GroupStrategy strategy);
 
  private:
   using Bundles = std::vector<std::int32_t>;

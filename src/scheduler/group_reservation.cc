@@ -63,15 +63,7 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
   if (!held_ || waits_in_vain()) {
     auto choice = choose(row, kept_for_others, false);
     if (!choice && !held_) choice = choose(row, kept_for_others, true);
-    if (choice) {
-      Withholding withheld;
-      if (held_) {
-        mark_moved.hit();
-        withheld = cluster_.nodes().at(held_->bundles.begin()->first).reservation->withheld;
-      }
-      lift();
-      take(row, std::move(*choice), withheld);
-    }
+    if (choice) move_to(row, std::move(*choice), now);
   }
   if (!held_) return;
   held_->revise_at = now + settings_.recall_again;
@@ -89,6 +81,18 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
   }
 }
 
+void GroupReservation::move_to(const Groups::Row& row, BundleChoice choice, Time now) {
+  now_ = now;
+  Withholding withheld;
+  if (held_) {
+    mark_moved.hit();
+    withheld = cluster_.nodes().at(held_->bundles.begin()->first).reservation->withheld;
+  }
+  lift();
+  take(row, std::move(choice), withheld);
+  held_->revise_at = now + settings_.recall_again;
+}
+
 bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) const {
   const auto& slot = held.slot;
   return tenant_of(slot) == Tenant::task && slot.allocation.group.empty() &&
@@ -96,7 +100,7 @@ bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) 
 }
 
 bool GroupReservation::is_overdue(const HeldSlot& held) const {
-  return held.refused || (held.recalled && now_ - held.recalled_at >= settings_.recall_again);
+  return held.ending == Ending::refused || (held.recalled && now_ - held.recalled_at >= settings_.recall_again);
 }
 
 std::optional<GroupReservation::Choice> GroupReservation::choose(

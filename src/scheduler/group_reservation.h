@@ -44,6 +44,8 @@ class GroupReservation {
   // in its way there. Nothing if no nodes will do now.
   void reserve_for(const Groups::Row& row, const std::set<NodeId>& kept_for_others, Time now,
                    std::vector<Recall>& out);
+  // Reserves these nodes, none of which others have, and lets go what it had.
+  void move_to(const Groups::Row& row, BundleChoice choice, Time now);
   // If its group has its places, is gone or not the first in turn any more, or if a node of it is gone.
   void lift_unneeded();
   void lift();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/mark.h"
+#include "model/label_selector.h"
 #include "scheduler/group_room.h"
 
 namespace mobula::internal::scheduler {
@@ -23,6 +24,30 @@ std::string text_of(const Request& bundle) {
   const std::string memory = fmt::format("gpu_memory {}", bundle.gpu_memory);
   if (bundle.resources.amounts().empty()) return memory;
   return bundle.resources.to_string() + ", " + memory;
+}
+
+// Where all bundles have to be on one node: the first label of which they want what no node has; empty: none.
+std::string contradiction_in(const GroupSpec& spec) {
+  if (spec.strategy != GroupStrategy::strict_pack) return {};
+  std::map<std::string, std::vector<LabelMatch>> wanted;
+  for (const auto& bundle : spec.bundles) {
+    for (const auto& [key, expression] : bundle.label_selector) {
+      auto& conditions = wanted[key];
+      if (std::ranges::find(conditions, expression, &LabelMatch::expression) != conditions.end())
+        continue;
+      if (auto parsed = LabelMatch::parse(key, expression))
+        conditions.push_back(std::move(*parsed));
+    }
+  }
+  for (const auto& [key, conditions] : wanted) {
+    if (can_all_be_met(conditions)) continue;
+    std::string text;
+    for (const auto& each : conditions)
+      text += fmt::format("{}{}={}", text.empty() ? "" : " and ", key, each.expression());
+    return fmt::format(
+        "no node can have {}, which bundles ask for that STRICT_PACK puts on one node", text);
+  }
+  return {};
 }
 
 }  // namespace
@@ -220,13 +245,18 @@ std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
   return books_.over_quota(row.spec.job, wanted, ever);
 }
 
+bool Groups::is_never_to_be(const Row& row) const {
+  return over_quota(row, true).has_value() || !contradiction_in(row.spec).empty();
+}
+
 void Groups::report_shortage(Row& row, std::vector<GroupNews>& news) {
   if (row.checked_version == cluster_.version()) return;
   row.checked_version = cluster_.version();
   auto shortage = shortage_of(row.spec);
   row.infeasible = !shortage.empty();
   if (row.infeasible) {
-    news.push_back({row.spec.id, GroupNews::Kind::infeasible, std::move(shortage)});
+    news.push_back(
+        {row.spec.id, GroupNews::Kind::infeasible, std::move(shortage), is_never_to_be(row)});
   }
 }
 
@@ -323,6 +353,25 @@ const Groups::Row* Groups::first_waiting() const {
   return nullptr;
 }
 
+std::int64_t Groups::waiting_before(const Turn& turn) const {
+  return std::count_if(queue_.begin(), queue_.lower_bound(turn),
+                       [&](const auto& each) { return !rows_.at(each.second).infeasible; });
+}
+
+std::int64_t Groups::waiting_before(std::int32_t job_priority) const {
+  return waiting_before(
+      Turn{1 - std::int64_t{job_priority}, false, std::numeric_limits<std::int64_t>::min(), 0});
+}
+
+std::int64_t Groups::waiting_before(const GroupSpec& spec) const {
+  if (const auto* known = rows_.find(spec.id)) return waiting_before(turn_of(*known));
+  Row asked;
+  asked.spec.priority = spec.priority;
+  asked.job_priority = books_.terms(spec.job).priority;
+  asked.sequence = sequence_ + 1;
+  return waiting_before(turn_of(asked));
+}
+
 void Groups::rest() {
   if (queue_.empty()) empty_.reset();
 }
@@ -352,6 +401,7 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
   auto& empty = empty_cluster();
   const auto row = make_row(spec);
   if (const auto refusal = over_quota(row, true)) return to_string(*refusal);
+  if (auto contradiction = contradiction_in(spec); !contradiction.empty()) return contradiction;
   if (const auto found = GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) {
     for (const auto& each : *found) {
       empty.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
@@ -402,6 +452,10 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   const auto owner = reservation_key(spec);
   explanation.shortage = shortage_of(spec);
   explanation.feasible = explanation.shortage.empty();
+  if (!explanation.feasible && !is_never_to_be(fresh)) {
+    explanation.left_over =
+        GroupPlacer(empty_cluster(), fresh.sites, fresh.places).left_over(spec.strategy);
+  }
   if (!row.complete()) explanation.held_back = over_quota(row, false);
   explanation.fits_now = !explanation.held_back && fits_now(row);
   if (explanation.feasible && !explanation.fits_now && !explanation.held_back) {

@@ -37,6 +37,7 @@ struct BundleReasons {
 struct GroupExplanation {
   bool feasible = false;  // on the nodes present, were they empty
   std::string shortage;   // one sentence, if it is not
+  std::vector<std::int32_t> left_over{};  // bundles that would need other nodes, if it is for want of those
   std::optional<Reason> held_back{};  // by its job's quota
   bool fits_now = false;        // all that lack a place would get one
   std::optional<std::vector<SlotId>> obstacle{};  // what would have to end, where it is feasible and does not fit
@@ -50,7 +51,8 @@ struct GroupNews {
   enum class Kind : std::uint8_t { placed, lost, infeasible };
   GroupId group;
   Kind kind = Kind::placed;
-  std::string text;  // infeasible: the shortage
+  std::string text{};    // infeasible: the shortage
+  bool for_good = false;  // and no node that joins can change it
 };
 
 class Groups {
@@ -105,6 +107,11 @@ class Groups {
   // there is none among the first few.
   const Row* first_waiting() const;
 
+  // How many that wait, and that nodes present could hold, come before tasks and actors of jobs of this priority.
+  std::int64_t waiting_before(std::int32_t job_priority) const;
+  // The same before a group, which may be only asked about.
+  std::int64_t waiting_before(const GroupSpec& spec) const;
+
   const Row* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Row>& rows() const { return rows_; }
   GroupExplanation explain(const GroupSpec& spec, std::size_t reasons_per_bundle) const;
@@ -115,6 +122,7 @@ class Groups {
   enum class Attempt : std::uint8_t { placed, in_vain, not_worth };
 
   static Turn turn_of(const Row& row);
+  std::int64_t waiting_before(const Turn& turn) const;
   Row make_row(const GroupSpec& spec) const;
   void queue(const Row& row);
   Attempt try_to_place(Row& row, std::vector<GroupNews>& news);
@@ -122,6 +130,8 @@ class Groups {
   bool is_worth_a_try(const Row& row) const;
   // Why the job's quota does not allow the bundles that have no place; `ever`: all of them, alone.
   std::optional<Reason> over_quota(const Row& row, bool ever) const;
+  // Whatever nodes join.
+  bool is_never_to_be(const Row& row) const;
   void report_shortage(Row& row, std::vector<GroupNews>& news);
   void book(Row& row, std::int32_t bundle);
   // The bundles in which something has a slot.

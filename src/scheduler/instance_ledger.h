@@ -142,6 +142,8 @@ class InstanceLedger {
   std::optional<Reason> never_device(const Need& need, const Need::Amount& want) const;
   std::optional<Reason> busy(const Need& need) const;
   Reason busy_device(const Resource& of, const Need& need, const Need::Amount& want) const;
+  // "free 1.5 on 2 devices: 1, 0.5": what is left of those that could serve, were they free.
+  std::string parts_left(const Resource& of, const Need& need, const Need::Amount& want) const;
 
   const Resource* find(std::string_view name) const;
   Quantity free_of(const Resource& of) const { return left_[of.amount_at].amount; }

@@ -132,7 +132,7 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
                                    const Need::Amount& want) const {
   const auto wanted = devices_wanted(want);
   if (!need.types.empty() && count(of, need, want, {.types = false}) >= wanted) {
-    return {ReasonCode::accelerator_type_busy, need.types.front(), want.amount, {}, {}};
+    return {ReasonCode::accelerator_type_busy, need.types.front(), want.amount, {}, parts_left(of, need, want)};
   }
   if (count(of, need, want, {.bytes = false}) >= wanted) {
     std::int64_t most_bytes = 0;
@@ -151,8 +151,10 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
                   Quantity::whole(most_bytes));
   }
   if (want.amount >= one_device) {
-    return reason(ReasonCode::resource_busy, want.name, want.amount,
-                  Quantity::whole(count(of, need, want, {})));
+    auto busy = reason(ReasonCode::resource_busy, want.name, want.amount,
+                       Quantity::whole(count(of, need, want, {})));
+    busy.detail = parts_left(of, need, want);
+    return busy;
   }
   Quantity largest;
   Quantity least = want.amount;
@@ -161,7 +163,26 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
     largest = std::max(largest, left(of, i).amount);
     if (want.amount == Quantity()) least = take_of(of.instances[i], want, true)->amount;
   }
-  return reason(ReasonCode::resource_busy, want.name, least, largest);
+  auto busy = reason(ReasonCode::resource_busy, want.name, least, largest);
+  busy.detail = parts_left(of, need, want);
+  return busy;
+}
+
+std::string InstanceLedger::parts_left(const Resource& of, const Need& need, const Need::Amount& want) const {
+  constexpr std::size_t most_named = 16;
+  std::size_t devices = 0;
+  Quantity sum;
+  std::string parts;
+  for (std::size_t i = 0; i < of.instances.size(); ++i) {
+    const auto rest = left(of, i).amount;
+    if (rest <= Quantity() || !serves(of, i, need, want, {.busy = false})) continue;
+    sum += rest;
+    if (++devices <= most_named) parts += (devices == 1 ? " " : ", ") + rest.to_string();
+  }
+  if (devices == 0) return "free 0";
+  if (devices > most_named) parts += ", …";
+  return "free " + sum.to_string() + " on " + std::to_string(devices) + (devices == 1 ? " device:" : " devices:") +
+         parts;
 }
 
 }  // namespace mobula::internal::scheduler

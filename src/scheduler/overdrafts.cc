@@ -1,6 +1,7 @@
 #include "scheduler/overdrafts.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/mark.h"
 
@@ -9,20 +10,31 @@ namespace {
 
 const Mark mark_overdraft("scheduler.recall_for_overdraft");
 
-bool is_over(const Node& node) { return node.ledger.available(resource::cpu) < Quantity(); }
+bool is_over(std::optional<Quantity> free) { return free && *free < Quantity(); }
 
-// Of the node itself; what slots have in bundles is the bundles'.
 Quantity cpu_of(const Slot& slot) {
-  if (slot.lent || !slot.allocation.group.empty()) return {};
+  if (slot.lent) return {};
   const auto* cpu = slot.allocation.find(resource::cpu);
   return cpu == nullptr || cpu->shares.empty() ? Quantity() : cpu->shares.front().amount;
 }
 
 }  // namespace
 
-void Overdrafts::resumed(NodeId id) {
-  const auto* node = cluster_.nodes().find(id);
-  if (node != nullptr && is_over(*node)) over_.try_emplace(id, std::nullopt);
+std::optional<Quantity> Overdrafts::free_cpus(const Place& place) const {
+  if (place.group.empty()) {
+    const auto* node = cluster_.nodes().find(place.node);
+    return node == nullptr ? std::nullopt : std::optional(node->ledger.available(resource::cpu));
+  }
+  const auto* room = cluster_.room(place.group, place.bundle);
+  return room == nullptr || room->node != place.node
+             ? std::nullopt
+             : std::optional(room->ledger.available(resource::cpu));
+}
+
+void Overdrafts::resumed(const Slot& slot) {
+  const auto& [group, bundle] = std::tie(slot.allocation.group, slot.allocation.bundle);
+  const Place place{slot.node, group, group.empty() ? -1 : bundle};
+  if (is_over(free_cpus(place))) over_.try_emplace(place, std::nullopt);
 }
 
 std::optional<Time> Overdrafts::due() const {
@@ -36,24 +48,27 @@ std::optional<Time> Overdrafts::due() const {
 
 void Overdrafts::run(Time now, std::vector<Recall>& out) {
   for (auto at = over_.begin(); at != over_.end();) {
-    auto& [id, since] = *at;
-    const auto* node = cluster_.nodes().find(id);
-    const bool over = node != nullptr && is_over(*node);
+    auto& [place, since] = *at;
+    const bool over = is_over(free_cpus(place));
     if (!since) since = now;
     if (over && now - *since < recall_after_) {
       ++at;
       continue;
     }
-    if (over) recall_on(*node, now, out);
+    if (over) recall_in(place, now, out);
     at = over_.erase(at);  // it gets no worse before another slot resumes
   }
 }
 
-void Overdrafts::recall_on(const Node& node, Time now, std::vector<Recall>& out) {
+void Overdrafts::recall_in(const Place& place, Time now, std::vector<Recall>& out) {
   std::vector<const HeldSlot*> candidates;
-  auto lacking = -node.ledger.available(resource::cpu);
-  for (const auto id : books_.slots_on(node.id)) {
+  auto lacking = -*free_cpus(place);
+  for (const auto id : books_.slots_on(place.node)) {
     const auto* held = books_.find(id);
+    const auto& allocation = held->slot.allocation;
+    if (allocation.group != place.group ||
+        (!place.group.empty() && allocation.bundle != place.bundle))
+      continue;
     if (tenant_of(held->slot) != Tenant::task || cpu_of(held->slot) == Quantity()) continue;
     if (held->recalled) {
       lacking = lacking - cpu_of(held->slot);

@@ -170,6 +170,10 @@ void PendingDemands::park(PendingClass& of) {
   enter_lane(of, {.kind = Lane::Kind::quota});
 }
 
+void PendingDemands::heed_quota(PendingClass& of) {
+  if (!of.is_parked() && books_.over_quota(of.key.first, of.ask->most_held)) park(of);
+}
+
 void PendingDemands::unpark(PendingClass& of) {
   if (!of.is_parked()) return;
   leave_lane(of);
@@ -201,9 +205,13 @@ void PendingDemands::note_returns(Time now) {
   for (const auto job : std::exchange(jobs_gave_back_, {})) lines_.served(job, now);
 }
 
-PendingClass* PendingDemands::waiting_class(const ClassKey& key) {
+const PendingClass* PendingDemands::waiting_class(const ClassKey& key) const {
   const auto at = classes_.find(key);
   return at == classes_.end() || at->second.waiting.empty() ? nullptr : &at->second;
+}
+
+PendingClass* PendingDemands::waiting_class(const ClassKey& key) {
+  return const_cast<PendingClass*>(std::as_const(*this).waiting_class(key));
 }
 
 Sweep& PendingDemands::continue_sweep() {

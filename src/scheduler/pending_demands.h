@@ -77,6 +77,7 @@ class PendingDemands {
 
   // Null if nothing of it waits.
   PendingClass* waiting_class(const ClassKey& key);
+  const PendingClass* waiting_class(const ClassKey& key) const;
   // Calls visit(since, PendingClass&) for waiting classes until it returns false, in the order of
   // the time since which the first of each got nothing.
   template <class Visit>
@@ -112,6 +113,9 @@ class PendingDemands {
   // No node freed up to `stamp`, or no room, fits.
   void examined(AskRow& row, std::uint64_t stamp);
 
+  // Parks the class if its job's quota does not allow one more: that need not have been found out where nothing
+  // was freed that it could want.
+  void heed_quota(PendingClass& of);
   // Its job's quota does not allow it now; and does again: nothing is known of where it fits.
   void park(PendingClass& of);
   void unpark(PendingClass& of);

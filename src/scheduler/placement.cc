@@ -188,7 +188,7 @@ void PlacementRound::push_next(WaitingLines::Bucket& bucket) {
 
 bool PlacementRound::is_spent() const {
   return in_vain_ <= 0 || visits_ >= settings_.visits_per_plan ||
-         node_checks_ >= settings_.node_checks_per_plan;
+         node_checks_ >= settings_.node_checks_per_plan || granted_->size() >= settings_.grants_per_plan;
 }
 
 PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {

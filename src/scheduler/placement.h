@@ -23,6 +23,7 @@ struct PlacementSettings {
   std::int64_t examinations_per_free = 64;  // asks looked at in vain per freed node
   std::int64_t visits_per_plan = 20'000;    // classes met, whether looked at or not
   std::int64_t node_checks_per_plan = 200'000;
+  std::size_t grants_per_plan = 16;
   Duration quota_reserve_after = 2s;  // what is left of a quota is withheld for who waits so long
 };
 

@@ -15,7 +15,7 @@ enum class RecallCause : std::uint8_t { fair_share, reservation, quota, overdraf
 std::string_view to_string(RecallCause cause);
 
 // The lessee is to finish the running task, hand the rest back and return the slot. Preemption: it is
-// to end the running task, if that may run again.
+// to end the running task, if that may run again, or, where `asks`, to say whether it may.
 struct Recall {
   SlotId slot;
   NodeId node;
@@ -23,6 +23,7 @@ struct Recall {
   RecallCause cause = RecallCause::fair_share;
   JobId for_job;  // empty for an overdraft, which nobody waits for
   ClassId for_class;
+  bool asks = false;
 };
 
 struct ReclaimSettings {

@@ -133,7 +133,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
     if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
     const bool overdue =
         held->recalled && search.now - held->recalled_at >= settings_.recall_again;
-    const auto outlook = held->refused ? Outlook::refused
+    const auto outlook = held->ending == Ending::refused ? Outlook::refused
                          : overdue     ? Outlook::overdue
                                        : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
@@ -214,7 +214,8 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   auto search = search_for(demand, now, false);
   demand.recall_from = now + settings_.recall_after;
-  for (auto lacking = demand.wanted - demand.rank.held; lacking > 0; --lacking) {
+  const auto allowed = books_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
+  for (auto lacking = std::min(demand.wanted - demand.rank.held, allowed); lacking > 0; --lacking) {
     const auto returns = cheapest(search);
     if (!returns) break;
     recall(search, *returns, RecallCause::fair_share, out);
@@ -241,6 +242,12 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   if (!reserved_.emplace(of.key, chosen->node).second) return;
   cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.ask->need, {}, withheld});
   mark_reserve.hit();
+}
+
+bool Reclaimer::reserve_for(const Groups::Row& group, const BundleChoice& choice, Time now) {
+  if (is_outranked(group)) return false;
+  for_group_.move_to(group, choice, now);
+  return true;
 }
 
 void Reclaimer::reserve_if_none(const PendingClass& of, NodeId id) {
@@ -272,13 +279,14 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
   const auto search = search_for(demand, now, true);
   demand.recall_from = now + settings_.recall_after;
   const auto& job = books_.job_row(job_id);
-  ResourceSet back = job.returning;
+  AmountSums back = job.returning;
   Returns returns;
   const auto suffices = [&] {
     return std::ranges::all_of(job.terms.quota, [&](const auto& each) {
       const auto& [name, quota] = each;
       const auto wanted = most.get(name);
-      return wanted == Quantity() || job.held.get(name) - back.get(name) + wanted <= quota;
+      return wanted == Quantity() ||
+             sum_or_most(job.held.get(name) - back.get(name), wanted) <= quota;
     });
   };
   for (const auto& [sequence, id] : job.task_slots) {
@@ -288,7 +296,8 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
     const bool helps = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
       return amounts.get(each.first) > Quantity() && most.get(each.first) > Quantity();
     });
-    if (!helps || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
+    const bool fresh = now - held.granted_at < settings_.recall_after;
+    if (!helps || fresh || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
     back.add(amounts);
     if (!held.passed) returns.recall.push_back(id);
   }
@@ -391,6 +400,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return false;
     }
     auto& first = of.first();
+    pending_.heed_quota(of);
     if (of.is_parked()) {
       if (now - since >= settings_.reserve_after && pending_.lines().first_for_quota(of.key.first) == &of) {
         look_at_withheld_quota(of, now);

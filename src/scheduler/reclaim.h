@@ -42,6 +42,8 @@ class Reclaimer {
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
   const GroupReservation& for_group() const { return for_group_; }
 
+  // For a group for which room is made there, in place of what it has. False: others come before it.
+  bool reserve_for(const Groups::Row& group, const BundleChoice& choice, Time now);
   // For a class that has none, where room is being made for it; unless the node is reserved.
   void reserve_if_none(const PendingClass& of, NodeId node);
 

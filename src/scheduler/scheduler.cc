@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace mobula::internal::scheduler {
@@ -13,10 +12,10 @@ HolderKey actor_key(ActorId actor, const DemandClass& demand) {
   return {{}, actor, demand.job, demand.id};
 }
 
-// Bytes of many large nodes are more than a quantity counts.
-Quantity sum_or_most(Quantity a, Quantity b) {
-  const auto most = std::numeric_limits<std::int64_t>::max();
-  return a.units() > most - b.units() ? Quantity::from_units(most) : a + b;
+// Any actor of the class stands for it.
+ClassKey key_of(const DemandClass& demand, Tenant tenant) {
+  return class_of(
+      {{}, tenant == Tenant::actor ? ActorId::of(1) : ActorId(), demand.job, demand.id});
 }
 
 void add_use(Use& use, const std::string& name, Quantity total, Quantity available) {
@@ -51,7 +50,7 @@ Scheduler::Scheduler(const SchedulerSettings& settings)
       groups_(cluster_, books_, settings_.groups),
       reclaimer_(cluster_, books_, pending_, groups_, settings_.reclaim),
       overdrafts_(cluster_, books_, settings_.reclaim.recall_after),
-      preemptor_(cluster_, books_, pending_, settings_.preemption) {}
+      preemptor_(cluster_, books_, pending_, groups_, settings_.preemption) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
   books_.rebook(cluster_.put_node(id, shape, state));
@@ -127,6 +126,7 @@ bool Scheduler::release(SlotId id) {
   const auto group = held->slot.allocation.group;
   pending_.gave_back(held->slot.job, held->holder->demand);
   books_.release(id);
+  preemptor_.answered(id);
   if (!group.empty()) groups_.slot_gone(group, group_news_);
   return dirty_ = true;
 }
@@ -169,13 +169,17 @@ bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
 
 bool Scheduler::resume(SlotId id) {
   if (!books_.resume(id)) return false;
-  overdrafts_.resumed(books_.find(id)->slot.node);
+  overdrafts_.resumed(books_.find(id)->slot);
   return true;
 }
 
 bool Scheduler::started(SlotId slot) { return books_.mark_passed(slot, false); }
 
-bool Scheduler::refuse_preemption(SlotId id) { return books_.mark_refused(id); }
+bool Scheduler::answer_preemption(SlotId id, bool may_end) {
+  if (!books_.mark_answer(id, may_end ? Ending::allowed : Ending::refused)) return false;
+  preemptor_.answered(id);
+  return true;
+}
 
 bool Scheduler::restore(const Slot& slot) {
   if (!books_.restore(slot)) return false;
@@ -274,6 +278,30 @@ Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
   return explanation;
 }
 
+// The best node for the first of its selectors that any node fits.
+NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant) const {
+  Request request = demand.request;
+  const auto fallbacks = std::exchange(request.fallback_selectors, {});
+  for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
+    if (i > 0) request.label_selector = fallbacks[i - 1];
+    const Ask ask(request, demand.program, tenant);
+    std::optional<NodeRank> best;
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (!cluster_.fits(node, ask)) continue;
+      const auto ranked = rank(node, ask);
+      if (!best || ranked < *best) best = ranked;
+    }
+    if (best) return best->node;
+  }
+  return {};
+}
+
+bool Scheduler::can_ever(const DemandClass& demand, Tenant tenant) const {
+  const auto* waiting = pending_.waiting_class(key_of(demand, tenant));
+  return waiting == nullptr ||
+         (pending_.feasible(*waiting->ask) && !pending_.never_allowed(*waiting));
+}
+
 std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant tenant) const {
   // Its bundle is what counts.
   if (!demand.request.placement.group.empty()) return std::nullopt;
@@ -295,9 +323,17 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
                             before == 1 ? "" : "s")};
 }
 
+QueuePlace Scheduler::place_in_queue(const DemandClass& demand, Tenant tenant) const {
+  return place_of(key_of(demand, tenant), demand.request.priority, pending_, groups_, books_);
+}
+
+QueuePlace Scheduler::place_in_queue(const GroupSpec& spec) const {
+  return place_of(spec, pending_, groups_, books_);
+}
+
 ResourceSet Scheduler::held_by(JobId job) const {
   const auto* row = books_.jobs().find(job);
-  return row == nullptr ? ResourceSet() : row->held;
+  return row == nullptr ? ResourceSet() : row->held.amounts();
 }
 
 std::vector<NodeUse> Scheduler::node_use() const {

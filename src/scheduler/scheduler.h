@@ -24,6 +24,7 @@
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
 #include "scheduler/preemption.h"
+#include "scheduler/queue_place.h"
 #include "scheduler/reclaim.h"
 #include "scheduler/slot_books.h"
 
@@ -136,8 +137,8 @@ class Scheduler {
   bool resume(SlotId slot);  // it goes on, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
-  // What runs in a slot recalled for preemption may not be ended.
-  bool refuse_preemption(SlotId slot);
+  // Whether what runs in a slot recalled for preemption may be ended. False if nobody asked.
+  bool answer_preemption(SlotId slot, bool may_end);
   // A slot as its agent states it, even if that overdraws the books. False if it is known already
   // or its node is not.
   bool restore(const Slot& slot);
@@ -154,8 +155,16 @@ class Scheduler {
                       Tenant tenant = Tenant::task) const;
   // The same for what a job waits for, with what the job's terms have to do with it.
   Explanation explain(const DemandClass& demand, Tenant tenant) const;
+  // Where it would start now by its strategy, were it its turn; empty: nowhere. Where its arguments lie is
+  // not known here.
+  NodeId choice(const DemandClass& demand, Tenant tenant) const;
+  // That some node present could serve it, and its job's quota allows it. True for what does not wait.
+  bool can_ever(const DemandClass& demand, Tenant tenant) const;
   // That reason alone.
   std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
+  // How much comes before what waits, or is only asked about; whether it fits is another matter.
+  QueuePlace place_in_queue(const DemandClass& demand, Tenant tenant) const;
+  QueuePlace place_in_queue(const GroupSpec& spec) const;
   // What the job's slots and bundles hold, what blocked ones lend left out.
   ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace mobula::internal::scheduler {
 namespace {
 
 // Adds what a slot counts for in its job's share, or takes it away.
-void count(ResourceSet& sums, const Slot& slot, int sign) {
+template <class Sums>
+void count(Sums& sums, const Slot& slot, int sign) {
   if (!slot.allocation.group.empty()) return;  // its bundle counts
   for (const auto& each : slot.allocation.resources) {
     if (each.name.starts_with(resource::accelerator_prefix)) continue;
@@ -45,7 +47,8 @@ bool is_awaited(const Slot& slot, const SlotBooks::Job& job) {
   const auto held = counted(slot);
   return std::ranges::any_of(job.terms.quota, [&](const auto& each) {
     const auto& [name, quota] = each;
-    return held.get(name) > Quantity() && job.held.get(name) + job.withheld->wanted.get(name) > quota;
+    return held.get(name) > Quantity() &&
+           sum_or_most(job.held.get(name), job.withheld->wanted.get(name)) > quota;
   });
 }
 
@@ -98,6 +101,19 @@ std::optional<Reason> SlotBooks::over_quota(JobId id, const ResourceSet& amounts
   return std::nullopt;
 }
 
+std::int64_t SlotBooks::slots_within_quota(JobId id, const ResourceSet& each) const {
+  auto slots = std::numeric_limits<std::int64_t>::max();
+  const auto* job = jobs_.find(id);
+  if (job == nullptr) return slots;
+  for (const auto& [name, quota] : job->terms.quota) {
+    const auto one = each.get(name);
+    if (one == Quantity()) continue;
+    const auto left = all_known_ ? std::max(quota - job->held.get(name), Quantity()) : Quantity();
+    slots = std::min(slots, left.units() / one.units());
+  }
+  return slots;
+}
+
 void SlotBooks::share_changed(JobId id, Job& job, bool freed) {
   job.share_version = 0;
   job.quota_freed = job.quota_freed || (freed && !job.terms.quota.empty());
@@ -130,7 +146,7 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, false, false, {}, false, &holder, &node});
+  slots_.insert(slot.id, {slot, sequence, now, false, Ending::unasked, {}, false, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
@@ -193,10 +209,10 @@ bool SlotBooks::lend(SlotId id) {
   auto lent = before;
   subtract(lent, counted(held->slot));
   auto& job = jobs_.at(held->slot.job);
-  subtract(job.held, lent);
+  job.held.subtract(lent);
   ++job.lent_slots;
   share_changed(held->slot.job, job, true);
-  if (held->recalled) subtract(job.returning, lent);
+  if (held->recalled) job.returning.subtract(lent);
   auto& node = *held->node;
   cluster_.lend(node, held->slot.allocation, tenant_of(held->slot));
   cluster_.freed(node);
@@ -231,20 +247,21 @@ bool SlotBooks::mark_recalled(SlotId id, Time now) {
   return true;
 }
 
-bool SlotBooks::mark_preempted(SlotId id, Time now) {
+bool SlotBooks::mark_ending(SlotId id, Ending ending, Time now) {
   mark_recalled(id, now);
   auto* held = slots_.find(id);
   if (held == nullptr) return false;
-  held->preempted = true;
-  held->refused = false;
+  held->ending = ending;
   held->recalled_at = now;
   return true;
 }
 
-bool SlotBooks::mark_refused(SlotId id) {
+bool SlotBooks::mark_answer(SlotId id, Ending answer) {
   auto* held = slots_.find(id);
-  if (held == nullptr || !held->preempted) return false;
-  return held->refused = true;
+  if (held == nullptr || held->ending == Ending::unasked) return false;
+  // What was told to end does, whatever was said to a question before.
+  if (answer == Ending::refused || held->ending == Ending::asked) held->ending = answer;
+  return true;
 }
 
 bool SlotBooks::mark_passed(SlotId id, bool passed) {
@@ -272,8 +289,11 @@ std::int64_t SlotBooks::share_of(const Job& job, const ResourceSet& extra, bool 
     if (lasting) amount -= job.returning.get(name);
     most = std::max(most, millionths(amount, cluster_.totals().get(name)));
   };
-  for (const auto& [name, amount] : job.held.amounts()) consider(name, amount + extra.get(name));
-  for (const auto& [name, amount] : extra.amounts()) consider(name, amount + job.held.get(name));
+  job.held.for_each([&](const std::string& name, Quantity amount) {
+    consider(name, sum_or_most(amount, extra.get(name)));
+  });
+  for (const auto& [name, amount] : extra.amounts())
+    consider(name, sum_or_most(job.held.get(name), amount));
   return most / job.terms.weight;
 }
 
@@ -286,6 +306,11 @@ std::int64_t SlotBooks::share(JobId id) {
   return job->share;
 }
 
+std::int64_t SlotBooks::present_share(JobId id) const {
+  const auto* job = jobs_.find(id);
+  return job == nullptr ? 0 : share_of(*job, {}, false);
+}
+
 std::int64_t SlotBooks::lasting_share(JobId id, const ResourceSet& extra) const {
   const auto* job = jobs_.find(id);
   return job != nullptr ? share_of(*job, extra, true) : share_of({}, extra, true);
@@ -295,14 +320,14 @@ std::int64_t SlotBooks::share_without(JobId id, const ResourceSet& taken, const 
   const auto* job = jobs_.find(id);
   if (job == nullptr) return 0;
   std::int64_t most = 0;
-  for (const auto& [name, amount] : job->held.amounts()) {
+  job->held.for_each([&](const std::string& name, Quantity amount) {
     auto left = amount - job->returning.get(name) - taken.get(name);
     for (const auto& resource : allocation.resources) {
       if (resource.name != name) continue;
       for (const auto& each : resource.shares) left -= each.amount;
     }
     most = std::max(most, millionths(left, cluster_.totals().get(name)));
-  }
+  });
   return most / job->terms.weight;
 }
 
@@ -385,9 +410,9 @@ std::string SlotBooks::verify() const {
   }
   for (const auto& [id, job] : jobs_) {
     const auto& again = recount.job_row(id);
-    if (again.held != job.held || again.returning != job.returning) {
+    if (!(again.held == job.held && again.returning == job.returning)) {
       return fmt::format("job {} is booked with {}, its slots hold {}", id.hex(),
-                         job.held.to_string(), again.held.to_string());
+                         job.held.amounts().to_string(), again.held.amounts().to_string());
     }
     if (again.task_slots.size() != job.task_slots.size()) {
       return fmt::format("job {} lists {} task slots, has {}", id.hex(), job.task_slots.size(),

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "model/job_terms.h"
 #include "model/node_shape.h"
+#include "scheduler/amount_sums.h"
 #include "scheduler/cluster_view.h"
 
 namespace mobula::internal::scheduler {
@@ -70,14 +71,22 @@ struct Holder {
   Demand* demand = nullptr;  // what it wants; the row stays while there is one
 };
 
+// How far the wish is to end what runs in a slot.
+enum class Ending : std::uint8_t {
+  unasked,
+  asked,    // its lessee, whether it may be
+  allowed,  // it may
+  told,     // it is to be
+  refused,  // the lessee has said that it may not
+};
+
 struct HeldSlot {
   Slot slot;
   std::uint64_t sequence = 0;  // order in which slots were booked
   Time granted_at;            // long ago for a restored one
   bool recalled = false;
-  bool preempted = false;  // what runs in it was to be ended
-  bool refused = false;    // and its lessee has said that it may not be
-  Time recalled_at;        // or asked for again
+  Ending ending = Ending::unasked;
+  Time recalled_at;  // or asked for again
   bool passed = false;     // it got what was withheld from it, and has not started: not to be recalled yet
   Holder* holder = nullptr;
   Node* node = nullptr;  // which stays as long as it has slots
@@ -96,8 +105,8 @@ class SlotBooks {
   struct Job {
     JobTerms terms;
     std::uint64_t sequence = 0;
-    ResourceSet held;       // what its slots hold, lent CPU left out
-    ResourceSet returning;  // the part of it that was recalled
+    AmountSums held;                                // what its slots hold, lent CPU left out
+    AmountSums returning;                           // the part of it that was recalled
     OrderedRuns<std::uint64_t, SlotId> task_slots;  // by sequence
     std::int64_t slots = 0;                      // those of actors included
     bool ended = false;                          // forgotten when its last slot is back
@@ -121,9 +130,10 @@ class SlotBooks {
   bool lend(SlotId id);
   bool resume(SlotId id);
   bool mark_recalled(SlotId id, Time now);
-  // It is recalled, and what runs in it is to be ended; and its lessee has refused that.
-  bool mark_preempted(SlotId id, Time now);
-  bool mark_refused(SlotId id);
+  // It is recalled, and its lessee is asked whether what runs in it may be ended, or told to end it.
+  bool mark_ending(SlotId id, Ending ending, Time now);
+  // What it said to that: allowed or refused. False if it was asked for nothing.
+  bool mark_answer(SlotId id, Ending answer);
   bool mark_passed(SlotId id, bool passed);
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
@@ -137,6 +147,8 @@ class SlotBooks {
   // does not count meanwhile. Device memory alone counts as a device, until it is known how much of
   // one it is.
   std::optional<Reason> over_quota(JobId job, const ResourceSet& amounts, bool alone = false) const;
+  // How many slots that hold so much each the job's quota leaves room for.
+  std::int64_t slots_within_quota(JobId id, const ResourceSet& each) const;
   Job& job_row(JobId id);
   // What is withheld of its quota has opened: all that waits for it is looked at anew.
   void quota_opened(JobId id) { share_changed(id, job_row(id), true); }
@@ -147,6 +159,8 @@ class SlotBooks {
   void end_job(JobId job);
   // Millionths of the scarcest resource that the job holds, by its weight.
   std::int64_t share(JobId id);
+  // The same, counted anew.
+  std::int64_t present_share(JobId id) const;
   // The same without what was recalled, and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
   // The same with `taken`, and what one slot of it holds, gone.

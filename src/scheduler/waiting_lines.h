@@ -169,6 +169,18 @@ class WaitingLines {
     }
     return false;
   }
+  // Calls visit(const Line&) for the lines of jobs that wait, in the order of their turns, until it returns false.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [turn, line] : turns_) {
+      if (!visit(*line)) return;
+    }
+  }
+  // Null: nothing of the job waits.
+  const Line* find(JobId job) const {
+    const auto at = lines_.find(job);
+    return at == lines_.end() ? nullptr : &at->second;
+  }
   // The resources that lanes are about, with how many lanes of all lines want which amount.
   using Amounts = std::map<Quantity, std::size_t>;
   const std::map<std::uint32_t, Amounts>& resources() const { return resources_; }

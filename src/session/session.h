@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/queue.h"
-#include "base/shared.h"
 #include "base/time.h"
 #include "protocol/wire.h"
 
@@ -36,11 +35,8 @@ class Session {
   Session() : Session(SessionOptions{}) {}
   explicit Session(SessionOptions options) : options_(options) {}
 
-  // A message as it is kept and sent.
-  using Kept = std::conditional_t<is_shared_message<Out>, Shared<Out>, Out>;
-
   // Queues `message`; `frames` gets what may leave now.
-  void send(Time now, Kept message, std::vector<Frame<Out>>& frames) {
+  void send(Time now, Kept<Out> message, std::vector<Frame<Out>>& frames) {
     unacknowledged_.push_back(std::move(message));
     fill(now, frames);
   }
@@ -55,7 +51,7 @@ class Session {
       if (frame.sequence == received_ + 1) {
         received_ = frame.sequence;
         if constexpr (is_shared_message<In>) {
-          message = std::move(frame.message).take();
+          message = std::move(*frame.message).take();
         } else {
           message = std::move(frame.message);
         }
@@ -107,7 +103,7 @@ class Session {
   std::size_t backlog() const { return unacknowledged_.size(); }
   bool drained() const { return unacknowledged_.empty(); }
   // What the peer may not have taken, oldest first; for handing on when the peer has died.
-  const Queue<Kept>& unacknowledged() const { return unacknowledged_; }
+  const Queue<Kept<Out>>& unacknowledged() const { return unacknowledged_; }
 
  private:
   Frame<Out> make(std::uint64_t sequence) {
@@ -147,7 +143,7 @@ class Session {
   std::uint64_t sent_highest() const { return acknowledged_ + unacknowledged_.size(); }
 
   SessionOptions options_;
-  Queue<Kept> unacknowledged_;    // the front is number acknowledged_ + 1
+  Queue<Kept<Out>> unacknowledged_;  // the front is number acknowledged_ + 1
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

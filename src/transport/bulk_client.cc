@@ -29,6 +29,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   void cancel(BulkFetchId id);
   void close();
   std::size_t fetches() const { return fetches_.size(); }
+  std::uint64_t received() const { return received_before_ + (reader_ ? reader_->received() : 0); }
 
  private:
   enum class Stage { closed, resolving, connecting, greeting, open };
@@ -77,6 +78,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   std::unique_ptr<BulkWriter> writer_;
   Time since_;  // of the last progress
   std::uint64_t moved_ = 0;
+  std::uint64_t received_before_ = 0;  // by connections that are over
 
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Fetch> fetches_;
@@ -159,6 +161,7 @@ void BulkClient::Impl::on_ready(Readiness readiness) {
     }
     stage_ = Stage::greeting;
     welcome_filled_ = 0;
+    received_before_ = received();
     reader_ = std::make_unique<BulkReader>(bulk_message_bytes + response_bytes, true);
     writer_ = std::make_unique<BulkWriter>();
     moved_ = 0;
@@ -393,5 +396,6 @@ BulkClient::~BulkClient() { impl_->close(); }
 Result<BulkFetchId> BulkClient::fetch(BulkFetch fetch) { return impl_->fetch(std::move(fetch)); }
 void BulkClient::cancel(BulkFetchId id) { impl_->cancel(id); }
 std::size_t BulkClient::fetches() const { return impl_->fetches(); }
+std::uint64_t BulkClient::received() const { return impl_->received(); }
 
 }  // namespace mobula::internal

@@ -66,6 +66,8 @@ class BulkClient {
   void cancel(BulkFetchId id);
 
   std::size_t fetches() const;
+  // Bytes that have arrived over all its connections.
+  std::uint64_t received() const;
 
  private:
   class Impl;

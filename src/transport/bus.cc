@@ -25,20 +25,29 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
     : loop_(loop),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      judge_timer_(loop, [this] { pump(); }),
+      judge_timer_(loop, [this] {
+        look_all_ = true;
+        pump();
+      }),
       pause_timer_(loop, [this] { start_due(); }) {}
 
 Result<void> Bus::Hub::open() {
   auto sockets = BusSockets::create(options_);
   if (!sockets) return sockets.error();
   sockets_ = std::move(sockets).value();
-  for (BusSocket* const socket : {&sockets_->bound(), &sockets_->connecting()}) {
-    for (const int fd : {socket->router.fd(), socket->monitor.fd()}) {
-      auto watch = loop_.watch(fd, Interest::read, [this](Readiness) { pump(); });
-      if (!watch) return watch.error();
-      watches_.push_back(std::move(watch).value());
-    }
-  }
+  const auto watch = [&](int fd, bool& look) -> Result<void> {
+    auto made = loop_.watch(fd, Interest::read, [this, &look](Readiness) {
+      look = true;
+      pump();
+    });
+    if (!made) return made.error();
+    watches_.push_back(std::move(made).value());
+    return {};
+  };
+  if (auto on = watch(sockets_->bound().router.fd(), look_bound_); !on) return on;
+  if (auto on = watch(sockets_->connecting().router.fd(), look_connecting_); !on) return on;
+  if (auto on = watch(sockets_->bound().monitor.fd(), look_all_); !on) return on;
+  if (auto on = watch(sockets_->connecting().monitor.fd(), look_all_); !on) return on;
   touch();
   return {};
 }
@@ -59,33 +68,45 @@ void Bus::Hub::close(Duration linger) {
 
 Result<std::string> Bus::Hub::bind(const std::string& address) {
   if (closed_) return failure(ErrorCode::unavailable, "bind the bus: it is closed");
+  touch();
   return sockets_->bind(address);
 }
 
 Result<void> Bus::Hub::adopt(ListeningSocket listening) {
   if (closed_) return failure(ErrorCode::unavailable, "take over a listening socket: the bus is closed");
+  touch();
   return sockets_->adopt(std::move(listening));
 }
 
-// libzmq's descriptors are edge-triggered and any call may consume an edge: look again.
+// libzmq's descriptors are edge-triggered and any call on a socket may consume its edge: look again.
 void Bus::Hub::touch() {
+  look_all_ = true;
   if (!watches_.empty()) watches_.front().mark_ready();
 }
 
+// The same after a call on the one socket alone.
+void Bus::Hub::touch(bool bound) {
+  if (!watches_.empty()) watches_[bound ? 0 : 1].mark_ready();
+}
+
 // Events are collected before input is read and applied after it: what a peer sent before its end
-// is delivered before its end is told.
+// is delivered before its end is told. Where there is nothing to tell, only that is read which has
+// something: a look at a socket is two system calls.
 void Bus::Hub::pump() {
   const auto self = shared_from_this();
-  collect_events();
-  const bool bound_read = drain(sockets_->bound(), true);
+  if (std::exchange(look_all_, false) || !events_.empty() || !doubted_.empty()) {
+    look_bound_ = look_connecting_ = true;
+    collect_events();
+  }
+  const bool bound_read = !std::exchange(look_bound_, false) || drain(sockets_->bound(), true);
   if (closed_) return;
-  const bool connecting_read = drain(sockets_->connecting(), false);
+  const bool connecting_read = !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
   if (closed_) return;
   flush_blocked();
-  const bool all_read = bound_read && connecting_read;
-  if (!all_read) touch();
+  if (!bound_read) touch(true);
+  if (!connecting_read) touch(false);
   const bool overdue = !events_.empty() && monotonic_now() - events_since_ > longest_event_wait;
-  if (!all_read && !overdue) return;
+  if (!(bound_read && connecting_read) && !overdue) return;
   apply_events();
   if (!closed_) judge_doubted();
 }
@@ -208,9 +229,9 @@ Result<void> Bus::Hub::queue(Peer& peer, ZmqMessage body) {
 }
 
 Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, ZmqMessage& body) {
-  touch();
-  ZmqSocket& router =
-      peer.origin->accepted ? sockets_->bound().router : sockets_->connecting().router;
+  const bool bound = peer.origin->accepted;
+  touch(bound);
+  ZmqSocket& router = bound ? sockets_->bound().router : sockets_->connecting().router;
   if (!router.send(peer.route, ZMQ_SNDMORE)) {
     return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
   }

@@ -40,8 +40,8 @@ struct PeerHandle {
 struct PeerOrigin {
   bool accepted = false;   // the peer connected to this bus
   bool local = false;      // by a unix socket, so a process of this user; the rest is empty then
-  std::string user_id;     // of accepted ones: what the AllowTable says; empty without keys
-  std::string public_key;  // the peer's, proven by CURVE; empty without keys
+  std::string user_id{};    // of accepted ones: what the AllowTable says; empty without keys
+  std::string public_key{}; // the peer's, proven by CURVE; empty without keys
 };
 
 struct BusCallbacks {

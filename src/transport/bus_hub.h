@@ -86,6 +86,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   Sent try_send(Peer& peer, ZmqMessage& body);
   Result<void> queue(Peer& peer, ZmqMessage body);
   void touch();
+  void touch(bool bound);
 
   // Lives of peers, in bus_peers.cc.
   Result<void> start(Peer& peer);
@@ -110,7 +111,10 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   const BusOptions options_;
   const BusCallbacks callbacks_;
   std::unique_ptr<BusSockets> sockets_;
-  std::vector<Watch> watches_;
+  std::vector<Watch> watches_;  // of the bound router and the connecting one, and of their monitors
+  bool look_all_ = false;       // at both routers and at the monitors
+  bool look_bound_ = false;
+  bool look_connecting_ = false;
   Timer judge_timer_;
   Timer pause_timer_;
   std::unique_ptr<NameResolver> resolver_;

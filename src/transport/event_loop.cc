@@ -223,7 +223,7 @@ void EventLoop::call(std::uint64_t id, Readiness readiness) {
 void EventLoop::run_posted() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof(count));
-  std::vector<Task> tasks;
+  std::vector<Task> tasks = std::exchange(run_, {});
   {
     const std::scoped_lock lock(mutex_);
     tasks.swap(posted_);
@@ -232,6 +232,8 @@ void EventLoop::run_posted() {
     task();
     task = nullptr;  // what it held goes in order
   }
+  tasks.clear();
+  if (tasks.capacity() <= most_kept) run_ = std::move(tasks);
 }
 
 // Timers armed by callbacks of this phase wait for the next turn, whatever their time.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/recycled.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -163,7 +164,10 @@ class EventLoop {
   std::unordered_map<int, std::uint64_t> id_of_fd_;
   std::vector<std::uint64_t> marked_;
   std::vector<epoll_event> events_;
-  std::map<std::pair<Time, std::uint64_t>, Timer*> timers_;
+  using Arming = std::pair<Time, std::uint64_t>;
+  std::map<Arming, Timer*, std::less<Arming>, Recycled<std::pair<const Arming, Timer*>>> timers_;
+  static constexpr std::size_t most_kept = 1024;
+  std::vector<Task> run_;  // empty; kept for its memory
   std::uint64_t next_arming_ = 1;
   std::shared_ptr<const std::function<void(const Turn&)>> observer_;
   Turn turn_;

@@ -10,7 +10,7 @@ Result<std::unique_ptr<LoopThread>> LoopThread::start(EventLoopOptions options) 
   auto loop = EventLoop::create(options);
   if (!loop) return loop.error();
   std::unique_ptr<LoopThread> made(new LoopThread(std::move(loop).value()));
-  auto thread = start_thread("mobula-loop", [&loop_of = *made->loop_] { loop_of.run(); });
+  auto thread = start_thread("mobula-loop", [self = made.get()] { self->serve(); });
   if (!thread) return thread.error();
   made->thread_ = std::move(thread).value();
   return made;
@@ -18,6 +18,12 @@ Result<std::unique_ptr<LoopThread>> LoopThread::start(EventLoopOptions options) 
 
 LoopThread::~LoopThread() {
   if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    MOBULA_CHECK(holder_.load() != Holder::borrower, "a loop ends while a thread turns it");
+    ending_ = true;
+    changed_.notify_all();
+  }
   loop_->stop();
   thread_.join();
 }
@@ -33,8 +39,77 @@ Result<void> LoopThread::run(const std::function<void()>& task) {
       !posted) {
     return posted.error();
   }
+  call_back();
   done->get_future().wait();
   return {};
+}
+
+void LoopThread::serve() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    lock.unlock();
+    loop_->run();
+    lock.lock();
+    if (ending_ || !std::exchange(asked_, false)) continue;
+    holder_ = Holder::nobody;
+    called_back_ = false;
+    lock.unlock();
+    if (lending_.let_go) lending_.let_go();
+    lock.lock();
+    if (!stand_by(lock)) return;
+    lock.unlock();
+    if (lending_.back) lending_.back();
+    lock.lock();
+  }
+}
+
+// Until nobody has had the loop for a while; false at the end. Who keeps it for long is not looked at
+// again and again: it wakes this thread when it gives the loop back.
+bool LoopThread::stand_by(std::unique_lock<std::mutex>& lock) {
+  const auto span = std::chrono::nanoseconds(unturned);
+  while (!ending_) {
+    const std::uint64_t seen = borrowed_;
+    if (sleeps_deep_) {
+      changed_.wait(lock, [&] { return ending_ || !sleeps_deep_; });
+    } else {
+      changed_.wait_for(lock, span, [&] { return ending_ || called_back_; });
+    }
+    const bool as_before = borrowed_ == seen;
+    const bool nobody = holder_.load() == Holder::nobody;
+    if (nobody && (as_before || called_back_)) {
+      holder_ = Holder::own;
+      return !ending_;
+    }
+    called_back_ = false;
+    sleeps_deep_ = !nobody && as_before;
+  }
+  return false;
+}
+
+bool LoopThread::borrow() {
+  const std::scoped_lock lock(mutex_);
+  if (holder_.load() == Holder::nobody && !ending_) {
+    holder_ = Holder::borrower;
+    ++borrowed_;
+    return true;
+  }
+  if (holder_.load() == Holder::own && !std::exchange(asked_, true)) loop_->stop();
+  return false;
+}
+
+void LoopThread::give_back() {
+  const std::scoped_lock lock(mutex_);
+  holder_ = Holder::nobody;
+  if (!std::exchange(sleeps_deep_, false)) return;
+  ++borrowed_;  // it ended just now
+  changed_.notify_all();
+}
+
+void LoopThread::call_back() {
+  const std::scoped_lock lock(mutex_);
+  if (holder_.load() != Holder::nobody) return;
+  called_back_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace mobula::internal

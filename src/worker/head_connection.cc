@@ -1,5 +1,7 @@
 #include "worker/head_connection.h"
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "protocol/messages.h"
 
@@ -27,6 +29,14 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
     at->callbacks_.link(true);
   };
   bus.on_gone = [at = self.get()](PeerHandle, const Failure& why) { at->gone(why); };
+  bus.on_unreached = [at = self.get()](PeerHandle, ProbeOutcome seen) {
+    if (seen != ProbeOutcome::refused) return;
+    at->callbacks_.no_way(
+        failure(ErrorCode::unavailable,
+                fmt::format("nobody listens at {}, where the head is said to be; check the "
+                            "address, and that the head runs: 'mobula status' on its machine",
+                            at->address_)));
+  };
   auto opened = Bus::create(loop, std::move(options), std::move(bus));
   if (!opened) return opened.error();
   self->bus_ = std::move(*opened);
@@ -45,9 +55,28 @@ void HeadConnection::gone(const Failure& why) {
   const bool was_connected = std::exchange(connected_, false);
   if (was_connected) callbacks_.link(false);
   if (why.code == ErrorCode::permission_denied) {
-    callbacks_.refused("the head at " + address_ + " refuses this machine's key: " + why.text);
+    callbacks_.no_way(failure(
+        ErrorCode::permission_denied,
+        fmt::format("the head at {} refuses this machine's key: {}; name the key file of that "
+                    "cluster with MOBULA_KEY_FILE or --key",
+                    address_, why.text)));
+  } else if (!was_connected) {
+    callbacks_.no_way(no_handshake());
   }
   if (auto again = connect(); !again) log_error("no way to the head: {}", again.error().text);
+}
+
+// Somebody listens there, but speaks otherwise.
+Failure HeadConnection::no_handshake() const {
+  const char* why =
+      server_key_.empty()
+          ? "the head there may want a key: name the key file of its cluster with MOBULA_KEY_FILE "
+            "or --key"
+          : "the key file is of another cluster, or no head listens there; check the address, and "
+            "MOBULA_KEY_FILE or --key";
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("somebody listens at {}, but there was no handshake: {}", address_, why));
 }
 
 void HeadConnection::send(const AgentToHead& message) {

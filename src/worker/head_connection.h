@@ -19,8 +19,10 @@ class HeadConnection {
   struct Callbacks {
     std::function<void(bool connected)> link;
     std::function<void(HeadToAgent)> said;
-    // The head does not admit this machine's key. It is tried again nevertheless.
-    std::function<void(const std::string& why)> refused;
+    // There is no way to the head, and what to do: permission_denied where it does not admit this machine's key;
+    // unavailable where nobody listens at its address, or who listens there shakes no hands. It is tried again
+    // nevertheless.
+    std::function<void(const Failure& why)> no_way;
   };
 
   // Begins to connect. `keys`: none is for a head on this machine that has none.
@@ -41,6 +43,7 @@ class HeadConnection {
         callbacks_(std::move(callbacks)) {}
   Result<void> connect();
   void gone(const Failure& why);
+  Failure no_handshake() const;
 
   const std::string address_;
   const std::string server_key_;

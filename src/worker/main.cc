@@ -149,13 +149,16 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
     auto shape = node_shape(machine, *request);
     if (!shape) return shape.error();
     service.shape = std::move(*shape);
+    service.shape.labels["mobula.io/node-id"] = service.node.hex();
   }
+  service.waits_for_head = options.waits_for_head;
   service.role = options.driver_agent ? Role::driver_agent : Role::agent;
   service.core.store_bytes = options.object_store_bytes.value_or(default_store_capacity(
       {machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes}));
   service.core.drain_within = options.drain_within;
   service.core.memory_threshold_permille = std::llround(options.memory_threshold * 1000);
   service.executor_memory = options.executor_memory_bytes;
+  service.longest_spin = options.longest_spin;
   return {};
 }
 
@@ -273,6 +276,7 @@ Result<ServiceEnd> run(const WorkerMainOptions& options) {
     if (auto published = stage->folder.publish(file); !published) {
       log_error("drivers will not find this agent: {}", published.error().text);
     }
+    stage->service.waits_for_head = true;  // it was there
     if (!std::exchange(told, true) && options.on_ready) options.on_ready(file);
   };
   while (true) {

@@ -31,11 +31,13 @@ struct WorkerMainOptions {
   std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores
+  Duration longest_spin = 50us;  // of who waits for a call of this node, before it sleeps
 
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same
   std::string runtime_folder{};  // short, for sockets; empty: default_runtime_folder()
   bool driver_agent = false;     // holds its driver's objects, offers nothing
+  bool waits_for_head = true;    // else it ends with the reason where there is no way to it
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};       // empty: stderr
@@ -50,9 +52,9 @@ struct WorkerMainOptions {
   std::function<void(const std::string& why)> on_failed{};
 };
 
-// The exit code: 0 after an orderly end, 1 for what failed (the log says what), 4 where the head
-// refuses this machine's key. SIGTERM lets running calls finish, SIGINT does not, and a
-// second one ends at once.
+// The exit code: 0 after an orderly end, 1 for what failed (the log says what), 3 where there is no
+// way to the head and it is not waited for, 4 where the head refuses this machine's key. SIGTERM lets
+// running calls finish, SIGINT does not, and a second one ends at once.
 int run_worker(const WorkerMainOptions& options);
 
 // Removes what agents that were killed left in the file system, for whoever outlives them.

@@ -19,6 +19,9 @@ void RingTable::joined(LinkId link, ProcessId process, JobId job) {
   std::vector<Fd> fds;
   fds.push_back(std::move(copy->page));
   fds.push_back(std::move(copy->event));
+  if (auto spin = spin_limit_ != nullptr ? spin_limit_->file() : Result<Fd>(Fd()); spin && *spin) {
+    fds.push_back(std::move(*spin));
+  }
   links_.send(link, UseDoorbell{}, std::move(fds));
   Process row;
   row.link = link;
@@ -33,6 +36,7 @@ void RingTable::left(LinkId link) {
   if (at == of_link_.end()) return;
   const ProcessId process = at->second;
   of_link_.erase(at);
+  if (spin_limit_ != nullptr) spin_limit_->left(process);
   const auto rings = std::move(processes_.at(process).rings);
   processes_.erase(process);
   for (const auto& [ring, place] : rings) end(ring, process);

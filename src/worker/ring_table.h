@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "transport/doorbell.h"
 #include "worker/process_links.h"
+#include "worker/spin_limit.h"
 
 namespace mobula::internal::worker {
 
@@ -19,6 +20,8 @@ class RingTable {
  public:
   // At most so many pairs at a time for one process; further calls go by socket. `links` outlives it.
   RingTable(ProcessLinks& links, std::size_t max_rings_per_process);
+  // Processes that join from here on get its page with their doorbell. Outlives the table, too.
+  void limit_spinners(SpinLimit& limit) { spin_limit_ = &limit; }
 
   // The process behind `link` may have rings with others of its job; it gets its doorbell.
   void joined(LinkId link, ProcessId process, JobId job);
@@ -55,6 +58,7 @@ class RingTable {
   void end(std::uint64_t ring, ProcessId by);
 
   ProcessLinks& links_;
+  SpinLimit* spin_limit_ = nullptr;
   bool said_ = false;  // that descriptors are short
   const std::size_t max_rings_;
   std::uint64_t last_ = 0;

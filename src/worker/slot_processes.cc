@@ -11,6 +11,9 @@
 namespace mobula::internal::worker {
 namespace {
 
+// Starts of a program that follow each other as quickly come together.
+constexpr Duration started_together = 100ms;
+
 // The lines of one piece of output, without their ends.
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> lines;
@@ -33,6 +36,11 @@ EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
   cause.text = exit.to_string();
   cause.last_lines = tail.text();
   return cause;
+}
+
+// The place where it is called, and those where its tensors are asked for and read.
+void remove_sockets(const PrepareExecutor& prepare) {
+  for (const char* ending : {"", ".t", ".s"}) ::unlink((prepare.local_endpoint + ending).c_str());
 }
 
 }  // namespace
@@ -73,7 +81,7 @@ Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, Pr
 SlotProcesses::~SlotProcesses() {
   watch_.reset();
   pool_.reset();
-  for (const auto& [process, executor] : executors_) ::unlink(executor.prepare.local_endpoint.c_str());
+  for (const auto& [process, executor] : executors_) remove_sockets(executor.prepare);
 }
 
 Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
@@ -105,9 +113,12 @@ Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
 Result<void> SlotProcesses::start(SlotStart start) {
   nurseries_[start.program].insert(start.nursery);
   Stock& stock = stocks_[start.nursery];
-  stock.last_start = monotonic_now();
-  auto process = std::exchange(stock.reserve, std::nullopt);
-  if (!process) {
+  stock.count_start(monotonic_now(), options_.max_reserves);
+  std::optional<ProcessId> process;
+  if (!stock.reserve.empty()) {
+    process = stock.reserve.front();
+    stock.reserve.erase(stock.reserve.begin());
+  } else {
     const auto& masks = start.assign.accelerator_env;
     auto made = make(start.nursery, {masks.begin(), masks.end()});
     if (!made) return made.error();
@@ -142,44 +153,66 @@ void SlotProcesses::take_up(ProcessId process) {
 
 // ---- the reserve -------------------------------------------------------------------------------
 
-// While others of the program are starting it would only be in their way.
+// As many as were started together are wanted at once; one fewer with each time that there were fewer.
+void SlotProcesses::Stock::count_start(Time now, std::size_t most_wanted) {
+  if (now - last_start >= started_together) {
+    wanted = std::max<std::size_t>(1, std::max(together, wanted - 1));
+    together = 0;
+  }
+  last_start = now;
+  wanted = std::min(std::max(wanted, ++together), std::max<std::size_t>(1, most_wanted));
+}
+
+// While others of the program are starting they would only be in their way. A second one takes no room
+// from another program's first.
 void SlotProcesses::keep_reserve(const NurseryKey& key) {
   const auto at = stocks_.find(key);
-  if (at == stocks_.end() || at->second.reserve || at->second.starting > 0) return;
+  if (at == stocks_.end() || at->second.starting > 0) return;
   if (options_.max_reserves == 0 || !pool_->forks(key)) return;
-  make_room_for_reserve();
-  auto made = make(key, {});
-  if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
-  at->second.reserve = *made;
-  if (!reserves_.armed()) reserves_.arm(at->second.last_start + options_.reserve_idle);
+  Stock& stock = at->second;
+  if (stock.reserve.empty()) make_room_for_reserve();
+  while (stock.reserve.size() < stock.wanted && reserves() < options_.max_reserves) {
+    auto made = make(key, {});
+    if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
+    stock.reserve.push_back(*made);
+  }
+  if (!reserves_.armed()) reserves_.arm(stock.last_start + options_.reserve_idle);
 }
 
-// A program may have any number of nurseries, one for each environment that its calls ask for.
+std::size_t SlotProcesses::reserves() const {
+  std::size_t count = 0;
+  for (const auto& [key, stock] : stocks_) count += stock.reserve.size();
+  return count;
+}
+
+// A program may have any number of nurseries, one for each environment that its calls ask for. Of those
+// with several in reserve one goes first, then that of the program unused longest.
 void SlotProcesses::make_room_for_reserve() {
-  Stock* oldest = nullptr;
-  std::size_t reserves = 0;
+  if (reserves() < options_.max_reserves) return;
+  Stock* chosen = nullptr;
   for (auto& [key, stock] : stocks_) {
-    if (!stock.reserve) continue;
-    ++reserves;
-    if (oldest == nullptr || stock.last_start < oldest->last_start) oldest = &stock;
+    if (stock.reserve.empty()) continue;
+    const auto rank = [](const Stock& each) { return std::pair(each.reserve.size() == 1, each.last_start); };
+    if (chosen == nullptr || rank(stock) < rank(*chosen)) chosen = &stock;
   }
-  if (reserves >= options_.max_reserves && oldest != nullptr) end_reserve(*oldest);
+  if (chosen == nullptr) return;
+  pool_->kill(chosen->reserve.front(), Duration(0));
+  chosen->reserve.erase(chosen->reserve.begin());
 }
 
-void SlotProcesses::end_reserve(Stock& stock) {
-  if (const auto process = std::exchange(stock.reserve, std::nullopt)) {
-    pool_->kill(*process, Duration(0));
-  }
+void SlotProcesses::end_reserves(Stock& stock) {
+  for (const ProcessId process : std::exchange(stock.reserve, {})) pool_->kill(process, Duration(0));
+  stock.wanted = 1;
 }
 
 void SlotProcesses::end_idle_reserves() {
   const Time now = monotonic_now();
   std::optional<Time> next;
   for (auto& [key, stock] : stocks_) {
-    if (!stock.reserve) continue;
+    if (stock.reserve.empty()) continue;
     const Time due = stock.last_start + options_.reserve_idle;
     if (due <= now) {
-      end_reserve(stock);
+      end_reserves(stock);
     } else {
       next = std::min(next.value_or(due), due);
     }
@@ -224,7 +257,7 @@ void SlotProcesses::retire(JobId job) {
 void SlotProcesses::retire(const NurseryKey& key) {
   pool_->retire(key);
   if (const auto stock = stocks_.find(key); stock != stocks_.end()) {
-    end_reserve(stock->second);
+    end_reserves(stock->second);
     stocks_.erase(stock);
   }
 }
@@ -278,7 +311,7 @@ void SlotProcesses::on(const PoolStartFailed& event) {
 
 void SlotProcesses::forget_reserve(const NurseryKey& key, ProcessId process) {
   const auto stock = stocks_.find(key);
-  if (stock != stocks_.end() && stock->second.reserve == process) stock->second.reserve.reset();
+  if (stock != stocks_.end()) std::erase(stock->second.reserve, process);
 }
 
 void SlotProcesses::on(const PoolExited& event) {
@@ -304,7 +337,7 @@ void SlotProcesses::conclude(ProcessId process) {
   Executor executor = std::move(at->second);
   executors_.erase(at);
   of_link_.erase(executor.link);
-  ::unlink(executor.prepare.local_endpoint.c_str());
+  remove_sockets(executor.prepare);
   if (!executor.assigned) return;
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;

@@ -1,8 +1,8 @@
 // The executors of this node as the core sees them: by slot and generation. Around ExecutorPool:
 // gives each its link with the assignment, keeps what it prints in the slot's log, and reports its end
-// only after everything its link still held. Of programs that can be forked it keeps one executor in
-// reserve, forked and with open sockets, for the next slot; it runs nothing before it has one. Decides
-// nothing about slots.
+// only after everything its link still held. Of programs that can be forked it keeps executors in
+// reserve, forked and with open sockets, for the next slots: as many as lately were started together.
+// They run nothing before they have one. Decides nothing about slots.
 // For the loop's thread alone, which must be the process's first.
 #pragma once
 
@@ -90,8 +90,11 @@ class SlotProcesses {
   // What starts from one nursery.
   struct Stock {
     std::size_t starting = 0;
-    std::optional<ProcessId> reserve{};
+    std::vector<ProcessId> reserve{};  // the oldest first
+    std::size_t wanted = 1;            // in reserve
+    std::size_t together = 0;          // lately started, one shortly after another
     Time last_start{};
+    void count_start(Time now, std::size_t most_wanted);
   };
 
   SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOptions options,
@@ -99,7 +102,8 @@ class SlotProcesses {
   // A process that waits for an assignment; its id is the pool's.
   Result<ProcessId> make(const NurseryKey& key, std::vector<EnvironmentVariable> environment);
   void keep_reserve(const NurseryKey& key);
-  void end_reserve(Stock& stock);
+  void end_reserves(Stock& stock);
+  std::size_t reserves() const;
   void make_room_for_reserve();
   void end_idle_reserves();
   void no_longer_starting(const NurseryKey& key);

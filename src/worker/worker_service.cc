@@ -88,6 +88,10 @@ Result<void> WorkerService::open() {
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
   };
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;
+  auto spin_limit = SpinLimit::create(loop_, {.longest = options_.longest_spin});
+  if (!spin_limit) return spin_limit.error();
+  spin_limit_ = std::move(*spin_limit);
+  rings_.limit_spinners(*spin_limit_);
   auto processes = SlotProcesses::create(loop_, links_, std::move(slots),
                                          [this](Event event) { executor_event(std::move(event)); });
   if (!processes) return processes.error();
@@ -129,13 +133,13 @@ Result<void> WorkerService::open() {
 Result<void> WorkerService::open_sockets() {
   auto head = HeadConnection::open(
       loop_, options_.head_address, options_.keys,
-      {.link = [this](bool connected) { step(HeadLink{connected}); },
+      {.link =
+           [this](bool connected) {
+             vain_attempts_ = 0;
+             step(HeadLink{connected});
+           },
        .said = [this](HeadToAgent message) { step(HeadSaid{std::move(message)}); },
-       .refused =
-           [this](const std::string& why) {
-             log_error("{}", why);
-             if (!registered_ && !end_) end_ = ServiceEnd{false, 4, why};
-           }});
+       .no_way = [this](const Failure& why) { no_way_to_head(why); }});
   if (!head) return head.error();
   head_ = std::move(*head);
 
@@ -164,6 +168,25 @@ Result<void> WorkerService::open_sockets() {
   if (auto made = make_private_folder(options_.runtime_folder); !made) return made;
   socket_path_ = sockets_folder_ + "/agent.sock";
   return links_.listen(socket_path_);
+}
+
+// A head that does not admit this key never will. One that is not there may come; but not for who was told that it
+// is there, and then once is not enough, since it might be starting again.
+void WorkerService::no_way_to_head(const Failure& why) {
+  constexpr int exit_unreachable = 3;
+  constexpr int exit_refused = 4;
+  const bool denied = why.code == ErrorCode::permission_denied;
+  if (denied) {
+    log_error("{}", why.text);
+  } else if (++vain_attempts_ == 1) {
+    log_warn("{}", why.text);
+  }
+  if (registered_ || end_) return;
+  if (denied) {
+    end_ = ServiceEnd{false, exit_refused, why.text};
+  } else if (!options_.waits_for_head && vain_attempts_ > 1) {
+    end_ = ServiceEnd{false, exit_unreachable, why.text};
+  }
 }
 
 Result<void> WorkerService::open_recording() {
@@ -254,9 +277,11 @@ void WorkerService::watch_memory_soon() {
 // Whoever the kernel has ended is told what was in use a moment before.
 void WorkerService::executor_event(Event event) {
   auto* exited = std::get_if<ExecutorExited>(&event);
-  if (exited != nullptr && exited->cause.kind == EndKind::out_of_memory && memory_ &&
-      memory_->lately().limit_bytes > 0) {
-    exited->cause.text += "; a moment before, " + memory_text(memory_->lately(), options_.core);
+  if (exited != nullptr && exited->cause.kind == EndKind::out_of_memory && memory_) {
+    const MemorySampled lately = memory_->lately();
+    if (lately.limit_bytes > 0) {
+      exited->cause.text += "; a moment before, " + memory_text(lately, options_.core);
+    }
   }
   step(std::move(event));
 }

@@ -47,11 +47,14 @@ struct ServiceOptions {
   Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
   std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
   std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores
+  Duration longest_spin = 50us;  // a thread that waits for a call here looks for so long before it sleeps; 0: not
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
   HostPaths host_paths;  // where the machine says what memory is in use
   std::string spill_folder;      // where objects are spilled to; empty: in `folder`
   int spill_disk_cap_percent = 95;
+  bool waits_for_head =
+      true;  // that is not there yet, or whose handshake fails; else the service ends with the reason
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
@@ -90,6 +93,7 @@ class WorkerService {
   WorkerService(EventLoop& loop, ServiceOptions options);
   Result<void> open();
   Result<void> open_sockets();
+  void no_way_to_head(const Failure& why);
   Result<void> open_recording();
   AgentFile agent_file() const;
 
@@ -150,6 +154,7 @@ class WorkerService {
   std::string socket_path_;
 
   ProcessLinks links_;
+  std::unique_ptr<SpinLimit> spin_limit_;
   RingTable rings_;
   SlabFiles slabs_;
   std::unique_ptr<ProgramStore> programs_;
@@ -178,6 +183,7 @@ class WorkerService {
   bool stepping_ = false;
   bool stopping_ = false;
   bool registered_ = false;
+  std::int64_t vain_attempts_ = 0;  // to reach the head, since it was lost
   std::optional<ServiceEnd> end_;
 };
 

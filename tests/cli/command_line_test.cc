@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -34,6 +35,14 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.object_store_bytes, 1000);
   EXPECT_EQ(start.node.labels, (Labels{{"zone", "a"}, {"disk", "ssd"}}));
   EXPECT_EQ(start.node.accelerator_type, "H100");
+}
+
+TEST(CommandLine, TakesLabelsFromAFileAndByHand) {
+  const std::string file = testing::TempDir() + "labels.yaml";
+  std::ofstream(file) << "zone: a\n\"rack\": \"7\"\nmobula.io/market-type: spot\n";
+  const auto parsed = parse({"start", "--head", "--labels-file", file, "--labels", "zone=b"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.line->start.node.labels, (Labels{{"mobula.io/market-type", "spot"}, {"rack", "7"}, {"zone", "b"}}));
 }
 
 TEST(CommandLine, TakesWhenMemoryIsShort) {
@@ -128,6 +137,8 @@ TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
       {{"start", "--head", "--labels", "zone"}, "--labels"},
       {{"start", "--head", "--labels", "-zone=a"}, "--labels"},
       {{"start", "--head", "--labels", "zone=!a"}, "--labels"},
+      {{"start", "--head", "--labels", "mobula.io/node-id=a"}, "belong to the runtime"},
+      {{"start", "--head", "--labels-file", "/there/is/none.yaml"}, "/there/is/none.yaml"},
       {{"stop", "--grace", "-1"}, "--grace"},
       {{"drain", "12345678", "--deadline", "-1"}, "--deadline"},
       {{"start", "--head", "--name", "../x"}, "--name"},

@@ -25,6 +25,16 @@ available_node_types:
       accelerator_type:L4: 1
 )";
 
+TEST(NodeLabels, AreAMappingOfNamesToValues) {
+  EXPECT_EQ(*parse_node_labels("zone: a\ndisk: ssd\n", "labels.yaml"), (Labels{{"disk", "ssd"}, {"zone", "a"}}));
+  EXPECT_TRUE(parse_node_labels("", "labels.yaml")->empty());
+  for (const char* text : {"- a", "zone", "zone: [a]", "zone: 'a b'", "zone: a\nzone: b", "-x: a", "{"}) {
+    const auto read = parse_node_labels(text, "labels.yaml");
+    ASSERT_FALSE(read) << text;
+    EXPECT_TRUE(read.error().text.starts_with("labels.yaml:")) << read.error().text;
+  }
+}
+
 TEST(NodeTypes, AGoodFileIsReadInFull) {
   const auto read = parse_node_types(good, "types.yaml");
   ASSERT_TRUE(read) << read.error().text;

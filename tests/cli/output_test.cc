@@ -50,6 +50,45 @@ TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
       << format_status(status);
 }
 
+TEST(Output, StatusHasATableOfWhatWaits) {
+  const Json status = Json::parse(R"json({
+    "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
+    "waiting": [{"kind": "tasks", "asks": "GPU 2", "resources": {"GPU": 2}, "count": 40, "jobs": 2,
+                 "reason": "(Resources)", "text": "1 node: GPU: needs 2 whole, free 0", "id": "ab"}]})json");
+  EXPECT_NE(format_status(status).find(
+                "WAITING  COUNT  JOBS  ASKS FOR  REASON       WHY\n"
+                "tasks       40     2  GPU 2     (Resources)  1 node: GPU: needs 2 whole, free 0\n"),
+            std::string::npos)
+      << format_status(status);
+}
+
+TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
+  const Json explanation = Json::parse(R"({
+    "reason": "no", "items": [], "all_nodes": {"GPU": {"needed": 2, "available": 1.5, "total": 3}},
+    "node_needed": {"resources": {"GPU": 2}, "gpu_memory_bytes": 1000, "accelerator_types": [], "labels": {}}})");
+  EXPECT_EQ(format_explanation(explanation),
+            "no\n"
+            "all nodes together: GPU: 1.5 of 3 free, needs 2\n"
+            "a node that can hold it has GPU=2, gpu_memory=1000\n");
+}
+
+TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
+  const Json explanation =
+      Json::parse(R"({"reason": "it fits now", "items": [], "would_start_on": "ab",
+    "queue": {"before": 2, "text": "2 placement groups"}})");
+  EXPECT_EQ(format_explanation(explanation),
+            "it fits now\n"
+            "it would start on node ab\n"
+            "before it: 2 placement groups\n");
+}
+
+TEST(Output, LongListsAreCutInTables) {
+  Json list = Json::parse(R"({"items": [{"placement_group_id": "ab", "bundles": []}]})");
+  for (int i = 0; i < 1000; ++i) list["items"][0]["bundles"].push_back("b");
+  const auto table = format_document(list, OutputFormat::table, "placement-groups");
+  EXPECT_NE(table.find("b;b;b;b;b;b;b;b; and 992 more"), std::string::npos) << table;
+}
+
 TEST(Output, JsonIsTheDocumentAndJsonlItsItems) {
   EXPECT_EQ(Json::parse(format_document(nodes, OutputFormat::json, "nodes")), nodes);
   const std::string lines = format_document(nodes, OutputFormat::jsonl, "nodes");

@@ -330,6 +330,7 @@ TEST_F(ProgramTest, APortInUseIsNamed) {
   EXPECT_EQ(outcome.code, 1);
   expect_one_line(outcome, "port " + std::to_string(port));
   EXPECT_THAT(outcome.err, HasSubstr("--port"));
+  EXPECT_THAT(outcome.err, HasSubstr("process " + std::to_string(::getpid()) + " ("));
 }
 
 TEST_F(ProgramTest, AStateFolderThatCannotBeWrittenIsNamed) {

@@ -2,6 +2,7 @@
 // wrote. Counts refs and handles, keeps what it was asked for, and can be told to fail. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -38,13 +39,13 @@ inline ErrorRecord error_of(ErrorKind kind, std::string message) {
 
 class FakeRuntime final : public WithoutGroups {
  public:
-  Answer<std::vector<RawId>> submit_task(const detail::TaskSubmission& submission) override {
+  Done submit_task(const detail::TaskSubmission& submission) override {
     last_task = submission.request;
     last_name = submission.function_name;
     if (refusal) return *refusal;
     const auto* entry = detail::Registry::instance().find(submission.function);
     if (entry == nullptr) return error_of(ErrorKind::not_found, "no such function");
-    return run(*entry, nullptr, submission.arguments, submission.num_returns);
+    return run(*entry, nullptr, submission.arguments, submission.results);
   }
 
   Answer<RawId> create_actor(const detail::ActorCreation& creation) override {
@@ -67,19 +68,20 @@ class FakeRuntime final : public WithoutGroups {
     return id;
   }
 
-  Answer<std::vector<RawId>> call_actor(const detail::ActorCall& call) override {
+  Done call_actor(const detail::ActorCall& call) override {
     last_call = call.request;
     last_name = call.method_name;
     const auto* entry = detail::Registry::instance().find(call.method);
     const auto place = actors.find(call.actor);
     if (place == actors.end()) return error_of(ErrorKind::actor_died, "the actor is gone");
     if (place->second.death) {
-      return std::vector<RawId>{keep_error(*place->second.death)};
+      call.results.front() = keep_error(*place->second.death);
+      return {};
     }
     if (entry->class_tag() != place->second.entry->class_tag()) {
       return error_of(ErrorKind::invalid_request, "a method of another class");
     }
-    return run(*entry, place->second.object.get(), call.arguments, call.num_returns);
+    return run(*entry, place->second.object.get(), call.arguments, call.results);
   }
 
   Answer<RawId> put(const detail::Outgoing& value, const detail::PutRequest&) override {
@@ -89,17 +91,17 @@ class FakeRuntime final : public WithoutGroups {
     return *stored;
   }
 
-  Answer<std::vector<StoredValue>> get(std::span<const RawId> ids,
-                                       const detail::GetRequest& request) override {
+  Done get(std::span<const RawId> ids, const detail::GetRequest& request,
+           std::span<StoredValue> values) override {
     last_get = request;
-    std::vector<StoredValue> values;
-    for (const RawId id : ids) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const RawId id = ids[i];
       if (pending.contains(id)) return error_of(ErrorKind::get_timeout, "still pending");
       const auto place = objects.find(id);
       if (place == objects.end()) return error_of(ErrorKind::object_lost, "no such object");
-      values.push_back(place->second.value);
+      values[i] = place->second.value;
     }
-    return values;
+    return {};
   }
 
   Answer<std::vector<bool>> wait(std::span<const RawId> ids, std::size_t, const detail::Deadline&,
@@ -266,19 +268,20 @@ class FakeRuntime final : public WithoutGroups {
     return values;
   }
 
-  Answer<std::vector<RawId>> run(const detail::Entry& entry, void* self,
-                                 std::span<const Argument> arguments, int num_returns) {
+  Done run(const detail::Entry& entry, void* self, std::span<const Argument> arguments, std::span<RawId> results) {
     auto values = read(arguments);
     if (!values.ok()) return values.error();
     Sink sink(*this);
     auto outcome = entry.invoke({.self = self, .arguments = values.value(), .results = &sink});
     if (outcome.exit_actor) outcome.error = error_of(ErrorKind::actor_died, "it exited");
-    if (!outcome.error) return sink.ids;
+    if (!outcome.error) {
+      std::ranges::copy(sink.ids, results.begin());
+      return {};
+    }
     for (const RawId id : sink.ids) release({RefKind::object, id});
     outcome.error->task = entry.name();
-    std::vector<RawId> failed;
-    for (int i = 0; i < num_returns; ++i) failed.push_back(keep_error(*outcome.error));
-    return failed;
+    for (RawId& failed : results) failed = keep_error(*outcome.error);
+    return {};
   }
 
   std::uint64_t last_id_ = 0;

@@ -44,6 +44,7 @@ ARGUMENT = "an argument is neither convertible to its parameter's type nor an Ob
 
 CASES = [
     ("(void)mobula::task<square>.remote(1);", None),
+    ("(void)mobula::wait({mobula::put(1), mobula::put(2)}, {.num_returns = 2});", None),
     ("(void)mobula::task<square>.remote();", COUNT),
     ("(void)mobula::task<square>.remote(1, 2);", COUNT),
     ('(void)mobula::task<square>.remote("text");', ARGUMENT),

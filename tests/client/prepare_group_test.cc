@@ -33,6 +33,21 @@ TEST(PlacementOptions, OfDeviceMemoryFitTheBundlesAsFarAsIsKnown) {
   EXPECT_FALSE(fits(4, 0, 1));
 }
 
+TEST(Groups, HavePrioritiesInTheRangeOfTasks) {
+  const auto priority_of = [](int priority) {
+    return prepare_group({{{"CPU", 1}}}, mobula::Strategy::pack, {.priority = priority}).priority;
+  };
+  EXPECT_EQ(priority_of(-1000), -1000);
+  EXPECT_EQ(priority_of(1000), 1000);
+  try {
+    priority_of(1001);
+    FAIL() << "out of range";
+  } catch (const mobula::InvalidRequestError& refused) {
+    EXPECT_EQ(refused.field(), "priority");
+    EXPECT_EQ(refused.rule(), "from -1000 to 1000");
+  }
+}
+
 TEST(Bundles, HaveDeviceMemoryInWholeBytes) {
   const auto bytes_of = [](const mobula::Resources& bundle) {
     return mobula::detail::prepare_group({bundle}, mobula::Strategy::pack, {})

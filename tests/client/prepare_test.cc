@@ -232,6 +232,8 @@ TEST(BadRequests, LabelsAndPlaces) {
   expect_refused(TaskOptions{.label_selector = {{"a", "!"}}}, "label_selector");
   expect_refused(InitOptions{.labels = {{"a", "!x"}}}, false, "labels");
   expect_refused(TaskOptions{.scheduling = mobula::NodeAffinity{}}, "scheduling");
+  expect_refused(TaskOptions{.scheduling = mobula::NodeAffinity{"node-1"}}, "scheduling");
+  expect_refused(TaskOptions{.scheduling = mobula::NodeAffinity{"node-1", true}}, "scheduling");
   expect_refused(TaskOptions{.placement = mobula::Placement{.bundle_index = 1}}, "placement");
   expect_refused(TaskOptions{.placement = mobula::Placement{.bundle_index = -2}},
                  "placement.bundle_index");
@@ -262,21 +264,18 @@ void expect_unsupported(const Options& options, const std::string& field) {
 
 TEST(OptionsOfLaterVersions, AreRefusedRatherThanIgnored) {
   for (const auto transport :
-       {mobula::Transport::automatic, mobula::Transport::shm, mobula::Transport::tcp,
-        mobula::Transport::gloo, mobula::Transport::ucx, mobula::Transport::cuda_ipc,
-        mobula::Transport::nccl}) {
+       {mobula::Transport::gloo, mobula::Transport::ucx, mobula::Transport::cuda_ipc, mobula::Transport::nccl}) {
     expect_unsupported(TaskOptions{.tensor_transport = transport}, "tensor_transport");
     expect_unsupported(TaskOptions{.tensor_transport = transport, .allow_fallback = true},
                        "tensor_transport");
     expect_unsupported(CallOptions{.tensor_transport = transport}, "tensor_transport");
     EXPECT_THROW(mobula::detail::put_request({.tensor_transport = transport}),
                  mobula::InvalidRequestError);
-    const mobula::GetOptions get{.tensor_transport = transport};
-    if (transport == mobula::Transport::automatic) {
-      EXPECT_NO_THROW(mobula::detail::get_request(get));
-    } else {
-      EXPECT_THROW(mobula::detail::get_request(get), mobula::InvalidRequestError);
-    }
+    EXPECT_THROW(mobula::detail::get_request({.tensor_transport = transport}), mobula::InvalidRequestError);
+  }
+  for (const auto transport : {mobula::Transport::automatic, mobula::Transport::shm, mobula::Transport::tcp}) {
+    EXPECT_NO_THROW(mobula::detail::put_request({.tensor_transport = transport, .allow_fallback = true}));
+    EXPECT_NO_THROW(mobula::detail::get_request({.tensor_transport = transport}));
   }
   EXPECT_NO_THROW(mobula::detail::put_request({}));
   EXPECT_NO_THROW(

@@ -290,6 +290,9 @@ TEST(Wait, KeepsOrderAndNeverGivesMoreThanAsked) {
   EXPECT_EQ(some.pending[0], never);
   EXPECT_EQ(some.pending[1], refs[3]);
   EXPECT_EQ(mobula::wait(refs).ready.size(), 1u);
+  const auto listed = mobula::wait({refs[0], refs[2]}, {.num_returns = 2, .timeout = 1s});
+  EXPECT_EQ(listed.ready.size(), 2u) << "a list in braces";
+  EXPECT_EQ(mobula::wait({refs[2]}).ready.size(), 1u);
   EXPECT_THROW(mobula::wait(refs, {.num_returns = 5}), mobula::InvalidRequestError);
   EXPECT_THROW(mobula::wait(refs, {.num_returns = 0}), mobula::InvalidRequestError);
   const auto moved = mobula::wait(std::move(refs), {.num_returns = 3});

@@ -1,4 +1,5 @@
-// A runtime that knows no placement groups: the part of the fakes that is the same in all of them.
+// A runtime that knows no placement groups and keeps no tensors: the part of the fakes that is the same in
+// all of them.
 #pragma once
 
 #include <mobula/detail/runtime.h>
@@ -14,6 +15,8 @@ class WithoutGroups : public detail::Runtime {
     return none();
   }
   detail::Answer<std::vector<PlacementGroupInfo>> groups() override { return none(); }
+  std::vector<Transfer> transfers() override { return {}; }
+  detail::Done wait_tensor_freed(const Tensor&, const detail::Deadline&) override { return none(); }
 
  private:
   static detail::ErrorRecord none() {

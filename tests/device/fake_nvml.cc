@@ -21,7 +21,6 @@ namespace {
 
 namespace abi = mobula::internal::nvml_abi;
 
-constexpr int insufficient_size = 7;
 struct FakeDevice {
   std::string name;
   std::string uuid;
@@ -56,7 +55,7 @@ abi::Device handle(const std::unique_ptr<FakeDevice>& device) {
 }
 
 int copy(const std::string& text, char* to, unsigned size) {
-  if (text.size() >= size) return insufficient_size;
+  if (text.size() >= size) return abi::insufficient_size;
   std::memcpy(to, text.c_str(), text.size() + 1);
   return abi::success;
 }

@@ -427,6 +427,20 @@ TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
   EXPECT_TRUE(with_environment({}, {})->device_policy.hide_unasked);
 }
 
+TEST(NodeEnvironment, LabelsTheNodeWhereNoFlagDoes) {
+  NodeRequest by_hand;
+  by_hand.labels = {{"mobula.io/availability-zone", "b"}, {"disk", "ssd"}};
+  const auto request = with_environment(by_hand, {{"MOBULA_NODE_TYPE_NAME", "gpu"},
+                                                  {"MOBULA_NODE_MARKET_TYPE", "spot"},
+                                                  {"MOBULA_NODE_REGION", ""},
+                                                  {"MOBULA_NODE_ZONE", "a"}});
+  ASSERT_TRUE(request.ok()) << request.error().text;
+  EXPECT_EQ(request->labels, (Labels{{"disk", "ssd"},
+                                     {"mobula.io/availability-zone", "b"},
+                                     {"mobula.io/market-type", "spot"},
+                                     {"mobula.io/node-group", "gpu"}}));
+}
+
 TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
   const auto refused = [](const char* name, const char* value) {
     const auto request = with_environment({}, {{name, value}});
@@ -434,6 +448,7 @@ TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
   };
   EXPECT_THAT(refused("MOBULA_SHOW_DEVICES", "perhaps"), HasSubstr("MOBULA_SHOW_DEVICES=perhaps"));
   EXPECT_THAT(refused("MOBULA_NOSET_CUDA_VISIBLE_DEVICES", "2"), HasSubstr("is 1 or 0"));
+  EXPECT_THAT(refused("MOBULA_NODE_ZONE", "a b"), HasSubstr("MOBULA_NODE_ZONE"));
   EXPECT_THAT(refused("MOBULA_GPU_VENDOR", "voodoo"), HasSubstr("amd, intel, nvidia"));
   EXPECT_THAT(refused("MOBULA_GPU_VENDOR", "neuron"), HasSubstr("is one of"));
 }

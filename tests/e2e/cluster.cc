@@ -88,7 +88,7 @@ std::map<std::string, std::string> ClusterTest::environment_of(const std::string
   std::map<std::string, std::string> environment = more_environment;
   environment["MOBULA_STATE_DIR"] = state_of(name);
   environment["XDG_RUNTIME_DIR"] = folder_ + "/run";
-  environment["MOBULA_RECORD"] = folder_ + "/record";
+  environment.try_emplace("MOBULA_RECORD", folder_ + "/record");
   environment["MOBULA_RECORD_LIMIT"] = std::to_string(recorded_bytes);
   return environment;
 }

@@ -35,6 +35,9 @@ std::map<std::string, Scenario> memory_scenarios();
 std::map<std::string, Scenario> spilling_scenarios();
 std::map<std::string, Scenario> limit_scenarios();
 std::map<std::string, Scenario> bulk_scenarios();
+std::map<std::string, Scenario> tensor_scenarios();
+std::map<std::string, Scenario> direct_scenarios();
+std::map<std::string, Scenario> allocation_scenarios();
 
 // Counts what was not as expected.
 class Report {

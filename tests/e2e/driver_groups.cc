@@ -53,8 +53,17 @@ int group_basics(const Words&) {
   report.holds("listed", listed);
 
   auto waiting = mobula::placement_group({{{"GPU", 1}}});
+  auto urgent = mobula::placement_group({{{"GPU", 2}}}, mobula::Strategy::pack,
+                                        {.name = "urgent", .priority = 1});
   report.holds("no room yet", !waiting.wait(std::chrono::milliseconds(200)));
   mobula::remove_placement_group(group);
+  report.holds("the higher priority first", urgent.wait(seconds(30)));
+  report.equal("GPUs that are left for the other", mobula::available_resources()["GPU"], 0.0);
+  for (const auto& each : mobula::placement_group_table()) {
+    if (each.id == urgent.id()) report.equal("its priority", each.priority, 1);
+    if (each.id == waiting.id()) report.equal("the other", each.state, std::string("PENDING"));
+  }
+  mobula::remove_placement_group(urgent);
   report.holds("room after removal", waiting.wait(seconds(30)));
   throws<mobula::PlacementGroupRemovedError>(report, "ready of a removed one",
                                              [&] { static_cast<void>(group.wait(seconds(30))); });
@@ -137,6 +146,7 @@ int group_bad_requests(const Words&) {
   refused("a negative amount", {{{"CPU", -1}}});
   refused("two selectors for one bundle", {{{"CPU", 1}}}, {.bundle_label_selector = {{}, {}}});
   refused("a bad selector", {{{"CPU", 1}}}, {.bundle_label_selector = {{{"zone", "in(a"}}}});
+  refused("a priority out of range", {{{"CPU", 1}}}, {.priority = -1001});
   auto group = mobula::placement_group({{{"CPU", 1}}});
   const auto task = [&](const char* what, const mobula::TaskOptions& options) {
     throws<mobula::InvalidRequestError>(

@@ -34,10 +34,35 @@ int wants_a_cpu(const Words& arguments) {
   return 0;
 }
 
+// Two named "holds", one behind each pipe given; the second may run again as often as the third argument says.
+int holds_two_cpus(const Words& arguments) {
+  const auto first = mobula::task<hold_until_told>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
+  mobula::TaskOptions options;
+  options.name = "holds";
+  options.max_retries = std::stoi(arguments.at(2));
+  const auto second = mobula::task<hold_until_told>.options(options).remote(arguments.at(1));
+  tell("ready");
+  tell("attempts " + std::to_string(mobula::get(first, seconds(120))) + " " +
+       std::to_string(mobula::get(second, seconds(120))));
+  hear();
+  return 0;
+}
+
+// A placement group of two CPUs, held until it is told to let it go.
+int wants_a_group(const Words&) {
+  const auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::pack);
+  tell("ready");
+  tell(group.wait(seconds(120)) ? "placed" : "not placed");
+  hear();
+  mobula::remove_placement_group(group);
+  return 0;
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> preemption_scenarios() {
-  return {{"holds_a_cpu", &holds_a_cpu}, {"wants_a_cpu", &wants_a_cpu}};
+  return {{"holds_a_cpu", &holds_a_cpu}, {"wants_a_cpu", &wants_a_cpu},
+          {"holds_two_cpus", &holds_two_cpus}, {"wants_a_group", &wants_a_group}};
 }
 
 }  // namespace mobula::e2e

@@ -34,6 +34,11 @@ class Preemption : public ClusterTest {
     if (ended.code != 0 || list["items"].size() != 1) return Json::object();
     return list["items"][0];
   }
+  std::size_t running() {
+    const Ended ended = mobula({"list", "tasks", "--filter", "name=holds", "--filter", "state=RUNNING", "-o", "json"});
+    const Json list = Json::parse(ended.out, nullptr, false);
+    return ended.code == 0 ? list["items"].size() : 0;
+  }
   bool comes_to(const std::string& name, const std::string& state) {
     return eventually(Milliseconds(30'000), [&] { return task(name).value("state", "") == state; });
   }
@@ -83,6 +88,39 @@ TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAlone) {
   release("urgent");
   EXPECT_EQ(high_->wait().code, 0);
   EXPECT_EQ(task("holds")["preemptions"], 0);
+  low_ends();
+}
+
+// Both tasks have to end for the group; neither is ended while one of them may not run again.
+TEST_F(Preemption, AGroupGetsAllItsRoomOrNothingIsEnded) {
+  Words all{"--num-cpus", "2"};
+  all.insert(all.end(), on_.begin(), on_.end());
+  start_head(all);
+  for (const char* name : {"first", "second"}) ASSERT_EQ(::mkfifo(pipe_of(name).c_str(), 0600), 0);
+  const auto hold = [&](const char* retries) {
+    low_.emplace(start_driver({"holds_two_cpus", pipe_of("first"), pipe_of("second"), retries}));
+    ASSERT_TRUE(low_->prints("ready")) << low_->err();
+    ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return running() == 2; })) << mobula({"list", "tasks"}).out;
+  };
+  hold("0");
+  high_.emplace(start_driver({"wants_a_group", "--mobula-job-priority", "1"}));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
+  EXPECT_EQ(running(), 2u);
+  for (const char* name : {"first", "second"}) release(name);
+  EXPECT_TRUE(low_->prints("attempts 0 0")) << low_->err() << "neither was ended";
+  ASSERT_TRUE(high_->prints("placed")) << high_->err();
+  high_->say("end");
+  EXPECT_EQ(high_->wait().code, 0);
+  low_ends();
+
+  hold("1");
+  high_.emplace(start_driver({"wants_a_group", "--mobula-job-priority", "1"}));
+  ASSERT_TRUE(high_->prints("placed")) << high_->err();
+  EXPECT_EQ(running(), 0u);
+  high_->say("end");
+  EXPECT_EQ(high_->wait().code, 0);
+  for (const char* name : {"first", "second"}) release(name);
+  EXPECT_TRUE(low_->prints("attempts 1 1")) << low_->err();
   low_ends();
 }
 

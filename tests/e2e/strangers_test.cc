@@ -97,6 +97,52 @@ TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {
   EXPECT_EQ(asked.code, 4) << asked.err;
 }
 
+// A driver on a machine without an agent, which starts one of its own.
+class LostDrivers : public ClusterTest {
+ protected:
+  // What it says in the end. The state folder of "b" knows no cluster.
+  std::string fails_to_join(const std::string& address, const std::string& key_file = {}) {
+    auto environment = environment_of("b");
+    environment["MOBULA_ADDRESS"] = address;
+    if (!key_file.empty()) environment["MOBULA_KEY_FILE"] = key_file;
+    const auto log = folder() + "/log/lost-driver-" + std::to_string(++drivers_);
+    const Ended ended = Process({programs + "/e2e_driver", "hello"}, environment, log).wait();
+    EXPECT_NE(ended.code, 0);
+    return ended.out + ended.err;
+  }
+
+ private:
+  int drivers_ = 0;
+};
+
+TEST_F(LostDrivers, AreToldThatNobodyListens) {
+  const auto told = fails_to_join("127.0.0.1:1");
+  EXPECT_NE(told.find("nobody listens at 127.0.0.1:1"), std::string::npos) << told;
+  EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
+}
+
+TEST_F(LostDrivers, AreToldWhatIsWrongWithTheirKeys) {
+  start_head();
+  auto told = fails_to_join(address());
+  EXPECT_NE(told.find("may want a key"), std::string::npos) << told;
+  auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
+  const std::string other = folder() + "/other.key";
+  const auto save = [&] {
+    std::ofstream(other) << key.dump();
+    std::filesystem::permissions(other, std::filesystem::perms(0600));
+  };
+  key["public_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
+  key["secret_key"] = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs";
+  save();
+  told = fails_to_join(address(), other);
+  EXPECT_NE(told.find("refuses this machine's key"), std::string::npos) << told;
+  key["head_curve_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
+  save();
+  told = fails_to_join(address(), other);
+  EXPECT_NE(told.find("the key file is of another cluster"), std::string::npos) << told;
+  EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
+}
+
 TEST_F(Strangers, WhatCanNeverRunIsExplained) {
   start_head();
   const Ended ended = mobula({"explain", R"({"num_gpus": 8})"});

@@ -38,6 +38,23 @@ TEST(LabelSelector, ValueThatBeginsLikeAListIsAValue) {
   EXPECT_TRUE(matches("inner", {{"zone", "inner"}}));
 }
 
+TEST(LabelSelector, ConditionsOnOneLabelCanAllBeMetWhereAValueIsLeft) {
+  const auto can = [](const std::vector<std::string>& expressions) {
+    std::vector<LabelMatch> conditions;
+    for (const auto& each : expressions)
+      conditions.push_back(LabelMatch::parse("zone", each).value());
+    return can_all_be_met(conditions);
+  };
+  EXPECT_TRUE(can({}));
+  EXPECT_TRUE(can({"a", "a"}));
+  EXPECT_FALSE(can({"a", "b"}));
+  EXPECT_TRUE(can({"in(a,b)", "in(b,c)"}));
+  EXPECT_FALSE(can({"in(a,b)", "in(b,c)", "!b"}));
+  EXPECT_TRUE(can({"!a", "!in(b,c)"})) << "a node without the label, too";
+  EXPECT_FALSE(can({"!a", "a"}));
+  EXPECT_TRUE(can({"!a", "in(a,b)"}));
+}
+
 TEST(LabelSelector, BadExpressionsAreRefusedWithTheRule) {
   for (const auto* bad : {"!", "in(a", "in()", "in(a,)", "a b", "-a", "in(a,b)c"}) {
     const auto parsed = LabelMatch::parse("zone", bad);

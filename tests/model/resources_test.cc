@@ -80,6 +80,11 @@ TEST(Reason, SentenceNamesResourceNeedAndRest) {
   const Reason busy{ReasonCode::resource_busy, "GPU", Quantity::whole(2), Quantity::whole(1), {}};
   EXPECT_EQ(to_string(busy), "GPU: needs 2, 1 free");
   EXPECT_FALSE(busy.permanent());
+  Reason parts = busy;
+  parts.detail = "free 1.5 on 2 devices: 1, 0.5";
+  EXPECT_EQ(to_string(parts), "GPU: needs 2 whole, free 1.5 on 2 devices: 1, 0.5");
+  parts.needed = Quantity::from_units(7500);
+  EXPECT_EQ(to_string(parts), "GPU: needs 0.75 of one device, free 1.5 on 2 devices: 1, 0.5");
   const Reason absent{ReasonCode::resource_absent, "TPU", Quantity::whole(1), {}, {}};
   EXPECT_EQ(to_string(absent), "TPU: needs 1, the node has none");
   EXPECT_TRUE(absent.permanent());

@@ -57,8 +57,8 @@ class Filler {
   void fill(T& value) {
     value = static_cast<T>(static_cast<std::underlying_type_t<T>>(value) == 1 ? 2 : 1);
   }
-  template <class T>
-  void fill(std::vector<T>& values) {
+  template <class T, class Allocator>
+  void fill(std::vector<T, Allocator>& values) {
     for (int i = 0; i < 2; ++i) {
       values.emplace_back();
       fill(values.back());
@@ -71,10 +71,6 @@ class Filler {
   template <class T>
   void fill(CopyOnWrite<T>& value) {
     fill(value.edit());
-  }
-  template <class T>
-  void fill(Shared<T>& value) {
-    fill(value.emplace());
   }
   template <class K, class V>
   void fill(std::map<K, V>& values) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "base/random.h"
@@ -53,6 +55,75 @@ TEST_F(Fairness, AJobOfHigherPriorityIsServedFirstWhateverItHolds) {
   bench.plan();
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(3));
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(1));
+}
+
+// 1,000 TB are more than 64 bits count in units of 1/10000.
+TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
+  auto shape = node_with(4, 0);
+  auto& memory = shape.resources.emplace_back();
+  memory.name = "memory";
+  memory.instances.emplace_back().total = Quantity::whole(Quantity::max_whole);
+  for (std::uint64_t node = 1; node <= 20; ++node) bench.add_node(node, shape);
+  const auto all = request({{"memory", static_cast<double>(Quantity::max_whole)}});
+  bench.want(1, 1, all, 19);
+  bench.plan();
+  ASSERT_THAT(bench.slots_of_job(1), SizeIs(19));
+  EXPECT_EQ(bench.scheduler.held_by(JobId::of(1)).get("memory").units(),
+            std::numeric_limits<std::int64_t>::max());
+  bench.want(2, 2, all, 1);
+  bench.plan();
+  ASSERT_THAT(bench.slots_of_job(2), SizeIs(1));
+  // Both want more; the first has waited for longer.
+  bench.want(1, 1, all, 20);
+  bench.want(2, 2, all, 2);
+  bench.scheduler.release(bench.slots_of_job(1).front());
+  EXPECT_THAT(jobs_of(bench.plan()), ElementsAre(2)) << "it has a twentieth";
+  for (const std::uint64_t job : {1, 2}) {
+    for (const auto slot : bench.slots_of_job(job)) bench.scheduler.release(slot);
+  }
+  EXPECT_TRUE(bench.scheduler.held_by(JobId::of(1)).empty());
+  EXPECT_TRUE(bench.scheduler.held_by(JobId::of(2)).empty());
+}
+
+// Three lessees of one job have its quota in turns: each keeps what it has got for a while.
+TEST_F(Fairness, WhatWasJustGrantedIsNotRecalledForAnotherOfAJobAtItsQuota) {
+  bench.add_node(1, node_with(4, 0));
+  terms(1, with_quota("CPU", 1));
+  std::map<SlotId, Time> granted;
+  int recalled = 0;
+  const auto keep = [&](const Plan& plan) {
+    for (const auto& each : plan.grants) granted[each.id] = bench.now;
+    for (const auto& each : plan.recalls) {
+      ++recalled;
+      EXPECT_EQ(each.cause, RecallCause::quota);
+      EXPECT_GE(bench.now - granted.at(each.slot), Duration(200ms)) << "recall " << recalled;
+    }
+    return plan.recalls;
+  };
+  for (std::uint64_t lessee = 1; lessee <= 3; ++lessee) {
+    bench.want(1, lessee, cpus(1 - 0.1 * static_cast<double>(lessee)), 1);
+    keep(bench.plan());
+  }
+  for (int round = 0; round < 200; ++round) {
+    for (const auto& each : keep(bench.plan_after(50ms))) {
+      bench.scheduler.release(each.slot);
+      keep(bench.plan());
+    }
+  }
+  EXPECT_GT(recalled, 5);
+}
+
+TEST_F(Fairness, NoMoreIsRecalledThanTheQuotaLeavesRoomFor) {
+  bench.add_node(1, node_with(4, 0));
+  bench.want(1, 1, cpus(1), 8);
+  bench.plan();
+  auto limited = of_priority(1);
+  limited.quota["CPU"] = amount(2);
+  terms(2, limited);
+  bench.want(2, 2, cpus(1), 4);
+  std::size_t recalls = 0;
+  for (int i = 0; i < 10; ++i) recalls += bench.plan_after(100ms).recalls.size();
+  EXPECT_EQ(recalls, 2u);
 }
 
 TEST_F(Fairness, PriorityThatIsSetLaterCounts) {

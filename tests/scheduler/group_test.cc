@@ -22,13 +22,15 @@ Request device_memory(double count, std::int64_t gibibytes) {
 
 class GroupTest : public ::testing::Test {
  protected:
-  GroupId add(std::uint64_t number, GroupStrategy strategy, Bundles bundles) {
+  GroupId add(std::uint64_t number, GroupStrategy strategy, Bundles bundles,
+              std::int32_t priority = 0) {
     GroupSpec spec;
     spec.id = GroupId::of(number);
     spec.job = JobId::of(1);
     spec.strategy = strategy;
     spec.program = ProgramId::of(1);
     spec.bundles = std::move(bundles);
+    spec.priority = priority;
     bench_.scheduler.add_group(spec, {});
     return spec.id;
   }
@@ -114,6 +116,43 @@ TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_[0].text,
             "4 bundles need 4 nodes, as STRICT_SPREAD asks, and only 3 can hold any");
+}
+
+TEST_F(GroupTest, TheOneOfHigherPriorityIsFirst) {
+  bench_.add_node(1, node_with(2, 0));
+  const auto first = add(1, GroupStrategy::pack, {cpus(2)});
+  places(first);
+  const auto low = add(2, GroupStrategy::pack, {cpus(2)}, -1);
+  const auto usual = add(3, GroupStrategy::pack, {cpus(2)});
+  const auto high = add(4, GroupStrategy::pack, {cpus(2)}, 1);
+  remove(first);
+  EXPECT_THAT(places(high), ElementsAre(1));
+  remove(high);
+  EXPECT_THAT(places(usual), ElementsAre(1));
+  remove(usual);
+  EXPECT_THAT(places(low), ElementsAre(1));
+}
+
+TEST_F(GroupTest, OfOneNodeNoTwoValuesOfALabelAreWanted) {
+  bench_.add_node(1, node_with(4, 0));
+  const auto in_zone = [](const std::string& selector) {
+    auto made = cpus(1);
+    made.label_selector = {{"zone", selector}};
+    return made;
+  };
+  places(add(1, GroupStrategy::strict_pack, {in_zone("a"), in_zone("b"), in_zone("a")}));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_TRUE(news_[0].for_good) << "no node that joins changes it";
+  EXPECT_THAT(news_[0].text, HasSubstr("no node can have zone=a and zone=b"));
+  const auto explanation =
+      bench_.scheduler.explain(bench_.scheduler.groups().find(GroupId::of(1))->spec);
+  EXPECT_THAT(explanation.left_over, IsEmpty()) << "other nodes would not help";
+  places(add(2, GroupStrategy::strict_pack, {in_zone("!a"), in_zone("b")}));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_FALSE(news_[0].for_good) << "a node with zone=b would do";
+  places(add(3, GroupStrategy::pack, {in_zone("a"), in_zone("b")}));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_FALSE(news_[0].for_good) << "two nodes would do";
 }
 
 TEST_F(GroupTest, WhatCanNeverBePlacedIsSaidOnceWithTheShortage) {

@@ -103,6 +103,39 @@ TEST_F(OverItsCpus, AsManyAreAskedBackAsItIsOver) {
   EXPECT_THAT(recalled_after(200ms), ElementsAre(b)) << "the halves are on their way back";
 }
 
+// What a bundle has lent is its own affair: the node is not over, nor is the bundle beside it.
+TEST(Lending, ABundleThatIsOverItsCpusIsAskedForWhatWasGivenLastInIt) {
+  Bench bench;
+  bench.add_node(1, node_with(2, 0));
+  GroupSpec spec;
+  spec.id = GroupId::of(7);
+  spec.job = JobId::of(1);
+  spec.program = ProgramId::of(1);
+  spec.bundles = {cpus(1), cpus(1)};
+  bench.scheduler.add_group(spec, {});
+  bench.plan();
+  bench.scheduler.open_group(spec.id);
+  const auto granted_in = [&](std::uint64_t lessee, std::int32_t bundle) {
+    auto inside = cpus(1);
+    inside.placement = {spec.id, bundle, false};
+    bench.want(1, lessee, inside, 1);
+    return bench.plan().grants.at(0).id;
+  };
+  const auto first = granted_in(3, 0);
+  granted_in(4, 1);
+  bench.scheduler.lend(first);
+  const auto second = granted_in(5, 0);
+  bench.scheduler.resume(first);
+  bench.plan();
+  EXPECT_THAT(bench.plan_after(199ms).recalls, SizeIs(0));
+  const auto recalls = bench.plan_after(1ms).recalls;
+  ASSERT_THAT(recalls, SizeIs(1));
+  EXPECT_EQ(recalls[0].slot, second);
+  EXPECT_EQ(recalls[0].cause, RecallCause::overdraft);
+  bench.scheduler.release(second);
+  EXPECT_THAT(bench.plan_after(10s).recalls, SizeIs(0));
+}
+
 TEST(Lending, RepeatedAndUnknownReportsChangeNothing) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));

@@ -39,6 +39,18 @@ TEST_F(Placement, HybridPacksUntilHalfUsedAndThenLevels) {
   EXPECT_THAT(bench.placed(), ElementsAre(1, 1, 2, 2, 1, 2, 1, 2));
 }
 
+TEST_F(Placement, OnePlanGrantsSoManyOnlyAndTheNextGoesOn) {
+  constexpr auto most = PlacementSettings().grants_per_plan;
+  add_nodes(1, static_cast<double>(2 * most));
+  bench.want(1, 1, cpus(1), static_cast<std::int64_t>(most + 1));
+  std::uint64_t slots = 0;
+  const auto plan = [&] { return bench.scheduler.plan(bench.now, [&] { return SlotId::of(++slots); }); };
+  EXPECT_THAT(plan().grants, SizeIs(most));
+  EXPECT_LE(bench.scheduler.next_deadline(), bench.now) << "there is more to do";
+  EXPECT_THAT(plan().grants, SizeIs(1));
+  EXPECT_THAT(plan().grants, IsEmpty());
+}
+
 TEST_F(Placement, LocalityGoesToTheNodeWithMostBytesThatFits) {
   add_nodes(3, 1);
   bench.want(1, 1, cpus(1), 3, {{{NodeId::of(2), 10}, {NodeId::of(3), 99}}, {}});

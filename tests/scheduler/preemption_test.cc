@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <set>
 
 #include "scheduler/shapes.h"
@@ -26,17 +27,49 @@ class Preemption : public testing::Test {
     terms.priority = priority;
     bench.scheduler.set_job_terms(JobId::of(job), terms);
   }
+  // Nodes of so many CPUs, and tasks of job 1 on each of these.
+  void fill(const std::vector<std::int64_t>& nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      bench.add_node(i + 1, node_with(static_cast<double>(nodes[i]), 0));
+    }
+    bench.want(1, 1, cpus(1), std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0}));
+    bench.plan();
+  }
   std::vector<std::uint64_t> preempted_within(Duration span) { return preempted_within(span, bench); }
-  // Plans every 100 ms; the slots asked for, in order. Nothing comes back.
-  static std::vector<std::uint64_t> preempted_within(Duration span, Bench& of) {
+  // Plans every 100 ms; the slots to be ended, in order. Nothing comes back. Whoever is asked says yes,
+  // but for the slots in `kept`, and nothing where `silent`.
+  std::vector<std::uint64_t> preempted_within(Duration span, Bench& of) {
     std::vector<std::uint64_t> ids;
     for (auto left = span; left > Duration(0); left -= 100ms) {
       for (const auto& each : of.plan_after(100ms).recalls) {
-        if (each.cause == RecallCause::preemption) ids.push_back(each.slot.bits().low);
+        if (each.cause != RecallCause::preemption) continue;
+        const auto id = each.slot.bits().low;
+        if (!each.asks) {
+          ids.push_back(id);
+        } else {
+          asked.push_back(id);
+          if (!silent) of.scheduler.answer_preemption(each.slot, !kept.contains(id));
+        }
       }
     }
     return ids;
   }
+  GroupId add_group(std::uint64_t job, const std::vector<Request>& bundles,
+                    GroupStrategy strategy = GroupStrategy::pack, std::int32_t own_priority = 0) {
+    GroupSpec spec;
+    spec.id = GroupId::of(++groups);
+    spec.job = JobId::of(job);
+    spec.program = ProgramId::of(1);
+    spec.strategy = strategy;
+    spec.bundles = bundles;
+    spec.priority = own_priority;
+    bench.scheduler.add_group(spec, {});
+    return spec.id;
+  }
+  std::vector<std::uint64_t> asked;
+  std::set<std::uint64_t> kept;
+  bool silent = false;
+  std::uint64_t groups = 6;
   Bench bench{after_five_seconds()};
 };
 
@@ -74,9 +107,7 @@ TEST_F(Preemption, WhatIsFreeBesideAnEndedTaskIsKeptForWhomItIsEndedFor) {
 }
 
 TEST_F(Preemption, ASlotOfALowerPriorityIsAskedForAfterTheGrace) {
-  bench.add_node(1, node_with(1, 0));
-  bench.want(1, 1, cpus(1), 1);
-  bench.plan();
+  fill({1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
   EXPECT_THAT(preempted_within(4900ms), IsEmpty());
@@ -89,9 +120,7 @@ TEST_F(Preemption, ASlotOfALowerPriorityIsAskedForAfterTheGrace) {
 }
 
 TEST_F(Preemption, NothingOfTheSamePriorityIsAskedFor) {
-  bench.add_node(1, node_with(1, 0));
-  bench.want(1, 1, cpus(1), 1);
-  bench.plan();
+  fill({1});
   bench.want(2, 2, cpus(1), 1);
   EXPECT_THAT(preempted_within(30s), IsEmpty());
 }
@@ -129,28 +158,161 @@ TEST_F(Preemption, TheLowestPriorityGoesFirstAndTheNewestOfIt) {
 }
 
 TEST_F(Preemption, AsManyAreAskedForAsItLacks) {
-  bench.add_node(1, node_with(2, 0));
-  bench.add_node(2, node_with(2, 0));
-  bench.want(1, 1, cpus(1), 4);
-  bench.plan();
+  fill({2, 2});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 3);
   EXPECT_THAT(preempted_within(6s), SizeIs(3));
 }
 
 TEST_F(Preemption, SeveralAreAskedForWhereTheirRoomIsKeptForOneRequest) {
-  bench.add_node(1, node_with(4, 0));
-  bench.want(1, 1, cpus(1), 4);
-  bench.plan();
+  fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
   const auto ids = preempted_within(6s);
+  EXPECT_THAT(asked, ElementsAre(4, 3));
   EXPECT_THAT(ids, ElementsAre(4, 3));
   for (const auto id : ids) {
     bench.scheduler.release(SlotId::of(id));
     for (const auto& grant : bench.plan().grants) EXPECT_EQ(grant.job, JobId::of(2));
   }
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(1));
+}
+
+TEST_F(Preemption, OfSeveralNoneIsEndedBeforeAllMayBe) {
+  fill({4});
+  priority(2, 1);
+  bench.want(2, 2, cpus(2), 1);
+  kept = {4};
+  EXPECT_THAT(preempted_within(5400ms), ElementsAre(3, 2));
+  EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "another in place of the one that refused, at once";
+}
+
+TEST_F(Preemption, NoneIsEndedWhereTooFewMayBe) {
+  fill({4});
+  priority(2, 1);
+  bench.want(2, 2, cpus(3), 1);
+  kept = {2, 4};
+  EXPECT_THAT(preempted_within(14s), IsEmpty());
+  EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "the last one alone would not help";
+}
+
+TEST_F(Preemption, WhoDoesNotAnswerIsLeftAloneForAWhile) {
+  fill({4});
+  priority(2, 1);
+  bench.want(2, 2, cpus(2), 1);
+  silent = true;
+  EXPECT_THAT(preempted_within(6s), IsEmpty());
+  EXPECT_THAT(asked, ElementsAre(4, 3));
+  silent = false;
+  EXPECT_THAT(preempted_within(3s), ElementsAre(2, 1));
+}
+
+TEST_F(Preemption, ASlotThatComesBackHasAnswered) {
+  fill({4});
+  priority(2, 1);
+  bench.want(2, 2, cpus(3), 1);
+  silent = true;
+  preempted_within(5500ms);
+  EXPECT_THAT(asked, ElementsAre(4, 3, 2));
+  bench.scheduler.release(SlotId::of(4));
+  bench.scheduler.answer_preemption(SlotId::of(3), true);
+  bench.scheduler.answer_preemption(SlotId::of(2), true);
+  EXPECT_THAT(preempted_within(100ms), ElementsAre(3, 2));
+}
+
+// Nothing was freed that it could want, so that no round of placement has looked at it.
+TEST_F(Preemption, WhatTheQuotaDoesNotAllowIsEndedForNobody) {
+  fill({4});
+  JobTerms terms;
+  terms.priority = 1;
+  terms.quota["CPU"] = amount(1);
+  bench.scheduler.set_job_terms(JobId::of(2), terms);
+  bench.want(2, 2, cpus(1), 3);
+  bench.plan();
+  bench.want(1, 1, cpus(1), 0);
+  bench.scheduler.release(SlotId::of(1));
+  bench.plan();
+  ASSERT_THAT(bench.slots_of_job(2), SizeIs(1));
+  for (auto left = 10s; left > 0s; left -= 1s) EXPECT_THAT(bench.plan_after(1s).recalls, IsEmpty());
+}
+
+TEST_F(Preemption, NoMoreIsEndedThanTheQuotaLeavesRoomFor) {
+  fill({4});
+  JobTerms terms;
+  terms.priority = 1;
+  terms.quota["CPU"] = amount(2);
+  bench.scheduler.set_job_terms(JobId::of(2), terms);
+  bench.want(2, 2, cpus(1), 4);
+  EXPECT_THAT(preempted_within(6s), SizeIs(2));
+}
+
+TEST_F(Preemption, AGroupGetsAllItsRoom) {
+  fill({2, 2});
+  priority(2, 1);
+  const auto id = add_group(2, {cpus(1), cpus(2)}, GroupStrategy::spread);
+  EXPECT_THAT(preempted_within(4900ms), IsEmpty());
+  const auto ids = preempted_within(1s);
+  EXPECT_THAT(asked, SizeIs(3));
+  ASSERT_THAT(ids, SizeIs(3));
+  EXPECT_THAT(preempted_within(5s), IsEmpty()) << "they are on their way";
+  for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
+  const auto plan = bench.plan();
+  ASSERT_THAT(plan.groups, SizeIs(1));
+  EXPECT_EQ(plan.groups[0].group, id);
+  EXPECT_EQ(plan.groups[0].kind, GroupNews::Kind::placed);
+}
+
+TEST_F(Preemption, OfTwoGroupsTheOneOfHigherPriorityGetsTheRoom) {
+  fill({2});
+  priority(2, 1);
+  const auto low = add_group(2, {cpus(2)});
+  const auto high = add_group(2, {cpus(2)}, GroupStrategy::pack, 1);
+  const auto ids = preempted_within(6s);
+  ASSERT_THAT(ids, SizeIs(2)) << "the room of one";
+  for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
+  bench.plan();
+  EXPECT_TRUE(bench.scheduler.groups().find(high)->complete());
+  EXPECT_FALSE(bench.scheduler.groups().find(low)->complete());
+}
+
+TEST_F(Preemption, AGroupsOwnPriorityEndsNothingOfJobsOfTheSameOne) {
+  fill({2});
+  add_group(2, {cpus(2)}, GroupStrategy::pack, 1000);
+  EXPECT_THAT(preempted_within(30s), IsEmpty());
+}
+
+TEST_F(Preemption, AGroupEndsNothingThatWouldBeInVain) {
+  fill({2, 2});
+  priority(2, 1);
+  add_group(2, {cpus(2), cpus(2)}, GroupStrategy::strict_spread);
+  kept = {1};
+  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(asked, testing::Contains(1));
+}
+
+// Where the tasks of one node may not be ended, the group goes to others.
+TEST_F(Preemption, AGroupGoesWhereItsRoomCanBeMade) {
+  fill({1, 1, 1});
+  priority(2, 1);
+  add_group(2, {cpus(1), cpus(1)}, GroupStrategy::strict_spread);
+  preempted_within(4900ms);
+  const auto& reserved = bench.scheduler.cluster().nodes();
+  for (std::uint64_t slot = 1; slot <= 3; ++slot) {
+    const auto node = bench.scheduler.find_slot(SlotId::of(slot))->node;
+    if (reserved.at(node).reservation) {
+      kept = {slot};
+      break;
+    }
+  }
+  ASSERT_THAT(kept, SizeIs(1));
+  EXPECT_THAT(preempted_within(1s), SizeIs(2));
+}
+
+TEST_F(Preemption, AGroupOfTheSamePriorityEndsNothing) {
+  fill({2});
+  add_group(2, {cpus(2)});
+  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(asked, IsEmpty());
 }
 
 TEST_F(Preemption, FewLargeSlotsAreAskedForRatherThanManySmallOnes) {
@@ -165,36 +327,29 @@ TEST_F(Preemption, FewLargeSlotsAreAskedForRatherThanManySmallOnes) {
 }
 
 TEST_F(Preemption, AnotherIsAskedForInPlaceOfOneThatIsRefused) {
-  bench.add_node(1, node_with(1, 0));
-  bench.add_node(2, node_with(1, 0));
-  bench.want(1, 1, cpus(1), 2);
-  bench.plan();
+  fill({1, 1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
-  std::vector<std::uint64_t> asked;
+  std::vector<std::uint64_t> told;
   const auto refuse_for = [&](Duration span) {
     for (auto left = span; left > Duration(0); left -= 100ms) {
       for (const auto id : preempted_within(100ms)) {
-        asked.push_back(id);
-        EXPECT_TRUE(bench.scheduler.refuse_preemption(SlotId::of(id)));
+        told.push_back(id);
+        EXPECT_TRUE(bench.scheduler.answer_preemption(SlotId::of(id), false));
       }
     }
   };
   refuse_for(10s);
-  EXPECT_THAT(asked, ElementsAre(2, 1)) << "and then left alone for a while";
+  EXPECT_THAT(told, ElementsAre(2, 1)) << "and then left alone for a while";
   refuse_for(10s);
-  EXPECT_THAT(asked, ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(told, ElementsAre(2, 1, 2, 1));
 }
 
 // Two slots are needed on one node: the reservation goes where nobody has refused.
 TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
-  bench.add_node(1, node_with(2, 0));
-  bench.add_node(2, node_with(2, 0));
-  bench.want(1, 1, cpus(1), 4);
-  bench.plan();
+  fill({2, 2});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
-  std::set<std::uint64_t> asked;
   std::optional<NodeId> refusing;
   bool placed = false;
   for (int i = 0; i < 300 && !placed; ++i) {
@@ -204,7 +359,7 @@ TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
       if (each.cause != RecallCause::preemption) continue;
       if (!refusing) refusing = each.node;
       if (each.node == *refusing) {
-        bench.scheduler.refuse_preemption(each.slot);
+        bench.scheduler.answer_preemption(each.slot, false);
       } else {
         bench.scheduler.release(each.slot);
       }
@@ -214,18 +369,14 @@ TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
 }
 
 TEST_F(Preemption, AnActorOfAHigherPriorityGetsRoom) {
-  bench.add_node(1, node_with(1, 0));
-  bench.want(1, 1, cpus(1), 1);
-  bench.plan();
+  fill({1});
   priority(2, 1);
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(2, cpus(1)), bench.now);
   EXPECT_THAT(preempted_within(6s), ElementsAre(1));
 }
 
 TEST_F(Preemption, WhatCanNeverRunAsksForNothing) {
-  bench.add_node(1, node_with(1, 0));
-  bench.want(1, 1, cpus(1), 1);
-  bench.plan();
+  fill({1});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
   JobTerms terms;

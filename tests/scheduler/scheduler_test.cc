@@ -193,9 +193,24 @@ TEST(Scheduler, ExplainNamesTheFirstRuleOfEveryNode) {
   bench.plan();
   const auto why = bench.scheduler.explain(gpus(1), ProgramId::of(1));
   EXPECT_TRUE(why.feasible);
-  EXPECT_EQ(to_string(why.nodes.at(0).reason), "GPU: needs 1, 0 free");
+  EXPECT_EQ(to_string(why.nodes.at(0).reason), "GPU: needs 1 whole, free 0");
   EXPECT_EQ(to_string(why.nodes.at(1).reason), "GPU: needs 1, the node has none");
   EXPECT_FALSE(bench.scheduler.explain(gpus(2), ProgramId::of(1)).feasible);
+}
+
+TEST(Scheduler, ExplainNamesWhatIsLeftOfEachDevice) {
+  Bench bench;
+  bench.add_node(1, node_with(4, 3));
+  bench.want(1, 1, gpus(0.5), 1);
+  bench.want(1, 2, gpus(1), 1);
+  bench.plan();
+  const auto reason = [&](const Request& request) {
+    return to_string(bench.scheduler.explain(request, ProgramId::of(1)).nodes.at(0).reason);
+  };
+  EXPECT_EQ(reason(gpus(2)), "GPU: needs 2 whole, free 1.5 on 2 devices: 0.5, 1");
+  bench.want(1, 3, gpus(1), 1);
+  bench.plan();
+  EXPECT_EQ(reason(gpus(0.75)), "GPU: needs 0.75 of one device, free 0.5 on 1 device: 0.5");
 }
 
 // More classes than one plan looks at take turns over plans, and none is forgotten.

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace mobula::internal::scheduler {
 
 Quantity amount(double value) { return Quantity::from_double(value).value(); }
@@ -56,7 +60,17 @@ void Bench::want(std::uint64_t job, std::uint64_t lessee, const Request& request
 }
 
 Plan Bench::plan() {
-  auto plan = scheduler.plan(now, [this] { return SlotId::of(++next_slot_); });
+  const auto next_slot = [this] { return SlotId::of(++next_slot_); };
+  auto plan = scheduler.plan(now, next_slot);
+  constexpr std::size_t most = PlacementSettings().grants_per_plan;
+  for (auto last = plan.grants.size(); last == most;) {
+    auto more = scheduler.plan(now, next_slot);
+    last = more.grants.size();
+    std::ranges::move(more.grants, std::back_inserter(plan.grants));
+    std::ranges::move(more.recalls, std::back_inserter(plan.recalls));
+    std::ranges::move(more.infeasible, std::back_inserter(plan.infeasible));
+    std::ranges::move(more.groups, std::back_inserter(plan.groups));
+  }
   EXPECT_EQ(scheduler.verify_books(), "");
   granted.insert(granted.end(), plan.grants.begin(), plan.grants.end());
   return plan;

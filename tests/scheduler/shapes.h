@@ -42,6 +42,7 @@ class Bench {
   DemandClass demand_class(std::uint64_t job, const Request& request);
   void want(std::uint64_t job, std::uint64_t lessee, const Request& request, std::int64_t slots,
             Preference preference = {});
+  // All that can be granted, in as many plans as that takes.
   Plan plan();
   Plan plan_after(Duration span);
   // Plans and returns the node numbers of the grants in order.

@@ -96,17 +96,17 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   };
   const auto* frame = std::get_if<HeadFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
-  if (std::holds_alternative<ReportFacts>(*frame->frame.message) && !news_lost_) {
+  if (std::holds_alternative<ReportFacts>(**frame->frame.message) && !news_lost_) {
     world_.violation("facts", "the head doubts what an agent has stated, though nothing was lost");
   }
-  if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
+  if (const auto* start = std::get_if<StartSlot>(&**frame->frame.message)) {
     if (start->actor.detached && !was_durable("actors", start->actor.actor.hex())) {
       world_.violation("durable", "detached actor " + start->actor.actor.brief() +
                                       " is started and not on the disk");
     }
     grant(*start, to);
   }
-  if (const auto* relay = std::get_if<ToProcess>(&*frame->frame.message)) {
+  if (const auto* relay = std::get_if<ToProcess>(&**frame->frame.message)) {
     const auto* started = std::get_if<JobStarted>(&relay->message);
     if (const auto* group = std::get_if<GroupChanged>(&relay->message)) group_is_there(*group);
     if (const auto* recall = std::get_if<RecallSlot>(&relay->message)) preemption_asked(*recall);
@@ -139,8 +139,13 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
 
 // By the labels that the node really has, whatever the head was told.
 void Checkers::where_it_may(const StartSlot& start, Agent& to) {
-  const Request& request = start.demand_class.request;
-  const Labels& labels = to.node().plan.shape.labels;
+  if (meets_selectors(start.demand_class.request, to.node().plan.shape.labels)) return;
+  world_.violation("labels", "slot " + start.slot.brief() + " starts on node" +
+                                 std::to_string(to.node().index) +
+                                 ", whose labels meet none of its selectors");
+}
+
+bool meets_selectors(const Request& request, const Labels& labels) {
   const auto meets = [&](const Labels& selector) {
     for (const auto& [key, wanted] : selector) {
       const auto at = labels.find(key);
@@ -154,9 +159,7 @@ void Checkers::where_it_may(const StartSlot& start, Agent& to) {
   };
   bool allowed = meets(request.label_selector);
   for (const auto& selector : request.fallback_selectors) allowed = allowed || meets(selector);
-  if (allowed) return;
-  world_.violation("labels", "slot " + start.slot.brief() + " starts on node" + std::to_string(to.node().index) +
-                                 ", whose labels meet none of its selectors");
+  return allowed;
 }
 
 // By what the node really has: beside the bytes that its user may allocate, a process's context.
@@ -250,7 +253,7 @@ void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
   }
   const auto* frame = std::get_if<HeadFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
-  if (const auto* start = std::get_if<StartSlot>(&*frame->frame.message)) {
+  if (const auto* start = std::get_if<StartSlot>(&**frame->frame.message)) {
     const auto at = granted_.find(start->slot);
     if (at != granted_.end() && at->second.incarnation == agent.address().incarnation) at->second.heard = true;
   }

@@ -9,7 +9,7 @@ namespace mobula::internal::sim {
 
 // The first time that a slot is asked for: later somebody else may wait.
 void Checkers::preemption_asked(const RecallSlot& recall) {
-  if (!recall.preempts || !preempted_slots_.insert(recall.slot).second) return;
+  if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second) return;
   const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
   if (!world_.plan().preempt_after) {
     return world_.violation("preemption", what + ", where nobody asked for preemption");
@@ -19,11 +19,30 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
   if (slot->second.actor) return world_.violation("preemption", what + ", and has an actor");
   const auto* theirs = terms_of(slot->second.job);
   if (theirs == nullptr) return;
-  const bool outranked = std::ranges::any_of(demands_, [&](const auto& each) {
-    const auto* terms = terms_of(each.second.demand_class.job);
-    return terms != nullptr && terms->priority > theirs->priority && each.second.wanted_slots > 0;
-  });
-  if (!outranked) world_.violation("preemption", what + ", and nothing of a higher priority waits");
+  const auto comes_before = [&](JobId job) {
+    const auto* terms = terms_of(job);
+    return terms != nullptr && terms->priority > theirs->priority;
+  };
+  const Node* node = world_.node_of(slot->second.node);
+  const auto may_run_there = [&](const Request& request) {
+    return node == nullptr || meets_selectors(request, node->plan.shape.labels);
+  };
+  const bool helps = std::ranges::any_of(demands_,
+                                         [&](const auto& each) {
+                                           const auto& wanted = each.second.demand_class;
+                                           return each.second.wanted_slots > 0 &&
+                                                  comes_before(wanted.job) &&
+                                                  may_run_there(wanted.request) &&
+                                                  may_hold(wanted.job, wanted.request.resources);
+                                         }) ||
+                     std::ranges::any_of(groups_wanted_, [&](const auto& each) {
+                       const auto& [id, spec] = each;
+                       return !groups_served_.contains(id) && comes_before(spec.job) &&
+                              std::ranges::any_of(spec.bundles, may_run_there);
+                     });
+  if (!helps)
+    world_.violation("preemption",
+                     what + ", and nothing of a higher priority waits that it would help");
 }
 
 // Nobody cancels anything in these histories: what is answered as cancelled was ended for others.

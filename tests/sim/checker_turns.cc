@@ -68,6 +68,16 @@ ResourceSet Checkers::held_by(JobId job) const {
   return held;
 }
 
+bool Checkers::may_hold(JobId job, const ResourceSet& more) const {
+  const auto* terms = terms_of(job);
+  if (terms == nullptr || terms->quota.empty()) return true;
+  const auto held = held_by(job);
+  return std::ranges::all_of(terms->quota, [&](const auto& each) {
+    const auto& [name, quota] = each;
+    return more.get(name) == Quantity() || held.get(name) + more.get(name) <= quota;
+  });
+}
+
 // The new slot is among those granted already.
 void Checkers::within_quota(const StartSlot& start) {
   const auto job = start.demand_class.job;
@@ -94,10 +104,11 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
     const auto* theirs = terms_of(wanted.job);
     const Process* lessee = world_.process_of(who.first);
     if (theirs == nullptr || theirs->priority <= mine->priority || !theirs->quota.empty() ||
-        demand.wanted_slots <= 0 ||
-        lessee == nullptr || !lessee->alive() || !wanted.request.placement.group.empty() ||
+        demand.wanted_slots <= 0 || lessee == nullptr || !lessee->alive() ||
+        !wanted.request.placement.group.empty() ||
         std::holds_alternative<SpreadStrategy>(wanted.request.strategy) ||
-        wanted.request.resources.empty() || !is_within(wanted.request.resources, taken)) {
+        wanted.request.resources.empty() || !is_within(wanted.request.resources, taken) ||
+        !meets_selectors(wanted.request, node.shape.labels)) {
       continue;
     }
     // With a slot of that kind out it is not certain that it waits.
@@ -126,12 +137,27 @@ bool Checkers::comes_first(JobId job) const {
          std::ranges::all_of(terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
 }
 
+// What takes long is ended for those of a higher priority alone, and only what may run again.
+bool Checkers::has_to_wait(JobId job) const {
+  const auto* mine = terms_of(job);
+  return some_run_once_ || std::ranges::any_of(lengthy_jobs_, [&](JobId other) {
+    const auto* theirs = terms_of(other);
+    return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
+  });
+}
+
 void Checkers::group_wanted(const GroupSpec& spec) {
+  groups_wanted_.emplace(spec.id, spec);
   if (comes_first(spec.job)) group_waits_.emplace(spec.id, GroupWait{spec.job, world_.now()});
 }
 
 // Each group that was placed meanwhile, and each large request that got a slot, has had a turn of its own.
 void Checkers::group_is_there(const GroupChanged& news) {
+  if (news.state == GroupState::created || news.state == GroupState::removed) {
+    groups_served_.insert(news.group);
+  } else {
+    groups_served_.erase(news.group);
+  }
   const auto at = group_waits_.find(news.group);
   if (at == group_waits_.end() || news.state == GroupState::pending) return;
   const auto [job, since] = at->second;
@@ -143,7 +169,7 @@ void Checkers::group_is_there(const GroupChanged& news) {
     if (what != small_request) turns += std::ranges::count_if(grants, is_later);
   }
   groups_there_.push_back(world_.now());
-  if (news.state != GroupState::created || lossy_ || !comes_first(job)) return;
+  if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
   if (waited <= whole_bound * turns) return;
   world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
@@ -153,13 +179,7 @@ void Checkers::group_is_there(const GroupChanged& news) {
 void Checkers::whole_started(const CallRecord& call, const ResourceSet& resources) {
   const auto at = whole_waits_.find(call.task);
   if (at == whole_waits_.end()) return;
-  // What takes long is ended for those of a higher priority alone.
-  const bool has_to_wait = std::ranges::any_of(lengthy_jobs_, [&](JobId job) {
-    const auto* mine = terms_of(call.form->job);
-    const auto* theirs = terms_of(job);
-    return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
-  });
-  if (has_to_wait || some_run_once_ || !comes_first(call.form->job)) return;
+  if (has_to_wait(call.form->job) || !comes_first(call.form->job)) return;
   const auto since = at->second;
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);

@@ -16,13 +16,14 @@
 //   quotas    what a job is granted beside what it has is within its quota
 //   turns     nothing is granted to a job while one of a higher priority waits for no more than that;
 //             a large request of the highest priority is served within a bound, whatever small ones do
-//   preemption  a task is ended for others only where that is switched on, for work of a higher priority,
-//             and if it may run again; that is not counted among its retries
+//   preemption  a task is ended for others only where that is switched on, for work of a higher priority that may
+//             run on its node and that its job may have, and if it may run again; that is not counted among its retries
 //   memory    an executor is ended for memory only where the node is short of it; nothing that runs once
 //             while there is something that may run again; one after the other; what was ended so runs
 //             again after a pause; and a node is not short of memory for long
 //   transfers a chunk is asked for once at a time and comes once, from where it is; what is under way
 //             stays within its limits; nothing is readable of which a part is missing
+//   tensors   elements that stay where they were made are not freed while a process refers to them
 //   spilling  what a process looks at stays where it is; what is on disk alone is whole there
 #pragma once
 
@@ -74,6 +75,7 @@ class Checkers {
                    const std::map<std::uint64_t, worker::FetchBulk>& under_way);
   void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content);
   void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here, const Content& content);
+  void tensor_freed(Process& holder, ObjectId tensor);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
@@ -137,9 +139,11 @@ class Checkers {
   bool comes_first(JobId job) const;
   void group_wanted(const GroupSpec& spec);
   void group_is_there(const GroupChanged& news);
+  bool has_to_wait(JobId job) const;
 
   // checker_preemption.cc
   void preemption_asked(const RecallSlot& recall);
+  bool may_hold(JobId job, const ResourceSet& more) const;
   void run_was_ended(const Process& process, const CallReply& reply);
 
   // checker_memory.cc
@@ -181,6 +185,8 @@ class Checkers {
     Time since;
   };
   std::map<GroupId, GroupWait> group_waits_;
+  std::map<GroupId, GroupSpec> groups_wanted_;
+  std::set<GroupId> groups_served_;  // by what the head said last: they have all their places, or are removed
   std::vector<Time> groups_there_;  // when each had all its places
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
@@ -213,5 +219,8 @@ class Checkers {
   std::uint64_t submissions_ = 0;
   std::uint64_t calls_run_ = 0;
 };
+
+// Whether these labels meet the selector of a request, or one in its place. Knows the forms that `request_of` has.
+bool meets_selectors(const Request& request, const Labels& labels);
 
 }  // namespace mobula::internal::sim

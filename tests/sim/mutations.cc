@@ -156,6 +156,26 @@ Hooks hold_is_not_asked_for() {
   return hooks;
 }
 
+// The same of elements of tensors alone.
+Hooks tensor_is_not_held() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    std::erase_if(commands, [](const auto& each) {
+      const auto* hold = to_agent<HoldObject>(each);
+      return hold != nullptr && !hold->ref.tensor.is_empty();
+    });
+  };
+  hooks.client.echo = [](const std::vector<client::Command>& commands) {
+    std::vector<client::Event> events;
+    for (const auto& each : commands) {
+      const auto* hold = to_agent<HoldObject>(each);
+      if (hold != nullptr && !hold->ref.tensor.is_empty()) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
+    }
+    return events;
+  };
+  return hooks;
+}
+
 // An exported object is let go of although others hold it, and with it the task that could make it again.
 Hooks exports_are_believed_unheld() {
   Hooks hooks;
@@ -258,7 +278,7 @@ Hooks head_starts(Change change) {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&*frame->frame.message) : nullptr;
+      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&frame->frame.message->edit()) : nullptr;
       if (start != nullptr) change(start->allocation);
     }
   };
@@ -365,6 +385,24 @@ Hooks priorities_are_turned_round() {
   return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
 }
 
+// What the head is told of a demand has no selectors.
+Hooks selectors_are_not_heard() {
+  Hooks hooks;
+  hooks.head.in = [](std::vector<head::Event>& events) {
+    for (auto& each : events) {
+      auto* said = std::get_if<head::AgentSaid>(&each);
+      auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
+      if (frame == nullptr || !frame->frame.message) continue;
+      auto* relayed = std::get_if<FromProcess>(&*frame->frame.message);
+      auto* demand = relayed == nullptr ? nullptr : std::get_if<Demand>(&relayed->message);
+      if (demand == nullptr) continue;
+      demand->demand_class.request.label_selector.clear();
+      demand->demand_class.request.fallback_selectors.clear();
+    }
+  };
+  return hooks;
+}
+
 // Lessees are not told that a slot is wanted back, where the reason has these words.
 Hooks recalls_are_not_heard_for(const std::string& words) {
   Hooks hooks;
@@ -396,7 +434,7 @@ Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
 }
 
 Hooks preemption_is_not_heard() {
-  return client_hears_recalls([](RecallSlot& recall) { recall.preempts = false; });
+  return client_hears_recalls([](RecallSlot& recall) { recall.running = RunningTask::finishes; });
 }
 
 // The head wants tasks ended for everything that it recalls.
@@ -406,9 +444,9 @@ Hooks recalls_preempt() {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* relay = frame && frame->frame.message ? std::get_if<ToProcess>(&*frame->frame.message) : nullptr;
+      auto* relay = frame && frame->frame.message ? std::get_if<ToProcess>(&frame->frame.message->edit()) : nullptr;
       auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;
-      if (recall != nullptr) recall->preempts = true;
+      if (recall != nullptr) recall->running = RunningTask::ends;
     }
   };
   return hooks;
@@ -448,6 +486,7 @@ std::vector<Mutation> make_mutations() {
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
+      {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
@@ -464,19 +503,24 @@ std::vector<Mutation> make_mutations() {
       {"agent hides that slots are gone", {"tasks", "one_task"}, agent_hides<SlotGone>},
       {"agent hides that slots are ready", {"tasks", "quiet"}, agent_hides<SlotStarted>},
       {"agent ignores its fence", {"partitions", "everything"}, agent_does_not<worker::Fence>},
-      {"agent releases what it was to hold", {"quiet", "objects"}, node_releases_what_it_was_to_hold},
+      {"agent releases what it was to hold",
+       {"quiet", "objects"},
+       node_releases_what_it_was_to_hold},
       {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
       {"head does not write what is drained", {"drains"}, drains_are_not_written},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
-      {"client does not hear recalls for reservations", {"group_turns"}, reservations_are_not_heard},
+      {"client does not hear recalls for reservations",
+       {"group_turns"},
+       reservations_are_not_heard},
       {"client does not hear that recalls preempt", {"preemption"}, preemption_is_not_heard},
       {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
       {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},
       {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
+      {"head does not hear of selectors", {"rules"}, selectors_are_not_heard},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},

@@ -68,6 +68,7 @@ struct Plan {
   bool large = false;           // the result goes to the store
   std::vector<int> returned{};  // vars inside the result
   bool return_refs = false;     // and the refs inside the arguments
+  int tensors = 0;              // and tensors whose elements stay where it ran
   std::int32_t max_retries = -1;
   std::uint32_t crashes = 0;    // attempts that end their executor
   std::uint32_t throws = 0;     // attempts that throw; all do unless exceptions are retried

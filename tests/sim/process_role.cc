@@ -10,6 +10,7 @@ client::ClientOptions options_of(ProcessId process, JobId job) {
   client::ClientOptions options;
   options.process = process;
   options.job = job;
+  options.near_tasks = 2;  // most queues are short here, and those that are far behind are to be seen
   return options;
 }
 
@@ -175,6 +176,8 @@ void Process::carry_out(client::Command& command) {
     sealed_.insert(stored->object);
   } else if (auto* answer = std::get_if<client::HeadAnswered>(&command)) {
     head_answered(answer->answer);
+  } else if (const auto* unneeded = std::get_if<client::TensorUnneeded>(&command)) {
+    world().checkers().tensor_freed(*this, unneeded->object);
   } else if (auto* given = std::get_if<client::HandedOver>(&command)) {
     handed_over_ = std::move(*given);
   }
@@ -312,6 +315,8 @@ void Process::carry_out(executor::Command& command) {
     if (cancel->recursive) step_client(client::CancelChildren{at->second->task()});
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs)});
+  } else if (std::holds_alternative<Evacuate>(command)) {
+    step_executor(Evacuated{});
   } else if (std::holds_alternative<Leave>(command)) {
     if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
     world().kernel().after(Duration(10us), [this] {
@@ -329,6 +334,8 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
     step_client(client::AdoptRef{argument.ref});
     step_client(client::WantObject{argument.ref.object, true});
   }
+  fetches_[command.token].tensors = command.tensors;
+  for (const auto& tensor : command.tensors) step_client(client::AdoptRef{tensor});
   check_fetches();
 }
 
@@ -354,11 +361,19 @@ void Process::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
   if (at == fetches_.end()) return;
   const auto objects = std::move(at->second.objects);
+  const auto tensors = std::move(at->second.tensors);
   fetches_.erase(at);
+  for (const auto& tensor : tensors) step_client(client::ReleaseRef{tensor.object});
   for (const ObjectId object : objects) {
     step_client(client::UnwantObject{object});
     step_client(client::ReleaseRef{object});
   }
+}
+
+RefRecord Process::new_tensor() {
+  RefRecord ref{ObjectId::derived(id(), "tensor", tensors_++), client_.node(), id(), {}};
+  ref.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+  return ref;
 }
 
 std::int64_t Process::memory_mib(Time now) const {

@@ -82,6 +82,7 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  RefRecord new_tensor();
   std::int64_t memory_mib(Time now) const;  // that its calls have taken
 
  private:
@@ -110,9 +111,11 @@ class Process final : public Role {
 
   struct Fetch {
     std::vector<ObjectId> objects;
+    std::vector<RefRecord> tensors;
     bool told = false;
   };
 
+  std::uint64_t tensors_ = 0;  // ever
   Node& node_;
   const int driver_ = -1;
   worker::StartExecutor start_;

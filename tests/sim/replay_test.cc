@@ -311,8 +311,8 @@ struct Inspector {
     EXPECT_TRUE(payload.empty() || (payload.size() == 1 && payload.bytes()[0] == std::byte{0})) << where;
     ++seen;
   }
-  template <class T>
-  void look(const std::vector<T>& values) {
+  template <class T, class Allocator>
+  void look(const std::vector<T, Allocator>& values) {
     for (const auto& each : values) look(each);
   }
   template <class T>
@@ -322,10 +322,6 @@ struct Inspector {
   template <class T>
   void look(const CopyOnWrite<T>& value) {
     look(*value);
-  }
-  template <class T>
-  void look(const Shared<T>& value) {
-    if (value) look(*value);
   }
   template <class... T>
   void look(const std::variant<T...>& value) {

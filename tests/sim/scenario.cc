@@ -16,7 +16,10 @@ const std::vector<Work> all_works{task, task, chain, crash, raise, gpu, gpu_chil
                                   large, put_ref, return_ref, wait, cancel, actor, actor, restart,
                                   keep, handle, named};
 const std::vector<Work> beside_lengthy_works{lengthy, lengthy, lengthy, lengthy, whole, whole, whole,
-                                             once, task, nested};
+                                             once, task, nested, whole_group, whole_group};
+// Whose nodes are few, whose turn it is, how much a job may hold, and what is ended for whom: all at once.
+const std::vector<Work> all_rules_works{lengthy, lengthy, lengthy, labelled, labelled,
+                                        labelled, whole, once, stream, task};
 const std::vector<Work> beside_hungry_works{hungry, hungry, hungry, too_hungry, frugal_once, task};
 const std::vector<FaultKind> all_faults{
     head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_crash, executor_pause,
@@ -59,6 +62,9 @@ std::vector<Scenario> make_scenarios() {
       {"preemption", 2, 3, false, 10, beside_lengthy_works, 0, {}, true, true},
       {"preemption_faults", 2, 3, false, 10, beside_lengthy_works, 3,
        {head_crash, agent_crash, executor_crash, executor_pause, disk_slow}, true, true},
+      {"rules", 3, 3, false, 10, all_rules_works, 0, {}, true, true, false, 0, true},
+      {"rules_faults", 3, 3, false, 10, all_rules_works, 3,
+       {head_crash, agent_crash, executor_crash, executor_pause, disk_slow}, true, true, false, 0, true},
       {"endings", 2, 1, true, 5, {part, part, part_actor, hang, hang}, 0, {}},
       {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
        {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
@@ -86,6 +92,11 @@ std::vector<Scenario> make_scenarios() {
        false, false, false, small_store},
       {"labels", 4, 2, false, 8, {labelled, labelled, labelled, task, actor, group}, 3,
        {head_crash, agent_crash, agent_pause, executor_crash, head_link_cut}},
+      {"tensors", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, handle, keep}, 0, {}, false,
+       false, false, 0, false, true},
+      {"tensor_faults", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, restart, keep}, 4,
+       {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, head_crash, agent_pause},
+       false, false, false, 0, false, true},
   };
 }
 
@@ -182,7 +193,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     plan.terms.push_back(scenario.terms ? draw_terms(terms, scenario.gpus) : JobTerms());
     if (!scenario.preempts) continue;
     plan.terms.back().priority = static_cast<std::int32_t>(i);
-    plan.terms.back().quota.clear();
+    if (!scenario.keeps_quotas) plan.terms.back().quota.clear();
   }
   if (scenario.preempts) plan.preempt_after = Duration(1500ms);
   const Random work = random.fork("work");
@@ -196,6 +207,10 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     const Time at = Time::from_ns(1'000'000'000) + times.between(Duration(0), window);
     const int driver = static_cast<int>(times.below(plan.driver_nodes.size()));
     plan.items.push_back({driver, at, draw_item(kind, own, plan.plans)});
+  }
+  if (scenario.tensors) {
+    Random tensors = random.fork("tensors");
+    for (Plan& each : plan.plans) each.tensors = static_cast<int>(tensors.below(3));
   }
   Random faults = random.fork("faults");
   const auto count = scenario.faults == 0 ? 0 : faults.between(0, scenario.faults);

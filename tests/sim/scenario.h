@@ -59,6 +59,8 @@ struct Scenario {
   bool preempts = false;
   bool memory = false;  // of nodes is limited, and looked at
   std::uint64_t store_bytes = 0;  // of each node's store; 0: as much as anybody could want
+  bool keeps_quotas = false;      // of jobs, though others' tasks are ended for them
+  bool tensors = false;  // results have some
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.

@@ -125,7 +125,7 @@ void Thread::read_arguments() {
       process_.outside().checkers().value_read(process_, argument.ref.object, reading);
       looked_at_.emplace_back(argument.ref.object, reading.number);
     }
-    append(refs_, reading.contained);
+    std::ranges::copy_if(reading.contained, std::back_inserter(refs_), [](const auto& ref) { return ref.tensor.is_empty(); });
     read_ = mixed(read_, reading.number);
   }
   if (plan_.run_time > Duration(0)) sleep(plan_.run_time);
@@ -240,8 +240,8 @@ Expected Thread::expected_put(const Step& step) const {
   return value;
 }
 
-std::vector<Argument> Thread::arguments_of(const Step& step, std::vector<Expected>& expected) const {
-  std::vector<Argument> arguments;
+Arguments Thread::arguments_of(const Step& step, std::vector<Expected>& expected) const {
+  Arguments arguments;
   for (const auto& given : step.given) {
     Argument argument;
     if (given.by_ref) {
@@ -472,6 +472,8 @@ void Thread::store_result() {
   ValueRecord value;
   value.contained = records_of(plan_.returned);
   if (plan_.return_refs) append(value.contained, refs_);
+  keep_tensors();
+  append(value.contained, tensors_);
   if (!plan_.large) {
     value.bytes = payload_of(number);
     value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
@@ -515,6 +517,14 @@ void Thread::store_result() {
   let_go();
 }
 
+// Elements of tensors stay here; the result refers to them.
+void Thread::keep_tensors() {
+  while (tensors_.size() < static_cast<std::size_t>(plan_.tensors)) {
+    tensors_.push_back(process_.new_tensor());
+    process_.step_client(client::KeepTensor{tensors_.back()});
+  }
+}
+
 // The locals of user code go; then what the results refer to is handed over.
 void Thread::let_go() {
   look_again();
@@ -525,6 +535,7 @@ void Thread::let_go() {
   vars_.clear();
   for (const ObjectId object : leases_) process_.step_client(client::ReleaseRef{object});
   leases_.clear();
+  for (const auto& tensor : std::exchange(tensors_, {})) process_.step_client(client::ReleaseRef{tensor.object});
   if (!is_call()) return;
   std::vector<RefRecord> contents;
   for (const auto& result : finished_.results) {

@@ -68,7 +68,7 @@ class Thread {
   void make_group(const Step& step);
   void call_refs(const Step& step);
   void keep_refs();
-  std::vector<Argument> arguments_of(const Step& step, std::vector<Expected>& expected) const;
+  Arguments arguments_of(const Step& step, std::vector<Expected>& expected) const;
   std::vector<RefRecord> records_of(const std::vector<int>& vars) const;
   Expected expected_of(ObjectId object) const;
   Expected expected_put(const Step& step) const;
@@ -80,6 +80,7 @@ class Thread {
   void want(ObjectId object);
   void unwant(ObjectId object);
   void look_again();
+  void keep_tensors();
   void let_go();
   void block(std::function<bool()> until, bool tell);
   void sleep(Duration span);
@@ -96,6 +97,7 @@ class Thread {
   bool began_ = false;           // the step has done what it does once
   std::vector<Var> vars_;
   std::vector<RefRecord> refs_;  // inside the arguments
+  std::vector<RefRecord> tensors_;  // of the result, made here
   std::vector<ObjectId> leases_; // adopted: refs and contents of values read
   std::vector<ObjectId> wanted_; // waited for, or looked at
   std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // in place, with what was there

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 #include "base/random.h"
@@ -175,9 +177,9 @@ TEST_F(BulkFaults, GarbageClosesTheConnectionAndNothingElse) {
                                 std::string(100, ' '))),
             ErrorCode::corrupt);
   EXPECT_EQ(code_after(std::vector<std::byte>(100'000, std::byte{0xff})), ErrorCode::corrupt);
-  auto version_3 = BulkHello{token_, {}}.encode();
-  version_3[7] = std::byte{3};
-  EXPECT_EQ(code_after(version_3), ErrorCode::corrupt);
+  auto version_9 = BulkHello{token_, {}}.encode();
+  version_9[7] = std::byte{9};
+  EXPECT_EQ(code_after(version_9), ErrorCode::corrupt);
   Random random(7);
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> bytes(72 + random.below(500));
@@ -378,6 +380,35 @@ TEST_F(BulkFaults, ConnectionsBeyondTheLimitAreClosedAndThoseWithinIt) {
   EXPECT_FALSE(is_closed(second));
 }
 
+TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {
+  const auto header = BulkFrameHeader{300, BulkFrameType::data}.encode();
+  const auto bytes = generated_bytes(328);
+  const std::uint64_t sum = bulk_checksum(header, bytes);
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    auto changed = bytes;
+    changed[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(bulk_checksum(header, changed), sum) << "bit " << bit;
+  }
+  // Stretches of any even size that have changed places, in bytes and in zeros but for one of them.
+  auto lonely = std::vector<std::byte>(bytes.size());
+  lonely[3] = std::byte{1};
+  for (const auto& honest : {bytes, lonely}) {
+    for (std::size_t size = 8; size <= 160; size += 8) {
+      auto changed = honest;
+      std::rotate(changed.begin(), changed.begin() + static_cast<std::ptrdiff_t>(size),
+                  changed.begin() + static_cast<std::ptrdiff_t>(2 * size));
+      EXPECT_NE(bulk_checksum(header, changed), bulk_checksum(header, honest)) << size;
+    }
+  }
+  const auto all = std::vector<std::byte>(200);
+  std::set<std::uint64_t> of_zeros;
+  for (std::size_t size = 0; size <= all.size(); ++size) {
+    of_zeros.insert(bulk_checksum(header, std::span(all).first(size)));
+  }
+  EXPECT_EQ(of_zeros.size(), all.size() + 1);
+  EXPECT_NE(bulk_checksum(BulkFrameHeader{300, BulkFrameType::request}.encode(), bytes), sum);
+}
+
 // Nobody is kept out by a checksum, but what a bad machine on the way has changed is noticed.
 TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
   open_server();
@@ -390,7 +421,8 @@ TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
     ASSERT_TRUE(client.fetch(got.fetch("3000000")));
     ASSERT_TRUE(until([&] { return got.done.has_value(); })) << where;
     ASSERT_FALSE(got.done->ok()) << where;
-    EXPECT_EQ(got.done->error().code, ErrorCode::corrupt) << where << ": " << got.done->error().text;
+    EXPECT_EQ(got.done->error().code, ErrorCode::corrupt)
+        << where << ": " << got.done->error().text;
     relay.cut();
     ASSERT_TRUE(until([&] { return held_ == 0; }));
   }

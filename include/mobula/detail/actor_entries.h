@@ -140,10 +140,12 @@ auto call_method(const std::shared_ptr<const Anchor>& actor,
   constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
                          check_result<typename This::Result, split>();
   if constexpr (sound) {
+    Anchors<CallResult<typename This::Result, split>::count> results;
     const auto send = [&](std::span<const ArgumentSource> arguments) {
-      return call_actor(This::entry, actor, request, arguments);
+      call_actor(This::entry, actor, request, arguments, results);
     };
-    return refs_from<Refs>(with_arguments(Parameters{}, send, std::forward<Args>(args)...));
+    with_arguments(Parameters{}, send, std::forward<Args>(args)...);
+    return refs_from<Refs>(std::move(results));
   } else {
     return Refs();
   }

@@ -221,7 +221,9 @@ constexpr bool check_result() {
   return CallResult<R, split>::serializable;
 }
 
-using Anchors = std::vector<std::shared_ptr<const Anchor>>;
+// Of the results of one call.
+template <std::size_t count>
+using Anchors = std::array<std::shared_ptr<const Anchor>, count>;
 
 // Arrays may have thousands of elements, more than a pack can hold.
 template <class T>
@@ -229,8 +231,8 @@ inline constexpr bool is_array = false;
 template <class E, std::size_t size>
 inline constexpr bool is_array<std::array<E, size>> = true;
 
-template <class Refs>
-Refs refs_from(Anchors anchors) {
+template <class Refs, std::size_t count>
+Refs refs_from(Anchors<count> anchors) {
   if constexpr (requires { typename Refs::value_type; } && is_ref<Refs>) {
     return Refs(std::move(anchors.front()));
   } else if constexpr (is_array<Refs>) {

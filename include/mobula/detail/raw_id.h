@@ -22,8 +22,9 @@ struct RawId {
 // 32 digits.
 MOBULA_API std::string hex(RawId id);
 
-// What a value may hold besides bytes: a right to an object, or a handle of an actor.
-enum class RefKind : std::uint8_t { object = 1, actor = 2 };
+// What a value may hold besides bytes: a right to an object, a handle of an actor, or a tensor whose
+// elements stay where they are.
+enum class RefKind : std::uint8_t { object = 1, actor = 2, tensor = 3 };
 
 struct ContainedRef {
   RefKind kind = RefKind::object;

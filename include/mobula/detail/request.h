@@ -89,6 +89,7 @@ struct GroupRequest {
   bool detached = false;
   Strategy strategy = Strategy::pack;
   std::vector<ResourceRequest> bundles = {};
+  int priority = 0;
 };
 
 struct PutRequest {

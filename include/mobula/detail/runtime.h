@@ -18,6 +18,7 @@
 #include <mobula/detail/request.h>
 #include <mobula/detail/value.h>
 #include <mobula/node.h>
+#include <mobula/transfer.h>
 
 namespace mobula::detail {
 
@@ -42,7 +43,7 @@ struct TaskSubmission {
   std::string_view function_name = {};  // for people
   std::shared_ptr<const TaskRequest> request = {};
   std::span<const Argument> arguments = {};
-  int num_returns = 1;
+  std::span<RawId> results = {};  // where the ids of its results go: as many as it has
 };
 
 struct ActorCreation {
@@ -58,7 +59,7 @@ struct ActorCall {
   std::string_view method_name = {};
   std::shared_ptr<const CallRequest> request = {};
   std::span<const Argument> arguments = {};
-  int num_returns = 1;
+  std::span<RawId> results = {};  // where the ids of its results go: as many as it has
 };
 
 struct NamedActor {
@@ -90,15 +91,15 @@ class MOBULA_API Runtime {
   virtual ~Runtime();
 
   // Every id that comes back carries one count, which the caller releases.
-  virtual Answer<std::vector<RawId>> submit_task(const TaskSubmission& submission) = 0;
+  virtual Done submit_task(const TaskSubmission& submission) = 0;
   virtual Answer<RawId> create_actor(const ActorCreation& creation) = 0;
-  virtual Answer<std::vector<RawId>> call_actor(const ActorCall& call) = 0;
+  virtual Done call_actor(const ActorCall& call) = 0;
   virtual Answer<RawId> put(const Outgoing& value, const PutRequest& request) = 0;
 
-  // All of them, in order; each is a value or has an error of its own. Fails as a whole when the
-  // deadline passes (get_timeout).
-  virtual Answer<std::vector<StoredValue>> get(std::span<const RawId> objects,
-                                               const GetRequest& request) = 0;
+  // All of them, in order, into `values`, which are as many; each is a value or has an error of its own.
+  // Fails as a whole when the deadline passes (get_timeout).
+  virtual Done get(std::span<const RawId> objects, const GetRequest& request,
+                   std::span<StoredValue> values) = 0;
   // Returns when `num_returns` are ready or at the deadline; for each whether it is ready.
   virtual Answer<std::vector<bool>> wait(std::span<const RawId> objects, std::size_t num_returns,
                                          const Deadline& deadline, bool fetch_local) = 0;
@@ -130,6 +131,8 @@ class MOBULA_API Runtime {
   // Failure: not_found.
   virtual Answer<PlacementGroup> get_group(std::string_view name, std::string_view name_space) = 0;
   virtual Answer<std::vector<PlacementGroupInfo>> groups() = 0;
+  virtual std::vector<Transfer> transfers() = 0;
+  virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
 };
 
 // Throws NotInitializedError where none is installed.

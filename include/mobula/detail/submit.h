@@ -12,15 +12,17 @@
 
 namespace mobula::detail {
 
-MOBULA_API Anchors submit_task(const Entry& entry,
-                               const std::shared_ptr<const TaskRequest>& request,
-                               std::span<const ArgumentSource> arguments);
+// `results` are as many as the entry has.
+MOBULA_API void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
+                            std::span<const ArgumentSource> arguments,
+                            std::span<std::shared_ptr<const Anchor>> results);
 MOBULA_API std::shared_ptr<const Anchor> create_actor(
     const Entry& entry, const std::shared_ptr<const ActorRequest>& request,
     std::span<const ArgumentSource> arguments);
-MOBULA_API Anchors call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
-                              const std::shared_ptr<const CallRequest>& request,
-                              std::span<const ArgumentSource> arguments);
+MOBULA_API void call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
+                           const std::shared_ptr<const CallRequest>& request,
+                           std::span<const ArgumentSource> arguments,
+                           std::span<std::shared_ptr<const Anchor>> results);
 // Throws NotFoundError, and InvalidRequestError where the name belongs to another class.
 MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
                                                     const std::string& name_space,

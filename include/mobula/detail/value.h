@@ -26,6 +26,12 @@ class MOBULA_API Outgoing {
   Outgoing& operator=(const Outgoing&) = delete;
 
   std::size_t size_bytes() const { return size_bytes_; }
+  // Leaves the elements of tensors of at least `from_bytes` where they are: the value is measured, and
+  // later written, without them.
+  void set_apart(std::size_t from_bytes) const;
+  // Those tensors, each a TensorParts whose elements fill their memory, in the order of their refs among
+  // the contained ones.
+  const std::vector<std::shared_ptr<const void>>& apart() const { return apart_; }
   // The refs inside the value, in the order in which its bytes name them. The caller holds them for
   // as long as this lives; who stores the value must take counts of its own before.
   const std::vector<ContainedRef>& contained() const { return contained_; }
@@ -40,14 +46,17 @@ class MOBULA_API Outgoing {
   virtual ~Outgoing();
   virtual void fill(Writer& out) const = 0;
   // To be called once by the constructor of the derived class.
-  void measure();
+  void measure() const;
 
  private:
   void write_all(Writer& out) const;
 
   std::uint64_t fingerprint_;
-  std::size_t size_bytes_ = 0;
-  std::vector<ContainedRef> contained_;
+  // What the value looks like when written; it does not change the value.
+  mutable std::size_t size_bytes_ = 0;
+  mutable std::size_t apart_from_ = Writer::all_inside;
+  mutable std::vector<ContainedRef> contained_;
+  mutable std::vector<std::shared_ptr<const void>> apart_;
   mutable std::exception_ptr failure_;
 };
 
@@ -70,6 +79,8 @@ struct StoredValue {
   // Keeps `bytes` where they are, and the counts of the contained refs.
   std::shared_ptr<const void> owner = {};
   std::vector<ContainedRef> contained = {};
+  // One for each contained ref, if one of them is a tensor.
+  std::vector<ApartTensor> apart = {};
   std::shared_ptr<const ErrorRecord> error = {};
 };
 

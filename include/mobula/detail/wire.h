@@ -29,6 +29,14 @@ namespace detail {
 // Values nest at most so deep, in both directions.
 inline constexpr int max_depth = 512;
 
+class TensorStorage;
+
+// The elements of a tensor that stand apart from the value they belong to.
+struct ApartTensor {
+  std::shared_ptr<TensorStorage> storage;
+  std::int64_t byte_offset = 0;  // of the first element
+};
+
 // Contiguous elements of at least this many bytes begin at a multiple of it.
 inline constexpr std::size_t block_alignment = 64;
 
@@ -36,11 +44,15 @@ inline constexpr std::size_t block_alignment = 64;
 
 class MOBULA_API Writer {
  public:
-  // Counts bytes and collects contained refs.
-  Writer() = default;
+  // Nothing stands apart.
+  static constexpr std::size_t all_inside = static_cast<std::size_t>(-1);
+
+  // Counts bytes and collects contained refs. Elements of tensors that have at least `apart_from`
+  // bytes, of which there is one at least, are not among them.
+  explicit Writer(std::size_t apart_from = all_inside) : apart_from_(apart_from) {}
   // Writes to `into`, where a counting Writer has been before.
-  explicit Writer(std::span<std::byte> into)
-      : out_(into.data()), capacity_(into.size()), counting_(false) {}
+  explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside)
+      : out_(into.data()), capacity_(into.size()), apart_from_(apart_from), counting_(false) {}
 
   // Any serialisable value (<mobula/serialize.h>).
   template <class T>
@@ -52,6 +64,17 @@ class MOBULA_API Writer {
       std::memcpy(out_ + position_, from, size);
     }
     position_ += size;
+  }
+
+  // The next `size` bytes, for the caller to fill, once; none while this only counts.
+  std::span<std::byte> claim(std::size_t size) {
+    std::span<std::byte> room;
+    if (!counting_ && size != 0) {
+      if (size > capacity_ - position_) detail::throw_unwritable("it grew while it was written");
+      room = {out_ + position_, size};
+    }
+    position_ += size;
+    return room;
   }
 
   void write_count(std::size_t count) {
@@ -72,8 +95,19 @@ class MOBULA_API Writer {
     write_bytes(&index, sizeof index);
   }
 
+  // Whether elements of so many bytes stand apart: write_apart() then stands for them.
+  bool stand_apart(std::size_t size) const { return size >= apart_from_; }
+  // `tensor` is a TensorParts; the ref that stands for it gets its id later.
+  void write_apart(const std::shared_ptr<const void>& tensor) {
+    write_ref({detail::RefKind::tensor, {}});
+    if (counting_) apart_.push_back(tensor);
+  }
+
   std::size_t position() const { return position_; }
+  bool is_counting() const { return counting_; }
   std::vector<detail::ContainedRef> take_contained() { return std::move(contained_); }
+  // In the order of their refs among the contained ones.
+  std::vector<std::shared_ptr<const void>> take_apart() { return std::move(apart_); }
 
   void enter() {
     if (++depth_ > detail::max_depth) detail::throw_unwritable("it nests deeper than 512 levels");
@@ -85,17 +119,20 @@ class MOBULA_API Writer {
   std::size_t capacity_ = 0;
   std::size_t position_ = 0;
   std::size_t ref_count_ = 0;
+  std::size_t apart_from_ = all_inside;
   int depth_ = 0;
   bool counting_ = true;
   std::vector<detail::ContainedRef> contained_;
+  std::vector<std::shared_ptr<const void>> apart_;
 };
 
 class MOBULA_API Reader {
  public:
-  // `owner` keeps `bytes` in place; views take a share of it.
+  // `owner` keeps `bytes` in place; views take a share of it. `apart` has an entry for each contained
+  // ref, if one of them is a tensor.
   Reader(std::span<const std::byte> bytes, std::span<const detail::ContainedRef> contained,
-         std::shared_ptr<const void> owner)
-      : bytes_(bytes), contained_(contained), owner_(std::move(owner)) {}
+         std::shared_ptr<const void> owner, std::span<const detail::ApartTensor> apart = {})
+      : bytes_(bytes), contained_(contained), apart_(apart), owner_(std::move(owner)) {}
 
   // Any serialisable value. Throws SerializationError where the bytes are none.
   template <class T>
@@ -125,13 +162,14 @@ class MOBULA_API Reader {
 
   void align_to(std::size_t alignment) { take((0 - position_) & (alignment - 1)); }
 
-  detail::RawId read_ref(detail::RefKind kind) {
-    std::uint32_t index = 0;
-    read_bytes(&index, sizeof index);
-    if (index >= contained_.size() || contained_[index].kind != kind) {
-      detail::throw_corrupt("it names a ref that it does not hold");
+  detail::RawId read_ref(detail::RefKind kind) { return contained_[ref_index(kind)].id; }
+  // Elements that stand apart.
+  const detail::ApartTensor& read_apart() {
+    const std::size_t index = ref_index(detail::RefKind::tensor);
+    if (index >= apart_.size() || !apart_[index].storage) {
+      detail::throw_corrupt("the elements of a tensor are not there");
     }
-    return contained_[index].id;
+    return apart_[index];
   }
 
   std::size_t position() const { return position_; }
@@ -144,8 +182,18 @@ class MOBULA_API Reader {
   void leave() { --depth_; }
 
  private:
+  std::size_t ref_index(detail::RefKind kind) {
+    std::uint32_t index = 0;
+    read_bytes(&index, sizeof index);
+    if (index >= contained_.size() || contained_[index].kind != kind) {
+      detail::throw_corrupt("it names a ref that it does not hold");
+    }
+    return index;
+  }
+
   std::span<const std::byte> bytes_;
   std::span<const detail::ContainedRef> contained_;
+  std::span<const detail::ApartTensor> apart_;
   std::shared_ptr<const void> owner_;
   std::size_t position_ = 0;
   int depth_ = 0;

@@ -7,29 +7,18 @@
 
 namespace mobula::detail {
 
-namespace {
-
-std::vector<RawId> require_ids(std::span<const std::shared_ptr<const Anchor>> anchors,
-                               const std::shared_ptr<Runtime>& runtime) {
+Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
+           std::span<StoredValue> values) {
+  const auto target = runtime();
+  if (anchors.empty()) return std::nullopt;
+  if (anchors.size() == 1) {
+    const RawId id = require_id(anchors.front().get(), target);
+    return target->get({&id, 1}, request, values);
+  }
   std::vector<RawId> ids;
   ids.reserve(anchors.size());
-  for (const auto& anchor : anchors) ids.push_back(require_id(anchor.get(), runtime));
-  return ids;
-}
-
-}  // namespace
-
-Answer<std::vector<StoredValue>> fetch(std::span<const std::shared_ptr<const Anchor>> anchors,
-                                       const GetRequest& request) {
-  const auto target = runtime();
-  if (anchors.empty()) return std::vector<StoredValue>();
-  const auto ids = require_ids(anchors, target);
-  auto answer = target->get(ids, request);
-  if (answer.ok() && answer.value().size() != ids.size()) {
-    throw Error("get: the runtime gave " + std::to_string(answer.value().size()) + " values for " +
-                std::to_string(ids.size()) + " refs");
-  }
-  return answer;
+  for (const auto& anchor : anchors) ids.push_back(require_id(anchor.get(), target));
+  return target->get(ids, request, values);
 }
 
 // Of many refs the first are asked about alone, as they are mostly those that are ready.

@@ -106,6 +106,7 @@ GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strat
     rules::refuse("bundles", "1 to " + std::to_string(internal::max_bundles) + " of them", count);
   }
   rules::check_text("name", options.name);
+  rules::check_priority("priority", options.priority);
   const auto& selectors = options.bundle_label_selector;
   if (!selectors.empty() && selectors.size() != bundles.size()) {
     rules::refuse("bundle_label_selector", "one for each of the " + count + " bundles, or none",
@@ -115,6 +116,7 @@ GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strat
   request.name = options.name;
   request.detached = options.lifetime == Lifetime::detached;
   request.strategy = strategy;
+  request.priority = options.priority;
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     auto bundle = bundle_request("bundles[" + std::to_string(i) + "]", bundles[i]);
     if (!selectors.empty()) bundle.labels = rules::label_rules("label_selector", selectors[i]);

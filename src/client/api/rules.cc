@@ -4,6 +4,7 @@
 
 #include <mobula/errors.h>
 
+#include "base/id.h"
 #include "base/quantity.h"
 #include "model/accelerator_vendor.h"
 #include "model/job_terms.h"
@@ -112,6 +113,10 @@ void check_scheduling(const Scheduling& scheduling) {
   if (affinity != nullptr && affinity->node_id.empty()) {
     refuse("scheduling", "NodeAffinity names a node", "an empty node_id");
   }
+  if (affinity != nullptr && !NodeId::from_hex(affinity->node_id)) {
+    refuse("scheduling", "NodeAffinity names a node by its id of 32 hexadecimal digits (nodes() has them)",
+           "\"" + affinity->node_id + "\"");
+  }
 }
 
 void check_placement(const std::optional<Placement>& placement) {
@@ -130,9 +135,11 @@ void check_placement(const std::optional<Placement>& placement) {
 }
 
 void check_transport(Transport transport) {
-  if (transport == Transport::object_store) return;
-  refuse("tensor_transport", "another transport than object_store is not supported yet",
-         transport_name(transport));
+  const bool is_there = transport == Transport::object_store || transport == Transport::automatic ||
+                        transport == Transport::shm || transport == Transport::tcp;
+  if (is_there) return;
+  refuse("tensor_transport",
+         "another transport than automatic, shm, tcp and object_store is not supported yet", transport_name(transport));
 }
 
 void check_reading(Transport transport, const std::optional<Device>& device) {

@@ -39,36 +39,42 @@ class RuntimeArguments {
   const Argument* first_ = nullptr;
 };
 
-Anchors adopt_all(const std::shared_ptr<Runtime>& runtime, const std::vector<RawId>& ids) {
-  Anchors anchors;
-  anchors.reserve(ids.size());
-  for (const RawId id : ids) anchors.push_back(Anchor::adopt(runtime, {RefKind::object, id}));
-  return anchors;
-}
-
-Anchors require_count(Anchors anchors, const Entry& entry) {
-  if (anchors.size() != static_cast<std::size_t>(entry.results())) {
-    throw Error("calling " + std::string(entry.name()) + ": the runtime gave " +
-                std::to_string(anchors.size()) + " refs for " + std::to_string(entry.results()) +
-                " results");
+// Room for the ids of a call's results. Few calls have more than four.
+class ResultIds {
+ public:
+  explicit ResultIds(std::size_t count) : count_(count) {
+    if (count > few_.size()) many_.resize(count);
   }
-  return anchors;
-}
+  std::span<RawId> span() { return {many_.empty() ? few_.data() : many_.data(), count_}; }
+
+  void adopt(const std::shared_ptr<Runtime>& runtime, std::span<std::shared_ptr<const Anchor>> results) {
+    const auto ids = span();
+    for (std::size_t i = 0; i < count_; ++i) results[i] = Anchor::adopt(runtime, {RefKind::object, ids[i]});
+  }
+
+ private:
+  std::size_t count_;
+  std::array<RawId, 4> few_ = {};
+  std::vector<RawId> many_;
+};
 
 }  // namespace
 
-Anchors submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
-                    std::span<const ArgumentSource> arguments) {
+void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
+                 std::span<const ArgumentSource> arguments,
+                 std::span<std::shared_ptr<const Anchor>> results) {
   check_returns(request->num_returns, entry.results());
   const auto target = runtime();
   const RuntimeArguments passed(target, arguments);
-  auto answer = target->submit_task({.function = Registry::instance().key_of(entry),
-                                     .function_name = entry.name(),
-                                     .request = request,
-                                     .arguments = passed.span(),
-                                     .num_returns = entry.results()});
-  if (!answer.ok()) passed.rethrow_failure();
-  return require_count(adopt_all(target, std::move(answer).take()), entry);
+  ResultIds ids(results.size());
+  const auto done = target->submit_task({.function = Registry::instance().key_of(entry),
+                                         .function_name = entry.name(),
+                                         .request = request,
+                                         .arguments = passed.span(),
+                                         .results = ids.span()});
+  if (done) passed.rethrow_failure();
+  require(done);
+  ids.adopt(target, results);
 }
 
 std::shared_ptr<const Anchor> create_actor(const Entry& entry,
@@ -84,20 +90,23 @@ std::shared_ptr<const Anchor> create_actor(const Entry& entry,
   return Anchor::adopt(target, {RefKind::actor, std::move(answer).take()});
 }
 
-Anchors call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
-                   const std::shared_ptr<const CallRequest>& request,
-                   std::span<const ArgumentSource> arguments) {
+void call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
+                const std::shared_ptr<const CallRequest>& request,
+                std::span<const ArgumentSource> arguments,
+                std::span<std::shared_ptr<const Anchor>> results) {
   check_returns(request->num_returns, entry.results());
   const auto target = runtime();
   const RuntimeArguments passed(target, arguments);
-  auto answer = target->call_actor({.actor = require_id(actor.get(), target),
-                                    .method = Registry::instance().key_of(entry),
-                                    .method_name = entry.name(),
-                                    .request = request,
-                                    .arguments = passed.span(),
-                                    .num_returns = entry.results()});
-  if (!answer.ok()) passed.rethrow_failure();
-  return require_count(adopt_all(target, std::move(answer).take()), entry);
+  ResultIds ids(results.size());
+  const auto done = target->call_actor({.actor = require_id(actor.get(), target),
+                                        .method = Registry::instance().key_of(entry),
+                                        .method_name = entry.name(),
+                                        .request = request,
+                                        .arguments = passed.span(),
+                                        .results = ids.span()});
+  if (done) passed.rethrow_failure();
+  require(done);
+  ids.adopt(target, results);
 }
 
 std::shared_ptr<const Anchor> find_actor(const std::string& name, const std::string& name_space,

@@ -28,16 +28,22 @@ void Outgoing::write_all(Writer& out) const {
   fill(out);
 }
 
-void Outgoing::measure() {
-  Writer counting;
+void Outgoing::measure() const {
+  Writer counting(apart_from_);
   write_all(counting);
   size_bytes_ = counting.position();
   contained_ = counting.take_contained();
+  apart_ = counting.take_apart();
+}
+
+void Outgoing::set_apart(std::size_t from_bytes) const {
+  apart_from_ = from_bytes;
+  measure();
 }
 
 bool Outgoing::write(std::span<std::byte> into) const noexcept {
   try {
-    Writer out(into);
+    Writer out(into, apart_from_);
     write_all(out);
     if (out.position() != into.size()) throw_unwritable("it shrank while it was written");
     return true;
@@ -53,7 +59,7 @@ void Outgoing::rethrow_failure() const {
 
 Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::string_view type) {
   if (stored.error) throw_error(*stored.error);
-  Reader in(stored.bytes, stored.contained, stored.owner);
+  Reader in(stored.bytes, stored.contained, stored.owner, stored.apart);
   if (in.remaining() < header_bytes) throw_corrupt("it has no header");
   std::uint32_t mark = 0;
   std::uint32_t reserved = 0;

@@ -12,6 +12,26 @@ const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
 const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
 const Mark mark_handle_gone("client.last_handle_gone");
 
+ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
+  ErrorRecord error;
+  error.kind = row.state == ActorState::dead ? ErrorKind::actor_died : ErrorKind::actor_unavailable;
+  const auto name = row.spec.class_name.empty() ? actor.brief() : row.spec.class_name;
+  error.text = "actor " + name;
+  if (!row.refusal.empty()) {
+    error.text += " could not be created: " + row.refusal;
+    error.kind = row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
+  } else {
+    error.text += ": its executor " + to_string(row.cause);
+    if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";
+  }
+  if (row.cause.kind == EndKind::group_removed) error.kind = ErrorKind::placement_group_removed;
+  error.pid = row.cause.pid;
+  error.signal = row.cause.signal;
+  error.exit_code = row.cause.exit_code;
+  error.last_lines = row.cause.last_lines;
+  return error;
+}
+
 }  // namespace
 
 void ClientCore::on(const SubmitActor& event) {
@@ -85,7 +105,7 @@ void ClientCore::head_says(const ActorFound& message) {
 }
 
 void ClientCore::head_says(const ActorChanged& message) {
-  if (message.state == ActorState::dead) endings_.erase(message.actor);
+  if (message.state == ActorState::dead) endings_.forget(message.actor);
   auto* row = actors_.find(message.actor);
   if (row == nullptr || message.version <= row->version || row->state == ActorState::dead) return;
   row->version = message.version;
@@ -129,26 +149,6 @@ void ClientCore::actor_died(ActorId actor) {
   changed(handle_id(actor));
 }
 
-ErrorRecord ClientCore::actor_error(const ActorRow& row, ActorId actor) const {
-  ErrorRecord error;
-  error.kind = row.state == ActorState::dead ? ErrorKind::actor_died : ErrorKind::actor_unavailable;
-  const auto name = row.spec.class_name.empty() ? actor.brief() : row.spec.class_name;
-  error.text = "actor " + name;
-  if (!row.refusal.empty()) {
-    error.text += " could not be created: " + row.refusal;
-    error.kind = row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
-  } else {
-    error.text += ": its executor " + to_string(row.cause);
-    if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";
-  }
-  if (row.cause.kind == EndKind::group_removed) error.kind = ErrorKind::placement_group_removed;
-  error.pid = row.cause.pid;
-  error.signal = row.cause.signal;
-  error.exit_code = row.cause.exit_code;
-  error.last_lines = row.cause.last_lines;
-  return error;
-}
-
 void ClientCore::fail_actor_calls(ActorId actor) {
   const auto* row = actors_.find(actor);
   if (row == nullptr) return;
@@ -158,7 +158,7 @@ void ClientCore::fail_actor_calls(ActorId actor) {
   for (const TaskId task : calls) {
     const auto results = tasks_.at(task).call.form->num_returns;
     if (construction_error.is_error) {
-      finish(task, std::vector<ValueRecord>(std::max(1u, results), construction_error));
+      finish(task, Results(std::max(1u, results), construction_error));
     } else {
       finish_with_error(task, error);
     }
@@ -243,8 +243,7 @@ void ClientCore::on(const KillActor& event) {
 
 // A head that goes down may not have heard of it: said again to the next one, until the actor is dead.
 void ClientCore::end_actor(EndActor end) {
-  endings_[end.actor] = end;
-  if (endings_.size() > remembered) endings_.erase(endings_.begin());
+  endings_.remember(end.actor, end);
   tell_head(std::move(end));
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/core/tensor_events.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
 #include "protocol/local_control.h"
@@ -127,6 +128,7 @@ struct HandedOver {
 };
 
 using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
-                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream>;
+                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
+                             TensorUnneeded>;
 
 }  // namespace mobula::internal::client

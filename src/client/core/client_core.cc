@@ -131,7 +131,7 @@ void ClientCore::restate() {
 
 void ClientCore::heard(const PeersDead& message) {
   for (const ProcessId process : message.processes) {
-    closed_.erase(process);
+    closed_.forget(process);
     if (streams_.contains(process)) {
       end_stream(process, EndCause{.kind = EndKind::node_died, .exit_code = 0, .signal = 0, .pid = 0,
                                    .text = "its death was published by the head", .last_lines = {}});
@@ -173,27 +173,27 @@ void ClientCore::head_says(const RequestRefused& message) {
   std::vector<ClassId> classes;
   for (const auto& [demand_class, row] : classes_) classes.push_back(demand_class);
   for (const ClassId demand_class : classes) {
-    const auto tasks = std::exchange(classes_.at(demand_class).queue, {});
-    for (const TaskId task : tasks) {
-      ErrorRecord error;
-      error.kind = ErrorKind::connection;
-      error.text = "task " + tasks_.at(task).call.form->name + " cannot run: " + message.why;
-      finish_with_error(task, std::move(error));
-    }
-    want(demand_class);
+    fail_queued(demand_class, ErrorKind::connection, " cannot run: " + message.why);
   }
   end_groups(message.why);
   unshare();
 }
-void ClientCore::head_says(const StateRead& message) { emit(HeadAnswered{message}); }
 void ClientCore::on(const AskHead& event) { tell_head(event.question); }
 
 // ---- queries -----------------------------------------------------------------------------------
 
-bool ClientCore::settled(ObjectId object) const {
-  const auto* row = objects_.find(object);
+bool ClientCore::settled(ObjectId id) const {
+  const auto* row = object(id);
   if (row == nullptr || row->readable || row->reading->failure) return true;
   return row->ready && !(row->value->in_store && row->value->bytes.empty());
+}
+
+bool ClientCore::refers_to(ObjectId object) const {
+  return std::ranges::any_of(objects_, [&](const auto& each) {
+    const ObjectRow& row = each.second;
+    return row.refs > 0 && row.ready &&
+           std::ranges::any_of(row.value->contained, [&](const RefRecord& ref) { return ref.object == object; });
+  });
 }
 
 std::int64_t ClientCore::pending_calls(ActorId actor) const {
@@ -218,20 +218,22 @@ bool ClientCore::storing(const std::vector<RefRecord>& refs) const {
 std::vector<ObjectId> ClientCore::held(const std::vector<RefRecord>& refs) const {
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {
-    const auto* row = objects_.find(ref.object);
+    const auto* row = object(ref.object);
     if (row && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
   }
   return result;
 }
 
-std::string ClientCore::why_pending(Time now, ObjectId object) const {
-  const auto* row = objects_.find(object);
+std::string ClientCore::why_pending(Time now, ObjectId id) const {
+  const auto* row = object(id);
   if (row == nullptr) return "this process has no ref on the object";
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) return "its bytes are on their way from another node";
-  const auto* task = tasks_.find(row->creator);
+  const auto small = backlog_.find(id);
+  const auto looked_at = small ? std::optional(backlog_.look(*small)) : std::nullopt;
+  const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);
   if (task == nullptr && !row->owned) return "its owner has not finished it";
-  if (task == nullptr) return why_group_pending(object);
+  if (task == nullptr) return why_group_pending(id);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
   const auto name = "task " + task->call.form->name;
   switch (task->state) {
@@ -255,7 +257,7 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
       const auto* demand = classes_.find(task->demand_class);
       std::string text = name + " is queued for a slot with " +
                          demand->spec.request.resources.to_string() + ", since " + ms + ", " +
-                         std::to_string(demand->queue.size()) + " waiting, " +
+                         std::to_string(demand->waiting()) + " waiting, " +
                          std::to_string(demand->slots.size()) + " slots held";
       if (task->preemptions > 0) {
         text += "; it was ended for work of a higher priority, preemptions so far: " +
@@ -275,21 +277,13 @@ std::string ClientCore::why_pending(Time now, ObjectId object) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.empty() && tasks_.empty() && streams_.empty() && slots_.empty() &&
-         classes_.empty() && actors_.empty() && writes_.empty() && pending_held_.empty();
+  return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() && slots_.empty() &&
+         classes_.empty() && actors_.empty() && writes_.empty() && unheld_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
-  return {objects_.size(), tasks_.size(), streams_.size(), slots_.size(),
+  return {objects_.size() + backlog_.results(), tasks_.size() + backlog_.tasks(), streams_.size(), slots_.size(),
           classes_.size(), actors_.size(), writes_.size()};
-}
-
-std::vector<std::pair<TaskId, const TaskRow*>> ClientCore::unfinished(std::size_t at_most) const {
-  std::vector<std::pair<TaskId, const TaskRow*>> rows;
-  for (const auto& [id, row] : tasks_) {
-    if (row.state != TaskState::finished && rows.size() < at_most) rows.emplace_back(id, &row);
-  }
-  return rows;
 }
 
 }  // namespace mobula::internal::client

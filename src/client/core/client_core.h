@@ -15,11 +15,15 @@
 
 #include "base/table.h"
 #include "base/time.h"
+#include "client/core/backlog.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
 #include "client/core/ended_tasks.h"
+#include "client/core/lineage.h"
+#include "client/core/recent.h"
 #include "client/core/rows.h"
+#include "client/core/unheld_replies.h"
 #include "model/error_record.h"
 
 namespace mobula::internal::client {
@@ -30,7 +34,8 @@ class ClientCore {
   using Event = client::Event;
   using Command = client::Command;
 
-  explicit ClientCore(ClientOptions options) : options_(std::move(options)) {}
+  explicit ClientCore(ClientOptions options)
+      : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
   // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing
@@ -42,16 +47,18 @@ class ClientCore {
   std::optional<Time> next_deadline() const;
 
   // ---- queries; the pointers hold until the next step ------------------------------------------
-  const ObjectRow* object(ObjectId object) const { return objects_.find(object); }
+  const ObjectRow* object(ObjectId object) const;
   // As others know an object that this process knows.
   RefRecord ref_of(ObjectId object) const;
   // True if a thread that waits for the object can go on: its value is here, or it never comes.
   bool settled(ObjectId object) const;
+  // Whether user code here has a ref on a value that contains this object.
+  bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
   // Whether a task of the class may be submitted with the class's id alone.
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
   std::int64_t pending_bytes() const { return pending_bytes_; }
-  std::int64_t lineage_bytes() const { return lineage_bytes_; }
+  std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
   bool holds_unconfirmed(const std::vector<RefRecord>& refs) const;
@@ -60,27 +67,24 @@ class ClientCore {
   std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
-  // True while a value is on its way into the store.
   bool writing() const { return !writes_.empty(); }
-  // Nothing is left: no object, task, slot, stream or actor.
+  bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
   bool empty() const;
   struct Sizes {
     std::size_t objects, tasks, streams, slots, classes, actors, writes;
   };
   Sizes sizes() const;
-  // Unfinished tasks by (name, state), for lists.
-  std::vector<std::pair<TaskId, const TaskRow*>> unfinished(std::size_t at_most) const;
   const ClientOptions& options() const { return options_; }
   NodeId node() const { return node_; }
 
  private:
   friend class TaskReader;
-
   // events
   void on(SubmitTask& event);
   void on(const SubmitActor& event);
   void on(SubmitActorCall& event);
   void on(PutInline& event);
+  void on(const KeepTensor& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);
@@ -129,7 +133,7 @@ class ClientCore {
   void head_says(const DemandInfeasible& message);
   void head_says(const ActorChanged& message);
   void head_says(const ActorFound& message);
-  void head_says(const StateRead& message);
+  void head_says(const StateRead& message) { emit(HeadAnswered{message}); }
   void head_says(const RequestRefused& message);
   void head_says(const GroupChanged& message);
   void head_says(const AskTasks& message);
@@ -158,7 +162,6 @@ class ClientCore {
   void lose_store();
   void unshare();
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
-  static void forget_failure(ObjectRow& row);
   void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object);
@@ -166,13 +169,13 @@ class ClientCore {
   void reconstruct(ObjectId object, const std::string& cause);
 
   // tasks.cc
-  std::size_t count_missing(const std::vector<Argument>& arguments);
+  std::size_t count_missing(const Arguments& arguments);
   void argument_ready(ObjectId object);
   void task_ready(TaskId task);
   bool fail_on_argument_errors(TaskId task);
   CallRecord resolved(const CallRecord& call);
-  void finish(TaskId task, std::vector<ValueRecord> results);
-  void remember_end(TaskId task, const TaskRow& row, const std::vector<ValueRecord>& results);
+  void finish(TaskId task, Results results);
+  void remember_end(TaskId task, const TaskRow& row, const Results& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
   void attempt_failed(TaskId task, const EndCause& cause);
@@ -193,8 +196,18 @@ class ClientCore {
   // lineage.cc
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
-  void leave_lineage(TaskId task);
   void give_up_lineage(TaskId task);
+
+  // queues.cc
+  void join_queue(TaskId task, const TaskRow& row);
+  void leave_queue(TaskId task, ClassId demand_class);
+  void bring_near(ClassRow& demand);
+  void make_whole(Backlog::Whole small);
+  void make_children_whole(TaskId parent);
+  // Its row, made if it has none yet.
+  ObjectRow* find_object(ObjectId object);
+  // All that is queued for slots of the class ends with this error.
+  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 
   // slots.cc
   void want(ClassId demand_class);
@@ -203,13 +216,12 @@ class ClientCore {
   std::size_t pipeline_depth(const ClassRow& row) const;
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
   void push(TaskId task, StreamRow& stream, ProcessId executor);
-  void preempt(SlotId slot, StreamRow& stream);
+  void preempt(const RecallSlot& message, StreamRow& stream);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
   void remember_returned(SlotId slot);
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);
-  static void measure(ClassRow& row, Duration run_time);
   StreamRow& open_stream(const Endpoint& endpoint);
   void close_stream(ProcessId executor);
   void end_stream(ProcessId executor, EndCause cause);
@@ -232,7 +244,6 @@ class ClientCore {
   void advance_actor(ActorId actor);
   void actor_died(ActorId actor);
   void fail_actor_calls(ActorId actor);
-  ErrorRecord actor_error(const ActorRow& row, ActorId actor) const;
   void call_over(ActorId actor);
   void end_actor(EndActor end);
   void forget_actor(ActorId actor);
@@ -241,7 +252,6 @@ class ClientCore {
   void restate_groups();
   std::string why_group_pending(ObjectId object) const;
   void end_groups(const std::string& why);
-  static ErrorRecord group_error(GroupId group, const GroupChanged& message);
 
   void restate();
   void emit(Command command) { out_->push_back(std::move(command)); }
@@ -259,11 +269,11 @@ class ClientCore {
   std::uint64_t submissions_ = 0;
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
-  Table<TaskId, std::int64_t> lineage_;  // finished tasks, with their bytes, oldest first
-  std::int64_t lineage_bytes_ = 0, lineage_given_up_ = 0;
+  Lineage lineage_;
 
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
+  Backlog backlog_;  // tasks and their results that have no rows
   Table<ProcessId, StreamRow> streams_;
   Table<SlotId, SlotRow> slots_;
   Table<ClassId, ClassRow> classes_;
@@ -274,21 +284,11 @@ class ClientCore {
   Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
-  struct PendingHeld {
-    ProcessId executor;
-    std::uint64_t number;
-    std::vector<ObjectId> missing;
-  };
-  std::vector<PendingHeld> pending_held_;  // replies whose contents are not all held yet
+  UnheldReplies unheld_;
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
-  // Remembered for a while, the oldest go first: slots given back, of which news may be on the way;
-  // streams to actors closed here, since a later one to the same process continues their numbers; and
-  // what was said to end actors of which nobody has told yet that they are dead.
-  static constexpr std::size_t remembered = 1024;
-  Table<SlotId, bool> returned_;
-  Table<ProcessId, StreamRow> closed_;
-  Table<ActorId, EndActor> endings_;
-
+  Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
+  Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
+  Recent<ActorId, EndActor> endings_;  // what was said to end actors that nobody has told yet are dead
   std::vector<CallerFrame> frames_;  // that leave; kept for its memory
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/core/group_events.h"
+#include "client/core/tensor_events.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
 #include "protocol/local_control.h"
@@ -292,6 +293,7 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
-                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject>;
+                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
+                           KeepTensor>;
 
 }  // namespace mobula::internal::client

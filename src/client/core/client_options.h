@@ -24,6 +24,7 @@ struct ClientOptions {
   Duration memory_retry_after = 500ms;  // after an end for lack of memory, doubled each time up to
   Duration memory_retry_cap = 60s;
   std::int64_t max_lineage_bytes = std::int64_t{1} << 30;  // of finished tasks that can be run again
+  std::size_t near_tasks = 2048;  // queued tasks of a class that are kept whole; those behind are kept small
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
@@ -36,7 +37,8 @@ struct ClientOptions {
                  field("max_pipeline", &ClientOptions::max_pipeline),
                  field("memory_retry_after", &ClientOptions::memory_retry_after),
                  field("memory_retry_cap", &ClientOptions::memory_retry_cap),
-                 field("max_lineage_bytes", &ClientOptions::max_lineage_bytes));
+                 field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
+                 field("near_tasks", &ClientOptions::near_tasks));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

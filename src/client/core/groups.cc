@@ -4,6 +4,22 @@
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
+namespace {
+
+ErrorRecord group_error(GroupId group, const GroupChanged& message) {
+  ErrorRecord error;
+  error.kind = message.refused      ? ErrorKind::invalid_request
+               : message.infeasible ? ErrorKind::unschedulable
+                                    : ErrorKind::placement_group_removed;
+  error.text = "placement group " + group.brief() +
+               (message.refused      ? " could not be created: "
+                : message.infeasible ? " can never be placed: "
+                                     : " was removed: ") +
+               message.why;
+  return error;
+}
+
+}  // namespace
 
 void ClientCore::on(const SubmitGroup& event) {
   auto [row, fresh] = groups_.ensure(event.spec.id);
@@ -30,19 +46,6 @@ void ClientCore::on(const EndGroup& event) {
   tell_head(RemoveGroup{event.group});
   // Its answer says when the head need not be told again.
   if (!row->owned) tell_head(WatchGroup{event.group});
-}
-
-ErrorRecord ClientCore::group_error(GroupId group, const GroupChanged& message) {
-  ErrorRecord error;
-  error.kind = message.refused      ? ErrorKind::invalid_request
-               : message.infeasible ? ErrorKind::unschedulable
-                                    : ErrorKind::placement_group_removed;
-  error.text = "placement group " + group.brief() +
-               (message.refused      ? " could not be created: "
-                : message.infeasible ? " can never be placed: "
-                                     : " was removed: ") +
-               message.why;
-  return error;
 }
 
 // A row is kept as long as something can still come of it: a removed group is forgotten.

@@ -1,5 +1,5 @@
-// What finished tasks are kept for: their stored results can be made again when they are lost. Bounded by
-// bytes; beyond the bound the oldest are given up, as they are the likeliest to be needed no more.
+#include "client/core/lineage.h"
+
 #include <string>
 
 #include "base/mark.h"
@@ -11,6 +11,23 @@ namespace {
 const Mark mark_given_up("client.lineage_given_up");
 
 }  // namespace
+
+void Lineage::add(TaskId task, std::int64_t bytes) {
+  if (tasks_.insert(task, bytes).second) bytes_ += bytes;
+}
+
+void Lineage::remove(TaskId task) {
+  const auto* bytes = tasks_.find(task);
+  if (bytes == nullptr) return;
+  bytes_ -= *bytes;
+  tasks_.erase(task);
+}
+
+std::optional<TaskId> Lineage::beyond_bound() const {
+  return bytes_ > max_bytes_ ? std::optional(tasks_.begin()->first) : std::nullopt;
+}
+
+// ---- what the core does about it ---------------------------------------------------------------
 
 // A finished task keeps its own row, those of its results, and what its arguments hold in this process.
 std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
@@ -24,23 +41,13 @@ std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
 }
 
 void ClientCore::keep_as_lineage(TaskId task) {
-  const std::int64_t bytes = lineage_bytes_of(tasks_.at(task).call);
-  lineage_.insert(task, bytes);
-  lineage_bytes_ += bytes;
-  while (lineage_bytes_ > options_.max_lineage_bytes) give_up_lineage(lineage_.begin()->first);
-}
-
-// It runs again, or is forgotten.
-void ClientCore::leave_lineage(TaskId task) {
-  const auto* bytes = lineage_.find(task);
-  if (bytes == nullptr) return;
-  lineage_bytes_ -= *bytes;
-  lineage_.erase(task);
+  lineage_.add(task, lineage_bytes_of(tasks_.at(task).call));
+  while (const auto oldest = lineage_.beyond_bound()) give_up_lineage(*oldest);
 }
 
 void ClientCore::give_up_lineage(TaskId task) {
   mark_given_up.hit();
-  if (lineage_given_up_++ == 0) {
+  if (lineage_.warn_now()) {
     emit(Warn{"finished tasks whose results are still in use take more than " +
               std::to_string(options_.max_lineage_bytes >> 20) +
               " MiB of this process: the results of the oldest cannot be made again if they are lost"});

@@ -16,6 +16,13 @@ const Mark mark_stored_before("client.value_stored_by_an_earlier_attempt");
 const Mark mark_returned("client.place_returned");
 const Mark mark_store_retry("client.escaped_value_found_store_full");
 
+void forget_failure(ObjectRow& row) {
+  if (row.reading->failure) row.reading.edit().failure.reset();
+}
+
+// Elements of a tensor of this process: nothing of them is in the core.
+bool is_kept_tensor(const ObjectRow& row) { return row.owned && !row.ref->tensor.is_empty(); }
+
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
 
 }  // namespace
@@ -29,17 +36,17 @@ ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
 }
 
 ObjectRow& ClientCore::borrow(const RefRecord& ref) {
-  auto [row, fresh] = objects_.ensure(ref.object);
-  if (fresh) {
-    row->ref = ref;
-    if (!ref.actor.empty()) watch_actor(ref.actor);
-  }
-  return *row;
+  if (auto* known = find_object(ref.object)) return *known;
+  ObjectRow& row = objects_[ref.object];
+  row.ref = ref;
+  if (!ref.actor.empty()) watch_actor(ref.actor);
+  return row;
 }
 
-RefRecord ClientCore::ref_of(ObjectId object) const {
-  const ObjectRow& row = objects_.at(object);
-  return row.ref.is_empty() ? RefRecord{object, node_, options_.process, {}} : *row.ref;
+RefRecord ClientCore::ref_of(ObjectId id) const {
+  const auto* row = object(id);
+  MOBULA_CHECK(row != nullptr, "no such object");
+  return row->ref.is_empty() ? RefRecord{id, node_, options_.process, {}} : *row->ref;
 }
 
 // Nobody counts who holds it, where that is not: of a detached actor.
@@ -63,12 +70,12 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
 
 // A ref of ours goes to another process inside a value: from now on others may ask the home for it.
 void ClientCore::escape(ObjectId object) {
-  auto* row = objects_.find(object);
+  auto* row = find_object(object);
   if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
   row->exported = true;
   if (!row->ready) mark_escaped_pending.hit();
-  tell_agent(ExportObject{object});
-  if (row->ready && !row->value->in_store) store_inline(object, *row);
+  tell_agent(ExportObject{object, is_kept_tensor(*row)});
+  if (row->ready && !row->value->in_store && !is_kept_tensor(*row)) store_inline(object, *row);
 }
 
 void ClientCore::escape_contained(const ValueRecord& value) {
@@ -170,6 +177,7 @@ void ClientCore::erase_object(ObjectId object) {
   ObjectRow row = std::move(objects_.at(object));
   objects_.erase(object);
   if (row.readable) emit(DropPlace{object, row.reading->place});
+  if (is_kept_tensor(row)) emit(TensorUnneeded{object});
   if (row.ready && is_inline(*row.value)) {
     for (const auto& ref : row.value->contained) unpin(ref.object);
   }
@@ -177,10 +185,6 @@ void ClientCore::erase_object(ObjectId object) {
     if (task->live_results > 0) --task->live_results;
     if (task->live_results == 0 && task->state == TaskState::finished) forget_task(row.creator);
   }
-}
-
-void ClientCore::forget_failure(ObjectRow& row) {
-  if (row.reading->failure) row.reading.edit().failure.reset();
 }
 
 void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
@@ -207,6 +211,12 @@ void ClientCore::on(PutInline& event) {
   own_object(event.object, TaskId());
   escape_contained(event.value);
   complete(event.object, std::move(event.value));
+}
+
+void ClientCore::on(const KeepTensor& event) {
+  ObjectRow& row = own_object(event.ref.object, TaskId());
+  row.ref = event.ref;
+  row.ready = true;
 }
 
 void ClientCore::on(const ReserveRoom& event) {
@@ -281,7 +291,8 @@ void ClientCore::on(const ValueWritten& event) {
   row.written = true;
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
-  if (write.lost) store_again(event.object, objects_.at(event.object));
+  if (write.lost && !is_kept_tensor(row)) store_again(event.object, objects_.at(event.object));
+  if (write.lost) emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
 }
 
 void ClientCore::on(const ValueUnreadable& event) {
@@ -321,7 +332,7 @@ void ClientCore::heard(const ObjectSealed& message) {
 
 bool ClientCore::retain_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr) return false;
+  if (row == nullptr) return backlog_.retain(object);
   const bool is_held = row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row);
   if (is_held) ++row->refs;
   return is_held;
@@ -329,7 +340,8 @@ bool ClientCore::retain_quietly(ObjectId object) {
 
 bool ClientCore::release_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || row->refs < 2) return false;
+  if (row == nullptr) return backlog_.release(object);
+  if (row->refs < 2) return false;
   --row->refs;
   return true;
 }
@@ -337,7 +349,8 @@ bool ClientCore::release_quietly(ObjectId object) {
 // What is inline stays, what is being made or fetched comes.
 bool ClientCore::want_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || row->reading->failure) return false;
+  if (row == nullptr) return backlog_.want(object);
+  if (row->reading->failure) return false;
   const bool nothing_to_do = row->ready ? is_inline(*row->value) || row->readable || row->fetching
                                         : row->owned || row->fetching;
   if (nothing_to_do) ++row->wants;
@@ -346,21 +359,22 @@ bool ClientCore::want_quietly(ObjectId object) {
 
 bool ClientCore::unwant_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || row->wants == 0 || (row->wants == 1 && row->return_asked)) return false;
+  if (row == nullptr) return backlog_.unwant(object);
+  if (row->wants == 0 || (row->wants == 1 && row->return_asked)) return false;
   --row->wants;
   return true;
 }
 
 void ClientCore::on(const RetainRef& event) {
-  if (auto* row = objects_.find(event.object)) {
-    ++row->refs;
-    ensure_hold(event.object, *row);
-  }
+  auto* row = objects_.find(event.object);
+  if (row == nullptr) return void(backlog_.retain(event.object));
+  ++row->refs;
+  ensure_hold(event.object, *row);
 }
 
 void ClientCore::on(const ReleaseRef& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return;
+  if (row == nullptr) return void(backlog_.release(event.object));
   MOBULA_CHECK(row->refs > 0, "released more refs than were taken");
   --row->refs;
   drop_if_unused(event.object);
@@ -374,7 +388,7 @@ void ClientCore::on(const AdoptRef& event) {
 
 void ClientCore::on(const WantObject& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return;
+  if (row == nullptr) return void(backlog_.want(event.object));
   ++row->wants;
   if (row->ready && is_inline(*row->value)) return;
   forget_failure(*row);
@@ -383,14 +397,15 @@ void ClientCore::on(const WantObject& event) {
 
 void ClientCore::on(const UnwantObject& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr || row->wants == 0) return;
+  if (row == nullptr) return void(backlog_.unwant(event.object));
+  if (row->wants == 0) return;
   if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
 }
 
 void ClientCore::on(const PinRefs& event) {
   for (const auto& ref : event.refs) {
     // What is still to be made may be given away (HandOver) and is then another's to export.
-    const auto* row = objects_.find(ref.object);
+    const auto* row = find_object(ref.object);
     if (row != nullptr && (row->ready || row->creator.empty())) escape(ref.object);
     pin(ref);
   }
@@ -411,32 +426,24 @@ void ClientCore::heard(const HoldConfirmed& message) {
 
 // Replies that waited for this hold alone are acknowledged.
 void ClientCore::content_settled(ObjectId object) {
-  for (std::size_t i = 0; i < pending_held_.size();) {
-    auto& pending = pending_held_[i];
-    std::erase(pending.missing, object);
-    if (!pending.missing.empty()) {
-      ++i;
-      continue;
-    }
-    if (auto* stream = streams_.find(pending.executor)) say(*stream, ReplyHeld{pending.number});
-    const ProcessId executor = pending.executor;
-    pending_held_.erase(pending_held_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (const auto* stream = streams_.find(executor)) {
-      if (const auto* slot = slots_.find(stream->slot); slot != nullptr) stale_.push_back(slot->demand_class);
-    }
+  for (const auto& [executor, number] : unheld_.settle(object)) {
+    auto* stream = streams_.find(executor);
+    if (stream == nullptr) continue;
+    say(*stream, ReplyHeld{number});
+    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
   }
 }
 
 void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
                                const std::vector<RefRecord>& refs) {
   if (refs.empty()) return;
-  PendingHeld pending{executor, number, {}};
+  std::vector<ObjectId> missing;
   for (const auto& ref : refs) {
     const auto* row = objects_.find(ref.object);
-    if (row && !row->owned && row->hold == HoldState::asked) pending.missing.push_back(ref.object);
+    if (row && !row->owned && row->hold == HoldState::asked) missing.push_back(ref.object);
   }
-  if (!pending.missing.empty()) {
-    pending_held_.push_back(std::move(pending));
+  if (!missing.empty()) {
+    unheld_.add({executor, number}, std::move(missing));
   } else if (auto* stream = streams_.find(executor)) {
     say(*stream, ReplyHeld{number});
   }
@@ -518,7 +525,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
     mark_reconstructed.hit();
     if (task->retries_left > 0) --task->retries_left;
     ++task->call.attempt;
-    leave_lineage(row->creator);
+    lineage_.remove(row->creator);
     return resubmit(row->creator);
   }
   if (task != nullptr && task->state != TaskState::finished) return;  // already on its way
@@ -552,7 +559,7 @@ void ClientCore::lose_store() {
     }
     row.released = false;
     if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = node_;
-    if (row.exported) tell_agent(ExportObject{object});
+    if (row.exported) tell_agent(ExportObject{object, is_kept_tensor(row)});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
   // What a thread is writing goes on into the old memory; what the shell was writing begins again.

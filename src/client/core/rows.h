@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/copy_on_write.h"
+#include "base/recycled.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "model/task.h"
@@ -63,9 +64,10 @@ enum class TaskState : std::uint8_t {
 
 struct TaskRow {
   CallRecord call;
+  ObjectId first_result;            // result_id(task, 0), which takes as long to derive as a row to find
   ClassId demand_class;
   TaskId parent;
-  std::uint64_t order = 0;          // of submission
+  std::uint64_t order = 0;          // actor calls: of submission
   std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
   Time since;                       // of `state`
   ProcessId executor;               // sent: whose stream
@@ -110,9 +112,21 @@ struct SlotRow {
   Time idle_since;
 };
 
+// Queued tasks of one class behind those that are near their turn (backlog.h).
+struct BacklogLine {
+  static constexpr std::uint32_t none = 0xffff'ffff;
+  std::uint32_t first = none;
+  std::uint32_t last = none;
+  std::size_t tasks = 0;
+};
+
+// What waits for its turn; it comes and goes with each call.
+using TaskQueue = std::deque<TaskId, Recycled<TaskId>>;
+
 struct ClassRow {
   DemandClass spec;
-  std::deque<TaskId> queue;
+  TaskQueue queue;                 // near their turn; between steps empty only if the line is
+  BacklogLine line;                // behind them
   std::vector<SlotId> slots;
   std::vector<SlotId> heard;       // those of them that no Demand has named yet
   std::uint64_t version = 0;
@@ -125,6 +139,7 @@ struct ClassRow {
   bool fail_if_infeasible = false;
   bool warned = false;
   std::string waiting_reason;      // the head's, while nothing fits
+  std::size_t waiting() const { return queue.size() + line.tasks; }
 };
 
 struct ActorRow {
@@ -139,7 +154,7 @@ struct ActorRow {
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
   ProcessId executor;             // of the open stream
-  std::deque<TaskId> queue;       // unsent calls in order of submission
+  TaskQueue queue;                // unsent calls in order of submission
   std::int64_t calls = 0;         // unfinished
   std::int32_t max_task_retries = 0;
   EndCause cause;

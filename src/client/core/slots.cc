@@ -36,7 +36,7 @@ void ClientCore::want(ClassId demand_class) {
 }
 
 void ClientCore::tell_demand(ClassRow& row) {
-  const auto wanted = static_cast<std::int64_t>(row.queue.size());
+  const auto wanted = static_cast<std::int64_t>(row.waiting());
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
@@ -88,15 +88,9 @@ void ClientCore::head_says(const DemandInfeasible& message) {
     row->warned = true;
     return;
   }
-  const auto tasks = std::exchange(row->queue, {});
-  for (const TaskId task : tasks) {
-    ErrorRecord error;
-    error.kind = message.group_removed ? ErrorKind::placement_group_removed
-                                       : ErrorKind::unschedulable;
-    error.text = "task " + tasks_.at(task).call.form->name + " can never be scheduled: " + message.summary;
-    finish_with_error(task, std::move(error));
-  }
-  want(message.demand_class);
+  fail_queued(message.demand_class,
+              message.group_removed ? ErrorKind::placement_group_removed : ErrorKind::unschedulable,
+              " can never be scheduled: " + message.summary);
 }
 
 // ---- slots -------------------------------------------------------------------------------------
@@ -184,18 +178,19 @@ void ClientCore::head_says(const RecallSlot& message) {
   if (stream && !stream->in_flight.empty()) {
     mark_recalled_busy.hit();
     if (stream->in_flight.size() > 1) say(*stream, TakeBackCalls{});
-    if (message.preempts) preempt(message.slot, *stream);
+    if (message.running != RunningTask::finishes) preempt(message, *stream);
   }
   stale_.push_back(slot->demand_class);
 }
 
 // The oldest call without a reply is the one that runs. Its executor's answer, or end, brings it back.
-void ClientCore::preempt(SlotId slot, StreamRow& stream) {
+void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
   const auto& [number, task] = *stream.in_flight.begin();
   TaskRow& row = tasks_.at(task);
-  if (row.retries_left == 0 || row.cancelled) {
-    mark_preemption_refused.hit();
-    return tell_head(PreemptionRefused{slot, row.call.form->name});
+  const bool may_end = row.retries_left != 0 && !row.cancelled;
+  if (!may_end) mark_preemption_refused.hit();
+  if (!may_end || message.running == RunningTask::is_asked_about) {
+    return tell_head(PreemptionAnswer{message.slot, may_end, row.call.form->name});
   }
   if (row.preempted) return;
   row.preempted = true;
@@ -214,8 +209,7 @@ void ClientCore::return_slot(SlotId slot) {
 }
 
 void ClientCore::remember_returned(SlotId slot) {
-  returned_.insert(slot, true);
-  if (returned_.size() > remembered) returned_.erase(returned_.begin());
+  returned_.remember(slot, true);
 }
 
 void ClientCore::forget_slot(SlotId slot) {
@@ -229,7 +223,7 @@ void ClientCore::forget_slot(SlotId slot) {
 }
 
 bool ClientCore::owes_holds(ProcessId executor) const {
-  return std::ranges::any_of(pending_held_, [&](const auto& each) { return each.executor == executor; });
+  return unheld_.any_of(executor);
 }
 
 // ---- dispatch ----------------------------------------------------------------------------------
@@ -276,21 +270,10 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
   return best;
 }
 
-// Calls that take longer count at once, shorter ones little by little.
-void ClientCore::measure(ClassRow& row, Duration run_time) {
-  if (!std::exchange(row.measured, true)) {
-    row.run_time = run_time;
-  } else if (run_time > row.run_time) {
-    row.run_time = (row.run_time + run_time) / 2;
-  } else {
-    row.run_time = (7 * row.run_time + run_time) / 8;
-  }
-}
-
 void ClientCore::dispatch(ClassId demand_class) {
   auto* row = classes_.find(demand_class);
   if (row == nullptr) return;
-  while (!row->queue.empty()) {
+  for (bring_near(*row); !row->queue.empty(); bring_near(*row)) {
     const TaskId task = row->queue.front();
     const auto slot = best_slot(*row, tasks_.at(task));
     if (!slot) break;
@@ -366,7 +349,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
     mark_reopened.hit();
     stream->session = std::move(before->session);
     stream->next_number = before->next_number;
-    closed_.erase(endpoint.process);
+    closed_.forget(endpoint.process);
   }
   if (fresh) {
     stream->endpoint = endpoint;
@@ -376,15 +359,19 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   return *stream;
 }
 
+bool ClientCore::is_quiet(ProcessId executor) const {
+  const auto* stream = streams_.find(executor);
+  return stream == nullptr || (stream->in_flight.empty() && stream->session.drained() &&
+                               !stream->session.next_deadline() && !stream->ending && !owes_holds(executor));
+}
+
 // Nothing is owed on the stream any more; its numbers stay, since the executor remembers them too.
 void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
   send_acknowledgement(*stream);
-  std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
-  closed_.erase(executor);
-  closed_.insert(executor, std::move(*stream));
-  if (closed_.size() > remembered) closed_.erase(closed_.begin());
+  unheld_.forget(executor);
+  closed_.remember(executor, std::move(*stream));
   streams_.erase(executor);
   emit(CloseStream{executor});
 }
@@ -464,7 +451,7 @@ void ClientCore::conclude_stream(ProcessId executor) {
   StreamRow stream = std::move(streams_.at(executor));
   streams_.erase(executor);
   emit(CloseStream{executor});
-  std::erase_if(pending_held_, [&](const auto& each) { return each.executor == executor; });
+  unheld_.forget(executor);
   if (stream.slot.empty()) {
     conclude_actor_stream(stream, *stream.ending);
   } else {

@@ -57,6 +57,7 @@ class TaskReader {
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
       if (asked_.id.empty()) ++counts_[{row.call.form->name, phase}];
     }
+    for (const auto& [id, row] : core_.classes_) collect_line(row);
     collect(core_.ended_.failed(), failed_);
     collect(core_.ended_.finished(), finished_);
     count_ended();
@@ -89,6 +90,29 @@ class TaskReader {
       if (row != nullptr && row->state != TaskState::finished) continue;
       if (seen_.insert(each.task, true).second) to.push_back(&each);
     }
+  }
+
+  // Those in the backlog come after all that have rows. No more of them are looked at than can be told.
+  void collect_line(const ClassRow& demand) {
+    std::uint64_t ahead = demand.queue.size();
+    core_.backlog_.for_each(demand.line, [&](TaskId task, Backlog::Place place, bool small) {
+      const auto* row = small ? nullptr : core_.tasks_.find(task);
+      if (!small && (row == nullptr || row->state != TaskState::queued)) return;
+      const std::uint64_t before = ahead++;
+      if (!small) {
+        places_.insert(task, before);
+        return;
+      }
+      const CallForm& form = core_.backlog_.form(place);
+      if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns)) return;
+      if (asked_.id.empty()) ++counts_[{form.name, TaskPhase::waits_for_slot}];
+      if (waiting_.size() < limit_) {
+        waiting_.emplace_back(task, &looked_at_.emplace_back(core_.backlog_.look(place)));
+        places_.insert(task, before);
+      } else {
+        ++not_looked_at_;
+      }
+    });
   }
 
   void count_ended() {
@@ -128,7 +152,7 @@ class TaskReader {
   }
 
   void count_left_out() {
-    std::uint64_t all = sent_.size() + waiting_.size() + failed_.size() + finished_.size();
+    std::uint64_t all = sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
     std::uint64_t counted = 0;
     for (const auto& [key, count] : counts_) {
       told_.counts.push_back({key.first, key.second, count});
@@ -213,7 +237,7 @@ class TaskReader {
     }
     const auto* demand = core_.classes_.find(row.demand_class);
     if (demand == nullptr) return;
-    fact.waiting = demand->queue.size();
+    fact.waiting = demand->waiting();
     fact.slots = demand->slots.size();
     fact.reason = demand->waiting_reason;
   }
@@ -236,7 +260,7 @@ class TaskReader {
   std::uint64_t place_of(TaskId id) {
     if (!placed_) {
       placed_ = true;
-      const auto place = [&](const std::deque<TaskId>& queue) {
+      const auto place = [&](const TaskQueue& queue) {
         std::uint64_t ahead = 0;
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
@@ -252,6 +276,8 @@ class TaskReader {
   const std::uint64_t limit_;
   Unfinished sent_;
   Unfinished waiting_;
+  std::deque<TaskRow> looked_at_;  // rows of those that have none
+  std::uint64_t not_looked_at_ = 0;
   Ended failed_;
   Ended finished_;
   Table<TaskId, bool> seen_;
@@ -269,7 +295,7 @@ void ClientCore::head_says(const AskTasks& message) {
 
 // For people only. What a task that was given away comes to is its new owner's to tell.
 void ClientCore::remember_end(TaskId task, const TaskRow& row,
-                              const std::vector<ValueRecord>& results) {
+                              const Results& results) {
   if (row.call.form->num_returns == 0) return;
   EndedTask ended;
   ended.task = task;

@@ -18,6 +18,17 @@ const Mark mark_preempted("client.task_preempted");
 const Mark mark_given_away("client.task_given_away");
 const Mark mark_handover("client.task_taken_over");
 
+// Calls that take longer count at once, shorter ones little by little.
+void measure(ClassRow& row, Duration run_time) {
+  if (!std::exchange(row.measured, true)) {
+    row.run_time = run_time;
+  } else if (run_time > row.run_time) {
+    row.run_time = (row.run_time + run_time) / 2;
+  } else {
+    row.run_time = (7 * row.run_time + run_time) / 8;
+  }
+}
+
 }  // namespace
 
 TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
@@ -29,6 +40,7 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
   row.order = ++submissions_;
   row.since = now_;
   row.live_results = call.form->num_returns;
+  row.first_result = result_id(task, 0);
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
@@ -39,7 +51,8 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
     }
   }
   pending_bytes_ += row.inline_bytes;
-  for (std::uint32_t i = 0; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
+  if (call.form->num_returns > 0) own_object(row.first_result, task);
+  for (std::uint32_t i = 1; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
   row.missing = count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
@@ -64,7 +77,7 @@ void ClientCore::on(SubmitTask& event) {
 }
 
 // A borrowed argument that has not been seen here yet is asked for: only then is it known to exist.
-std::size_t ClientCore::count_missing(const std::vector<Argument>& arguments) {
+std::size_t ClientCore::count_missing(const Arguments& arguments) {
   std::size_t missing = 0;
   for (const auto& argument : arguments) {
     if (!argument.is_ref) continue;
@@ -106,8 +119,7 @@ void ClientCore::task_ready(TaskId task) {
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
   row.since = now_;
-  classes_.at(row.demand_class).queue.push_back(task);
-  want(row.demand_class);
+  join_queue(task, row);
 }
 
 // A call whose argument is an error ends with that error and never runs.
@@ -119,7 +131,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
     mark_argument_error.hit();
     ValueRecord error = *row->value;
     error.in_store = false;
-    finish(task, std::vector<ValueRecord>(tasks_.at(task).call.form->num_returns, error));
+    finish(task, Results(tasks_.at(task).call.form->num_returns, error));
     return true;
   }
   return false;
@@ -150,7 +162,7 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
 
 // ---- ends --------------------------------------------------------------------------------------
 
-void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
+void ClientCore::finish(TaskId task, Results results) {
   {
     TaskRow& row = tasks_.at(task);
     remember_end(task, row, results);
@@ -163,6 +175,7 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
   const auto kind = tasks_.at(task).call.form->kind;
   const ActorId actor = tasks_.at(task).call.form->actor;
   const auto num_returns = tasks_.at(task).call.form->num_returns;
+  const ObjectId first_result = tasks_.at(task).first_result;
   bool stored = false;
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error stands in the place of all results.
@@ -171,7 +184,7 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
                         : shared        ? results.front()
                                         : std::move(results[i]);
     stored |= value.in_store;
-    complete(result_id(task, i), std::move(value));
+    complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
   if (kind == CallKind::actor_call) call_over(actor);
   auto* row = tasks_.find(task);
@@ -182,7 +195,7 @@ void ClientCore::finish(TaskId task, std::vector<ValueRecord> results) {
 }
 
 void ClientCore::forget_task(TaskId task) {
-  leave_lineage(task);
+  lineage_.remove(task);
   const TaskRow row = std::move(tasks_.at(task));
   tasks_.erase(task);
   if (auto* demand = classes_.find(row.demand_class); demand && row.call.form->kind == CallKind::task) {
@@ -206,7 +219,7 @@ void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
   const TaskRow& row = tasks_.at(task);
   error.task = task;
   error.task_name = row.call.form->name;
-  finish(task, std::vector<ValueRecord>(std::max<std::uint32_t>(1, row.call.form->num_returns),
+  finish(task, Results(std::max<std::uint32_t>(1, row.call.form->num_returns),
                                         error_value(error)));
 }
 
@@ -328,16 +341,18 @@ void ClientCore::requeue(TaskId task) {
 // ---- cancelling --------------------------------------------------------------------------------
 
 void ClientCore::on(const CancelObject& event) {
-  const auto* row = objects_.find(event.object);
+  const auto* row = find_object(event.object);
   if (row == nullptr || row->ready) return;
   cancel_task(row->creator, event.force, event.recursive);
 }
 
 void ClientCore::on(const CancelChildren& event) {
   std::vector<TaskId> children;
+  make_children_whole(event.parent);
   for (const auto& [id, row] : tasks_) {
     if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
   }
+  std::ranges::sort(children);  // the same whichever of them had rows
   for (const TaskId child : children) cancel_task(child, false, true);
 }
 
@@ -355,8 +370,7 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
   if (row->call.form->kind == CallKind::actor_call) {
     std::erase(actors_.at(row->call.form->actor).queue, task);
   } else if (row->state == TaskState::queued) {
-    std::erase(classes_.at(row->demand_class).queue, task);
-    want(row->demand_class);
+    leave_queue(task, row->demand_class);
   }
   const ActorId actor = row->call.form->actor;
   finish_cancelled(task);
@@ -450,7 +464,9 @@ void ClientCore::collect_handover(ObjectId object, std::vector<TaskId>& tasks) c
 
 void ClientCore::on(const HandOver& event) {
   std::vector<TaskId> tasks;
-  for (const auto& ref : event.refs) collect_handover(ref.object, tasks);
+  for (const auto& ref : event.refs) {
+    if (find_object(ref.object) != nullptr) collect_handover(ref.object, tasks);
+  }
   HandedOver given;
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
   for (const auto& ref : event.refs) escape(ref.object);

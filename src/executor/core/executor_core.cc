@@ -17,6 +17,7 @@ const Mark mark_handed_back("executor.queue_handed_back");
 const Mark mark_lent("executor.lent_its_cpu");
 const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
+const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
 const Mark mark_left_unacknowledged("executor.left_at_the_bound");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
@@ -32,8 +33,18 @@ ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call
   return value;
 }
 
-bool has_refs(const CallRecord& call) {
-  return std::ranges::any_of(*call.arguments, &Argument::is_ref);
+FetchArguments what_to_fetch(const CallRecord& call) {
+  FetchArguments fetch;
+  for (const Argument& each : *call.arguments) {
+    if (each.is_ref) {
+      fetch.refs.push_back(each);
+      continue;
+    }
+    for (const RefRecord& ref : each.value.contained) {
+      if (!ref.tensor.is_empty()) fetch.tensors.push_back(ref);
+    }
+  }
+  return fetch;
 }
 
 }  // namespace
@@ -59,7 +70,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
     if (!row.told_started) consider(row.started + options_.tell_started_after);
   }
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
-  if (farewell_said_ && !left_) consider(leave_by_);
+  if (farewell_said_ && !left_) consider(evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_);
   return earliest;
 }
 
@@ -99,13 +110,10 @@ void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
 // Arguments of waiting calls are fetched before their turn comes.
 void ExecutorCore::admit(CallRow row) {
   row.token = next_token_++;
-  row.ready = !has_refs(row.call);
-  if (!row.ready) {
-    FetchArguments fetch{row.token, {}};
-    std::ranges::copy_if(*row.call.arguments, std::back_inserter(fetch.refs),
-                         [](const Argument& each) { return each.is_ref; });
-    emit(std::move(fetch));
-  }
+  FetchArguments fetch = what_to_fetch(row.call);
+  fetch.token = row.token;
+  row.ready = fetch.refs.empty() && fetch.tensors.empty();
+  if (!row.ready) emit(std::move(fetch));
   const auto token = row.token;
   queue_.insert(token, std::move(row));
 }
@@ -377,6 +385,14 @@ void ExecutorCore::try_leave() {
     return each.second.session.drained() && each.second.pinned.empty();
   });
   if (!settled && now_ < leave_by_) return;
+  if (*leaving_ != EndKind::killed && evacuation_ != Evacuation::over) {
+    if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
+      emit(Evacuate{});
+      evacuate_by_ = now_ + options_.evacuation_bound;
+    }
+    if (now_ < evacuate_by_) return;
+    mark_left_unevacuated.hit();
+  }
   if (!settled) mark_left_unacknowledged.hit();
   left_ = true;
   emit(TellAgent{ExecutorRetires{*leaving_}});

@@ -32,7 +32,7 @@ Duration doubled(Duration first, int times, Duration cap) {
 void ActorTable::place(Actor& actor) {
   if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
   if (!parts_.serving || parts_.nodes.recovering() || !actor.durable) return;
-  if (const auto* why = parts_.groups.removed(actor.spec().demand.request.placement.group)) {
+  if (const auto* why = parts_.groups.why_closed(actor.spec().demand.request.placement.group)) {
     EndCause cause;
     cause.kind = EndKind::group_removed;
     cause.text = *why;

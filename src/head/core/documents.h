@@ -37,6 +37,16 @@ inline Json resources_json(const ResourceSet& resources) {
   return json;
 }
 
+// What it asks for: `resources`, and where it has them `to_place` (a node must have so much in all, which is not
+// booked), `gpu_memory` (of each device), `accelerator_type` and `label_selector`.
+inline void add_request(Json& json, const Request& request) {
+  json["resources"] = resources_json(request.resources);
+  if (!request.required_totals.empty()) json["to_place"] = resources_json(request.required_totals);
+  if (request.gpu_memory > 0) json["gpu_memory"] = request.gpu_memory;
+  if (!request.accelerator_type.empty()) json["accelerator_type"] = request.accelerator_type;
+  if (!request.label_selector.empty()) json["label_selector"] = request.label_selector;
+}
+
 // Rows as lists have them.
 Json actor_json(const Actor& actor);
 Json demand_json(const Parts& parts, const DemandRow& row);

@@ -30,16 +30,15 @@ Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
     json["id"] = id;
   };
   const Actor* actor = parts.actors.find(slot.actor);
-  const auto demand = parts.slots.demands().find({slot.lessee, slot.class_id});
+  const Slot* row = parts.slots.find(slot.id);
   if (!slot.bundle_of.empty()) {
     const Group* group = parts.groups.find(slot.bundle_of);
     is("placement group", group == nullptr ? "" : group->spec.name, slot.bundle_of.hex());
   } else if (!slot.actor.empty()) {
     is("actor", actor == nullptr ? "" : actor->spec().class_name, slot.actor.hex());
   } else {
-    is("task", demand == parts.slots.demands().end() ? "" : demand->second.demand.example_name, slot.class_id.hex());
+    is("task", row == nullptr ? "" : row->name, slot.class_id.hex());
   }
-  const Slot* row = parts.slots.find(slot.id);
   json["recalled"] = row != nullptr && (row->recalled || row->stopping);
   json["resources"] = resources_json(scheduler::amounts_of(slot.allocation));
   return json;
@@ -60,12 +59,71 @@ std::string leases_text(std::size_t count, const char* where) {
 }
 
 // What a node has to have, for one that none can hold.
-Json node_needed_json(const DemandClass& demand, scheduler::Tenant tenant) {
-  const scheduler::Need need(demand.request, tenant);
+Json node_needed_json(const Request& request, scheduler::Tenant tenant) {
+  const scheduler::Need need(request, tenant);
   return {{"resources", resources_json(scheduler::most_held_by(need))},
-          {"gpu_memory_bytes", demand.request.gpu_memory},
+          {"gpu_memory_bytes", request.gpu_memory},
           {"accelerator_types", need.types},
-          {"labels", demand.request.label_selector}};
+          {"labels", request.label_selector}};
+}
+
+// All conditions of bundles on one node: by label the condition, or a list of them.
+Json labels_of_all(const std::vector<const Request*>& bundles) {
+  Json labels = Json::object();
+  for (const auto* bundle : bundles) {
+    for (const auto& [key, selector] : bundle->label_selector) {
+      Json& known = labels[key];
+      if (known.is_null()) {
+        known = selector;
+      } else if (known.is_string() && known != selector) {
+        known = Json::array({known, selector});
+      } else if (known.is_array() && std::ranges::find(known, Json(selector)) == known.end()) {
+        known.push_back(selector);
+      }
+    }
+  }
+  return labels;
+}
+
+// The same for what is left over of a group: one node for each of the bundles, or for all of STRICT_PACK.
+Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& left_over) {
+  Json nodes = Json::array();
+  const auto bundle_at = [&](std::int32_t i) -> const Request& { return spec.bundles[static_cast<std::size_t>(i)]; };
+  if (spec.strategy == GroupStrategy::strict_pack) {
+    ResourceSet sum;
+    Json node = {{"count", 1}, {"gpu_memory_bytes", 0}, {"accelerator_types", Json::array()}};
+    std::vector<const Request*> bundles;
+    for (const auto i : left_over) {
+      const scheduler::Need need(bundle_at(i), scheduler::Tenant::bundle);
+      scheduler::add_at_most(sum, scheduler::most_held_by(need));
+      node["gpu_memory_bytes"] = std::max(node["gpu_memory_bytes"].get<std::int64_t>(), bundle_at(i).gpu_memory);
+      for (const auto& type : need.types) {
+        if (std::ranges::find(node["accelerator_types"], Json(type)) == node["accelerator_types"].end()) {
+          node["accelerator_types"].push_back(type);
+        }
+      }
+      bundles.push_back(&bundle_at(i));
+    }
+    node["labels"] = labels_of_all(bundles);
+    node["resources"] = resources_json(sum);
+    nodes.push_back(std::move(node));
+    return nodes;
+  }
+  std::vector<std::pair<std::int32_t, int>> kinds;  // the first bundle of each, and how many
+  for (const auto i : left_over) {
+    const auto same = std::ranges::find_if(kinds, [&](const auto& each) { return bundle_at(each.first) == bundle_at(i); });
+    if (same != kinds.end()) {
+      ++same->second;
+    } else {
+      kinds.emplace_back(i, 1);
+    }
+  }
+  for (const auto& [bundle, count] : kinds) {
+    Json node = node_needed_json(bundle_at(bundle), scheduler::Tenant::bundle);
+    node["count"] = count;
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
 }
 
 std::string nodes_text(const std::set<NodeId>& nodes) {
@@ -81,6 +139,8 @@ std::string reserved_text(const scheduler::GroupExplanation& explanation) {
                      explanation.slots_to_return == 1 ? "s" : "");
 }
 
+}  // namespace
+
 std::string reason_of(const scheduler::GroupExplanation& explanation) {
   if (explanation.bundles.empty()) return "all bundles have their places";
   if (explanation.held_back) return to_string(*explanation.held_back);
@@ -90,6 +150,52 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
   if (!explanation.obstacle) return "it fits when running work has ended";
   return fmt::format("it fits on {} when {}", nodes_text(explanation.obstacle_nodes),
                      leases_text(explanation.obstacle->size(), explanation.obstacle_nodes.size() == 1 ? "its" : "their"));
+}
+
+namespace {
+
+// What all nodes together have of what is asked for, dead ones left out.
+Json sums_json(const Parts& parts, const ResourceSet& asked) {
+  const auto use = parts.scheduler.cluster_use();
+  Json sums = Json::object();
+  for (const auto& [name, needed] : asked.amounts()) {
+    const auto at = use.find(name);
+    const auto all = at == use.end() ? scheduler::ResourceUse() : at->second;
+    sums[name] = {{"needed", number(needed)}, {"available", number(all.available)}, {"total", number(all.total)}};
+  }
+  return sums;
+}
+
+// Who is served before it, were as much free as all of them need.
+Json queue_json(const scheduler::QueuePlace& place) {
+  std::string text;
+  const auto add = [&](std::int64_t count, const char* one, const char* many) {
+    if (count > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, count == 1 ? one : many);
+  };
+  add(place.higher_priority, "request of jobs of a higher priority",
+      "requests of jobs of a higher priority");
+  add(place.smaller_share, "request of jobs with a smaller share or a longer wait",
+      "requests of jobs with a smaller share or a longer wait");
+  add(place.own_job, "request of its own job", "requests of its own job");
+  add(place.groups, "placement group", "placement groups");
+  if (text.empty()) text = "nothing";
+  if (place.at_least) text = "at least " + text;
+  return {{"before", place.before()},
+          {"higher_priority", place.higher_priority},
+          {"smaller_share", place.smaller_share},
+          {"own_job", place.own_job},
+          {"placement_groups", place.groups},
+          {"at_least", place.at_least},
+          {"text", std::move(text)}};
+}
+
+// A job in whose name something is asked; none is one without terms.
+Result<void> check_job(const Parts& parts, JobId job) {
+  if (job.empty() || parts.jobs.works(job)) return {};
+  return failure(
+      ErrorCode::not_found,
+      fmt::format("request: job_id {}: no such job runs; `mobula list jobs` has them", job.hex()));
 }
 
 void add_warnings(const Parts& parts, Json& json) {
@@ -110,10 +216,14 @@ Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subjec
     scheduler::add_at_most(sum, scheduler::most_held_by(scheduler::Need(bundle, scheduler::Tenant::bundle)));
   }
   json["resources"] = resources_json(sum);
+  json["all_nodes"] = sums_json(parts, sum);
   json["strategy"] = to_string(spec.strategy);
   json["feasible"] = explanation.feasible;
   json["fits_now"] = explanation.fits_now;
   json["reason"] = reason_of(explanation);
+  json["priority"] = spec.priority;
+  if (explanation.feasible && !explanation.bundles.empty())
+    json["queue"] = queue_json(parts.scheduler.place_in_queue(spec));
   json["items"] = Json::array();
   std::size_t left_out = 0;
   for (const auto& bundle : explanation.bundles) {
@@ -129,6 +239,7 @@ Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subjec
     }
   }
   if (explanation.obstacle) json["holders"] = holders_json(parts, *explanation.obstacle);
+  if (!explanation.left_over.empty()) json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
   json["warnings"] = Json::array();
   if (left_out > 0) {
     json["warnings"].push_back(fmt::format("{} reasons of bundles and nodes are left out", left_out));
@@ -147,8 +258,11 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
       !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
-  json["resources"] = resources_json(demand.request.resources);
+  add_request(json, demand.request);
+  json["all_nodes"] = sums_json(parts, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
   json["priority"] = demand.request.priority;
+  if (explanation.feasible)
+    json["queue"] = queue_json(parts.scheduler.place_in_queue(demand, tenant));
   json["feasible"] = explanation.feasible;
   json["fits_now"] = fits_now;
   if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
@@ -158,6 +272,7 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
                      : explanation.feasible ? "it fits when running work has ended"
                                             : summary_of(demand.request, explanation.nodes);
   }
+  if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant));
   json["items"] = Json::array();
   for (const auto& each : explanation.nodes) json["items"].push_back(reason_json(each));
   if (const auto& obstacle = explanation.obstacle; obstacle && !explanation.held_back) {
@@ -165,8 +280,9 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
                                  leases_text(obstacle->slots.size(), "its"));
     json["holders"] = holders_json(parts, obstacle->slots);
   }
-  if (!explanation.feasible && !explanation.never_allowed && demand.request.placement.group.empty()) {
-    json["node_needed"] = node_needed_json(demand, tenant);
+  if (!explanation.feasible && !explanation.never_allowed &&
+      demand.request.placement.group.empty() && !insists_on_node(demand.request)) {
+    json["node_needed"] = node_needed_json(demand.request, tenant);
   }
   const Group* group = parts.groups.find(demand.request.placement.group);
   if (group != nullptr && group->state == GroupState::pending) {
@@ -178,9 +294,30 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
   return json;
 }
 
+namespace {
+
+// An actor that waits for nothing.
+Json settled_actor_json(const Parts& parts, const Actor& actor) {
+  Json json = document("Explanation");
+  json["subject"] = actor_json(actor);
+  json["feasible"] = true;
+  json["fits_now"] = false;
+  json["reason"] = actor.state == ActorState::dead ? "it is dead: " + to_string(actor.cause)
+                   : actor.slot.empty()            ? "it is to be placed"
+                   : actor.state == ActorState::alive
+                       ? "it runs on node " + actor.node.hex()
+                       : fmt::format("it starts on node {}", actor.node.hex());
+  json["items"] = Json::array();
+  add_warnings(parts, json);
+  return json;
+}
+
+}  // namespace
+
 Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
   if (const auto bits = bits_from_hex(argument)) {
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
+      if (!actor->waits) return text_of(settled_actor_json(parts, *actor));
       return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
                                     actor_json(*actor)));
     }
@@ -200,10 +337,14 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
   auto asked = asked_from_json(argument);
   if (!asked) return asked.error();
   if (const auto* group = std::get_if<GroupSpec>(&*asked)) {
+    if (auto checked = check_job(parts, group->job); !checked) return checked.error();
     return text_of(group_explanation_of(parts, *group, nullptr));
   }
+  auto& about = std::get<AskedRequest>(*asked);
+  if (auto checked = check_job(parts, about.job); !checked) return checked.error();
   DemandClass demand;
-  demand.request = std::move(std::get<Request>(*asked));
+  demand.job = about.job;
+  demand.request = std::move(about.request);
   return text_of(explanation_of(parts, demand, scheduler::Tenant::task, nullptr));
 }
 

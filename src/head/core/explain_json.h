@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "scheduler/groups.h"
 
 namespace mobula::internal::head {
 
@@ -13,5 +14,8 @@ struct Parts;
 // `argument`: the id of an actor, a placement group or a class that waits, or the JSON of a request or of a
 // group (request_json.h).
 Result<std::string> explain_json(const Parts& parts, const std::string& argument);
+
+// Why a group has no place, in a sentence.
+std::string reason_of(const scheduler::GroupExplanation& explanation);
 
 }  // namespace mobula::internal::head

@@ -39,6 +39,7 @@ Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
                {"strategy", to_string(spec.strategy)},
                {"job_id", spec.job.hex()},
                {"detached", spec.detached},
+               {"priority", spec.priority},
                {"bundles", Json::array()}};
   for (std::size_t i = 0; i < spec.bundles.size(); ++i) {
     json["bundles"].push_back(bundle_json(group, i, scheduler));

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "model/job_terms.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -13,7 +15,13 @@ namespace {
 const Mark mark_group_restated("head.group_restated");
 const Mark mark_group_not_durable("head.group_not_durable");
 const Mark mark_group_early_watch("head.group_watched_before_created");
+const Mark mark_group_unknown("head.group_of_users_is_unknown");
 const Mark mark_superseded("head.group_durable_after_it_changed");
+
+const std::string never_heard_of =
+    "the head does not know it: it was never created, or removed long ago";
+const std::string too_many_unknown =
+    "the head does not know it, and too many others that it does not know are asked for";
 
 }  // namespace
 
@@ -127,6 +135,8 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   } else if (spec.bundles.empty() || spec.bundles.size() > max_bundles) {
     why = fmt::format("a placement group has 1 to {} bundles, this one has {}", max_bundles,
                       spec.bundles.size());
+  } else if (const auto checked = check_priority("priority", spec.priority); !checked) {
+    why = checked.error().text;
   } else if (rows_.size() - removed_.size() >= parts_.options.max_groups) {
     why = fmt::format("the cluster is at its limit of {} placement groups",
                       parts_.options.max_groups);
@@ -136,8 +146,20 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
                       spec.name, spec.name_space, holder.hex());
   }
   if (why.empty()) return false;
-  parts_.processes.tell(spec.creator,
-                        GroupChanged{spec.id, 1, GroupState::removed, true, false, std::move(why)});
+  Group group;
+  group.spec = spec;
+  group.spec.bundles.resize(std::min(spec.bundles.size(), max_bundles));
+  group.state = GroupState::removed;
+  group.refused = true;
+  group.why = std::move(why);
+  group.watchers.insert(spec.creator);
+  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
+  for (const auto process : std::exchange(group.watchers, {})) parts_.processes.tell(process, news_of(group));
+  if (spec.id.empty()) return true;
+  // Like one that was removed, for those who ask for it or for a place in it later.
+  rows_.insert(spec.id, std::move(group));
+  removed_.push_back(spec.id);
+  forget_oldest();
   return true;
 }
 
@@ -155,18 +177,25 @@ void GroupTable::watch(ProcessId process, const WatchGroup& message) {
     if (!is_told(*group)) return;
     return parts_.processes.tell(process, news_of(*group));
   }
-  // Its creation may still be on its way from another node.
   mark_group_early_watch.hit();
-  if (early_.size() >= parts_.options.max_groups) return;
-  Early& early = early_[message.group];
-  if (early.watchers.empty()) early.until = parts_.now + parts_.options.orphan_watch;
-  early.watchers.insert(process);
+  if (Early* row = early(message.group)) row->watchers.insert(process);
+}
+
+// Its creation may still be on its way from another node.
+GroupTable::Early* GroupTable::early(GroupId id) {
+  const auto known = early_.find(id);
+  if (known != early_.end()) return &known->second;
+  if (early_.size() >= parts_.options.max_groups) return nullptr;
+  return &early_.emplace(id, Early{{}, false, parts_.now + parts_.options.orphan_watch})
+              .first->second;
 }
 
 void GroupTable::process_ended(ProcessId process) {
   for (auto& [id, group] : rows_) group.watchers.erase(process);
   for (auto& [id, early] : early_) early.watchers.erase(process);
-  std::erase_if(early_, [](const auto& each) { return each.second.watchers.empty(); });
+  std::erase_if(early_, [](const auto& each) {
+    return each.second.watchers.empty() && !each.second.has_users;
+  });
 }
 
 void GroupTable::job_ended(JobId job, const Survivors& kept) {
@@ -215,9 +244,14 @@ void GroupTable::forget_oldest() {
   }
 }
 
-const std::string* GroupTable::removed(GroupId id) const {
-  const Group* group = rows_.find(id);
-  return group != nullptr && group->state == GroupState::removed ? &group->why : nullptr;
+const std::string* GroupTable::why_closed(GroupId id) {
+  if (id.empty()) return nullptr;
+  if (const Group* group = rows_.find(id))
+    return group->state == GroupState::removed ? &group->why : nullptr;
+  Early* row = early(id);
+  if (row == nullptr) return &too_many_unknown;
+  row->has_users = true;
+  return nullptr;
 }
 
 GroupId GroupTable::named(const std::string& name_space, const std::string& name) const {
@@ -237,6 +271,7 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
       if (group->durable > 0) become(*group, GroupState::rescheduling);
       return;
     case scheduler::GroupNews::Kind::infeasible:
+      if (news.for_good && group->durable == 0) return end(news.group, news.text, true);
       if (!parts_.nodes.recovering()) return infeasible(*group, news.text);
       held_back_.insert(news.group);
       return;
@@ -289,17 +324,22 @@ void GroupTable::tick() {
     if (group != nullptr && group->again_at) due.push_back(group);
   }
   for (Group* group : due) save(*group);
+  if (parts_.nodes.recovering()) return;
+  std::map<GroupId, Early> unknown;
   for (auto at = early_.begin(); at != early_.end();) {
-    if (at->second.until > parts_.now || parts_.nodes.recovering()) {
-      ++at;
-      continue;
+    const auto next = std::next(at);
+    if (at->second.until <= parts_.now) unknown.insert(early_.extract(at));
+    at = next;
+  }
+  for (const auto& [id, row] : unknown) {
+    for (const auto process : row.watchers) {
+      parts_.processes.tell(process,
+                            GroupChanged{id, 1, GroupState::removed, false, false, never_heard_of});
     }
-    for (const auto process : at->second.watchers) {
-      parts_.processes.tell(process, GroupChanged{at->first, 1, GroupState::removed, false, false,
-                                                  "the head does not know it: it was never created, "
-                                                  "or removed long ago"});
-    }
-    at = early_.erase(at);
+    if (!row.has_users) continue;
+    mark_group_unknown.hit();
+    parts_.slots.group_removed(id, {}, never_heard_of);
+    parts_.actors.group_removed(id, never_heard_of);
   }
 }
 

@@ -57,8 +57,9 @@ class GroupTable {
   void tick();
   std::optional<Time> next_deadline() const;
 
-  // Whether it was removed; the reason for what still asks for a place in it.
-  const std::string* removed(GroupId id) const;
+  // Why nothing gets a place in it any more, for what asks for one; null: it has or may get places. One that is
+  // not known may be about to be created: if it is not within `orphan_watch`, what asks for a place in it ends.
+  const std::string* why_closed(GroupId id);
   const Group* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Group>& rows() const { return rows_; }
   // The group with the name; empty: none.
@@ -87,9 +88,12 @@ class GroupTable {
   std::set<GroupId> held_back_;  // said to be infeasible before all nodes were there
   struct Early {
     std::set<ProcessId> watchers;
+    bool has_users = false;  // tasks or actors wait for a place in it
     Time until;
   };
-  std::map<GroupId, Early> early_;  // watched before they were created
+  // Asked for before they were created; null: there are too many.
+  Early* early(GroupId id);
+  std::map<GroupId, Early> early_;
 };
 
 }  // namespace mobula::internal::head

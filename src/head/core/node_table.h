@@ -98,8 +98,8 @@ class NodeTable {
   std::optional<Time> next_deadline();
 
   // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
-  std::uint64_t send(NodeId node, Shared<HeadMessage> message);
-  void broadcast(const Shared<HeadMessage>& message, NodeId except = {});
+  std::uint64_t send(NodeId node, Kept<HeadMessage> message);
+  void broadcast(const Kept<HeadMessage>& message, NodeId except = {});
   // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
   void pass_output(NodeId node, const JobPrinted& output);
   void pressed(NodeId node, const MemoryPressure& message);
@@ -125,7 +125,7 @@ class NodeTable {
   void farewell(LinkId link, const Principal& principal, const Farewell& message);
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
-  std::uint64_t send(Node& node, Shared<HeadMessage> message);
+  std::uint64_t send(Node& node, Kept<HeadMessage> message);
   // When something is to be done for the node if it says nothing.
   Time due_of(const Node& node) const;
   // What its deadline depends on has changed, or that of all nodes.

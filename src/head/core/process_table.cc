@@ -34,6 +34,7 @@ void ProcessTable::enter(ProcessId process, Process row) {
 
 void ProcessTable::leave(NodeId node, ProcessId process) {
   const auto at = by_node_.find(node);
+  if (at == by_node_.end()) return;
   std::erase(at->second, process);
   if (at->second.empty()) by_node_.erase(at);
 }
@@ -67,13 +68,20 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
 }
 
 std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause) {
-  std::vector<ProcessId> gone;
+  std::vector<ProcessId> gone, drivers;
   for (const auto process : on_node(node)) {
     if (rows_.at(process).principal.role == Role::driver) {
       lost_.try_emplace(process, Lost{parts_.now + parts_.options.driver_absence, cause});
+      drivers.push_back(process);
     } else {
       gone.push_back(process);
     }
+  }
+  // All at once: one by one would be a step for each other one.
+  if (drivers.empty()) {
+    by_node_.erase(node);
+  } else {
+    by_node_[node] = std::move(drivers);
   }
   for (const auto process : gone) bury(process, cause);
   return gone;

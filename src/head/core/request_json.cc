@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "head/core/documents.h"
+#include "model/job_terms.h"
 #include "model/label_syntax.h"
 #include "model/request_rules.h"
 
@@ -26,8 +28,9 @@ struct Members {
   AskedResources asked;
   Labels label_selector;
   std::vector<Labels> fallback_selectors;
-  std::string node_id;
-  bool has_node = false;
+  std::optional<Strategy> strategy;
+  std::int32_t priority = 0;
+  JobId job;
 };
 
 Result<void> read(const std::string& name, const Json& value, double& amount) {
@@ -47,6 +50,70 @@ Result<void> read(const std::string& name, const Json& value, std::string& text)
   if (!value.is_string()) return wrong(name, "is not a string");
   text = value.get<std::string>();
   return {};
+}
+
+template <class Tag>
+Result<void> read(const std::string& name, const Json& value, Id<Tag>& id) {
+  const auto read_id =
+      value.is_string() ? Id<Tag>::from_hex(value.get<std::string>()) : std::nullopt;
+  if (!read_id || read_id->empty()) return wrong(name, "is not an id of 32 hexadecimal digits");
+  id = *read_id;
+  return {};
+}
+
+Result<void> read(const std::string& name, const Json& value, std::int32_t& priority) {
+  if (!value.is_number_integer()) return wrong(name, "is not a whole number");
+  // Larger numbers do not fit, and are not in the range either.
+  const auto number =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{greatest_priority}
+          ? std::int64_t{greatest_priority} + 1
+          : value.get<std::int64_t>();
+  if (auto checked = check_priority(name, number); !checked) {
+    return wrong(name, fmt::format("is {}; it is from {} to {}", value.dump(), least_priority,
+                                   greatest_priority));
+  }
+  priority = static_cast<std::int32_t>(number);
+  return {};
+}
+
+Result<void> read(const std::string& name, const Json& value, bool& fact) {
+  if (!value.is_boolean()) return wrong(name, "is neither true nor false");
+  fact = value.get<bool>();
+  return {};
+}
+
+// "Default", "Spread", or the node of an affinity.
+Result<void> read(const std::string& name, const Json& value, Strategy& strategy) {
+  constexpr auto rule =
+      R"(is none of "Default", "Spread" and {"node_id": ID, "soft": true or false})";
+  if (value == "Default") {
+    strategy = DefaultStrategy{};
+  } else if (value == "Spread") {
+    strategy = SpreadStrategy{};
+  } else if (value.is_object()) {
+    NodeAffinityStrategy affinity;
+    for (const auto& [key, each] : value.items()) {
+      const auto full = name + "." + key;
+      auto done = key == "node_id" ? read(full, each, affinity.node)
+                  : key == "soft"  ? read(full, each, affinity.soft)
+                                   : wrong(full, "is not known; known are node_id, soft");
+      if (!done) return done;
+    }
+    if (affinity.node.empty()) return wrong(name, "names a node by its node_id");
+    strategy = affinity;
+  } else {
+    return wrong(name, rule);
+  }
+  return {};
+}
+
+Result<void> read_strategy(const std::string& name, const Json& value, Members& to) {
+  if (to.strategy) return wrong("", "scheduling and node_id name a node twice; give one of them");
+  if (name == "scheduling") return read(name, value, to.strategy.emplace());
+  NodeAffinityStrategy affinity;
+  auto done = read(name, value, affinity.node);
+  to.strategy = affinity;
+  return done;
 }
 
 template <class Value>
@@ -71,28 +138,29 @@ struct Member {
   const char* name;
   Result<void> (*read_into)(const std::string& name, const Json& value, Members& members);
 };
-constexpr std::array<Member, 9> known_members{{
-    {"num_cpus",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.num_cpus.emplace()); }},
-    {"num_gpus",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.num_gpus); }},
-    {"gpu_memory",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.gpu_memory); }},
-    {"memory",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.memory); }},
-    {"resources",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.resources); }},
-    {"accelerator_type",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.asked.accelerator_type); }},
-    {"label_selector",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.label_selector); }},
-    {"fallback_selectors",
-     [](const std::string& name, const Json& value, Members& to) { return read(name, value, to.fallback_selectors); }},
-    {"node_id",
-     [](const std::string& name, const Json& value, Members& to) {
-       to.has_node = true;
-       return read(name, value, to.node_id);
-     }},
+constexpr std::array<Member, 12> known_members{{
+    {"num_cpus", [](const std::string& name, const Json& value,
+                    Members& to) { return read(name, value, to.num_cpus.emplace()); }},
+    {"num_gpus", [](const std::string& name, const Json& value,
+                    Members& to) { return read(name, value, to.asked.num_gpus); }},
+    {"gpu_memory", [](const std::string& name, const Json& value,
+                      Members& to) { return read(name, value, to.asked.gpu_memory); }},
+    {"memory", [](const std::string& name, const Json& value,
+                  Members& to) { return read(name, value, to.asked.memory); }},
+    {"resources", [](const std::string& name, const Json& value,
+                     Members& to) { return read(name, value, to.asked.resources); }},
+    {"accelerator_type", [](const std::string& name, const Json& value,
+                            Members& to) { return read(name, value, to.asked.accelerator_type); }},
+    {"label_selector", [](const std::string& name, const Json& value,
+                          Members& to) { return read(name, value, to.label_selector); }},
+    {"fallback_selectors", [](const std::string& name, const Json& value,
+                              Members& to) { return read(name, value, to.fallback_selectors); }},
+    {"node_id", read_strategy},
+    {"scheduling", read_strategy},
+    {"priority", [](const std::string& name, const Json& value,
+                    Members& to) { return read(name, value, to.priority); }},
+    {"job_id", [](const std::string& name, const Json& value,
+                  Members& to) { return read(name, value, to.job); }},
 }};
 constexpr std::size_t members_of_bundles = 7;
 
@@ -131,11 +199,8 @@ Result<Request> request_of(const Members& members, Asks asks, double cpus) {
   request.accelerator_type = exact.accelerator_type;
   request.label_selector = members.label_selector;
   request.fallback_selectors = members.fallback_selectors;
-  if (members.has_node) {
-    const auto node = NodeId::from_hex(members.node_id);
-    if (!node || node->empty()) return wrong("node_id", "is not the id of a node");
-    request.strategy = NodeAffinityStrategy{*node, false};
-  }
+  if (members.strategy) request.strategy = *members.strategy;
+  request.priority = members.priority;
   return request;
 }
 
@@ -155,7 +220,13 @@ Result<GroupSpec> group_of(const Json& json) {
   const auto strategy = json.find("strategy");
   for (const auto& [name, value] : json.items()) {
     if (name == "bundles" || name == "strategy") continue;
-    return wrong(name, "is not known beside bundles; known are bundles, strategy");
+    auto done =
+        name == "priority" ? read(name, value, spec.priority)
+        : name == "job_id"
+            ? read(name, value, spec.job)
+            : wrong(name,
+                    "is not known beside bundles; known are bundles, strategy, priority, job_id");
+    if (!done) return done.error();
   }
   if (strategy != json.end()) {
     const auto read_strategy = strategy_of(*strategy);
@@ -179,12 +250,37 @@ Result<GroupSpec> group_of(const Json& json) {
   return spec;
 }
 
+// The library would keep the last of two members with the same name.
+Result<Json> json_of(const std::string& text) {
+  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::string twice;
+  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) names.emplace_back();
+    if (event == Json::parse_event_t::object_end) names.pop_back();
+    if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second)
+      twice = parsed;
+    return true;
+  };
+  try {
+    Json json = Json::parse(text, look);
+    if (!twice.empty()) return wrong(twice, "is given twice");
+    if (!json.is_object()) return wrong("text", "is not a JSON object");
+    return json;
+  } catch (const Json::out_of_range&) {
+    return wrong("text",
+                 "has a number that is too large for a JSON number; amounts are at most 1e14");
+  } catch (const Json::parse_error& e) {
+    return wrong("text", fmt::format("is no JSON: byte {} cannot be read", e.byte));
+  }
+}
+
 }  // namespace
 
 Result<Asked> asked_from_json(const std::string& text) {
   if (text.size() > max_text_bytes) return wrong("text", "is over 256 KiB");
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return wrong("text", "is not a JSON object");
+  const auto parsed = json_of(text);
+  if (!parsed) return parsed.error();
+  const Json& json = *parsed;
   if (json.contains("bundles")) {
     auto group = group_of(json);
     if (!group) return group.error();
@@ -194,7 +290,7 @@ Result<Asked> asked_from_json(const std::string& text) {
   if (!members) return members.error();
   auto request = request_of(*members, Asks::request, 1);
   if (!request) return request.error();
-  return Asked(std::move(*request));
+  return Asked(AskedRequest{std::move(*request), members->job});
 }
 
 }  // namespace mobula::internal::head

@@ -53,8 +53,8 @@ struct ProcessVoice {
   void operator()(const ReturnSlot& message) const {
     parts.slots.returned(process, message.slot);
   }
-  void operator()(const PreemptionRefused& message) const {
-    parts.slots.preemption_refused(process, message);
+  void operator()(const PreemptionAnswer& message) const {
+    parts.slots.preemption_answered(process, message);
   }
   void operator()(const HoldSlot& message) const { parts.slots.held(process, message); }
   void operator()(const CreateActor& message) const {

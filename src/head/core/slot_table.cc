@@ -164,13 +164,16 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
       return parts_.processes.tell(lessee, std::move(refusal));
     }
   }
-  const auto* removed = parts_.groups.removed(message.demand_class.request.placement.group);
-  if (removed != nullptr && message.wanted_slots > 0) refuse_demand(lessee, id, *removed);
+  const auto* closed = message.wanted_slots > 0
+                           ? parts_.groups.why_closed(message.demand_class.request.placement.group)
+                           : nullptr;
+  if (closed != nullptr) refuse_demand(lessee, id, *closed);
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
   DemandRow row{message, 0, parts_.now - waited};
   // What it has not heard of yet was granted for this very demand, however ready it is.
   learn_heard(lessee, message.heard);
-  if (removed == nullptr) row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
+  if (closed == nullptr)
+    row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
   if (row.total > 0) {
@@ -387,6 +390,7 @@ void SlotTable::carry_out(scheduler::Slot grant) {
     const auto demand = demands_.find({grant.lessee, grant.class_id});
     if (demand != demands_.end() && job->works()) {
       wanted = true;
+      slot.name = demand->second.demand.example_name;
       start.demand_class = demand->second.demand.demand_class;
       start.program = job->start.program;
       start.job_env = job->start.env;
@@ -425,28 +429,28 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
 void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
   if (slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
-  slot.preempting = true;
-  ++preemptions_.asked;
+  if (!std::exchange(slot.preempting, true)) ++preemptions_.asked;
   const auto priority_of = [&](JobId job) {
     const Job* row = parts_.jobs.find(job);
     return row == nullptr ? 0 : row->start.terms.priority;
   };
   const JobId job = slot.job;
   parts_.commands.push_back(WriteLog{fmt::format(
-      "preemption: slot {} on node {} of job {} (priority {}) is asked for by job {} (priority {}), "
+      "preemption: slot {} on node {} of job {} (priority {}) is asked {} by job {} (priority {}), "
       "which waits for class {}",
-      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.for_job.hex(),
-      priority_of(recall.for_job), recall.for_class.hex())});
-  parts_.processes.tell(slot.lessee,
-                        RecallSlot{slot.id, std::string(to_string(recall.cause)), true});
+      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.asks ? "about" : "for",
+      recall.for_job.hex(), priority_of(recall.for_job), recall.for_class.hex())});
+  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, std::string(to_string(recall.cause)),
+                                                recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
 }
 
-void SlotTable::preemption_refused(ProcessId lessee, const PreemptionRefused& message) {
+void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {
   Slot* slot = rows_.find(message.slot);
   if (slot == nullptr || slot->lessee != lessee || !slot->preempting) return;
+  parts_.scheduler.answer_preemption(message.slot, message.may_end);
+  if (message.may_end) return;
   slot->preempting = false;
   ++preemptions_.refused;
-  parts_.scheduler.refuse_preemption(message.slot);
   parts_.commands.push_back(
       WriteLog{fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
                            "may not run again",

@@ -29,6 +29,7 @@ struct Slot {
   JobId job;
   ClassId class_id;
   ProgramId program;
+  std::string name;  // of a task for which it was granted, for people; not known after a head restart
   ProcessId lessee;  // empty: an actor's slot
   ActorId actor;
   std::uint32_t generation = 0;
@@ -39,7 +40,7 @@ struct Slot {
   bool stopping = false;
   bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
-  bool preempting = false;  // its lessee was asked to end what runs in it, and has not refused
+  bool preempting = false;  // its lessee was asked about what runs in it, or to end it, and has not refused
   Endpoint endpoint;
   std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
@@ -60,7 +61,7 @@ struct DemandRow {
 
 // Since the head was started.
 struct PreemptionCounts {
-  std::uint64_t asked = 0;    // slots whose task was to be ended
+  std::uint64_t asked = 0;    // slots whose task was to be ended, or asked about
   std::uint64_t refused = 0;  // of those, what ran in them may not run again
 };
 
@@ -88,7 +89,7 @@ class SlotTable {
   // Lessees.
   void demand(ProcessId lessee, const Demand& message);
   void returned(ProcessId lessee, SlotId slot);
-  void preemption_refused(ProcessId lessee, const PreemptionRefused& message);
+  void preemption_answered(ProcessId lessee, const PreemptionAnswer& message);
   void held(ProcessId lessee, const HoldSlot& message);
   void lessee_ended(ProcessId lessee, const EndCause& cause);
   Survivors survivors(JobId job) const;

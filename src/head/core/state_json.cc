@@ -8,6 +8,7 @@
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
+#include "head/core/waiting_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -107,8 +108,8 @@ Json actor_json(const Actor& actor) {
                {"slot_id", id_json(actor.slot)},
                {"detached", spec.detached},
                {"restarts", actor.row.restarts_used},
-               {"max_restarts", spec.max_restarts},
-               {"resources", resources_json(spec.demand.request.resources)}};
+               {"max_restarts", spec.max_restarts}};
+  add_request(json, spec.demand.request);
   const bool down = actor.state == ActorState::dead || actor.state == ActorState::restarting;
   if (down) json["reason"] = to_string(actor.cause);
   if (actor.not_before) json["reason"] = "exclusive: waits until its silent node has fenced itself";
@@ -154,26 +155,20 @@ Json executor_json(const Parts& parts, const Slot& slot) {
           {"job_id", slot.job.hex()}};
 }
 
-// Why it waits, in a word that tables have room for.
-std::string waits_for(const Parts& parts, const DemandClass& demand) {
-  if (!demand.request.placement.group.empty()) return "(Group)";
-  const auto held_back = parts.scheduler.held_back(demand, scheduler::Tenant::task);
-  return "(" + (held_back ? std::string(to_string(held_back->code)) : "Resources") + ")";
-}
-
 }  // namespace
 
 Json demand_json(const Parts& parts, const DemandRow& row) {
   const Demand& demand = row.demand;
-  return {{"class_id", demand.demand_class.id.hex()},
-          {"name", demand.example_name},
-          {"state", "PENDING_NODE_ASSIGNMENT"},
-          {"count", demand.waiting_tasks},
-          {"wanted_slots", demand.wanted_slots},
-          {"job_id", demand.demand_class.job.hex()},
-          {"priority", demand.demand_class.request.priority},
-          {"reason", waits_for(parts, demand.demand_class)},
-          {"resources", resources_json(demand.demand_class.request.resources)}};
+  Json json = {{"class_id", demand.demand_class.id.hex()},
+               {"name", demand.example_name},
+               {"state", "PENDING_NODE_ASSIGNMENT"},
+               {"count", demand.waiting_tasks},
+               {"wanted_slots", demand.wanted_slots},
+               {"job_id", demand.demand_class.job.hex()},
+               {"priority", demand.demand_class.request.priority},
+               {"reason", waits_for(parts, demand.demand_class, scheduler::Tenant::task)}};
+  add_request(json, demand.demand_class.request);
+  return json;
 }
 
 namespace {
@@ -254,6 +249,9 @@ std::string list_text(const Parts& parts, Listing list) {
   return text_of(json);
 }
 
+// Texts for people name things by so many of their last digits.
+constexpr std::size_t brief_digits = 8;
+
 std::string plural(const std::string& kind) {
   return !kind.empty() && kind.back() == 's' ? kind : kind + "s";
 }
@@ -271,10 +269,12 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
   if (!list) return list.error();
   const Json* found = nullptr;
   for (const auto& [key, item] : list->items) {
-    if (key != id && (id.size() < 4 || key.compare(0, id.size(), id) != 0)) continue;
+    const bool begins = id.size() >= 4 && key.starts_with(id);
+    const bool is_brief = id.size() == brief_digits && key.ends_with(id);
+    if (key != id && !begins && !is_brief) continue;
     if (found != nullptr) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("get {} {}: more than one begins like that; give more digits",
+                     fmt::format("get {} {}: more than one begins or ends like that; give all digits",
                                  kind, id));
     }
     found = &item;
@@ -349,6 +349,7 @@ std::string status_json(const Parts& parts) {
     }
   }
   json["pending"] = std::move(pending);
+  json["waiting"] = waiting_json(parts);
   json["warnings"] = Json::array();
   if (parts.nodes.recovering()) {
     json["warnings"].push_back(

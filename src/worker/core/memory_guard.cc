@@ -101,6 +101,8 @@ std::optional<std::size_t> MemoryGuard::look(Time now, const MemorySampled& samp
                                              std::span<const MemoryCandidate> candidates) {
   if (!is_short(sample)) return std::nullopt;
   if (wait_until_ && now < *wait_until_) return std::nullopt;
+  // What it had is still coming back; the next look knows more.
+  if (std::ranges::any_of(candidates, &MemoryCandidate::has_ended)) return std::nullopt;
   const bool last_resort = above(
       sample, std::max(options_.memory_threshold_permille, options_.memory_last_resort_permille));
   const std::int64_t least = std::min(options_.memory_least_bytes, sample.limit_bytes / 100);

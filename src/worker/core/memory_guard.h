@@ -23,6 +23,7 @@ struct MemoryCandidate {
   bool actor = false;
   bool may_run_again = false;  // what it runs; of an actor: it may be restarted
   bool ends_already = false;   // it was ended for this or another cause, and is not gone yet
+  bool has_ended = false;      // it was ended by others, and this was not told yet
   std::int64_t bytes = 0;      // that would be free without it
   std::string name;            // for people
 };

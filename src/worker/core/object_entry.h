@@ -63,6 +63,7 @@ struct ObjectEntry {
   bool claimed = false;            // an owner has said that it exists, or will
   std::optional<Time> claim_by{};  // with a pin, until the claim or the end of patience
   bool exported = false;
+  bool is_tensor = false;          // exported: elements that the owner has, and gives itself
   bool owner_released = false;     // exported: the owner waits until nobody holds it
   std::set<NodeId> keepers{};      // keep bytes for us, until we release them
   std::set<NodeId> copies{};       // have bytes by holds of their own

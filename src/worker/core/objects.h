@@ -205,6 +205,7 @@ class Objects {
   // Reading.
   void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
   void fail_readers(ObjectId object, const Failure& why);
+  Failure tensor_not_here() const;
   // Somebody here wants the bytes: does what brings them nearer, if nothing is under way.
   void seek(ObjectId object);
   void ask(ObjectId object, NodeId node);

@@ -90,15 +90,16 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   const bool ready =
       here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
   if (ready) return peers_.send(node, status_for(node, object, entry));
-  if (at_home(entry)) {
+  if (at_home(entry) && !entry.is_tensor) {
     entry.askers.insert(node);
     if (!entry.claimed) wait_for_claim(object);
     return;
   }
   ObjectStatus status;
   status.object = object;
-  status.failure = failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
-                                                             self_.brief(), object.brief()));
+  status.failure = entry.is_tensor ? tensor_not_here()
+                                   : failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
+                                                                               self_.brief(), object.brief()));
   peers_.send(node, std::move(status));
 }
 

@@ -161,6 +161,7 @@ void Objects::export_object(ProcessId process, const ExportObject& message) {
   ObjectEntry& entry = entries_[message.object];
   if (entry.home.empty()) entry.home = self_;
   entry.exported = true;
+  entry.is_tensor = message.is_tensor;
   entry.owner_released = false;
   table_.export_object(message.object);
   claim(message.object, process);

@@ -66,7 +66,14 @@ void Objects::seek(ObjectId object) {
     entry.sources.assign(entry.keepers.begin(), entry.keepers.end());
     entry.sources.insert(entry.sources.end(), entry.copies.begin(), entry.copies.end());
     begin_pull(object);
+  } else if (entry.is_tensor) {
+    fail_readers(object, tensor_not_here());
   }
+}
+
+// What is to be had here was written before anybody was told so.
+Failure Objects::tensor_not_here() const {
+  return failure(ErrorCode::not_found, fmt::format("they are not in the store of node {} either", self_.brief()));
 }
 
 void Objects::ask(ObjectId object, NodeId node) {

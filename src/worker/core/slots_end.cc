@@ -68,7 +68,9 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   tell_lent(slot, row, false);
   row.running.clear();
   row.may_run_again = true;
-  if (std::exchange(row.for_memory, false)) memory_.gone(outbox_.now());
+  // The kernel's choice is one, too: its memory comes back as well, and one is enough.
+  const bool for_memory = std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
+  if (for_memory) memory_.gone(outbox_.now());
   if (had_process) {
     hooks_.gone(row.process, cause);
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});

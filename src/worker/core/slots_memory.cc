@@ -31,6 +31,7 @@ std::vector<MemoryCandidate> Slots::memory_candidates(const MemorySampled& sampl
     candidate.may_run_again =
         candidate.actor ? may_start_again(row->start, row->generation) : row->may_run_again;
     candidate.ends_already = row->killed.has_value();
+    candidate.has_ended = each.has_ended;
     candidate.bytes = each.bytes;
     const std::string& name = row->running.empty() ? row->start.actor.class_name : row->running;
     candidate.name = fmt::format("{} (pid {})", name.empty() ? "an executor" : name, row->pid);

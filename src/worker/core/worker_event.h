@@ -231,11 +231,13 @@ struct ExecutorMemory {
   SlotId slot;
   std::uint32_t generation = 0;
   std::int64_t bytes = 0;
+  bool has_ended = false;  // it has no memory any more, whether or not its end was told
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorMemory::slot),
                  field("generation", &ExecutorMemory::generation),
-                 field("bytes", &ExecutorMemory::bytes));
+                 field("bytes", &ExecutorMemory::bytes),
+                 field("has_ended", &ExecutorMemory::has_ended));
   }
   friend bool operator==(const ExecutorMemory&, const ExecutorMemory&) = default;
 };

@@ -31,7 +31,7 @@ struct WorkerOptions {
   std::size_t max_peer_backlog = 65536;  // messages; fetches beyond it fail
   std::size_t max_holds_per_process = 1'000'000;
   std::size_t max_offers = 256;  // pulls that read here at once; more are told to wait
-  std::uint64_t bulk_chunk_bytes = std::uint64_t{4} << 20;       // the same on all nodes
+  std::uint64_t bulk_chunk_bytes = std::uint64_t{2} << 20;       // the same on all nodes
   std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // asked for and not there yet
   std::size_t bulk_chunks_per_source = 8;                         // of those from one node
   Duration attach_within = 10s;  // for a connection to say who it is

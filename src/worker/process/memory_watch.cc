@@ -52,13 +52,30 @@ MemoryWatch::MemoryWatch(MemoryWatchOptions options)
   for (MemoryGroup& group : limits.memory_groups()) {
     std::string used_lately = group.droppable;
     if (const auto at = used_lately.find("inactive"); at != used_lately.npos) used_lately.erase(at, 2);
-    groups_.push_back({std::move(group.path), open_to_read(group.limit_file),
-                       open_to_read(group.use_file), open_to_read(group.stat_file),
-                       group.droppable + " ", used_lately + " "});
+    Group& added = groups_.emplace_back(
+        Group{std::move(group.path), open_to_read(group.limit_file), open_to_read(group.use_file),
+              open_to_read(group.stat_file), open_to_read(group.failures_file), group.droppable + " ",
+              used_lately + " ", std::move(group.failures_key)});
+    added.failures_last = added.failures_before = failures_of(added);
   }
 }
 
-const MemorySampled& MemoryWatch::lately() const {
+std::int64_t MemoryWatch::failures_of(const Group& group) {
+  Text buffer;
+  const std::string_view text = read_again(group.failures, buffer);
+  const auto number = group.failures_key.empty() ? number_at(text) : field_of(text, group.failures_key);
+  return number.value_or(0);
+}
+
+MemorySampled MemoryWatch::lately() const {
+  for (const Group& group : groups_) {
+    if (failures_of(group) <= group.failures_before) continue;
+    Text buffer;
+    const auto limit = memory_limit_of(read_again(group.limit, buffer));
+    if (!limit) continue;
+    const auto bytes = static_cast<std::int64_t>(*limit);
+    return {"memory of control group " + group.path, bytes, bytes, {}};
+  }
   const auto part = [](const MemorySampled& sample) {
     return sample.limit_bytes == 0 ? 0.0
                                    : static_cast<double>(sample.used_bytes) /
@@ -108,24 +125,26 @@ void MemoryWatch::look_at(const Group& group, MemorySampled& nearest) const {
   consider(nearest, "memory of control group " + group.path, *used, most);
 }
 
-std::int64_t MemoryWatch::own_bytes(pid_t pid) const {
+std::optional<std::int64_t> MemoryWatch::own_bytes(pid_t pid) const {
   Text buffer;
   const std::string_view text =
       read_again(open_to_read(fmt::format("{}/{}/statm", options_.paths.proc, pid)), buffer);
   // size resident shared ...
   const auto second = text.find(' ');
-  if (second == text.npos) return 0;
+  if (second == text.npos) return std::nullopt;
   const auto third = text.find(' ', second + 1);
-  if (third == text.npos) return 0;
+  if (third == text.npos) return std::nullopt;
   const auto resident = number_at(text.substr(second));
   const auto shared = number_at(text.substr(third));
-  return std::max<std::int64_t>(0, resident.value_or(0) - shared.value_or(0)) * page_bytes_;
+  if (resident.value_or(0) == 0) return std::nullopt;  // what has ended has no pages until it is reaped
+  return std::max<std::int64_t>(0, *resident - shared.value_or(0)) * page_bytes_;
 }
 
 void MemoryWatch::weigh(MemorySampled& sample,
                         const std::vector<WatchedExecutor>& executors) const {
   for (const WatchedExecutor& each : executors) {
-    sample.executors.push_back({each.slot, each.generation, own_bytes(each.pid)});
+    const auto bytes = own_bytes(each.pid);
+    sample.executors.push_back({each.slot, each.generation, bytes.value_or(0), !bytes});
   }
 }
 
@@ -142,6 +161,9 @@ std::optional<MemorySampled> MemoryWatch::look(
   }
   before_ = std::move(last_);
   last_ = {sample.of, sample.used_bytes, sample.limit_bytes, {}};
+  for (Group& group : groups_) {
+    group.failures_before = std::exchange(group.failures_last, failures_of(group));
+  }
   const bool is_short =
       sample.limit_bytes > 0 &&
       sample.used_bytes > sample.limit_bytes / 1000 * options_.threshold_permille;

@@ -38,24 +38,28 @@ class MemoryWatch {
   // longer is. `executors` are those that run; it is called only if they matter.
   std::optional<MemorySampled> look(const std::function<std::vector<WatchedExecutor>()>& executors);
 
-  // The nearer to its limit of the last two looks, told or not, without executors: what was in use
-  // before something ended. A limit of 0 without any.
-  const MemorySampled& lately() const;
+  // What was in use before something ended just now, without executors: of a group that has since the
+  // look before the last reached its limit and could not have more, all of it; else the nearer to its
+  // limit of the last two looks, told or not. A limit of 0 without any.
+  MemorySampled lately() const;
 
   // What would be free without the process: its resident pages, but for those of files and the store.
-  // 0 where there is none.
-  std::int64_t own_bytes(pid_t pid) const;
+  // Nothing where there is none, or it has ended and nobody has taken note of that yet.
+  std::optional<std::int64_t> own_bytes(pid_t pid) const;
 
  private:
   struct Group {
     std::string path;
-    Fd limit, use, stat;
+    Fd limit, use, stat, failures;
     std::string droppable, also_droppable;  // pages of files, not used lately and used lately
+    std::string failures_key;
+    std::int64_t failures_last = 0, failures_before = 0;  // at the last two looks
   };
 
   void consider(MemorySampled& nearest, std::string of, std::int64_t used, std::int64_t limit) const;
   void look_at_machine(MemorySampled& nearest) const;
   void look_at(const Group& group, MemorySampled& nearest) const;
+  static std::int64_t failures_of(const Group& group);
   void weigh(MemorySampled& sample, const std::vector<WatchedExecutor>& executors) const;
 
   const MemoryWatchOptions options_;

@@ -61,6 +61,85 @@ using Lineage = Objects;
 using Holds = Objects;
 using LostStores = Objects;
 
+// Elements of a tensor stay in the process; only who refers to them is counted.
+class KeptTensors : public Objects {
+ protected:
+  static ObjectId tensor() { return ObjectId::of(77); }
+  static RefRecord ref() {
+    RefRecord made{tensor(), node(), ProcessId::of(1), {}};
+    made.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+    return made;
+  }
+  void keep() { step(KeepTensor{ref()}); }
+  // A small value that contains them.
+  ObjectId put_value_of_it() {
+    ValueRecord record = value("with a tensor");
+    record.contained = {ref()};
+    step(PutInline{ObjectId::of(5), record});
+    return ObjectId::of(5);
+  }
+  std::size_t unneeded() const { return commanded<TensorUnneeded>().size(); }
+};
+
+TEST_F(KeptTensors, AreUnneededWhenNobodyHereRefersToThem) {
+  keep();
+  EXPECT_EQ(core_.ref_of(tensor()), ref());
+  release(tensor());
+  EXPECT_EQ(unneeded(), 1u);
+  EXPECT_TRUE(core_.empty());
+}
+
+TEST_F(KeptTensors, OthersMayAskForThemAndNothingIsStored) {
+  keep();
+  const ObjectId value = put_value_of_it();
+  EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
+  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  release(tensor());
+  EXPECT_EQ(unneeded(), 0u) << "the value refers to them";
+  release(value);
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+  EXPECT_EQ(unneeded(), 0u) << "others may";
+  step(AgentSaid{ExportUnheld{tensor()}});
+  EXPECT_EQ(unneeded(), 1u);
+  EXPECT_TRUE(core_.empty());
+}
+
+TEST_F(KeptTensors, AreKeptWhereOthersTookARefMeanwhile) {
+  keep();
+  const ObjectId value = put_value_of_it();
+  release(tensor());
+  release(value);
+  // One of them sends it back.
+  step(AdoptRef{ref()});
+  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  step(AgentSaid{ExportUnheld{tensor()}});
+  EXPECT_EQ(unneeded(), 0u) << "said before the agent heard of it";
+}
+
+TEST_F(KeptTensors, OutliveTheAgent) {
+  keep();
+  put_value_of_it();
+  new_agent();
+  EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
+  EXPECT_EQ(unneeded(), 0u);
+  EXPECT_EQ(core_.ref_of(tensor()).tensor, ref().tensor);
+}
+
+TEST_F(KeptTensors, AreFreeOnceTheJobIsOver) {
+  core_.step(now_, AgentSaid{FromHead{JobStarted{}}}, out);
+  keep();
+  const ObjectId value = put_value_of_it();
+  release(tensor());
+  release(value);
+  StartJob job;
+  job.job = JobId::of(1);
+  step(Attached{node(), ProcessId::of(10), job});
+  RequestRefused refused;
+  refused.job = JobId::of(1);
+  head(refused);
+  EXPECT_EQ(unneeded(), 1u);
+}
+
 TEST_F(Lineage, ALostResultIsMadeAgain) {
   const TaskId id = stored_result(NodeId::of(2));
   step(AgentSaid{ObjectGone{result(id), "node 2 died"}});

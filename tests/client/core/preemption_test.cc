@@ -12,7 +12,7 @@ class Preemption : public SmallClient {
     return submit(given);
   }
   void preempt(std::uint64_t slot) {
-    head(RecallSlot{SlotId::of(slot), "work of a higher priority waits", true});
+    head(RecallSlot{SlotId::of(slot), "work of a higher priority waits", RunningTask::ends});
   }
   void ended_by_executor(std::uint64_t executor) {
     CallReply answer;
@@ -34,7 +34,7 @@ TEST_F(Preemption, ATaskThatMayRunAgainIsEndedAndRunsAgainWithoutCharge) {
   preempt(3);
   ASSERT_EQ(to_executor<CancelCall>().size(), 1u);
   EXPECT_TRUE(to_executor<CancelCall>()[0].force);
-  EXPECT_TRUE(to_head<PreemptionRefused>().empty());
+  EXPECT_TRUE(to_head<PreemptionAnswer>().empty());
   ended_by_executor(20);
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
   EXPECT_EQ(to_head<Demand>().size(), 1u) << "it wants another slot";
@@ -70,8 +70,8 @@ TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAloneAndTheHeadIsTold) {
   slot(3, 20);
   preempt(3);
   EXPECT_TRUE(to_executor<CancelCall>().empty());
-  ASSERT_EQ(to_head<PreemptionRefused>().size(), 1u);
-  EXPECT_EQ(to_head<PreemptionRefused>()[0].slot, SlotId::of(3));
+  ASSERT_EQ(to_head<PreemptionAnswer>().size(), 1u);
+  EXPECT_EQ(to_head<PreemptionAnswer>()[0].slot, SlotId::of(3));
   EXPECT_TRUE(to_head<ReturnSlot>().empty());
   reply_value(20, "done");
   EXPECT_EQ(text(result(id)), "done");
@@ -84,7 +84,21 @@ TEST_F(Preemption, ATaskWhoseRetriesAreSpentIsLeftAlone) {
   slot_executor_ends(3, 20, EndKind::exited);
   slot(3, 21, 1);
   preempt(3);
-  EXPECT_EQ(to_head<PreemptionRefused>().size(), 1u);
+  EXPECT_EQ(to_head<PreemptionAnswer>().size(), 1u);
+}
+
+TEST_F(Preemption, ATaskThatIsAskedAboutGoesOnAndItsOwnerSaysWhetherItMayEnd) {
+  submit_with_retries(1);
+  slot(3, 20);
+  head(RecallSlot{SlotId::of(3), "work of a higher priority waits", RunningTask::is_asked_about});
+  EXPECT_TRUE(to_executor<CancelCall>().empty());
+  ASSERT_EQ(to_head<PreemptionAnswer>().size(), 1u);
+  EXPECT_TRUE(to_head<PreemptionAnswer>()[0].may_end);
+  submit_with_retries(0, 2);
+  slot(4, 21);
+  head(RecallSlot{SlotId::of(4), "work of a higher priority waits", RunningTask::is_asked_about});
+  ASSERT_EQ(to_head<PreemptionAnswer>().size(), 1u);
+  EXPECT_FALSE(to_head<PreemptionAnswer>()[0].may_end);
 }
 
 TEST_F(Preemption, ATaskThatIsBeingCancelledIsLeftAlone) {
@@ -93,7 +107,7 @@ TEST_F(Preemption, ATaskThatIsBeingCancelledIsLeftAlone) {
   step(CancelObject{result(id)});
   preempt(3);
   EXPECT_TRUE(to_executor<CancelCall>().empty());
-  EXPECT_EQ(to_head<PreemptionRefused>().size(), 1u);
+  EXPECT_EQ(to_head<PreemptionAnswer>().size(), 1u);
   ended_by_executor(20);
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
 }

@@ -136,6 +136,18 @@ TEST_F(Streams, ASlotIsIdleFromTheEndOfItsCallNotFromItsBeginning) {
   EXPECT_TRUE(returned_in(step(Tick{})));
 }
 
+TEST_F(Streams, IsQuietOnceItsAnswerIsTakenAndAcknowledged) {
+  submit();
+  slot_ready(0, ProcessId::of(20));
+  EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "a call is under way";
+  now_ = now_ + 10s;
+  executor_says(reply_to(1, 101));
+  EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "the answer has not been acknowledged";
+  now_ = now_ + 20ms;
+  step(Tick{});
+  EXPECT_TRUE(core_.is_quiet(ProcessId::of(20)));
+}
+
 TEST_F(Streams, AnExecutorThatRetiresHearsAtOnceThatAllWasTaken) {
   submit();
   slot_ready(0, ProcessId::of(20));

@@ -1,6 +1,7 @@
 // A ProcessEngine between user threads and its agent: the one type that is locked.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <future>
@@ -28,6 +29,8 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     EngineOptions options;
     options.core.process = ProcessId::of(1);
     options.core.job = JobId::of(1);
+    options.core.idle_return = idle_return_;
+    options.ring_idle = ring_idle_;
     StartJob job;
     job.job = JobId::of(1);
     job.driver = ProcessId::of(1);
@@ -54,6 +57,8 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     return false;
   }
 
+  Duration idle_return_ = ClientOptions().idle_return;
+  Duration ring_idle_ = EngineOptions().ring_idle;
   std::unique_ptr<FakeAgent> agent_ = std::make_unique<FakeAgent>();
   std::shared_ptr<ProcessEngine> engine_;
 };
@@ -92,13 +97,14 @@ TEST_P(Engine, ServesUserThreadsAtOnce) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GE(agent_->calls(), static_cast<std::uint64_t>(count) * 80);
-  EXPECT_EQ(agent_->frames_by_ring() > 0, way != Way::by_socket);
-  EXPECT_EQ(agent_->frames_by_socket() > 0, way == Way::by_socket);
+  const bool by_socket = way == Way::by_socket || way == Way::by_socket_with_bell;
+  EXPECT_EQ(agent_->frames_by_ring() > 0, !by_socket);
+  EXPECT_EQ(agent_->frames_by_socket() > 0, by_socket);
   EXPECT_TRUE(nothing_is_left());
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<int, Way>>& each) {
-  const std::array<std::string, 3> ways{"BySocket", "ByRing", "ByRingUnasked"};
+  const std::array<std::string, 4> ways{"BySocket", "ByRing", "ByRingUnasked", "BySocketWithBell"};
   const auto [count, way] = each.param;
   return std::to_string(count) + ways.at(static_cast<std::size_t>(way));
 }
@@ -106,10 +112,33 @@ std::string name_of(const testing::TestParamInfo<std::tuple<int, Way>>& each) {
 INSTANTIATE_TEST_SUITE_P(Threads, Engine,
                          testing::Combine(testing::Values(1, 2, 4, 8),
                                           testing::Values(Way::by_socket, Way::by_ring,
-                                                          Way::by_ring_unasked)),
+                                                          Way::by_ring_unasked, Way::by_socket_with_bell)),
                          name_of);
 
 using EngineRings = Engine;
+
+// How many may look before they sleep stands in a page of the node.
+TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
+  const Fd file = SpinPage::create_file().value();
+  const auto page = SpinPage::open(file.get()).value();
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring, copy_of(file).value());
+  page.set_longest(50us);
+  page.set_room(1);
+  start();
+  const auto calls = [&] {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(mobula::get(mobula::task<same>.remote(i), 20s), i);
+  };
+  calls();
+  EXPECT_TRUE(page.take_asked());
+  EXPECT_EQ(page.taken(), 0u);
+  page.set_longest(Duration(0));
+  calls();
+  EXPECT_FALSE(page.take_asked());  // nobody looks, so nobody asks
+  page.set_longest(50us);
+  page.set_room(0);
+  calls();
+  EXPECT_TRUE(page.take_asked());  // in vain; it sleeps and goes on
+}
 
 // The only thread that could look is the loop's.
 TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
@@ -168,6 +197,25 @@ TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
 }
 
 // One ring is opened for each executor, and none again.
+TEST_F(EngineRings, ThatAreLongUnusedAreClosedAndOpenedAgainForTheNextCall) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  idle_return_ = 1h;  // the executor stays
+  ring_idle_ = 1ms;
+  start();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(mobula::get(mobula::task<same>.remote(i), 30s), i);
+    const auto closed = static_cast<std::uint64_t>(i + 1);
+    for (const Time until = monotonic_now() + 20s;
+         agent_->rings_closed() < closed && monotonic_now() < until;) {
+      std::this_thread::sleep_for(1ms);
+    }
+    ASSERT_EQ(agent_->rings_closed(), closed);
+  }
+  EXPECT_EQ(agent_->slots(), 1u);
+  EXPECT_EQ(agent_->frames_by_socket(), 0u);
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST_F(EngineRings, ThatAnExecutorRefusesAreLeftForSockets) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   agent_->refuse_rings();
@@ -188,6 +236,58 @@ TEST_F(EngineRings, ThatAreFullLoseNothing) {
   for (int i = 0; i < 300; ++i) calls.push_back(mobula::task<echo>.remote(text + std::to_string(i)));
   for (int i = 0; i < 300; ++i) {
     EXPECT_EQ(mobula::get(calls[static_cast<std::size_t>(i)], 60s), text + std::to_string(i));
+  }
+}
+
+class EngineSockets : public Engine {
+ protected:
+  EngineSockets() { agent_ = std::make_unique<FakeAgent>(1, Way::by_socket_with_bell); }
+};
+
+// Calls go by socket: who waits for one turns the loop, and so runs what is posted to it.
+TEST_F(EngineSockets, AreReadByWhoWaits) {
+  start();
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
+  std::atomic<std::thread::id> ran_on{std::thread::id()};
+  std::atomic<bool> over{false};
+  std::thread waiter([&] {
+    auto lock = engine_->lock();
+    engine_->wait(lock, std::nullopt, [&] { return over.load(); });
+  });
+  const auto wanted = waiter.get_id();
+  for (const Time until = monotonic_now() + 20s; ran_on.load() != wanted && monotonic_now() < until;) {
+    std::promise<void> ran;
+    ASSERT_TRUE(engine_->loop().post([&] {
+      ran_on = std::this_thread::get_id();
+      ran.set_value();
+    }).ok());
+    ran.get_future().wait();
+  }
+  EXPECT_EQ(ran_on.load(), wanted);
+  {
+    const auto held = engine_->lock();
+    over = true;
+    engine_->notify();
+  }
+  waiter.join();
+}
+
+// Nobody waits: what gathers behind the first call leaves all the same, and is answered.
+TEST_F(EngineSockets, CarryWhatGatheredWithoutAThreadThatWaits) {
+  start();
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<mobula::ObjectRef<int>> calls;
+    for (int i = 0; i < 10; ++i) calls.push_back(mobula::task<same>.remote(i));
+    const auto settled = [&] {
+      const auto held = engine_->lock();
+      return std::ranges::all_of(calls, [&](const auto& call) {
+        return engine_->core().settled(*ObjectId::from_hex(call.id()));
+      });
+    };
+    const Time until = monotonic_now() + 20s;
+    while (!settled() && monotonic_now() < until) std::this_thread::yield();
+    EXPECT_TRUE(settled());
   }
 }
 

@@ -14,7 +14,8 @@
 
 namespace mobula::internal::client {
 
-FakeAgent::FakeAgent(std::uint64_t incarnation, Way way) : slabs_(incarnation << 32), way_(way) {
+FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
+    : spin_page_(std::move(spin_page)), slabs_(incarnation << 32), way_(way) {
   thread_ = std::move(LoopThread::start()).value();
   std::array<int, 2> ends{};
   MOBULA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, "socketpair");
@@ -64,9 +65,14 @@ Endpoint FakeAgent::next_executor() {
   const std::uint64_t number = 1000 + ++executors_;
   Endpoint endpoint;
   endpoint.process = ProcessId::of(number);
+  endpoint.public_key = public_key_;
+  if (way_ == Way::by_socket_with_bell) {
+    endpoint.node = NodeId::of(2);
+    endpoint.address = bus_->bind("127.0.0.1:0").value();
+    return endpoint;
+  }
   endpoint.node = NodeId::of(1);
   endpoint.local = bus_->bind("ipc://" + bus_folder_ + "/" + std::to_string(number)).value();
-  endpoint.public_key = public_key_;
   return endpoint;
 }
 
@@ -110,6 +116,11 @@ void FakeAgent::break_next_ring() {
 
 void FakeAgent::refuse_rings() {
   (void)thread_->run([this] { refuse_ = true; });
+}
+
+std::uint64_t FakeAgent::rings_closed() const {
+  const std::scoped_lock held(mutex_);
+  return rings_closed_;
 }
 
 std::uint64_t FakeAgent::rings_asked_for() const {
@@ -160,6 +171,8 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     open_ring(open->executor);
   } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
     (void)rings_.close(closed->ring);
+    const std::scoped_lock held(mutex_);
+    ++rings_closed_;
   } else if (const auto* head = std::get_if<ForHead>(&message)) {
     if (const auto* start = std::get_if<StartJob>(&head->message)) {
       send(FromHead{JobStarted{start->job, "tests"}});
@@ -248,6 +261,7 @@ void FakeAgent::use_rings() {
   fds.clear();
   fds.push_back(std::move(engines.page));
   fds.push_back(std::move(engines.event));
+  if (spin_page_) fds.push_back(std::move(spin_page_));
   send(UseDoorbell{}, std::move(fds));
 }
 

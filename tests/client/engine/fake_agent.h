@@ -25,12 +25,15 @@
 namespace mobula::internal::client {
 
 // How executors are called. `by_ring_unasked`: the agent opens rings before anybody asks.
-enum class Way { by_socket, by_ring, by_ring_unasked };
+// `by_socket_with_bell`: the engine has a doorbell, as of a node whose executors are elsewhere; without
+// one no thread of the user's reads sockets.
+enum class Way { by_socket, by_ring, by_ring_unasked, by_socket_with_bell };
 
 class FakeAgent {
  public:
   // Slabs of different incarnations have different numbers.
-  explicit FakeAgent(std::uint64_t incarnation = 1, Way way = Way::by_socket);
+  // `spin_page`: the file that processes get with their doorbell, if any.
+  explicit FakeAgent(std::uint64_t incarnation = 1, Way way = Way::by_socket, Fd spin_page = {});
   ~FakeAgent();
 
   // The engine's end of the link; once.
@@ -52,6 +55,8 @@ class FakeAgent {
   void refuse_rings();
   // How often the engine asked for a ring.
   std::uint64_t rings_asked_for() const;
+  // How often it gave one back.
+  std::uint64_t rings_closed() const;
   // Slots that it gave to the engine, each of an executor of its own.
   std::uint64_t slots() const;
 
@@ -88,6 +93,7 @@ class FakeAgent {
   std::set<PeerHandle> greeted_;
   DoorbellFiles engine_bell_;
   DoorbellFiles own_bell_;
+  Fd spin_page_;
   RingLinks rings_;  // callers go by the ids of the executors they call
   Watch bell_watch_;
   std::uint64_t opened_ = 0;
@@ -106,6 +112,7 @@ class FakeAgent {
   std::uint64_t frames_by_ring_ = 0;
   std::uint64_t frames_by_socket_ = 0;
   std::uint64_t rings_asked_for_ = 0;
+  std::uint64_t rings_closed_ = 0;
   std::uint64_t slots_ = 0;
 };
 

@@ -35,6 +35,7 @@ class Executor : public testing::Test {
   void step(Event event) {
     out_.clear();
     core_.step(now_, std::move(event), out_);
+    if (!keeps_tensors_ && !commanded<Evacuate>().empty()) core_.step(now_, Evacuated{}, out_);
     for (const auto& each : out_) {
       if (const auto* run = std::get_if<RunCall>(&each)) running_.push_back(*run);
     }
@@ -127,6 +128,7 @@ class Executor : public testing::Test {
   Time now_ = Time::from_ns(1);
   std::vector<Command> out_;
   std::vector<RunCall> running_;  // in the order in which they were started
+  bool keeps_tensors_ = false;    // what it keeps is not gone when it is to leave
   std::map<std::uint64_t, std::uint64_t> sent_;
 };
 
@@ -320,6 +322,54 @@ TEST_F(Executor, LeavesAtABoundWhereNobodyAcknowledges) {
   EXPECT_TRUE(commanded<Leave>().empty());
   pass(ExecutorOptions{}.leave_bound);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, StaysUntilItsTensorsAreElsewhere) {
+  keeps_tensors_ = true;
+  be_task_executor(1);
+  push(owner, 1);
+  finish(running_.at(0).token);
+  acknowledge(owner, 2);
+  EXPECT_EQ(commanded<Evacuate>().size(), 1u);
+  EXPECT_TRUE(told_agent<ExecutorRetires>().empty());
+  pass(ExecutorOptions{}.leave_bound * 20);
+  EXPECT_TRUE(commanded<Evacuate>().empty()) << "it is asked once";
+  EXPECT_TRUE(commanded<Leave>().empty());
+  step(Evacuated{});
+  EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, LeavesAtABoundWhereItsTensorsFindNoRoom) {
+  keeps_tensors_ = true;
+  be_task_executor(1);
+  push(owner, 1);
+  finish(running_.at(0).token);
+  acknowledge(owner, 2);
+  pass(ExecutorOptions{}.evacuation_bound - Duration(1ms));
+  EXPECT_TRUE(commanded<Leave>().empty());
+  EXPECT_TRUE(core_.next_deadline().has_value());
+  pass(Duration(1ms));
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, ElementsThatStandApartFromAnArgumentAreFetchedFirst) {
+  be_task_executor();
+  RefRecord tensor;
+  tensor.object = ObjectId::of(5);
+  tensor.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+  PushCall call;
+  call.number = 1;
+  Argument argument;
+  argument.value.contained = {RefRecord{}, tensor};
+  call.call.arguments.edit() = {argument};
+  say(owner, call);
+  ASSERT_EQ(commanded<FetchArguments>().size(), 1u);
+  EXPECT_TRUE(commanded<FetchArguments>()[0].refs.empty());
+  EXPECT_EQ(commanded<FetchArguments>()[0].tensors, (std::vector<RefRecord>{tensor}));
+  EXPECT_TRUE(started().empty());
+  step(ArgumentsFetched{commanded<FetchArguments>()[0].token, {}});
+  EXPECT_EQ(started().size(), 1u);
 }
 
 TEST_F(Executor, StaysUntilTheCallerHoldsWhatAReplyContains) {

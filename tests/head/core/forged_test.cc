@@ -100,7 +100,7 @@ TEST_F(Forged, SlotsOfOthersAreLeftAlone) {
   HoldSlot hold;
   hold.slot = started.slot;
   cluster.driver_says(agent, 1, hold);
-  PreemptionRefused refused;
+  PreemptionAnswer refused;
   refused.slot = started.slot;
   cluster.driver_says(agent, 1, refused);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());

@@ -8,7 +8,9 @@ namespace {
 
 class HeadGroups : public testing::Test {
  protected:
-  HeadGroups() { cluster.driver_starts_job(home, 1); }
+  explicit HeadGroups(const HeadOptions& options = {}) : cluster(options) {
+    cluster.driver_starts_job(home, 1);
+  }
 
   static GroupSpec group(std::uint64_t number, int bundles, int cpus = 1) {
     GroupSpec spec;
@@ -25,7 +27,8 @@ class HeadGroups : public testing::Test {
     return cluster.heard<GroupChanged>(home, process);
   }
   void wants_in(GroupId id, int slots) {
-    DemandClass demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
+    const auto number = static_cast<int>(id.bits().low);
+    DemandClass demand = cluster.demand_class(1, number, {{"CPU", Quantity::whole(1)}});
     demand.request.placement.group = id;
     cluster.wants(home, demand, slots);
   }
@@ -95,6 +98,107 @@ TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
   EXPECT_TRUE(refused.back().group_removed);
 }
 
+TEST_F(HeadGroups, TheOneOfHigherPriorityIsPlacedFirst) {
+  creates(group(5, 2));
+  news();
+  auto low = group(6, 2);
+  creates(low);
+  auto high = group(7, 2);
+  high.priority = 1;
+  creates(high);
+  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[1].group, GroupId::of(7));
+  EXPECT_EQ(heard[1].state, GroupState::created);
+  const auto listed = nlohmann::json::parse(cluster.tool("list", "placement-groups").json)["items"];
+  EXPECT_EQ(listed[2]["priority"], 1);
+}
+
+TEST_F(HeadGroups, APriorityOutOfRangeIsRefusedWhoeverAsks) {
+  auto forged = group(5, 1);
+  forged.priority = 1001;
+  creates(forged);
+  const auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].refused);
+  EXPECT_EQ(heard[0].why, "priority: from -1000 to 1000, and it is 1001");
+}
+
+// A head that remembers one removed group, and has forgotten group 5; it takes note of two that it does not know.
+class ForgottenGroups : public HeadGroups {
+ protected:
+  static HeadOptions forgetful() {
+    HeadOptions options;
+    options.max_ended_kept = 1;
+    options.max_groups = 2;
+    return options;
+  }
+  ForgottenGroups() : HeadGroups(forgetful()) {
+    for (const std::uint64_t number : {5, 4}) {
+      creates(group(number, 1));
+      cluster.driver_says(home, 1, RemoveGroup{GroupId::of(number)});
+    }
+    news();
+  }
+  std::vector<DemandInfeasible> refusals() {
+    return cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  }
+};
+
+TEST_F(ForgottenGroups, WhatAsksForAPlaceInOneEnds) {
+  wants_in(GroupId::of(5), 1);
+  auto inside = cluster.actor(1, 7);
+  inside.demand.request.placement.group = GroupId::of(5);
+  cluster.creates(home, inside);
+  EXPECT_TRUE(refusals().empty()) << "it might be about to be created";
+  cluster.pass(11s);
+  const auto refused = refusals();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_TRUE(refused[0].group_removed);
+  EXPECT_TRUE(refused[0].fatal);
+  EXPECT_NE(refused[0].summary.find("never created, or removed long ago"), std::string::npos);
+  EXPECT_EQ(cluster.state_of(inside.actor).state, ActorState::dead);
+  EXPECT_EQ(cluster.state_of(inside.actor).cause.kind, EndKind::group_removed);
+}
+
+TEST_F(ForgottenGroups, WhatComesBeforeTheCreationOfItsGroupWaitsForThat) {
+  wants_in(GroupId::of(6), 1);
+  cluster.pass(5s);
+  creates(group(6, 1));
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
+  cluster.pass(20s);
+  EXPECT_TRUE(refusals().empty());
+}
+
+TEST_F(ForgottenGroups, AHeadThatIsStartedAnewWaitsForThoseWhoMayStillCreateIt) {
+  home.facts.processes = {
+      {SmallCluster::driver(1), Principal{Role::driver, "driver1", JobId::of(1)}, 0}};
+  home.facts.jobs = {JobId::of(1)};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.driver_says(home, 1, cluster.job_of(1));
+  wants_in(GroupId::of(5), 1);
+  EXPECT_TRUE(refusals().empty());
+  cluster.pass(60s);
+  ASSERT_EQ(refusals().size(), 1u);
+}
+
+TEST_F(ForgottenGroups, TooManyThatNobodyKnowsAreRefusedAtOnce) {
+  wants_in(GroupId::of(7), 1);
+  wants_in(GroupId::of(8), 1);
+  EXPECT_TRUE(refusals().empty());
+  wants_in(GroupId::of(9), 1);
+  const auto refused = refusals();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].demand_class, ClassId::of(9));
+  cluster.pass(11s);
+  EXPECT_EQ(refusals().size(), 2u);
+  wants_in(GroupId::of(9), 1);
+  EXPECT_TRUE(refusals().empty()) << "there is room for it now";
+}
+
 TEST_F(HeadGroups, OneThatWaitsLongSaysWhereRoomIsKeptForIt) {
   cluster.wants(home, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 2);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
@@ -136,6 +240,18 @@ TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
   news();
   creates(second);
   auto heard = news();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(heard[0].refused);
+  cluster.driver_says(home, 1, WatchGroup{GroupId::of(6)});
+  heard = news();
+  ASSERT_EQ(heard.size(), 1u) << "whoever waits for it later is told the same";
+  EXPECT_TRUE(heard[0].refused);
+  EXPECT_NE(heard[0].why.find("'pair'"), std::string::npos) << heard[0].why;
+  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(6)});  // takes the name from nobody
+  auto third = second;
+  third.id = GroupId::of(8);
+  creates(third);
+  heard = news();
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_TRUE(heard[0].refused);
   cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});

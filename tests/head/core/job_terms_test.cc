@@ -76,6 +76,25 @@ TEST_F(Terms, MoreThanTheQuotaIsAnErrorAtOnce) {
             "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's quota of 2");
 }
 
+TEST_F(Terms, AGroupForMoreThanTheQuotaIsAnErrorAtOnce) {
+  starts_job(1, quota_of(2));
+  GroupSpec spec;
+  spec.id = GroupId::of(5);
+  spec.job = JobId::of(1);
+  spec.creator = SmallCluster::driver(1);
+  spec.bundles.assign(3, cpus_of(1, 1).request);
+  cluster.driver_says(home, 1, CreateGroup{spec});
+  const auto news = cluster.heard<GroupChanged>(home, SmallCluster::driver(1));
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].state, GroupState::removed);
+  EXPECT_TRUE(news[0].infeasible);
+  EXPECT_EQ(news[0].why, "(Quota) CPU: needs 3, 2 left of the job's quota of 2");
+  spec.id = GroupId::of(6);
+  spec.bundles.pop_back();
+  cluster.driver_says(home, 1, CreateGroup{spec});
+  EXPECT_EQ(cluster.heard<GroupChanged>(home, SmallCluster::driver(1)).at(0).state, GroupState::created);
+}
+
 TEST_F(Terms, OutliveTheHead) {
   starts_job(1, quota_of(2));
   cluster.wants(home, cpus_of(1, 1), 2);

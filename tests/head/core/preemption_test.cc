@@ -1,6 +1,9 @@
 // Preemption as the head carries it out: who is asked, what is shown, and what a refusal does.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
+
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -36,7 +39,7 @@ class Preemption : public testing::Test {
   std::size_t preemptions_heard() {
     std::size_t count = 0;
     for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(1))) {
-      count += each.preempts ? 1 : 0;
+      count += each.running == RunningTask::ends ? 1 : 0;
     }
     return count;
   }
@@ -81,7 +84,7 @@ TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
   const auto start = fill_and_want();
   cluster->pass(2s);
   EXPECT_EQ(preemptions_heard(), 1u);
-  cluster->driver_says(*home, 1, PreemptionRefused{start.slot, "train"});
+  cluster->driver_says(*home, 1, PreemptionAnswer{start.slot, false, "train"});
   const Json lease = Json::parse(cluster->tool("get", "lease", start.slot.hex()).json);
   EXPECT_EQ(lease["state"], "RECALLED");
   EXPECT_EQ(status()["preemption"]["refused"], 1);
@@ -93,10 +96,39 @@ TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
   EXPECT_EQ(preemptions_heard(), 1u);
 }
 
+// Two slots have to end for one request: their lessee is asked about both before it is told to end them.
+TEST_F(Preemption, TheLesseeIsAskedBeforeSeveralAreEnded) {
+  fill_and_want();
+  cluster->wants(*home, cpu(2), 0);
+  auto& large = cluster->node_joins(3, SmallCluster::shape(2));
+  auto third = cluster->job_of(3);
+  cluster->driver_says(*home, 3, third);
+  auto pinned = cluster->demand_class(3, 1, {{"CPU", Quantity::whole(1)}});
+  pinned.request.strategy = NodeAffinityStrategy{large.node, false};
+  std::vector<StartSlot> starts;
+  for (int i = 1; i <= 2; ++i) {
+    cluster->wants(*home, pinned, i);
+    starts.push_back(cluster->expect_start_slot(large));
+    cluster->executor_ready(large, starts.back());
+  }
+  auto both = cluster->demand_class(2, 2, {{"CPU", Quantity::whole(2)}});
+  cluster->wants(*home, both, 1);
+  std::map<RunningTask, int> heard;
+  for (int i = 0; i < 50 && heard[RunningTask::is_asked_about] == 0; ++i) {
+    cluster->pass(100ms);
+    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(3))) ++heard[each.running];
+  }
+  EXPECT_EQ(heard[RunningTask::is_asked_about], 2);
+  EXPECT_EQ(heard[RunningTask::ends], 0);
+  for (const auto& start : starts) cluster->driver_says(*home, 3, PreemptionAnswer{start.slot, true, "train"});
+  const auto told = cluster->heard<RecallSlot>(*home, SmallCluster::driver(3));
+  EXPECT_EQ(std::ranges::count(told, RunningTask::ends, &RecallSlot::running), 2);
+}
+
 TEST_F(Preemption, ARefusalOfSomebodyElseIsNotHeard) {
   const auto start = fill_and_want();
   cluster->pass(2s);
-  cluster->driver_says(*home, 2, PreemptionRefused{start.slot, "train"});
+  cluster->driver_says(*home, 2, PreemptionAnswer{start.slot, false, "train"});
   EXPECT_EQ(status()["preemption"]["refused"], 0);
 }
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 Request request(const std::string& text) {
   auto asked = asked_from_json(text);
   EXPECT_TRUE(asked.ok()) << asked.error().text;
-  return asked.ok() ? std::get<Request>(*asked) : Request();
+  return asked.ok() ? std::get<AskedRequest>(*asked).request : Request();
 }
 
 GroupSpec group(const std::string& text) {
@@ -55,6 +55,25 @@ TEST(RequestJson, LabelsAndNodesGoThroughAsTheyAre) {
   EXPECT_EQ(std::get<NodeAffinityStrategy>(read.strategy).node.hex(), "000102030405060708090a0b0c0d0e0f");
 }
 
+TEST(RequestJson, HasTheStrategiesOfPrograms) {
+  EXPECT_TRUE(std::holds_alternative<DefaultStrategy>(request(R"({"scheduling": "Default"})").strategy));
+  EXPECT_TRUE(std::holds_alternative<SpreadStrategy>(request(R"({"scheduling": "Spread"})").strategy));
+  const std::string node = R"({"scheduling": {"node_id": "000102030405060708090a0b0c0d0e0f")";
+  const auto hard = std::get<NodeAffinityStrategy>(request(node + "}}").strategy);
+  EXPECT_EQ(hard.node.hex(), "000102030405060708090a0b0c0d0e0f");
+  EXPECT_FALSE(hard.soft);
+  EXPECT_TRUE(std::get<NodeAffinityStrategy>(request(node + R"(, "soft": true}})").strategy).soft);
+}
+
+TEST(RequestJson, HasAPriorityAndAJob) {
+  EXPECT_EQ(request(R"({"priority": -1000})").priority, -1000);
+  EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "priority": 1000})").priority, 1000);
+  const auto asked = asked_from_json(R"({"job_id": "00000000000000000000000000000007"})");
+  ASSERT_TRUE(asked.ok()) << asked.error().text;
+  EXPECT_EQ(std::get<AskedRequest>(*asked).job, JobId::of(7));
+  EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "job_id": "00000000000000000000000000000007"})").job, JobId::of(7));
+}
+
 TEST(RequestJson, IsRefusedWhereSubmissionWouldBe) {
   expect_refused({{R"({"num_gpus": 1.5})", "num_gpus"},
                   {R"({"num_gpus": 1, "resources": {"neuron_cores": 1}})", "neuron_cores"},
@@ -73,8 +92,25 @@ TEST(RequestJson, IsRefusedWhereSubmissionWouldBe) {
                   {R"({"resources": 1})", "is not an object"},
                   {R"({"num_cpus": 0.00001})", "num_cpus"},
                   {R"({"num_cpus": 1e15})", "num_cpus"},
-                  {R"({"num_cpus": 1e400})", "JSON"},
-                  {R"({"num_cpus": NaN})", "JSON"},
+                  {R"({"num_cpus": 1e400})", "has a number that is too large"},
+                  {R"({"bundles": [{"num_cpus": -1e999}]})", "has a number that is too large"},
+                  {R"({"num_cpus": NaN})", "is no JSON: byte 14 cannot be read"},
+                  {R"({"scheduling": "SPREAD"})", R"(is none of "Default", "Spread")"},
+                  {R"({"scheduling": 1})", R"(is none of "Default", "Spread")"},
+                  {R"({"scheduling": {}})", "scheduling names a node by its node_id"},
+                  {R"({"scheduling": {"node_id": "ab"}})", "scheduling.node_id is not an id"},
+                  {R"({"scheduling": {"node_id": "000102030405060708090a0b0c0d0e0f", "soft": 1}})",
+                   "scheduling.soft is neither true nor false"},
+                  {R"({"scheduling": {"nodes": 1}})", "scheduling.nodes is not known; known are node_id, soft"},
+                  {R"({"scheduling": "Spread", "node_id": "000102030405060708090a0b0c0d0e0f"})", "give one of them"},
+                  {R"({"num_cpus": 1, "num_gpus": 1, "num_cpus": 2})", "num_cpus is given twice"},
+                  {R"({"resources": {"a": 1, "a": 2}})", "a is given twice"},
+                  {R"({"priority": 1001})", "priority is 1001; it is from -1000 to 1000"},
+                  {R"({"priority": -1001})", "priority is -1001"},
+                  {R"({"priority": 18446744073709551615})", "priority is 18446744073709551615"},
+                  {R"({"priority": 0.5})", "priority is not a whole number"},
+                  {R"({"priority": "high"})", "priority is not a whole number"},
+                  {R"({"job_id": "none"})", "job_id is not an id"},
                   {R"({"num_cpus": -1})", "num_cpus"},
                   {R"({"num_cpus": "one"})", "num_cpus"},
                   {R"({"num_cpus": null})", "num_cpus"},
@@ -90,8 +126,9 @@ TEST(RequestJson, IsRefusedWhereSubmissionWouldBe) {
                   {R"({"node_id": ""})", "node_id"},
                   {R"({"node_id": "ab"})", "node_id"},
                   {R"({"num_cpu": 1})", "num_cpu is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
-                                        "accelerator_type, label_selector, fallback_selectors, node_id"},
-                  {R"({"num_cpus": )", "JSON"},
+                                        "accelerator_type, label_selector, fallback_selectors, node_id, scheduling, "
+                                        "priority, job_id"},
+                  {R"({"num_cpus": )", "is no JSON: byte 14"},
                   {R"([1])", "JSON"}});
 }
 
@@ -122,6 +159,8 @@ TEST(RequestJson, AGroupIsRefusedWhereItsCreationWouldBe) {
                   {R"({"bundles": [{"num_cpus": 1, "node_id": "ab"}]})", "node_id is not known"},
                   {R"({"bundles": [{"num_cpus": 1}], "strategy": "strict"})", "STRICT_SPREAD"},
                   {R"({"bundles": [{"num_cpus": 1}], "strategy": 1})", "STRICT_SPREAD"},
+                  {R"({"bundles": [{"num_cpus": 1}], "priority": 1001})", "priority is 1001"},
+                  {R"({"bundles": [{"num_cpus": 1, "priority": 1}]})", "priority is not known"},
                   {R"({"bundles": [{"num_cpus": 1}], "num_gpus": 1})", "not known beside bundles"}});
 }
 

@@ -109,6 +109,7 @@ TEST_F(State, GetsOneByItsIdOrABeginning) {
   EXPECT_EQ(json["kind"], "Node");
   EXPECT_EQ(json["node_id"], agent.node.hex());
   EXPECT_TRUE(cluster.tool("get", "nodes", agent.node.hex().substr(0, 6)).ok);
+  EXPECT_TRUE(cluster.tool("get", "nodes", agent.node.brief()).ok) << "as texts for people name it";
   const auto none = cluster.tool("get", "nodes", "ffff");
   EXPECT_FALSE(none.ok);
   EXPECT_EQ(none.code, ErrorCode::not_found);
@@ -125,120 +126,63 @@ TEST_F(State, SaysWhereTheHeadServesHttp) {
   EXPECT_EQ(json["state"], "RUNNING");
 }
 
-TEST_F(State, ExplainsARequest) {
-  auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1})").json);
-  EXPECT_EQ(json["feasible"], true);
-  EXPECT_EQ(json["fits_now"], true);
-  json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 2})").json);
-  EXPECT_EQ(json["feasible"], false);
-  EXPECT_EQ(json["items"][0]["code"], "ResourceTooSmall");
-  EXPECT_NE(json["reason"].get<std::string>().find("GPU"), std::string::npos);
-  json = Json::parse(cluster.tool("explain", "", R"({"accelerator_type": "H100", "num_gpus": 0.5,
-      "gpu_memory": 1000, "label_selector": {"zone": "a"}})").json);
-  EXPECT_EQ(json["fits_now"], true);
-}
-
-TEST_F(State, NamesWhatHasToEndBeforeARequestFits) {
-  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
-  cluster.wants(agent, demand, 1);
-  const auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1})").json);
-  EXPECT_EQ(json["feasible"], true);
-  EXPECT_EQ(json["reason"], "it fits on node " + agent.node.hex() + " when 1 of its leases has ended");
-  ASSERT_EQ(json["holders"].size(), 1u);
-  const auto& holder = json["holders"][0];
-  EXPECT_EQ(holder["held_by"], "task");
-  EXPECT_EQ(holder["name"], "square");
-  EXPECT_EQ(holder["id"], demand.id.hex());
-  EXPECT_EQ(holder["job_id"], demand.job.hex());
-  EXPECT_EQ(holder["resources"]["GPU"], 1);
-  EXPECT_EQ(holder["recalled"], false);
-  EXPECT_FALSE(json.contains("node_needed"));
-}
-
-TEST_F(State, ExplainsAGroupThatIsOnlyAskedAbout) {
-  cluster.node_joins(2, SmallCluster::shape(2, 1));
-  const auto explained = [&](const std::string& text) {
-    const auto reply = cluster.tool("explain", "", text);
-    EXPECT_TRUE(reply.ok) << reply.text;
-    return Json::parse(reply.json);
-  };
-  auto json = explained(R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}], "strategy": "STRICT_SPREAD"})");
-  EXPECT_EQ(json["feasible"], true);
-  EXPECT_EQ(json["fits_now"], true);
-  EXPECT_EQ(json["reason"], "it fits now");
-  EXPECT_EQ(json["resources"]["GPU"], 2);
-  ASSERT_EQ(json["items"].size(), 2u);  // of two nodes; the bundles are alike
-  EXPECT_EQ(json["items"][0]["alike"], 1);
-  EXPECT_FALSE(json.contains("holders"));
-
-  json = explained(R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}], "strategy": "STRICT_PACK"})");
-  EXPECT_EQ(json["feasible"], false);
-  EXPECT_EQ(json["fits_now"], false);
-  EXPECT_EQ(json["reason"], "no single node can ever hold all 2 bundles together, as STRICT_PACK asks");
-
-  json = explained(R"({"bundles": [{"num_cpus": 1}, {"num_gpus": 2}]})");
-  EXPECT_EQ(json["feasible"], false);
-  EXPECT_EQ(json["items"].back()["bundle"], 1);
-  EXPECT_EQ(json["items"].back()["code"], "ResourceTooSmall");
-  EXPECT_EQ(json["items"].back()["needed"], 2);
-  EXPECT_EQ(json["items"].back()["available"], 1);
-}
-
-TEST_F(State, NamesWhatHasToEndBeforeAGroupFits) {
-  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 1);
-  const auto held = list("leases")["items"];
-  ASSERT_EQ(held.size(), 1u);
-  cluster.node_joins(2, SmallCluster::shape(2, 1));
-  const auto text = R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}]})";
-  const auto json = Json::parse(cluster.tool("explain", "", text).json);
-  EXPECT_EQ(json["feasible"], true);
-  EXPECT_EQ(json["fits_now"], false);
-  ASSERT_EQ(json["holders"].size(), 1u);
-  EXPECT_EQ(json["holders"][0]["slot_id"], held[0]["slot_id"]);
-  EXPECT_EQ(json["holders"][0]["held_by"], "task");
-  EXPECT_NE(json["reason"].get<std::string>().find("when 1 of their leases has ended"), std::string::npos) << json["reason"];
-}
-
-TEST_F(State, SaysWhatANodeNeedsToHoldWhatNoneCan) {
-  const auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 2, "label_selector": {"zone": "b"}})").json);
-  EXPECT_EQ(json["feasible"], false);
-  EXPECT_EQ(json["node_needed"]["resources"]["GPU"], 2);
-  EXPECT_EQ(json["node_needed"]["labels"]["zone"], "b");
-  EXPECT_FALSE(json.contains("holders"));
-}
-
-TEST_F(State, ExplainsARequestWithFallbackSelectors) {
-  auto json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1, "label_selector": {"zone": "z"},
-      "fallback_selectors": [{"zone": "y"}, {"zone": "a"}]})").json);
-  EXPECT_EQ(json["fits_now"], true);
-  json = Json::parse(cluster.tool("explain", "", R"({"num_gpus": 1, "label_selector": {"zone": "z"},
-      "fallback_selectors": [{"zone": "y"}]})").json);
-  EXPECT_EQ(json["feasible"], false);
-  EXPECT_FALSE(cluster.tool("explain", "", R"({"fallback_selectors": {"zone": "y"}})").ok);
-}
-
-TEST_F(State, RefusesRequestsItCannotRead) {
-  for (const char* text : {"{", "[]", R"({"num_gpu": 1})", R"({"num_cpus": -1})",
-                           R"({"num_cpus": "1"})", R"({"gpu_memory": 1e300})",
-                           R"({"resources": {"TPU": 0.5}})"}) {
-    const auto reply = cluster.tool("explain", "", text);
-    EXPECT_FALSE(reply.ok) << text;
-    EXPECT_EQ(reply.code, ErrorCode::invalid_argument) << text;
-  }
-}
-
-TEST_F(State, ExplainsAWaitingClassAndAnActor) {
-  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
-  cluster.wants(agent, demand, 2);
-  auto json = Json::parse(cluster.tool("explain", "", demand.id.hex()).json);
-  EXPECT_EQ(json["items"][0]["code"], "ResourceBusy");
-  EXPECT_EQ(json["subject"]["name"], "square");
+TEST_F(State, StatusTellsWhatWaitsByWhatItAsksForAndWhy) {
+  const ResourceSet one{{"GPU", Quantity::whole(1)}};
+  cluster.wants(agent, cluster.demand_class(1, 1, one), 3);
+  cluster.driver_starts_job(agent, 2);
+  cluster.wants(agent, cluster.demand_class(2, 2, one), 2);
+  cluster.wants(agent, cluster.demand_class(1, 3, {{"GPU", Quantity::whole(5)}}), 1);
   auto spec = cluster.actor(1, 7);
-  spec.demand.request.resources = {{"GPU", Quantity::whole(5)}};
+  spec.demand.request.resources = one;
   cluster.creates(agent, spec);
-  json = Json::parse(cluster.tool("explain", "", spec.actor.hex()).json);
-  EXPECT_EQ(json["subject"]["state"], "PENDING_CREATION");
-  EXPECT_EQ(json["feasible"], false);
+  GroupSpec group;
+  group.id = GroupId::of(4);
+  group.job = JobId::of(1);
+  group.creator = driver;
+  group.bundles.resize(2);
+  for (auto& bundle : group.bundles) bundle.resources = one;
+  cluster.driver_says(agent, 1, CreateGroup{group});
+  const Json waiting = Json::parse(cluster.tool("status").json)["waiting"];
+  const auto row = [&](const std::string& kind, const std::string& asks) {
+    for (const Json& each : waiting) {
+      if (each["kind"] == kind && each["asks"] == asks) return each;
+    }
+    return Json();
+  };
+  const Json tasks = row("tasks", "GPU 1");
+  ASSERT_TRUE(tasks.is_object()) << waiting;
+  EXPECT_EQ(tasks["count"], 5) << "as their lessees have stated it";
+  EXPECT_EQ(tasks["jobs"], 2);
+  EXPECT_EQ(tasks["reason"], "(Resources)");
+  EXPECT_EQ(tasks["text"], "1 node: GPU: needs 1 whole, free 0");
+  const Json large = row("tasks", "GPU 5");
+  ASSERT_TRUE(large.is_object()) << waiting;
+  EXPECT_EQ(large["reason"], "(Infeasible)");
+  EXPECT_EQ(large["text"], "1 node: GPU: needs 5, the node has 1 in all");
+  EXPECT_EQ(row("actors", "GPU 1")["count"], 1) << waiting;
+  const Json groups = row("placement groups", "PACK 2 x {GPU 1}");
+  ASSERT_TRUE(groups.is_object()) << waiting;
+  EXPECT_EQ(groups["reason"], "(Infeasible)");
+  EXPECT_NE(groups["text"].get<std::string>().find("cannot hold all 2 bundles"), std::string::npos) << groups;
+}
+
+TEST_F(State, ListsWhatCanNeverRunAsSuchAsStatusDoes) {
+  auto poor = cluster.job_of(2);
+  poor.terms.quota["CPU"] = Quantity::whole(1);
+  cluster.driver_says(agent, 2, poor);
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(2)}}), 1);
+  cluster.wants(agent, cluster.demand_class(1, 2, {{"CPU", Quantity::whole(2)}}), 2);
+  cluster.wants(agent, cluster.demand_class(2, 3, {{"CPU", Quantity::whole(2)}}), 1);
+  std::map<std::string, std::string> reasons;
+  const Json listed = list("demands");
+  for (const Json& each : listed["items"]) reasons[each["class_id"]] = each["reason"];
+  EXPECT_EQ(reasons.at(ClassId::of(1).hex()), "(Infeasible)");
+  EXPECT_EQ(reasons.at(ClassId::of(2).hex()), "(Resources)");
+  EXPECT_EQ(reasons.at(ClassId::of(3).hex()), "(Infeasible)") << "more than the quota of its job";
+  const Json status = Json::parse(cluster.tool("status").json);
+  for (const Json& each : status["waiting"])
+    EXPECT_EQ(reasons.at(each["id"]), each["reason"]) << each;
+  EXPECT_EQ(status["waiting"].size(), 3u);
 }
 
 TEST_F(State, ProcessesReadNodesAndTheNamesOfTheirSpace) {

@@ -129,7 +129,7 @@ TEST_F(HeadTest, OlderEpochsAreIgnored) {
   old.head_epoch = 1;
   old.incarnation = agent_.address().incarnation;
   agent_.step(HeadSaid{old});
-  HeadFrame frame{1, agent_.address().incarnation, {1, 0, slot_of(1, job, ProcessId::of(1))}};
+  HeadFrame frame{1, agent_.address().incarnation, {1, 0, HeadMessage{slot_of(1, job, ProcessId::of(1))}}};
   agent_.step(HeadSaid{frame});
   EXPECT_EQ(agent_.core().head_epoch(), 2u);
   EXPECT_EQ(agent_.core().census().slots, 0u);

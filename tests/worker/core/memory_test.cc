@@ -91,6 +91,17 @@ TEST(MemoryGuardTest, WaitsForNobodyForEver) {
   EXPECT_TRUE(guard.look(now + options.memory_end_within, sampled(951), candidates));
 }
 
+TEST(MemoryGuardTest, WaitsForTheMemoryOfOneThatOthersHaveEnded) {
+  const WorkerOptions options;
+  MemoryGuard guard(options);
+  std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 0)};
+  candidates[1].has_ended = true;
+  const Time now = Time::from_ns(0) + Duration(1s);
+  EXPECT_FALSE(guard.look(now, sampled(999), candidates));
+  candidates.pop_back();
+  EXPECT_TRUE(guard.look(now, sampled(999), candidates));
+}
+
 TEST(MemoryGuardTest, TakesFromWhatRunsOnceOnlyWhenTheKernelWould) {
   const WorkerOptions options;
   MemoryGuard guard(options);
@@ -168,6 +179,21 @@ TEST_F(MemoryTest, WhatIsEndedIsToldWithTheNumbers) {
   EXPECT_TRUE(agent_.did<StartExecutor>().empty()) << "the next one waits a moment";
   world_.advance(Duration(200ms));
   EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
+}
+
+// What it had is still counted for a moment: nobody else is ended for that.
+TEST_F(MemoryTest, WhatTheKernelHasEndedIsGivenTimeToComeBack) {
+  const auto first = running(slot_of(1, job, driver_), 2, true);
+  const auto second = running(slot_of(2, job, driver_), 3, true);
+  EndCause by_the_kernel = signal(9);
+  by_the_kernel.kind = EndKind::out_of_memory;
+  agent_.executor_exits(first, by_the_kernel);
+  agent_.forget();
+  look(990, {{second, 300}});
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+  world_.advance(Duration(600ms));
+  look(990, {{second, 300}});
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u) << "it was not enough";
 }
 
 TEST_F(MemoryTest, OneThatEndsByItselfMeanwhileDidNotDieOfIt) {

@@ -70,6 +70,23 @@ class ObjectDeathsTest : public ::testing::Test {
   StartExecutor started_;
 };
 
+// Elements of a tensor are in the store before anybody is told to look for them there.
+TEST_F(ObjectDeathsTest, ElementsThatAreNotStoredAreNotWaitedFor) {
+  home_.say(1, ExportObject{value, true});
+  for (Agent* agent : {&home_, &other_}) {
+    const auto heard = fetch(*agent);
+    ASSERT_EQ(heard.size(), 1u);
+    ASSERT_TRUE(heard[0].failure);
+    EXPECT_NE(heard[0].failure->text.find("not in the store"), std::string::npos) << heard[0].failure->text;
+    agent->forget();
+  }
+  store(world_, home_, 1, value, 1000, owner_, home_.node());
+  home_.forget();
+  const auto heard = fetch(home_);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_FALSE(heard[0].failure);
+}
+
 TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_).empty());

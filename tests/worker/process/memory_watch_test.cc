@@ -87,10 +87,42 @@ TEST_F(MemoryWatchTest, GroupsOfVersionOneCountAndALimitMayComeLater) {
   EXPECT_EQ(sample->limit_bytes, 100 * mib);
 }
 
+// What is taken between two looks is never seen, and what reached its limit says so.
+TEST_F(MemoryWatchTest, AGroupThatReachedItsLimitBetweenTwoLooksIsNamed) {
+  const auto group_of = [&](const std::string& self, const std::string& failures_file,
+                            const std::string& none, const std::string& one) {
+    files.write("proc/self/cgroup", self);
+    files.write("cgroup/" + failures_file, none);
+    MemoryWatch watched = watch();
+    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_EQ(watched.lately().of, "memory of the node");
+    files.write("cgroup/" + failures_file, one);
+    MemorySampled sample = watched.lately();
+    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_EQ(watched.lately(), sample) << "its end may be told after one more look";
+    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_EQ(watched.lately().of, "memory of the node");
+    return sample;
+  };
+  machine(4000, 2000);
+  files.write("cgroup/memory/a/memory.limit_in_bytes", std::to_string(100 * mib) + "\n");
+  files.write("cgroup/memory/a/memory.usage_in_bytes", std::to_string(9 * mib) + "\n");
+  EXPECT_EQ(group_of("4:memory:/a\n0::/\n", "memory/a/memory.failcnt", "3\n", "5\n"),
+            (MemorySampled{"memory of control group /memory/a", 100 * mib, 100 * mib, {}}));
+  files.write("cgroup/slice/memory.max", std::to_string(70 * mib) + "\n");
+  files.write("cgroup/slice/memory.current", std::to_string(9 * mib) + "\n");
+  EXPECT_EQ(group_of("0::/slice\n", "slice/memory.events", "low 0\nmax 7\noom 0\noom_kill 0\n",
+                     "low 0\nmax 9\noom 1\noom_kill 1\n"),
+            (MemorySampled{"memory of control group /slice", 70 * mib, 70 * mib, {}}));
+}
+
 TEST_F(MemoryWatchTest, OfAnExecutorCountsWhatItAloneHas) {
   process(7, 300, 100);
   EXPECT_EQ(watch().own_bytes(7), 200 * mib);
-  EXPECT_EQ(watch().own_bytes(8), 0) << "it is gone";
+  EXPECT_FALSE(watch().own_bytes(8)) << "it is gone";
+  process(9, 0, 0);
+  EXPECT_FALSE(watch().own_bytes(9)) << "it has ended, and its parent was not told yet";
 }
 
 TEST_F(MemoryWatchTest, ExecutorsMayHaveALimitOfTheirOwn) {
@@ -106,6 +138,18 @@ TEST_F(MemoryWatchTest, ExecutorsMayHaveALimitOfTheirOwn) {
   EXPECT_EQ(sample->used_bytes, 290 * mib);
   EXPECT_EQ(sample->executors, (std::vector<ExecutorMemory>{{SlotId::of(1), 3, 200 * mib},
                                                             {SlotId::of(2), 0, 90 * mib}}));
+}
+
+TEST_F(MemoryWatchTest, OneThatHasEndedIsToldAsSuch) {
+  process(7, 300, 100);
+  process(8, 0, 0);
+  machine(4000, 100);
+  const auto sample = watch().look([] {
+    return std::vector<WatchedExecutor>{{SlotId::of(1), 3, 7}, {SlotId::of(2), 0, 8}};
+  });
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->executors, (std::vector<ExecutorMemory>{{SlotId::of(1), 3, 200 * mib, false},
+                                                            {SlotId::of(2), 0, 0, true}}));
 }
 
 TEST_F(MemoryWatchTest, ExecutorsAreLookedAtOnlyWhereItMatters) {

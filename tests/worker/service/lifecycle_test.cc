@@ -28,6 +28,17 @@ TEST_F(ServiceTest, RegistersWithItsNodeAndServesDriversAfterwards) {
   EXPECT_EQ(ticket.principal.role, Role::driver);
 }
 
+TEST_F(ServiceTest, AHeadThatIsNotWhereItIsSaidToBeEndsWhoWasToldSo) {
+  auto settings = options();
+  settings.waits_for_head = false;
+  head_.reset();
+  service_ = WorkerService::create(*loop_, std::move(settings)).value();
+  ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
+  EXPECT_EQ(service_->end()->code, 3);
+  EXPECT_NE(service_->end()->why.find("nobody listens at "), std::string::npos)
+      << service_->end()->why;
+}
+
 TEST_F(ServiceTest, ADriverThatComesBeforeTheHeadAnswersIsServedLater) {
   head_->admits = false;
   start();
@@ -131,8 +142,9 @@ TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
   head_->say(StopSlot{first.slot, true, "done"});
   head_->say(StopSlot{second.slot, true, "done"});
   head_->say(JobEnded{job_, {}, false});
-  EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(3)); }));
-  EXPECT_FALSE(std::filesystem::exists(socket(4)));
+  // Two where both slots came at once.
+  EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(3)) && !std::filesystem::exists(socket(4)); }));
+  EXPECT_FALSE(std::filesystem::exists(socket(5)));
 }
 
 TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
@@ -165,6 +177,36 @@ TEST_F(ReserveTest, OfManyProgramsTheLongestUnusedEnds) {
   EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(2)); }));
   EXPECT_TRUE(std::filesystem::exists(socket(1))) << "the one in use is left alone";
   EXPECT_EQ(gone(first), nullptr);
+}
+
+TEST_F(ReserveTest, AsManyAsWereStartedTogetherStandReadyForTheNextTime) {
+  FakeDriver& driver = start_with_program();
+  std::vector<StartSlot> first;
+  for (std::uint64_t i = 1; i <= 3; ++i) first.push_back(slot(i, "real", driver));
+  for (const auto& each : first) head_->say(each);
+  for (const auto& each : first) ASSERT_TRUE(until([&] { return started(each) != nullptr; }));
+  // Sockets 1 to 3 are theirs, or of a reserve that one of them has taken.
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(6)); })) << "fewer than three stand ready";
+  std::vector<StartSlot> second;
+  for (std::uint64_t i = 4; i <= 6; ++i) second.push_back(slot(i, "real", driver));
+  for (const auto& each : second) head_->say(each);
+  for (const auto& each : second) {
+    ASSERT_TRUE(until([&] { return started(each) != nullptr; }));
+    const std::string local = started(each)->endpoint.local;
+    EXPECT_TRUE(local == socket(4) || local == socket(5) || local == socket(6)) << local;
+  }
+}
+
+TEST_F(ReserveTest, NoMoreStandReadyThanThereMayBe) {
+  settings_.max_reserves = 2;
+  FakeDriver& driver = start_with_program();
+  std::vector<StartSlot> slots;
+  for (std::uint64_t i = 1; i <= 5; ++i) slots.push_back(slot(i, "real", driver));
+  for (const auto& each : slots) head_->say(each);
+  for (const auto& each : slots) ASSERT_TRUE(until([&] { return started(each) != nullptr; }));
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(7)); }));
+  for (int i = 0; i < 20; ++i) loop_->turn(5ms);
+  EXPECT_FALSE(std::filesystem::exists(socket(8)));
 }
 
 TEST_F(ReserveTest, AnUnusedOneEnds) {

@@ -167,5 +167,23 @@ TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothH
   EXPECT_EQ(table_.size(), 0u);
 }
 
+// With its doorbell a process gets the page of those that look before they sleep.
+TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
+  const auto limit = SpinLimit::create(*loop_, {}).value();
+  table_.limit_spinners(*limit);
+  Member& one = joins(1);
+  Member& two = joins(2);
+  ASSERT_TRUE(until([&] { return one.bell_files.size() == 3 && two.bell_files.size() == 3; }));
+  const auto page = SpinPage::open(one.bell_files[2].get()).value();
+  page.set_room(1);
+  const auto ticket = page.take(spin_number(one.id));
+  const auto others = SpinPage::open(two.bell_files[2].get()).value();
+  EXPECT_EQ(others.taken(), 1u);
+  table_.left(two.link);
+  EXPECT_EQ(others.taken(), 1u);
+  table_.left(one.link);
+  EXPECT_EQ(others.taken(), 0u);
+}
+
 }  // namespace
 }  // namespace mobula::internal::worker

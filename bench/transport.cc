@@ -1,0 +1,127 @@
+// Tensors that stay where they were made: rounds of one actor's making and another's use, driven from
+// here, beside an ordinary call, the object store and the machine's floor.
+#include <mobula/mobula.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "bench/floors.h"
+#include "bench/local_nodes.h"
+#include "bench/network_floors.h"
+#include "bench/suite.h"
+
+namespace mobula::bench {
+namespace {
+
+// What is used of a tensor: nothing but its place, or all of it, copied by its user.
+enum class Use : std::uint8_t { look, copy };
+
+class Maker {
+ public:
+  // The same elements each time, as a training step's weights are: what is measured is their way.
+  Tensor make(std::int64_t bytes) {
+    Tensor& tensor = made_[bytes];
+    if (tensor.bytes() != bytes) tensor = Tensor::zeros({bytes}, DType::uint8);
+    return tensor;
+  }
+  std::int64_t look(const Tensor& tensor) { return tensor.bytes(); }
+  std::int64_t copy(const Tensor& tensor) {
+    Tensor mine = tensor.clone();
+    return mine.bytes();
+  }
+  std::string value() { return "ok"; }
+
+ private:
+  std::map<std::int64_t, Tensor> made_;
+};
+
+using Handle = ActorHandle<Maker>;
+
+void round_trip(const Handle& maker, const Handle& user, std::int64_t bytes, Transport transport, Use use) {
+  const auto made = maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(bytes);
+  const std::int64_t seen = use == Use::look ? get(user.call<&Maker::look>(made)) : get(user.call<&Maker::copy>(made));
+  expect(seen == bytes, "the bytes of a tensor");
+}
+
+std::string text_of(std::int64_t bytes) {
+  if (bytes >= 1 << 20) return std::to_string(bytes >> 20) + " MiB";
+  return bytes >= 1024 ? std::to_string(bytes >> 10) + " KiB" : std::to_string(bytes) + " B";
+}
+
+Figure rounds(const Pace& pace, const std::string& name, const std::string& key, const Handle& maker,
+              const Handle& user, std::int64_t bytes, Transport transport, Use use) {
+  for (int i = 0; i < 3; ++i) round_trip(maker, user, bytes, transport, use);
+  return figure(name, key, measure_rate(pace, 1, [&] { round_trip(maker, user, bytes, transport, use); }), "1/s");
+}
+
+Figure ratio(std::string name, std::string key, double value) {
+  return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = "x"};
+}
+
+// Two calls, one after the other: what a round costs without a tensor.
+double seconds_of_two_calls(const Pace& pace, const Handle& one, const Handle& other) {
+  return 1 / figure("", "", measure_rate(pace, 1, [&] {
+               std::ignore = get(one.call<&Maker::value>());
+               std::ignore = get(other.call<&Maker::value>());
+             }), "1/s").mean;
+}
+
+std::vector<Figure> within_a_node(const Pace& pace) {
+  const Floor memory = warm_memcpy_to_memfd();
+  InitOptions options;
+  options.num_cpus = 4;
+  const auto cluster = init(options);
+  const auto maker = actor<Maker>.options({.num_cpus = 0}).remote();
+  const auto user = actor<Maker>.options({.num_cpus = 0}).remote();
+  const double calls = seconds_of_two_calls(pace, maker, user);
+  std::vector<Figure> figures;
+  for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
+    const std::string size = text_of(bytes);
+    const auto seen = rounds(pace, "make and use, shm, " + size, "direct_shm_" + std::to_string(bytes), maker, user, bytes,
+                             Transport::shm, Use::look);
+    figures.push_back(seen);
+    figures.push_back(ratio("time of that over two ordinary calls", "direct_shm_over_calls_" + std::to_string(bytes),
+                            1 / seen.mean / calls));
+    const auto own = rounds(pace, "make and use, same actor, " + size, "direct_same_actor_" + std::to_string(bytes), maker,
+                            maker, bytes, Transport::shm, Use::look);
+    figures.push_back(own);
+    figures.push_back(ratio("time of that over two ordinary calls", "direct_same_actor_over_calls_" + std::to_string(bytes),
+                            1 / own.mean / calls));
+    if (bytes < 1 << 20) continue;
+    auto copied = rounds(pace, "make, use and copy, shm, " + size, "direct_shm_copied_" + std::to_string(bytes), maker, user,
+                         bytes, Transport::shm, Use::copy);
+    put_beside(copied, memory, copied.mean * static_cast<double>(bytes) / 1e9, false);
+    figures.push_back(copied);
+    const auto stored = rounds(pace, "make and use, object store, " + size, "direct_by_store_" + std::to_string(bytes), maker,
+                               user, bytes, Transport::object_store, Use::look);
+    figures.push_back(stored);
+    figures.push_back(ratio("direct over the object store", "direct_over_store_" + std::to_string(bytes),
+                            seen.mean / stored.mean));
+  }
+  return figures;
+}
+
+std::vector<Figure> between_nodes(const Pace& pace) {
+  const Floor sealed = sealed_tcp_stream();
+  const LocalNodes nodes(2);
+  const auto cluster = init();
+  const auto at = [](int node) { return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}}; };
+  const auto maker = actor<Maker>.options(at(0)).remote();
+  const auto user = actor<Maker>.options(at(1)).remote();
+  const std::int64_t bytes = std::int64_t{64} << 20;
+  auto pulled = rounds(pace, "make and use, tcp, another node, " + text_of(bytes), "direct_tcp", maker, user, bytes,
+                       Transport::tcp, Use::look);
+  put_beside(pulled, sealed, pulled.mean * static_cast<double>(bytes) / 1e9, false);
+  return {pulled};
+}
+
+}  // namespace
+
+std::vector<Benchmark> transport_benchmarks() {
+  return {{"transport within a node", "tensors from actor to actor by shared memory, and within one actor", &within_a_node},
+          {"transport between nodes", "tensors from actor to actor by sealed connections", &between_nodes}};
+}
+
+}  // namespace mobula::bench

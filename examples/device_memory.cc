@@ -1,0 +1,41 @@
+//   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of a device's memory instead of a part of the device
+//   6 GiB more wait until one device has them: bytes are never promised twice
+#include <chrono>
+#include <iostream>
+#include <mobula/mobula.h>
+#include <string>
+#include <vector>
+
+#include "where.h"
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+// Keeps its bytes as long as it lives.
+class Model {
+ public:
+  std::string gpu() { return mobula::current().gpu_ids().at(0); }
+};
+
+int main(int argc, char** argv) {
+  using std::chrono::seconds;
+  // Two devices of 16 GiB that the node only pretends to have, so that no room for contexts is taken.
+  auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 2, .num_gpus = 2, .gpu_memory = 16 * gib}));
+  const bool own = cluster.is_own();
+  if (!own) {
+    std::cout << "the devices of this cluster may have any memory: nothing to show\n";
+    return 0;
+  }
+  std::vector<mobula::ActorHandle<Model>> models;
+  std::vector<std::string> gpus;
+  for (const auto bytes : {6 * gib, 6 * gib, 14 * gib, 4 * gib}) {
+    models.push_back(mobula::actor<Model>.options({.num_cpus = 0, .gpu_memory = bytes}).remote());
+    gpus.push_back(mobula::get(models.back().call<&Model::gpu>(), seconds(30)));
+    std::cout << bytes / gib << " GiB on GPU " << gpus.back() << "\n";
+  }
+  auto last = mobula::actor<Model>.options({.num_cpus = 0, .gpu_memory = 6 * gib}).remote();
+  const auto waits = last.call<&Model::gpu>();
+  const bool waited = mobula::wait(std::vector{waits}, {.timeout = std::chrono::milliseconds(500)}).ready.empty();
+  models.erase(models.begin());  // the end of its last handle ends the first
+  std::cout << "6 GiB more waited, and came to GPU " << mobula::get(waits, seconds(30)) << "\n";
+  return gpus == std::vector<std::string>{"0", "0", "1", "0"} && waited ? 0 : 1;
+}

@@ -1,0 +1,39 @@
+// Tensors that stay in the process that made them until somebody needs them: where they went, and when
+// nobody reads them there any more. Values and functions; any thread.
+//
+// `.tensor_transport` of a call, or of put, other than object_store leaves the tensors in a large value
+// where they are. Whoever reads the value pulls them from there, by the path that is named or the best
+// there is: of a process of the same machine they are seen in place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mobula/detail/export.h>
+#include <mobula/options.h>
+#include <mobula/tensor.h>
+
+namespace mobula {
+
+// How one tensor came here.
+struct Transfer {
+  std::string path = {};               // "shm", "tcp", or "store": it had been written there
+  std::int64_t bytes = 0;
+  Duration queue_time{};               // until there was room for it
+  Duration wire_time{};
+  std::vector<std::string> refusals = {};  // of better paths, and of tries that failed: "PATH: WHY"
+  bool encrypted = false;              // on its way
+  bool in_place = false;               // nothing was copied
+  std::string peer = {};               // the process that had it
+};
+
+// The latest ones of this process, oldest first; at most 1,024.
+MOBULA_API std::vector<Transfer> transfer_log();
+
+// Returns when nobody but this program can read the tensor's memory: mutable_view then gives it back.
+// GetTimeoutError at the timeout, with who is left. TensorSharedError at once where waiting would never
+// end: the tensor is read-only for good, or this process itself refers to the value that it is part of.
+MOBULA_API void wait_tensor_freed(const Tensor& tensor, Duration timeout);
+
+}  // namespace mobula

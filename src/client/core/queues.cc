@@ -1,0 +1,129 @@
+// The queues of demand classes: what is near its turn has rows, what is far behind lies in the backlog.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_kept_small("client.task_kept_small");
+const Mark mark_whole_early("client.small_task_made_whole_before_its_turn");
+const Mark mark_left_line("client.cancelled_in_a_line");
+
+// A finished result that nobody has read yet keeps its row, and one call in flight both: there may be
+// a million of the former, and more than a cache line or two of the latter is felt in each call.
+static_assert(sizeof(ObjectRow) <= 80);
+static_assert(sizeof(TaskRow) <= 224);
+
+// So many are made whole again at a time when what was near has gone.
+constexpr std::size_t refilled_part = 8;
+
+// Nothing can be said of the result but how many refs there are on it, and how many threads wait.
+bool is_plain(const ObjectRow& row) {
+  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported && !row.released &&
+         !row.storing && row.ref.is_empty() && row.reading.is_empty();
+}
+
+// What is read of a result that has no row of its own yet.
+const ObjectRow& pending_result() {
+  static const ObjectRow row = [] {
+    ObjectRow pending;
+    pending.owned = true;
+    pending.refs = 1;
+    return pending;
+  }();
+  return row;
+}
+
+}  // namespace
+
+void ClientCore::join_queue(TaskId task, const TaskRow& row) {
+  const ClassId demand_class = row.demand_class;
+  ClassRow& demand = classes_.at(demand_class);
+  want(demand_class);
+  if (demand.line.first == BacklogLine::none && demand.queue.size() < options_.near_tasks) {
+    demand.queue.push_back(task);
+    return;
+  }
+  const ObjectId result = row.first_result;
+  const auto* object = objects_.find(result);
+  if (object == nullptr || !is_plain(*object) || !Backlog::fits(row)) {
+    return backlog_.add_whole(demand.line, task);
+  }
+  mark_kept_small.hit();
+  backlog_.add(demand.line, task, row, object->refs, object->wants);
+  objects_.erase(result);
+  tasks_.erase(task);
+}
+
+void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
+  ClassRow& demand = classes_.at(demand_class);
+  if (std::erase(demand.queue, task) == 0) {
+    mark_left_line.hit();
+    --demand.line.tasks;  // its place goes when it comes to the front
+  }
+  want(demand_class);
+}
+
+void ClientCore::bring_near(ClassRow& demand) {
+  const std::size_t least = std::max<std::size_t>(1, options_.near_tasks / refilled_part);
+  while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
+    auto next = backlog_.take_front(demand.line);
+    if (next->whole) {
+      make_whole(std::move(*next->whole));
+    } else if (const auto* row = tasks_.find(next->task); row == nullptr || row->state != TaskState::queued) {
+      continue;  // it has left meanwhile
+    }
+    --demand.line.tasks;
+    demand.queue.push_back(next->task);
+  }
+}
+
+void ClientCore::make_whole(Backlog::Whole small) {
+  if (small.refs > 0) {
+    ObjectRow& result = own_object(small.result, small.task);
+    result.refs = small.refs;
+    result.wants = small.wants;
+  }
+  tasks_.insert(small.task, std::move(small.row));
+}
+
+void ClientCore::make_children_whole(TaskId parent) {
+  if (!backlog_.may_have_children(parent)) return;
+  std::vector<Backlog::Place> children;
+  for (const auto& [id, demand] : classes_) {
+    backlog_.for_each(demand.line, [&](TaskId, Backlog::Place place, bool small) {
+      if (small && backlog_.parent(place) == parent) children.push_back(place);
+    });
+  }
+  for (const auto place : children) make_whole(backlog_.take(place));
+}
+
+ObjectRow* ClientCore::find_object(ObjectId object) {
+  if (const auto place = backlog_.find(object)) {
+    mark_whole_early.hit();
+    make_whole(backlog_.take(*place));
+  }
+  return objects_.find(object);
+}
+
+const ObjectRow* ClientCore::object(ObjectId object) const {
+  const auto* row = objects_.find(object);
+  return row == nullptr && backlog_.contains(object) ? &pending_result() : row;
+}
+
+void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why) {
+  ClassRow& demand = classes_.at(demand_class);
+  for (bring_near(demand); !demand.queue.empty(); bring_near(demand)) {
+    const TaskId task = demand.queue.front();
+    demand.queue.pop_front();
+    ErrorRecord error;
+    error.kind = kind;
+    error.text = "task " + tasks_.at(task).call.form->name + why;
+    finish_with_error(task, std::move(error));
+  }
+  want(demand_class);
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,52 @@
+// Replies whose values contain refs that their homes have not confirmed yet: until all are, the
+// executor that replied keeps its own holds. Decides nothing; owned by one ClientCore.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+
+namespace mobula::internal::client {
+
+class UnheldReplies {
+ public:
+  struct Reply {
+    ProcessId executor;
+    std::uint64_t number = 0;
+  };
+
+  // `missing` is not empty.
+  void add(Reply reply, std::vector<ObjectId> missing) { waiting_.push_back({reply, std::move(missing)}); }
+
+  // This object is held now, or wanted no more: the replies that waited for nothing else, oldest first.
+  std::vector<Reply> settle(ObjectId object) {
+    std::vector<Reply> held;
+    std::erase_if(waiting_, [&](Waiting& each) {
+      std::erase(each.missing, object);
+      if (each.missing.empty()) held.push_back(each.reply);
+      return each.missing.empty();
+    });
+    return held;
+  }
+  // Nobody is there any more to be told.
+  void forget(ProcessId executor) {
+    std::erase_if(waiting_, [&](const Waiting& each) { return each.reply.executor == executor; });
+  }
+
+  bool any_of(ProcessId executor) const {
+    return std::ranges::any_of(waiting_, [&](const Waiting& each) { return each.reply.executor == executor; });
+  }
+  bool empty() const { return waiting_.empty(); }
+
+ private:
+  struct Waiting {
+    Reply reply;
+    std::vector<ObjectId> missing;
+  };
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,204 @@
+// What goes by sockets: who sends it, when, and what comes.
+#include <cstdio>
+
+#include "client/process_engine.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::client {
+namespace {
+
+// Of frames in one message: each message costs a seal, a way through the socket's threads and a wake-up.
+constexpr std::size_t batch_bytes = 32u << 10;
+// So much is worth a message while others are on their way.
+constexpr std::size_t bytes_worth_sending = 16u << 10;
+
+}  // namespace
+
+// ---- what waits to be sent ---------------------------------------------------------------------
+
+void ProcessEngine::tell_agent(ProcessToAgent message) {
+  outbox_.emplace_back(std::move(message));
+  schedule_flush();
+}
+
+// Frames to one receiver leave together.
+void ProcessEngine::gather(std::vector<Bytes>& batches, const Bytes& frame) {
+  if (batches.empty() || batches.back().size() >= batch_bytes) batches.emplace_back();
+  batches.back().insert(batches.back().end(), frame.begin(), frame.end());
+  gathered_bytes_ += frame.size();
+}
+
+void ProcessEngine::tell_peer(PeerHandle peer, const Bytes& frame) {
+  gather(to_callers_[peer], frame);
+  schedule_flush();
+}
+
+
+// Whether a thread that goes on with other work sends first. While something is on its way, calls
+// gather: what comes back finds somebody who reads it, and he sends the rest.
+bool ProcessEngine::worth_sending(bool at_once) const {
+  if (!over_sockets_ || !something_waits()) return false;
+  const bool first = !to_executors_.empty() && !unanswered_;
+  return at_once || first || !outbox_.empty() || gathered_bytes_ >= bytes_worth_sending;
+}
+
+bool ProcessEngine::flush_due() const {
+  const auto deadline = next_deadline();
+  return something_waits() || (deadline && (!armed_ || *deadline < *armed_));
+}
+
+// While nobody has the loop nobody is woken for a few frames: who attends or waits next sends them,
+// else the loop's own thread when it comes back.
+void ProcessEngine::schedule_flush() {
+  if (flush_scheduled_ || turner_ == std::this_thread::get_id()) return;
+  if (over_sockets_ && sockets_->thread().unheld()) {
+    if (!outbox_.empty()) sockets_->thread().call_back();
+    return;
+  }
+  flush_scheduled_ = loop().post([this] { flush(); }).ok();
+}
+
+// By the thread that has borrowed the loop: sends, and reads what there is or comes in the time. At
+// the bell, where there is one, who rings ends the wait.
+void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most) {
+  turner_ = std::this_thread::get_id();
+  const bool send = flush_due();
+  const bool has_rings = rings_.any();
+  lock.unlock();
+  if (send) flush();
+  if (bell != nullptr) {
+    if (has_rings) (void)spin(*bell, page);
+    bell->announce(Doorbell::Sleep::on_event);
+    if (bell->rung()) at_most = Duration(0);
+  }
+  loop().turn(at_most);
+  lock.lock();
+  turner_ = {};
+}
+
+// On the loop's own thread: somebody waits for it.
+void ProcessEngine::loop_let_go() {
+  const auto held = lock();
+  if (leader_sleeps_) rings_.doorbell()->ring_self();
+}
+
+// On the loop's own thread, which has it again: what was left to it while nobody had it.
+void ProcessEngine::loop_is_back() {
+  flush();
+  const auto held = lock();
+  if (closed_ || rings_.doorbell() == nullptr || leader_ != Leader::nobody) return;
+  leader_ = Leader::loop;
+  lead_by_loop();
+}
+
+// By who has the loop: sends what has gathered and sets the timer.
+void ProcessEngine::flush() {
+  if (closed_) return;
+  std::vector<Outgoing> outbox;
+  {
+    const auto held = lock();
+    flush_scheduled_ = false;
+    outbox.swap(outbox_);
+    move_gathered(outbox);
+    const auto deadline = next_deadline();
+    if (deadline && (!armed_ || *deadline != *armed_)) {
+      timer_->arm(*deadline);
+      armed_ = deadline;
+    }
+  }
+  for (auto& each : outbox) {
+    if (auto* agent = std::get_if<ProcessToAgent>(&each)) {
+      if (link_) (void)link_->send(encode(*agent));  // a lost link is restated, a full one is dead
+    } else if (auto* stream = std::get_if<StreamFrames>(&each)) {
+      send_stream(stream->executor, stream->bytes);
+    } else if (auto* close = std::get_if<CloseStream>(&each)) {
+      const auto at = streams_.find(close->executor);
+      if (at == streams_.end()) continue;
+      if (auto bus = sockets_->bus()) (*bus)->disconnect(at->second);
+      executors_.erase(at->second);
+      streams_.erase(at);
+    } else if (auto* peer = std::get_if<PeerFrames>(&each)) {
+      // The session repeats what a full peer did not take.
+      if (auto bus = sockets_->bus()) (void)(*bus)->send(peer->peer, peer->bytes);
+    }
+  }
+}
+
+void ProcessEngine::move_gathered(std::vector<Outgoing>& outbox) {
+  if (!to_executors_.empty()) unanswered_ = true;
+  for (auto& [executor, batches] : to_executors_) {
+    for (auto& bytes : batches) outbox.emplace_back(StreamFrames{endpoints_.at(executor), std::move(bytes)});
+  }
+  for (auto& [peer, batches] : to_callers_) {
+    for (auto& bytes : batches) outbox.emplace_back(PeerFrames{peer, std::move(bytes)});
+  }
+  to_executors_.clear();
+  to_callers_.clear();
+  gathered_bytes_ = 0;
+}
+
+void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
+  auto bus = sockets_->bus();
+  if (!bus) {
+    if (std::exchange(told_of_bus_, true)) return;  // tried again when the session repeats
+    std::fprintf(stderr, "mobula: no way to other processes: %s\n", bus.error().text.c_str());
+    return;
+  }
+  auto at = streams_.find(executor.process);
+  if (at == streams_.end()) {
+    // The node's own executors answer on their local path, others on their address.
+    const auto connected = [&] {
+      if (executor.node == core_.node() && !executor.local.empty()) {
+        return (*bus)->connect(executor.local, executor.public_key);
+      }
+      return (*bus)->connect(executor.address, executor.public_key);
+    }();
+    if (!connected) return;  // tried again when the session repeats
+    at = streams_.emplace(executor.process, *connected).first;
+    executors_.emplace(*connected, executor.process);
+    std::string ticket;
+    {
+      const auto held = lock();
+      ticket = ticket_;
+    }
+    (void)(*bus)->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
+  }
+  (void)(*bus)->send(at->second, frames);
+}
+
+// ---- what comes --------------------------------------------------------------------------------
+
+void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
+                                std::span<const std::byte> bytes) {
+  const auto at = executors_.find(from);
+  if (at == executors_.end()) {
+    const auto held = lock();
+    over_sockets_ = true;
+    if (origin.accepted && hooks_.peer_said) hooks_.peer_said(from, origin, bytes);
+    return;
+  }
+  auto frames = decode_all<ExecutorFrame>(bytes);
+  if (!frames) return;  // garbage from a peer: the session repeats what mattered
+  const ProcessId executor = at->second;
+  const auto held = lock();
+  over_sockets_ = true;
+  unanswered_ = false;
+  for (auto& frame : *frames) step(ExecutorSaid{executor, std::move(frame)});
+}
+
+void ProcessEngine::stream_over(PeerHandle peer) {
+  const auto at = executors_.find(peer);
+  if (at == executors_.end()) {
+    const auto held = lock();
+    if (hooks_.peer_gone) hooks_.peer_gone(peer);
+    return;
+  }
+  const ProcessId executor = at->second;
+  if (auto bus = sockets_->bus()) (*bus)->disconnect(peer);
+  executors_.erase(at);
+  streams_.erase(executor);
+  const auto held = lock();
+  step(StreamEnded{executor});
+}
+
+}  // namespace mobula::internal::client

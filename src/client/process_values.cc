@@ -1,0 +1,339 @@
+// Values of user code on their way into messages and the store, and back; their tensors on the way past both.
+#include <algorithm>
+#include <utility>
+
+#include "client/conversion.h"
+#include "client/process_runtime.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using detail::ContainedRef;
+using detail::RawId;
+using detail::RefKind;
+using PublicKind = detail::ErrorKind;
+
+// Smaller tensors travel with the value that they are part of.
+constexpr std::size_t least_apart_bytes = 4096;
+
+// Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
+struct ValueLease {
+  std::weak_ptr<ProcessRuntime> runtime;
+  Payload payload;
+  std::optional<SlabView> view;
+  ObjectId viewed{};
+  std::vector<ContainedRef> held;
+
+  ~ValueLease() {
+    const auto alive = runtime.lock();
+    if (!alive) return;
+    view.reset();
+    if (!viewed.empty()) alive->unwant(viewed);
+    if (!held.empty()) alive->release_all(held);
+  }
+};
+
+bool is_tensor(const RefRecord& record) { return !record.tensor.is_empty(); }
+
+std::vector<ContainedRef> contained_of(const std::vector<RefRecord>& records) {
+  std::vector<ContainedRef> refs;
+  refs.reserve(records.size());
+  for (const auto& record : records) {
+    if (is_tensor(record)) {
+      refs.push_back({RefKind::tensor, raw(record.object.bits())});
+    } else if (record.actor.empty()) {
+      refs.push_back({RefKind::object, raw(record.object.bits())});
+    } else {
+      refs.push_back({RefKind::actor, raw(record.actor.bits())});
+    }
+  }
+  return refs;
+}
+
+// Those that are held for as long as user code sees the value: elements of tensors have leases of their own.
+std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
+  std::erase_if(refs, [](const ContainedRef& each) { return each.kind == RefKind::tensor; });
+  return refs;
+}
+
+// Elements of another process that are read where they lie, or in the store. The last tensor over them may
+// go under any lock: what follows is done by the engine's loop.
+struct ElementsLease {
+  std::weak_ptr<ProcessEngine> engine;
+  ObjectId object;
+  std::shared_ptr<const void> elements;
+  bool viewed = false;  // in the store
+
+  ~ElementsLease() {
+    const auto alive = engine.lock();
+    if (!alive) return;
+    (void)alive->loop().post([engine = engine, object = object, elements = std::move(elements), viewed = viewed]() mutable {
+      const auto still_alive = engine.lock();
+      if (!still_alive) return;
+      elements.reset();
+      const auto held = still_alive->lock();
+      if (viewed) still_alive->unwant(object);
+      still_alive->release(object);
+    });
+  }
+};
+
+}  // namespace
+
+// ---- values ------------------------------------------------------------------------------------
+
+TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
+  return {.changed =
+              [this] {
+                if (options_.tensors_changed) options_.tensors_changed();
+                engine_->notify();
+              },
+          .freed =
+              [engine = std::weak_ptr(engine_)] {
+                const auto alive = engine.lock();
+                if (!alive) return;
+                (void)alive->loop().post([engine] {
+                  const auto still_alive = engine.lock();
+                  if (!still_alive) return;
+                  const auto held = still_alive->lock();
+                  still_alive->notify();
+                });
+              },
+          .lease = [this](ObjectId object, std::shared_ptr<const void> elements, bool viewed) {
+            engine_->retain(object);
+            auto lease = std::make_shared<ElementsLease>();
+            lease->engine = engine_;
+            lease->object = object;
+            lease->elements = std::move(elements);
+            lease->viewed = viewed;
+            return std::shared_ptr<const void>(std::move(lease));
+          }};
+}
+
+// Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept
+// has one ref each, for the caller to give back when the value has its own.
+Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
+  std::vector<RefRecord> kept;
+  if (!wish.direct || value.size_bytes() <= inline_value_limit) return kept;
+  value.set_apart(least_apart_bytes);
+  if (value.apart().empty()) return kept;
+  auto lock = engine_->lock();
+  for (const auto& each : value.apart()) {
+    auto ref = tensors_.keep(*std::static_pointer_cast<const detail::TensorParts>(each), wish);
+    if (!ref) {
+      for (const RefRecord& made : kept) engine_->release(made.object);
+      return ref.error();
+    }
+    kept.push_back(std::move(*ref));
+  }
+  return kept;
+}
+
+void ProcessRuntime::release_kept(const std::vector<RefRecord>& kept) {
+  if (kept.empty()) return;
+  const auto lock = engine_->lock();
+  for (const RefRecord& each : kept) engine_->release(each.object);
+}
+
+// `tensors` are those of the value, in order.
+std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
+                                                  std::span<const RefRecord> tensors) {
+  std::vector<RefRecord> records;
+  records.reserve(refs.size());
+  std::size_t next = 0;
+  for (const auto& ref : refs) {
+    if (ref.kind == RefKind::tensor) {
+      records.push_back(tensors[next++]);
+      continue;
+    }
+    const ObjectId object = counted_object(ref);
+    MOBULA_CHECK(engine_->core().object(object) != nullptr, "a ref in a value that this process does not hold");
+    records.push_back(engine_->core().ref_of(object));
+  }
+  return records;
+}
+
+Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish) {
+  const auto kept = keep_tensors(value, wish);
+  if (!kept) return error_of(kept.error());
+  auto stored = put_written(value, object, *kept);
+  release_kept(*kept);
+  return stored;
+}
+
+Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, ObjectId object,
+                                             std::span<const RefRecord> tensors) {
+  const auto size = value.size_bytes();
+  if (size <= inline_value_limit) {
+    ValueRecord record;
+    record.size_bytes = static_cast<std::int64_t>(size);
+    if (!value.write(record.bytes.resize(size))) {
+      return make_error(PublicKind::serialization, "the value could not be written");
+    }
+    auto lock = engine_->lock();
+    record.contained = records_of(lock, value.contained(), tensors);
+    engine_->step(PutInline{object, std::move(record)});
+    return object;
+  }
+  auto lock = engine_->lock();
+  const auto& own = engine_->core().options().process;
+  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node());
+  if (!room) return error_of(room.error());
+  const auto records = records_of(lock, value.contained(), tensors);
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  engine_->seal(lock, object, false, records, false);
+  if (written) return object;
+  engine_->step(ReleaseRef{object});
+  return make_error(PublicKind::serialization, "the value could not be written");
+}
+
+Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest& request) {
+  const auto context = task();
+  const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)),
+                                wish_of(request.tensor_transport, request.allow_fallback));
+  if (!stored.ok()) return stored.error();
+  return raw(stored.value().bits());
+}
+
+void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home) {
+  for (auto& ref : refs) {
+    if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
+    ref.owner = owner;
+    ref.home = home;
+  }
+}
+
+Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+                                                 ProcessId owner, NodeId home, HandedOver& given) {
+  const auto kept = keep_tensors(value, wish);
+  if (!kept) return kept.error();
+  auto stored = store_written(value, *kept, object, owner, home, given);
+  release_kept(*kept);
+  return stored;
+}
+
+Result<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
+                                                  ObjectId object, ProcessId owner, NodeId home, HandedOver& given) {
+  ValueRecord record;
+  record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
+  const auto unwritable = [] {
+    return failure(ErrorCode::invalid_argument, "the result could not be written");
+  };
+  if (value.size_bytes() <= inline_value_limit) {
+    if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
+    if (value.contained().empty()) return record;
+    auto lock = engine_->lock();
+    record.contained = records_of(lock, value.contained(), tensors);
+    engine_->step(PinRefs{record.contained});
+    return record;
+  }
+  auto lock = engine_->lock();
+  auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
+  if (!room && room.error().code != ErrorCode::already_exists) return room.error();
+  record.in_store = true;
+  record.location = engine_->core().node();
+  record.contained = records_of(lock, value.contained(), tensors);
+  if (!room && !tensors.empty()) {
+    return failure(ErrorCode::unavailable,
+                   "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
+  }
+  if (!room) return record;  // an earlier attempt of the same task has made it here
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  auto handed = engine_->hand_over(record.contained, owner, home);
+  redirect(record.contained, handed, owner, home);
+  std::ranges::move(handed.tasks, std::back_inserter(given.tasks));
+  std::ranges::move(handed.objects, std::back_inserter(given.objects));
+  std::ranges::move(handed.pinned, std::back_inserter(given.pinned));
+  engine_->seal(lock, object, !written, record.contained, true);
+  if (!written) return unwritable();
+  return record;
+}
+
+void ProcessRuntime::adopt(ProcessEngine::Lock&, const std::vector<RefRecord>& refs) {
+  for (const auto& ref : refs) {
+    if (is_tensor(ref)) continue;
+    if (engine_->core().object(ref.object) == nullptr) {
+      engine_->step(AdoptRef{ref});
+    } else {
+      engine_->retain(ref.object);
+    }
+  }
+}
+
+// The elements that stand apart from a value, which have been pulled before; or why one is not there.
+std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const std::vector<RefRecord>& contained,
+                                                                        std::vector<detail::ApartTensor>& apart) {
+  if (std::ranges::none_of(contained, is_tensor)) return nullptr;
+  for (const RefRecord& each : contained) {
+    apart.push_back(is_tensor(each) ? tensors_.find(each.object) : detail::ApartTensor());
+    if (!is_tensor(each) || apart.back().storage) continue;
+    if (const auto* why = tensors_.why_missing(each.object)) return std::make_shared<const detail::ErrorRecord>(*why);
+    return std::make_shared<const detail::ErrorRecord>(
+        make_error(PublicKind::object_lost, "the elements of a tensor are not here any more"));
+  }
+  return nullptr;
+}
+
+detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, const ValueRecord& value) {
+  detail::StoredValue result;
+  if (value.is_error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
+    return result;
+  }
+  auto lease = make_recycled<ValueLease>();
+  lease->runtime = weak_from_this();
+  lease->payload = value.bytes;
+  result.contained = contained_of(value.contained);
+  if (auto missing = find_tensors(value.contained, result.apart)) {
+    result.error = std::move(missing);
+    return result;
+  }
+  lease->held = held_of(result.contained);
+  adopt(lock, value.contained);
+  result.bytes = lease->payload.bytes();
+  result.owner = std::move(lease);
+  return result;
+}
+
+detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
+  detail::StoredValue result;
+  const auto fail = [&](detail::ErrorRecord error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
+    return result;
+  };
+  const auto* row = engine_->core().object(object);
+  if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+  if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
+    return stored_value(lock, *row->value);
+  }
+  if (row->reading->failure) return fail(error_of(*row->reading->failure));
+  if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
+  auto view = engine_->view(object);
+  if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
+  if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
+  auto lease = make_recycled<ValueLease>();
+  lease->runtime = weak_from_this();
+  result.contained = contained_of(row->value->contained);
+  if (auto missing = find_tensors(row->value->contained, result.apart)) {
+    result.error = std::move(missing);
+    return result;
+  }
+  lease->held = held_of(result.contained);
+  lease->held.push_back({RefKind::object, raw(object.bits())});
+  const auto contained = row->value->contained;
+  adopt(lock, contained);
+  engine_->retain(object);
+  engine_->want(object);
+  lease->viewed = object;
+  result.bytes = view->bytes();
+  lease->view = std::move(view);
+  result.owner = std::move(lease);
+  return result;
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,321 @@
+#include "client/tensor_desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "client/conversion.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using PublicKind = detail::ErrorKind;
+
+constexpr std::size_t remembered_transfers = 1024;
+// Where the store is full others may make room.
+constexpr Duration room_within = 10s;
+constexpr Duration room_again_after = 100ms;
+constexpr std::size_t remembered_failures = 1024;
+
+// Large tensors of this process, where processes of its machine can read them in place.
+class ArenaMemory final : public detail::TensorMemory {
+ public:
+  explicit ArenaMemory(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
+
+  Taken take(std::size_t size_bytes) override {
+    auto taken = arena_->take(size_bytes);
+    if (!taken) return {};
+    const auto owner = std::make_shared<ArenaBytes>(std::move(*taken));
+    return {owner->bytes().data(), owner};
+  }
+
+ private:
+  const std::shared_ptr<Arena> arena_;  // shared with the transport that offers it
+};
+
+// What is published: the memory, and the right of its readers to find it unchanged.
+struct Publication {
+  std::shared_ptr<detail::TensorStorage> storage;
+  detail::TensorStorage::Hold hold;
+  std::function<void()> gone;
+
+  Publication(std::shared_ptr<detail::TensorStorage> of, detail::TensorStorage::Hold by, std::function<void()> then)
+      : storage(std::move(of)), hold(std::move(by)), gone(std::move(then)) {}
+  Publication(const Publication&) = delete;
+  Publication& operator=(const Publication&) = delete;
+  ~Publication() {
+    hold = {};
+    gone();
+  }
+};
+
+}  // namespace
+
+TensorDesk::TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options, Callbacks callbacks)
+    : engine_(engine), options_(std::move(options)), callbacks_(std::move(callbacks)) {
+  const auto held = engine_.lock();
+  engine_.on_tensors({.unneeded = [this](ObjectId object) { unneeded(object); },
+                      .dead = [this](const std::vector<ProcessId>& processes) {
+                        if (exchange_) exchange_->dead(processes);
+                      }});
+}
+
+TensorDesk::~TensorDesk() {
+  std::unique_ptr<exchange::TensorExchange> ending;
+  {
+    const auto held = engine_.lock();
+    engine_.on_tensors({});
+    ending = std::move(exchange_);
+    ending_ = true;
+    engine_.notify();
+  }
+  if (ending) detail::use_tensor_memory(nullptr);
+  ending.reset();  // first: until then it may start the thread that stores
+  if (storing_.joinable()) storing_.join();
+}
+
+Result<void> TensorDesk::prepare() {
+  if (exchange_) return {};
+  auto options = options_;
+  options.self.node = engine_.core().node();
+  auto started = exchange::TensorExchange::start(
+      std::move(options),
+      {.arrived = [this](exchange::Arrival arrival) { arrived(std::move(arrival)); },
+       .store = [this](ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+         const auto held = engine_.lock();
+         if (ending_) return;
+         to_store_.push_back({object, bytes, std::move(owner)});
+         if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
+         engine_.notify();
+       }});
+  if (!started) return started.error();
+  exchange_ = std::move(*started);
+  if (exchange_->arena()) detail::use_tensor_memory(std::make_shared<ArenaMemory>(exchange_->arena()));
+  return {};
+}
+
+// ---- what this process has ---------------------------------------------------------------------
+
+Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const DirectWish& wish) {
+  if (auto prepared = prepare(); !prepared) return prepared.error();
+  const ProcessId process = engine_.core().options().process;
+  const auto object = ObjectId::derived(process, "tensor", made_++);
+  const auto range = detail::range_of(parts);
+  const std::span<const std::byte> bytes(parts.storage->bytes() + range.begin,
+                                         static_cast<std::size_t>(range.end - range.begin));
+  SourceRegion elements{.bytes = bytes};
+  if (exchange_->arena()) elements.file = exchange_->arena()->file_of(bytes);
+  RefRecord ref{object, engine_.core().node(), process, {}};
+  ref.tensor = TensorRecord{static_cast<std::int64_t>(bytes.size()), elements.file.has_value(), wish, exchange_->self()};
+  auto hold = parts.storage->hold(range, "others may read it: it was returned or put by reference, and that value is still "
+                                         "referred to (tensor " + object.brief() + ")");
+  kept_[object] = {parts.storage, range.begin};
+  exchange_->publish(object, elements, std::make_shared<Publication>(parts.storage, std::move(hold), callbacks_.freed));
+  engine_.step(KeepTensor{ref});
+  return ref;
+}
+
+void TensorDesk::unneeded(ObjectId object) {
+  if (kept_.erase(object) == 0) return;
+  if (exchange_) exchange_->retire(object);
+  if (kept_.empty()) callbacks_.changed();
+}
+
+std::vector<ObjectId> TensorDesk::kept_in(const detail::TensorStorage& storage) const {
+  std::vector<ObjectId> objects;
+  for (const auto& [object, kept] : kept_) {
+    if (kept.storage.get() == &storage) objects.push_back(object);
+  }
+  return objects;
+}
+
+void TensorDesk::evacuate() {
+  if (exchange_) exchange_->evacuate();
+}
+
+bool TensorDesk::evacuated() const {
+  return std::ranges::all_of(kept_, [](const auto& each) { return each.second.stored; });
+}
+
+// Room in the store is waited for, which nobody else should have to.
+void TensorDesk::write_to_store() {
+  auto lock = engine_.lock();
+  while (true) {
+    engine_.wait(lock, std::nullopt, [this] { return ending_ || !to_store_.empty(); });
+    if (ending_ || engine_.stopping()) return;
+    ToStore what = std::move(to_store_.front());
+    to_store_.pop_front();
+    const auto failed = write_one(lock, what);
+    if (const auto at = kept_.find(what.object); at != kept_.end()) at->second.stored = true;
+    if (failed) log_error("a tensor that others refer to could not be stored: {}", failed->text);
+    if (exchange_) exchange_->stored(what.object, failed);
+    callbacks_.changed();
+    lock.unlock();
+    what = {};  // may be the last share of it, whose end may take the lock
+    lock.lock();
+  }
+}
+
+std::optional<Failure> TensorDesk::write_one(ProcessEngine::Lock& lock, const ToStore& what) {
+  const auto size = static_cast<std::int64_t>(what.bytes.size());
+  const auto& core = engine_.core();
+  if (core.object(what.object) == nullptr) return std::nullopt;  // nobody refers to it any more
+  const Time until = monotonic_now() + room_within;
+  auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
+  while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until && !ending_) {
+    engine_.wait(lock, monotonic_now() + room_again_after, [this] { return ending_; });
+    room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
+  }
+  if (!room) return room.error().code == ErrorCode::already_exists ? std::nullopt : std::optional(room.error());
+  lock.unlock();
+  std::memcpy(room->data(), what.bytes.data(), what.bytes.size());
+  lock.lock();
+  engine_.seal(lock, what.object, false, {}, true);
+  engine_.step(ReleaseRef{what.object});  // writing a value gives one
+  return std::nullopt;
+}
+
+// ---- what it needs -----------------------------------------------------------------------------
+
+detail::ApartTensor TensorDesk::find(ObjectId object) {
+  if (const auto own = kept_.find(object); own != kept_.end()) return {own->second.storage, own->second.byte_offset};
+  const auto at = here_.find(object);
+  if (at == here_.end()) return {};
+  auto storage = at->second.lock();
+  if (!storage) here_.erase(at);
+  return {std::move(storage), 0};
+}
+
+TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool arguments,
+                                     const std::optional<DirectWish>& wish) {
+  const auto pull = std::make_shared<Pull>();
+  std::vector<RefRecord> wanted;
+  for (RefRecord ref : tensors) {
+    engine_.step(AdoptRef{ref});
+    pull->held.push_back(ref.object);
+    if (auto there = find(ref.object); there.storage) {
+      pull->got.push_back(std::move(there.storage));
+      continue;
+    }
+    const bool twice = std::ranges::any_of(wanted, [&](const RefRecord& each) { return each.object == ref.object; });
+    if (twice) continue;
+    if (wish) ref.tensor.edit().wish = *wish;
+    wanted.push_back(std::move(ref));
+  }
+  if (wanted.empty()) return pull;
+  if (auto prepared = prepare(); !prepared) {
+    for (const RefRecord& each : wanted) fail(each.object, error_of(prepared.error()));
+    return pull;
+  }
+  pull->wish = ++wishes_;
+  pull->due = wanted.size();
+  pulls_[pull->wish] = pull;
+  exchange_->want(pull->wish, std::move(wanted), arguments);
+  return pull;
+}
+
+void TensorDesk::arrived(exchange::Arrival arrival) {
+  const auto held = engine_.lock();
+  const auto at = pulls_.find(arrival.wish);
+  if (at == pulls_.end()) return;
+  Pull& pull = *at->second;
+  --pull.due;
+  TransferRecord record;
+  record.path = arrival.path;
+  record.queued = arrival.queued;
+  record.moved = arrival.moved;
+  record.holder = arrival.holder;
+  record.refusals = std::move(arrival.refusals);
+  if (auto* elements = std::get_if<exchange::Elements>(&arrival.outcome)) {
+    record.size_bytes = static_cast<std::int64_t>(elements->bytes.size());
+    record.in_place = elements->in_place;
+    record.encrypted = elements->encrypted;
+    auto owner = elements->in_place ? callbacks_.lease(arrival.object, std::move(elements->owner), false)
+                                    : std::move(elements->owner);
+    got(pull, arrival.object, elements->bytes, std::move(owner), "it was pulled from where it was made, and others may read it there");
+  } else if (std::holds_alternative<exchange::InStore>(arrival.outcome)) {
+    const auto* row = engine_.core().object(arrival.object);
+    if (row != nullptr) {
+      pull.in_store.push_back(engine_.core().ref_of(arrival.object));
+      engine_.want(arrival.object);
+    }
+  } else {
+    const Failure& why = std::get<Failure>(arrival.outcome);
+    const std::string reasons = fmt::format("{}", fmt::join(record.refusals, "; "));
+    detail::ErrorRecord error = make_error(
+        PublicKind::transfer, fmt::format("a tensor could not be brought here from process {}: {}{}{}; allow_fallback lets other paths be tried",
+                                          arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
+    error.cause = reasons.empty() ? why.text : reasons;
+    fail(arrival.object, std::move(error));
+  }
+  transfers_.push_back(std::move(record));
+  if (transfers_.size() > remembered_transfers) transfers_.pop_front();
+  callbacks_.changed();
+  engine_.notify();
+}
+
+const detail::ErrorRecord* TensorDesk::why_missing(ObjectId object) const {
+  const auto at = failed_.find(object);
+  return at == failed_.end() ? nullptr : &at->second;
+}
+
+void TensorDesk::fail(ObjectId object, detail::ErrorRecord error) {
+  if (failed_.size() >= remembered_failures) failed_.erase(failed_.begin());
+  failed_[object] = std::move(error);
+}
+
+void TensorDesk::got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                     std::string why_sealed) {
+  failed_.erase(object);
+  if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));  // another pull was faster
+  auto* first = const_cast<std::byte*>(bytes.data());  // the seal keeps it from being written
+  auto storage = std::make_shared<detail::TensorStorage>(first, bytes.size(), Device(), std::move(owner),
+                                                         std::move(why_sealed));
+  here_[object] = storage;
+  pull.got.push_back(std::move(storage));
+  std::erase_if(here_, [](const auto& each) { return each.second.expired(); });
+}
+
+bool TensorDesk::ready(Pull& pull) {
+  if (pull.due > 0) return false;
+  const bool settled = std::ranges::all_of(pull.in_store, [&](const RefRecord& each) {
+    return engine_.core().settled(each.object);
+  });
+  if (!settled) return false;
+  for (const RefRecord& each : std::exchange(pull.in_store, {})) take_from_store(pull, each);
+  pulls_.erase(pull.wish);
+  return true;
+}
+
+void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
+  const auto* row = engine_.core().object(ref.object);
+  auto view = engine_.view(ref.object);
+  const bool is_error = row != nullptr && row->ready && row->value->is_error;
+  const auto size = static_cast<std::size_t>(ref.tensor->size_bytes);
+  if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
+    const auto bytes = view->bytes();
+    got(pull, ref.object, bytes, callbacks_.lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
+        "it was read from an object, which others read as well");
+    return;  // still wanted: that keeps it in its place
+  }
+  std::string why = "the runtime was shut down";
+  if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
+  if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
+  auto error = make_error(PublicKind::object_lost,
+                          fmt::format("the elements of a tensor of process {} are lost: {}", ref.owner.brief(), why));
+  error.cause = why;
+  fail(ref.object, std::move(error));
+  engine_.unwant(ref.object);
+}
+
+void TensorDesk::drop(const PullPtr& pull) {
+  for (const ObjectId each : std::exchange(pull->held, {})) engine_.release(each);
+  if (pull->wish == 0 || pulls_.erase(pull->wish) == 0) return;
+  if (pull->due > 0) exchange_->unwant(pull->wish);
+  for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.unwant(each.object);
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,51 @@
+// What programs ask about tensors that others read.
+#include <fmt/format.h>
+
+#include "client/conversion.h"
+#include "client/process_runtime.h"
+
+namespace mobula::internal::client {
+namespace {
+
+mobula::Duration seconds_of(Duration span) { return std::chrono::duration_cast<mobula::Duration>(span); }
+
+}  // namespace
+
+std::vector<Transfer> ProcessRuntime::transfers() {
+  const auto held = engine_->lock();
+  std::vector<Transfer> all;
+  for (const TransferRecord& each : tensors_.transfers()) {
+    Transfer& transfer = all.emplace_back();
+    transfer.path = to_string(each.path.value_or(DirectPath::store));
+    transfer.bytes = each.size_bytes;
+    transfer.queue_time = seconds_of(each.queued);
+    transfer.wire_time = seconds_of(each.moved);
+    transfer.refusals = each.refusals;
+    transfer.encrypted = each.encrypted;
+    transfer.in_place = each.in_place;
+    transfer.peer = each.holder.hex();
+  }
+  return all;
+}
+
+detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) {
+  const auto& parts = tensor.parts();
+  if (!parts.storage) return std::nullopt;
+  if (const std::string& sealed = parts.storage->sealed(); !sealed.empty()) {
+    return make_error(detail::ErrorKind::tensor_shared,
+                      "wait_tensor_freed: it will never be freed: " + sealed + "; clone() gives one of your own");
+  }
+  auto lock = engine_->lock();
+  const auto readers = [&] { return detail::readers_of(parts); };
+  for (const ObjectId object : tensors_.kept_in(*parts.storage)) {
+    if (!engine_->core().refers_to(object)) continue;
+    return make_error(detail::ErrorKind::tensor_shared,
+                      "wait_tensor_freed: this process itself refers to the value that the tensor is part of, so waiting "
+                      "would never end; let go of that ref before");
+  }
+  if (blocking_wait(lock, deadline, [&] { return readers().empty(); })) return std::nullopt;
+  return make_error(detail::ErrorKind::get_timeout,
+                    fmt::format("wait_tensor_freed: the tensor is still read: {}", fmt::join(readers(), "; ")));
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,255 @@
+#include "exchange/region_links.h"
+
+#include <utility>
+#include <vector>
+
+#include "protocol/messages.h"
+#include "protocol/ticket.h"
+
+namespace mobula::internal::exchange {
+namespace {
+
+// What a receiver says, by which it is known over which of two connections a word goes.
+bool is_of_receiver(const RegionMessage& message) {
+  if (const auto* step = std::get_if<RegionStep>(&message)) return step->from_receiver;
+  return std::holds_alternative<PullRegions>(message) || std::holds_alternative<RegionsTaken>(message) ||
+         std::holds_alternative<RegionsLeft>(message) || std::holds_alternative<RegionCopyGone>(message);
+}
+
+}  // namespace
+
+RegionLinks::RegionLinks(ProcessSockets& sockets, LinkOptions options, RegionReach reach, Callbacks callbacks)
+    : sockets_(sockets),
+      options_(std::move(options)),
+      reach_(std::move(reach)),
+      callbacks_(std::move(callbacks)),
+      later_(sockets.loop()),
+      timer_(sockets.loop(), [this] { look(); }) {}
+
+RegionLinks::~RegionLinks() { sockets_.close(); }
+
+Result<std::unique_ptr<RegionLinks>> RegionLinks::open(ProcessSockets& sockets, LinkOptions options,
+                                                       RegionReach reach, Callbacks callbacks) {
+  std::unique_ptr<RegionLinks> self(
+      new RegionLinks(sockets, std::move(options), std::move(reach), std::move(callbacks)));
+  if (auto listening = self->listen(); !listening) return listening.error();
+  return self;
+}
+
+Result<void> RegionLinks::listen() {
+  options_.self.address = sockets_.endpoint().address;
+  options_.self.public_key = sockets_.endpoint().public_key;
+  options_.self.local = options_.socket;
+  BusCallbacks callbacks;
+  callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
+    bus_said(from, origin, bytes);
+  };
+  callbacks.on_gone = [this](PeerHandle peer, const Failure& why) {
+    if (const auto at = by_handle_.find(peer); at != by_handle_.end()) ended(at->second, why);
+  };
+  callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
+    const auto at = by_handle_.find(peer);
+    if (seen != ProbeOutcome::refused || at == by_handle_.end()) return;
+    ended(at->second, failure(ErrorCode::unavailable, "nobody listens there any more"));
+  };
+  sockets_.serve(std::move(callbacks));
+  if (options_.socket.empty()) return {};
+  auto listener = LocalListener::open(sockets_.loop(), options_.socket, [this](Fd socket) { accept(std::move(socket)); });
+  if (!listener) return listener.error();
+  listener_ = std::move(*listener);
+  return {};
+}
+
+// ---- connections -------------------------------------------------------------------------------
+
+LocalLink::Callbacks RegionLinks::callbacks_of(LinkId id) {
+  LocalLink::Callbacks callbacks;
+  callbacks.on_frame = [this, id](LocalFrame frame) { said(id, frame.bytes, PeerOrigin{.local = true}); };
+  callbacks.on_closed = [this, id](const Failure& why) { ended(id, why); };
+  return callbacks;
+}
+
+void RegionLinks::accept(Fd socket) {
+  if (links_.size() >= options_.max_links) return;
+  const LinkId id = ++last_;
+  auto local = LocalLink::open(sockets_.loop(), std::move(socket), callbacks_of(id));
+  if (!local) return;
+  Link& link = links_[id];
+  link.accepted = true;
+  link.since = monotonic_now();
+  link.local = std::move(*local);
+  look();
+}
+
+void RegionLinks::meet(const Endpoint& holder) {
+  Peer& peer = peers_[holder.process];
+  if (peer.out != 0) return;
+  const LinkId id = peer.out = ++last_;
+  Link& link = links_[id];
+  link.peer = holder.process;
+  link.since = monotonic_now();
+  if (auto connected = connect(id, link, holder); !connected) {
+    // Not from within the call: its caller may not expect to be told.
+    later_.call([this, id, why = connected.error()] { ended(id, why); });
+    return;
+  }
+  say(link, PeerHello{protocol_version, options_.self.process, options_.ticket});
+  say(link, reach_);
+  look();
+}
+
+Result<void> RegionLinks::connect(LinkId id, Link& link, const Endpoint& holder) {
+  if (!holder.local.empty() && holder.node == options_.self.node) {
+    auto socket = connect_local(holder.local);
+    if (!socket && !holder.address.empty()) return connect_far(id, link, holder);  // its folder may be gone
+    if (!socket) return socket.error();
+    auto local = LocalLink::open(sockets_.loop(), std::move(*socket), callbacks_of(id));
+    if (!local) return local.error();
+    link.local = std::move(*local);
+    return {};
+  }
+  return connect_far(id, link, holder);
+}
+
+Result<void> RegionLinks::connect_far(LinkId id, Link& link, const Endpoint& holder) {
+  if (holder.address.empty()) {
+    return failure(ErrorCode::unavailable, "the process that has it cannot be reached from other machines");
+  }
+  const auto bus = sockets_.bus();
+  if (!bus) return bus.error();
+  auto handle = (*bus)->connect(holder.address, holder.public_key);
+  if (!handle) return handle.error();
+  link.bus = *handle;
+  by_handle_[*handle] = id;
+  return {};
+}
+
+// Who has connected and not said who he is, or was not answered, is let go.
+void RegionLinks::look() {
+  const Time now = monotonic_now();
+  std::vector<LinkId> late;
+  std::optional<Time> next;
+  for (const auto& [id, link] : links_) {
+    if (link.met) continue;
+    const Time due = link.since + options_.greeting_within;
+    if (due <= now) late.push_back(id);
+    if (due > now && (!next || due < *next)) next = due;
+  }
+  for (const LinkId id : late) ended(id, failure(ErrorCode::timed_out, "it does not answer"));
+  if (next) timer_.arm(*next);
+}
+
+// ---- words -------------------------------------------------------------------------------------
+
+void RegionLinks::bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
+  const auto at = by_handle_.find(from);
+  if (at != by_handle_.end()) return said(at->second, bytes, origin);
+  if (!origin.accepted || links_.size() >= options_.max_links) return;
+  const LinkId id = ++last_;
+  Link& link = links_[id];
+  link.accepted = true;
+  link.since = monotonic_now();
+  link.bus = from;
+  by_handle_[from] = id;
+  look();
+  said(id, bytes, origin);
+}
+
+void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin) {
+  const auto at = links_.find(id);
+  if (at == links_.end()) return;
+  Link& link = at->second;
+  auto message = decode<RegionLinkMessage>(bytes);
+  if (!message) return ended(id, message.error());
+  if (const auto* hello = std::get_if<PeerHello>(&*message)) {
+    if (!greeted(id, link, *hello, origin)) {
+      ended(id, failure(ErrorCode::permission_denied, "it may not exchange tensors with this process"));
+    }
+    return;
+  }
+  if (link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
+  const ProcessId peer = link.peer;
+  if (const auto* reach = std::get_if<RegionReach>(&*message)) {
+    link.met = true;
+    if (link.accepted) say(link, reach_);
+    return callbacks_.met(peer, *reach);
+  }
+  const RegionMessage& word = std::get<RegionWord>(*message).message;
+  // A connection is for one direction: what a holder says comes over the one that its receiver made.
+  if (!link.met || is_of_receiver(word) != link.accepted) {
+    return ended(id, failure(ErrorCode::corrupt, "it says what is not for it to say"));
+  }
+  callbacks_.heard(peer, word);
+}
+
+// A ticket proves who speaks; over a network it is for the key that the connection has.
+bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
+  if (!link.accepted || !link.peer.empty() || hello.version != protocol_version) return false;
+  const auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms());
+  if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return false;
+  if (!origin.local && ticket->curve_key != origin.public_key) return false;
+  const Role role = ticket->principal.role;
+  if (role != Role::driver && role != Role::executor) return false;
+  if (const auto known = peers_.find(hello.process); known != peers_.end() && known->second.in != 0) {
+    drop(hello.process, failure(ErrorCode::unavailable, "it has connected anew"));
+  }
+  link.peer = hello.process;
+  peers_[hello.process].in = id;
+  return true;
+}
+
+void RegionLinks::send(ProcessId to, const RegionMessage& message) {
+  const auto peer = peers_.find(to);
+  if (peer == peers_.end()) return;
+  const auto link = links_.find(is_of_receiver(message) ? peer->second.out : peer->second.in);
+  if (link != links_.end()) return say(link->second, RegionWord{message});
+  later_.call([this, to] { drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more")); });
+}
+
+// What cannot be sent ends the connection: a word that is missing would void all that follow.
+void RegionLinks::say(Link& link, const RegionLinkMessage& message) {
+  const Bytes bytes = encode(message);
+  Result<void> sent = failure(ErrorCode::unavailable, "the connection is gone");
+  if (link.local) {
+    sent = link.local->send(bytes);
+  } else if (const auto bus = sockets_.bus()) {
+    sent = (*bus)->send(link.bus, bytes);
+  }
+  if (sent.ok()) return;
+  later_.call([this, peer = link.peer, why = sent.error()] { drop(peer, why); });
+}
+
+// ---- ends --------------------------------------------------------------------------------------
+
+void RegionLinks::ended(LinkId id, const Failure& why) {
+  const auto at = links_.find(id);
+  if (at == links_.end()) return;
+  if (const ProcessId peer = at->second.peer; !peer.empty()) return drop(peer, why);
+  forget(id);
+}
+
+void RegionLinks::dead(ProcessId peer) {
+  if (peers_.contains(peer)) drop(peer, failure(ErrorCode::unavailable, "the process has ended"));
+}
+
+void RegionLinks::drop(ProcessId peer, const Failure& why) {
+  const auto at = peers_.find(peer);
+  if (at == peers_.end()) return;
+  const Peer both = at->second;
+  peers_.erase(at);
+  forget(both.out);
+  forget(both.in);
+  callbacks_.gone(peer, why);
+}
+
+void RegionLinks::forget(LinkId id) {
+  const auto at = links_.find(id);
+  if (at == links_.end()) return;
+  const Link link = std::move(at->second);
+  links_.erase(at);
+  if (!link.bus) return;
+  by_handle_.erase(link.bus);
+  if (const auto bus = sockets_.bus()) (*bus)->disconnect(link.bus);
+}
+
+}  // namespace mobula::internal::exchange

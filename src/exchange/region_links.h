@@ -1,0 +1,103 @@
+// The connections of one process to others with which it exchanges tensors. Within a node they are unix
+// sockets, else they go by the process's sockets for other machines. Each shows a ticket first, then both
+// sides say what they can do. Who receives connects: over one connection go the transfers of one direction
+// alone, so two that connect to each other at once do not meet. When a connection to or from a process
+// ends, so does the other: nothing that was said before is heard after `gone`. For its loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/id.h"
+#include "base/result.h"
+#include "model/principal.h"
+#include "protocol/region_messages.h"
+#include "transport/direct/later.h"
+#include "transport/local_link.h"
+#include "transport/local_listener.h"
+#include "transport/process_sockets.h"
+
+namespace mobula::internal::exchange {
+
+struct LinkOptions {
+  Endpoint self;          // its process and node; the rest is filled in
+  JobId job;              // peers are of the same
+  std::string ticket;     // shown to peers
+  std::string head_signing_key;  // theirs are signed with
+  std::string socket;     // where processes of this node connect; empty: nowhere
+  std::size_t max_links = 4096;
+  Duration greeting_within = 10s;
+};
+
+class RegionLinks {
+ public:
+  struct Callbacks {
+    // What the peer can do: before anything else of it is heard, and again over each connection.
+    std::function<void(ProcessId, const RegionReach&)> met;
+    std::function<void(ProcessId, const RegionMessage&)> heard;
+    // After met(), or instead of it.
+    std::function<void(ProcessId, const Failure&)> gone;
+  };
+
+  // `sockets` has its places for other machines open; its bus is this one's alone.
+  static Result<std::unique_ptr<RegionLinks>> open(ProcessSockets& sockets, LinkOptions options, RegionReach reach,
+                                                   Callbacks callbacks);
+  ~RegionLinks();
+  RegionLinks(const RegionLinks&) = delete;
+  RegionLinks& operator=(const RegionLinks&) = delete;
+
+  // Where peers reach this process.
+  const Endpoint& self() const { return options_.self; }
+  // met() or gone() follows, or has been told and holds still.
+  void meet(const Endpoint& holder);
+  void send(ProcessId to, const RegionMessage& message);
+  // It will never speak again.
+  void dead(ProcessId peer);
+
+ private:
+  using LinkId = std::uint64_t;
+  struct Link {
+    ProcessId peer;     // accepted: empty until its ticket was checked
+    bool accepted = false;
+    bool met = false;
+    Time since;
+    std::unique_ptr<LocalLink> local;  // else:
+    PeerHandle bus;
+  };
+  struct Peer {
+    LinkId out = 0, in = 0;
+  };
+
+  RegionLinks(ProcessSockets& sockets, LinkOptions options, RegionReach reach, Callbacks callbacks);
+  Result<void> listen();
+  void accept(Fd socket);
+  Result<void> connect(LinkId id, Link& link, const Endpoint& holder);
+  Result<void> connect_far(LinkId id, Link& link, const Endpoint& holder);
+  LocalLink::Callbacks callbacks_of(LinkId id);
+  void bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
+  bool greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin);
+  void say(Link& link, const RegionLinkMessage& message);
+  void ended(LinkId id, const Failure& why);
+  void drop(ProcessId peer, const Failure& why);
+  void forget(LinkId id);
+  void look();
+
+  ProcessSockets& sockets_;
+  LinkOptions options_;
+  const RegionReach reach_;
+  const Callbacks callbacks_;
+  std::unique_ptr<LocalListener> listener_;
+  std::map<LinkId, Link> links_;
+  std::map<ProcessId, Peer> peers_;
+  std::map<PeerHandle, LinkId> by_handle_;
+  LinkId last_ = 0;
+  Later later_;
+  Timer timer_;  // of those that have not greeted
+};
+
+}  // namespace mobula::internal::exchange

@@ -1,0 +1,401 @@
+#include "exchange/tensor_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+
+namespace mobula::internal::exchange {
+namespace {
+
+using transfer::PullEnded;
+using transfer::RegionsHere;
+using transfer::RegionsInStore;
+
+std::string text_of(DirectPath path, std::string_view why) {
+  return std::string(to_string(path)) + ": " + std::string(why);
+}
+
+// Who has the elements is who made them.
+bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder.process == ref.owner; }
+
+// Transports see for themselves whether a peer still sends, and end what does not go on.
+transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
+  options.progress_within = std::chrono::hours(1);
+  return options;
+}
+
+}  // namespace
+
+TensorExchange::TensorExchange(ExchangeOptions options, Callbacks callbacks)
+    : options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      core_(options_.self.process, with_long_patience(options_.regions)) {}
+
+Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions options, Callbacks callbacks) {
+  std::unique_ptr<TensorExchange> self(new TensorExchange(std::move(options), std::move(callbacks)));
+  SocketOptions sockets;
+  sockets.keys = self->options_.keys;
+  sockets.host_bind = self->options_.host_bind;
+  auto opened = ProcessSockets::open(sockets);
+  if (!opened) return opened.error();
+  self->sockets_ = std::move(*opened);
+  Result<void> made;
+  auto ran = self->sockets_->thread().run([&] { made = self->open(); });
+  if (ran.ok() && made.ok()) return self;
+  return ran.ok() ? made.error() : ran.error();
+}
+
+Result<void> TensorExchange::open() {
+  EventLoop& loop = sockets_->loop();
+  timer_ = std::make_unique<Timer>(loop, [this] {
+    step([&](Time now, auto& out) { core_.tick(now, out); });
+  });
+  PathOptions paths{.process = options_.self.process,
+                    .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
+                    .host_bind = options_.host_bind,
+                    .trusts_fabric = options_.trusts_fabric};
+  paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
+  arena_ = paths_->arena();
+  LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
+                    .head_signing_key = options_.head_signing_key,
+                    .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
+  auto made = RegionLinks::open(*sockets_, std::move(links), paths_->reach(),
+                                {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
+                                 .heard = [this](ProcessId peer, const RegionMessage& message) {
+                                   take_up();
+                                   if (!paths_->knows(peer)) return;  // it was just said to be dead
+                                   step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
+                                 },
+                                 .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); }});
+  if (!made) return made.error();
+  links_ = std::move(*made);
+  self_ = links_->self();
+  return {};
+}
+
+TensorExchange::~TensorExchange() {
+  if (!sockets_) return;
+  (void)sockets_->thread().run([this] {
+    links_.reset();
+    paths_.reset();
+    timer_.reset();
+  });
+  sockets_.reset();
+}
+
+void TensorExchange::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(task));
+    if (std::exchange(told_, true)) return;
+  }
+  if (sockets_->loop().post([this] { take_up(); })) return;
+  const std::lock_guard lock(mutex_);
+  told_ = false;  // the mailbox is full: who posts next tries again
+}
+
+// Before anything of a peer is heard: what it knows of this process was said before that.
+void TensorExchange::take_up() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(inbox_);
+    told_ = false;
+  }
+  for (const auto& task : tasks) task();
+}
+
+// ---- the core ----------------------------------------------------------------------------------
+
+template <class Step>
+void TensorExchange::step(Step step) {
+  if (!paths_) return;  // it ends
+  step(monotonic_now(), commands_);
+  if (carrying_out_) return;
+  carrying_out_ = true;
+  for (std::size_t next = 0; next < commands_.size(); ++next) {
+    auto command = std::move(commands_[next]);  // carrying it out may add others
+    carry_out(command);
+  }
+  commands_.clear();
+  carrying_out_ = false;
+  if (const auto due = core_.next_deadline()) {
+    timer_->arm(*due);
+  } else {
+    timer_->disarm();
+  }
+}
+
+void TensorExchange::carry_out(transfer::RegionCommand& command) {
+  std::visit([this](auto& each) { carry_out(each); }, command);
+}
+
+void TensorExchange::carry_out(const transfer::SendRegions& command) { links_->send(command.to, command.message); }
+
+// ---- what it has -------------------------------------------------------------------------------
+
+void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
+  post([this, object, elements, owner = std::move(owner)]() mutable {
+    published_[object] = {elements, std::move(owner)};
+    step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), 0, out); });
+  });
+}
+
+void TensorExchange::retire(ObjectId object) {
+  post([this, object] {
+    const auto at = published_.find(object);
+    if (at == published_.end()) return;
+    at->second.retired = true;
+    if (at->second.let_go) published_.erase(at);
+    step([&](Time now, auto& out) { core_.retire(now, object, out); });
+  });
+}
+
+void TensorExchange::evacuate() {
+  post([this] {
+    std::vector<ObjectId> all;
+    for (const auto& [object, each] : published_) all.push_back(object);
+    for (const ObjectId object : all) {
+      step([&](Time now, auto& out) { core_.evacuate(now, object, out); });
+    }
+  });
+}
+
+void TensorExchange::stored(ObjectId object, std::optional<Failure> failure) {
+  post([this, object, failure = std::move(failure)] {
+    step([&](Time now, auto& out) { core_.stored(now, object, failure, out); });
+  });
+}
+
+void TensorExchange::carry_out(const transfer::Export& command) {
+  const auto operation = command.operation;
+  const auto told = [this, operation](const Result<std::string>& ticket) {
+    if (!ticket) operations_.erase(operation);
+    step([&](Time now, auto& out) { core_.exported(now, operation, ticket, out); });
+  };
+  const auto at = published_.find(command.object);
+  auto transfer = at == published_.end()
+                      ? Result<TransferId>(failure(ErrorCode::not_found, "it is not here any more"))
+                      : paths_->offer(command.path, command.peer, at->second.elements, told);
+  if (!transfer) return told(transfer.error());
+  operations_[operation] = {command.path, *transfer, 0};
+}
+
+void TensorExchange::carry_out(const transfer::Unexport& command) {
+  const auto at = operations_.find(command.operation);
+  const auto ended = [this, operation = command.operation] {
+    operations_.erase(operation);
+    step([&](Time now, auto& out) { core_.ended(now, operation, std::nullopt, out); });
+  };
+  if (at == operations_.end()) return ended();
+  paths_->release(at->second.path, at->second.transfer, ended);
+}
+
+// Bytes that others see in place stay until nobody refers to them, also when they lie in the store as well.
+void TensorExchange::carry_out(const transfer::FreeRegions& command) {
+  const auto at = published_.find(command.object);
+  if (at == published_.end()) return;
+  at->second.let_go = true;
+  if (at->second.retired) published_.erase(at);
+}
+
+void TensorExchange::carry_out(const transfer::StoreRegions& command) {
+  const Published& what = published_.at(command.object);
+  callbacks_.store(command.object, what.elements.bytes, what.owner);
+}
+
+// ---- what it wants -----------------------------------------------------------------------------
+
+void TensorExchange::want(std::uint64_t number, std::vector<RefRecord> tensors, bool arguments) {
+  post([this, number, tensors = std::move(tensors), arguments]() mutable {
+    if (!paths_) return;
+    Wish& wish = wishes_[number];
+    wish.due = tensors.size();
+    wish.tensors = std::move(tensors);
+    wish.arguments = arguments;
+    waiting_.push_back(number);
+    // Also where it is known: that it has connected to this process does not connect this one to it.
+    for (const RefRecord& each : wish.tensors) {
+      if (!is_sound(each)) continue;
+      unreachable_.erase(each.owner);
+      links_->meet(each.tensor->holder);
+    }
+    begin_wishes();
+  });
+}
+
+void TensorExchange::unwant(std::uint64_t number) {
+  post([this, number] {
+    const auto at = wishes_.find(number);
+    if (at == wishes_.end()) return;
+    const auto pulls = std::move(at->second.pulls);
+    wishes_.erase(at);
+    std::erase(waiting_, number);
+    for (const auto& each : pulls) {
+      step([&](Time now, auto& out) { core_.unwant(now, each.first, out); });
+    }
+  });
+}
+
+void TensorExchange::dead(std::vector<ProcessId> processes) {
+  post([this, processes = std::move(processes)] {
+    if (!links_) return;
+    for (const ProcessId each : processes) links_->dead(each);
+  });
+}
+
+void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
+  paths_->met(peer, reach);
+  begin_wishes();
+}
+
+void TensorExchange::gone(ProcessId peer, const Failure& why) {
+  paths_->gone(peer);
+  if (!waiting_.empty()) unreachable_[peer] = why.text;
+  step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
+  begin_wishes();
+}
+
+// Those whose holders have all been met, or cannot be.
+void TensorExchange::begin_wishes() {
+  std::vector<std::uint64_t> ready;
+  std::erase_if(waiting_, [&](std::uint64_t number) {
+    const bool all = std::ranges::all_of(wishes_.at(number).tensors, [&](const RefRecord& each) {
+      return !is_sound(each) || paths_->knows(each.owner) || unreachable_.contains(each.owner);
+    });
+    if (all) ready.push_back(number);
+    return all;
+  });
+  for (const std::uint64_t number : ready) {
+    if (const auto at = wishes_.find(number); at != wishes_.end()) begin(number, at->second);
+  }
+  if (waiting_.empty()) unreachable_.clear();
+}
+
+void TensorExchange::begin(std::uint64_t number, Wish& wish) {
+  std::vector<Arrival> at_once;
+  std::vector<transfer::RegionWish> together;
+  std::vector<RefRecord> wanted;
+  for (const RefRecord& each : wish.tensors) {
+    Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner, .refusals = {}};
+    if (!is_sound(each)) {
+      none.outcome = failure(ErrorCode::corrupt, "its ref names another process than the one that is to have it");
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    if (!paths_->knows(each.owner)) {
+      none.refusals.push_back("its holder cannot be reached: " + unreachable_[each.owner]);
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    const auto choice = paths_->choose(each.owner, each.tensor->wish);
+    if (choice.paths.empty()) {
+      for (const auto& refusal : choice.refusals) none.refusals.push_back(text_of(refusal.path, refusal.why));
+      none.outcome = failure(ErrorCode::unavailable, "none of the paths it may take is there");
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    together.push_back({.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
+                        .holders = {each.owner}, .paths = choice.paths});
+    wanted.push_back(each);
+  }
+  if (!together.empty()) {
+    step([&](Time now, auto& out) {
+      const auto pulls = core_.want(now, std::move(together), wish.arguments, out);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (!pulls) {
+          at_once.push_back({.wish = number, .object = wanted[i].object, .outcome = pulls.error(), .path = {},
+                             .holder = wanted[i].owner, .refusals = {}});
+          continue;
+        }
+        wish.pulls.emplace((*pulls)[i], wanted[i]);
+        pulls_[(*pulls)[i]] = number;
+      }
+    });
+  }
+  for (auto& each : at_once) arrive(std::move(each));
+}
+
+void TensorExchange::arrive(Arrival arrival) {
+  const auto at = wishes_.find(arrival.wish);
+  if (at == wishes_.end()) return;
+  if (--at->second.due == 0) wishes_.erase(at);
+  callbacks_.arrived(std::move(arrival));
+}
+
+void TensorExchange::carry_out(const transfer::Fetch& command) {
+  const auto operation = command.operation;
+  const auto told = [this, operation, pull = command.pull](Result<Elements> elements) {
+    operations_.erase(operation);
+    std::optional<Failure> failed;
+    if (elements) {
+      fetched_[pull] = std::move(*elements);
+    } else {
+      failed = elements.error();
+    }
+    step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
+  };
+  const auto wish = wishes_.find(pulls_.at(command.pull));
+  Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
+  if (wish != wishes_.end()) {
+    const TensorRecord& record = *wish->second.pulls.at(command.pull).tensor;
+    transfer = paths_->fetch({.path = command.path, .holder = command.holder, .ticket = command.ticket,
+                              .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
+                              .in_place = record.in_shared_memory},
+                             told);
+  }
+  if (!transfer) return told(transfer.error());
+  operations_[operation] = {command.path, *transfer, command.pull};
+}
+
+// No path on which both sides act is there yet: none was said to be, so none is chosen.
+void TensorExchange::carry_out(const transfer::Issue& command) {
+  step([&](Time now, auto& out) {
+    core_.ended(now, command.operation, failure(ErrorCode::unavailable, "this process does not have that path"), out);
+  });
+}
+
+void TensorExchange::carry_out(const transfer::Cancel& command) {
+  if (const auto at = operations_.find(command.operation); at != operations_.end()) paths_->cancel(at->second.transfer);
+}
+
+// Of a holder that answers nobody knows more than it does itself; what one that cannot be reached has left
+// behind lies in the store, or nowhere.
+void TensorExchange::carry_out(const transfer::LookUp& command) {
+  bool reachable = false;
+  for (const auto& [number, wish] : wishes_) {
+    for (const auto& [pull, ref] : wish.pulls) {
+      if (ref.object == command.object) reachable = reachable || paths_->knows(ref.owner);
+    }
+  }
+  step([&](Time now, auto& out) {
+    core_.located(now, command.object, {.holders = {}, .in_store = !reachable, .lost = reachable}, out);
+  });
+}
+
+void TensorExchange::carry_out(PullEnded& command) {
+  const auto at = pulls_.find(command.pull);
+  const std::uint64_t number = at->second;
+  pulls_.erase(at);
+  auto elements = fetched_.extract(command.pull);
+  const auto wish = wishes_.find(number);
+  if (wish == wishes_.end()) return;  // unwanted
+  const RefRecord ref = wish->second.pulls.at(command.pull);
+  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner, .refusals = {},
+                  .queued = command.queued, .moved = command.moved};
+  for (const auto& attempt : command.attempts) {
+    if (attempt.refusal.empty()) {
+      arrival.path = attempt.path;
+    } else {
+      arrival.refusals.push_back(text_of(attempt.path, attempt.refusal));
+    }
+  }
+  if (std::holds_alternative<RegionsHere>(command.outcome) && !elements.empty()) {
+    arrival.outcome = std::move(elements.mapped());
+  } else if (const auto* failed = std::get_if<Failure>(&command.outcome)) {
+    arrival.outcome = *failed;
+  }
+  arrive(std::move(arrival));
+}
+
+}  // namespace mobula::internal::exchange

@@ -1,0 +1,151 @@
+// What a process does so that tensors stay where they were made until somebody needs them: a thread that
+// carries out the decisions of transfer/core over connections and transports. Its owner says what it has
+// and what it wants, and is told what has come. Members are for any thread; what is told comes from the
+// thread of the exchange, with no lock of it held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exchange/region_links.h"
+#include "exchange/tensor_paths.h"
+#include "model/task.h"
+#include "transfer/core/region_exchange.h"
+
+namespace mobula::internal::exchange {
+
+struct ExchangeOptions {
+  Endpoint self;                 // its process and node
+  JobId job;
+  std::string ticket;
+  std::string head_signing_key;
+  CurveKeys keys;
+  std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
+  std::string host_bind;         // HOST:0 for other machines; empty: none connect
+  bool trusts_fabric = false;
+  transfer::RegionOptions regions = {};
+};
+
+// What has become of one tensor that was wanted.
+struct InStore {};  // its holder has no elements any more, or cannot be asked: look there
+struct Arrival {
+  std::uint64_t wish = 0;
+  ObjectId object;
+  std::variant<Elements, InStore, Failure> outcome;
+  std::optional<DirectPath> path;  // of Elements
+  ProcessId holder;
+  std::vector<std::string> refusals;  // of other paths and earlier tries
+  Duration queued{};
+  Duration moved{};
+};
+
+class TensorExchange {
+ public:
+  struct Callbacks {
+    std::function<void(Arrival)> arrived;
+    // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
+    std::function<void(ObjectId, std::span<const std::byte>, std::shared_ptr<const void> owner)> store;
+  };
+
+  static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);
+  // Ends at once what goes on. Not by the exchange's own thread.
+  ~TensorExchange();
+
+  // Where others ask for what it has.
+  const Endpoint& self() const { return self_; }
+  // Memory that processes of this machine read in place; null where there is none.
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+
+  // Elements that others may have until `retire`; `owner` keeps them.
+  void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
+  void retire(ObjectId object);
+  // All of them have room together; each arrives. Numbers are the caller's, and never used again.
+  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments);
+  // Nothing arrives any more.
+  void unwant(std::uint64_t wish);
+  // Into the store with everything.
+  void evacuate();
+  void stored(ObjectId object, std::optional<Failure> failure);
+  // These will never speak again.
+  void dead(std::vector<ProcessId> processes);
+
+ private:
+  struct Published {
+    SourceRegion elements;
+    std::shared_ptr<const void> owner;  // shared with whoever reads them here
+    bool retired = false;
+    bool let_go = false;  // by the core
+  };
+  struct Wish {
+    std::vector<RefRecord> tensors;
+    bool arguments = false;
+    std::map<transfer::RegionPullId, RefRecord> pulls;
+    std::size_t due = 0;  // arrivals
+  };
+  struct Operation {
+    DirectPath path = DirectPath::shm;
+    TransferId transfer;
+    transfer::RegionPullId pull = 0;  // of a fetch
+  };
+
+  TensorExchange(ExchangeOptions options, Callbacks callbacks);
+  Result<void> open();
+  void post(std::function<void()> task);
+  void take_up();
+  // One step of the core, and what follows from it.
+  template <class Step>
+  void step(Step step);
+  void carry_out(transfer::RegionCommand& command);
+  void carry_out(const transfer::SendRegions& command);
+  void carry_out(const transfer::Export& command);
+  void carry_out(const transfer::Unexport& command);
+  void carry_out(const transfer::Fetch& command);
+  void carry_out(const transfer::Issue& command);
+  void carry_out(const transfer::Cancel& command);
+  void carry_out(const transfer::DropChannel&) {}
+  void carry_out(const transfer::FreeRegions& command);
+  void carry_out(const transfer::StoreRegions& command);
+  void carry_out(const transfer::LookUp& command);
+  void carry_out(transfer::PullEnded& command);
+  void met(ProcessId peer, const RegionReach& reach);
+  void gone(ProcessId peer, const Failure& why);
+  void begin_wishes();
+  void begin(std::uint64_t number, Wish& wish);
+  void arrive(Arrival arrival);
+
+  const ExchangeOptions options_;
+  const Callbacks callbacks_;
+  Endpoint self_;
+  std::shared_ptr<Arena> arena_;  // shared with the tensors in it
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> inbox_;  // guarded by mutex_: what was said and is not taken up yet
+  bool told_ = false;                         // guarded by mutex_: the thread will take it up
+
+  // The thread's.
+  transfer::RegionExchange core_;
+  std::vector<transfer::RegionCommand> commands_;  // to be carried out, in order
+  bool carrying_out_ = false;
+  std::map<ObjectId, Published> published_;
+  std::map<std::uint64_t, Wish> wishes_;
+  std::vector<std::uint64_t> waiting_;  // for holders to say what they can
+  std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for
+  std::map<transfer::RegionPullId, std::uint64_t> pulls_;   // to wishes
+  std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
+  std::map<transfer::OperationId, Operation> operations_;
+  std::unique_ptr<Timer> timer_;
+  std::unique_ptr<TensorPaths> paths_;
+  std::unique_ptr<RegionLinks> links_;
+
+  std::unique_ptr<ProcessSockets> sockets_;  // last: its thread ends before what it uses
+};
+
+}  // namespace mobula::internal::exchange

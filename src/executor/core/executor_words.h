@@ -1,0 +1,218 @@
+// What the executor core is told, what it says that its shell is to do, and how it is set up. Every struct
+// has a field list, so that inputs can be recorded and a replay compared.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "model/task.h"
+#include "protocol/call_stream.h"
+#include "protocol/local_control.h"
+
+namespace mobula::internal::executor {
+
+// ---- events ------------------------------------------------------------------------------------
+
+struct Assigned {
+  AssignExecutor assignment;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("assignment", &Assigned::assignment));
+  }
+  friend bool operator==(const Assigned&, const Assigned&) = default;
+};
+// From a caller that has proved who it is.
+struct CallerSaid {
+  ProcessId caller;
+  CallerFrame frame;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &CallerSaid::caller), field("frame", &CallerSaid::frame));
+  }
+  friend bool operator==(const CallerSaid&, const CallerSaid&) = default;
+};
+struct CallerGone {
+  ProcessId caller;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &CallerGone::caller));
+  }
+  friend bool operator==(const CallerGone&, const CallerGone&) = default;
+};
+// The refs of FetchArguments can be read, or one of them never will be.
+struct ArgumentsFetched {
+  std::uint64_t token = 0;
+  std::optional<Failure> failure;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &ArgumentsFetched::token),
+                 field("failure", &ArgumentsFetched::failure));
+  }
+  friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
+};
+// User code has returned; its results are stored, what it keeps is held and confirmed.
+struct CallFinished {
+  std::uint64_t token = 0;
+  CallOutcome outcome = CallOutcome::value;
+  Results results;
+  std::vector<ObjectId> kept;
+  std::vector<Handover> handovers;
+  std::vector<RefRecord> pinned;  // inside the results, until the caller holds them
+  Duration run_time{};
+  std::int64_t pid = 0;
+  bool leave = false;  // exit_actor was called
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CallFinished::token), field("outcome", &CallFinished::outcome),
+                 field("results", &CallFinished::results), field("kept", &CallFinished::kept),
+                 field("handovers", &CallFinished::handovers),
+                 field("pinned", &CallFinished::pinned), field("run_time", &CallFinished::run_time),
+                 field("pid", &CallFinished::pid), field("leave", &CallFinished::leave));
+  }
+  friend bool operator==(const CallFinished&, const CallFinished&) = default;
+};
+// The thread of a running call waits in a blocking operation, or goes on.
+struct CallBlocked {
+  std::uint64_t token = 0;
+  bool on = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CallBlocked::token), field("on", &CallBlocked::on));
+  }
+  friend bool operator==(const CallBlocked&, const CallBlocked&) = default;
+};
+struct EndAsked {
+  bool graceful = true;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("graceful", &EndAsked::graceful));
+  }
+  friend bool operator==(const EndAsked&, const EndAsked&) = default;
+};
+struct Tick {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+// Answer to Evacuate.
+struct Evacuated {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const Evacuated&, const Evacuated&) = default;
+};
+using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
+                           CallBlocked, EndAsked, Tick, Evacuated>;
+
+// ---- commands ----------------------------------------------------------------------------------
+
+struct TellCaller {
+  ProcessId caller;
+  ExecutorFrame frame;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("caller", &TellCaller::caller), field("frame", &TellCaller::frame));
+  }
+  friend bool operator==(const TellCaller&, const TellCaller&) = default;
+};
+struct TellAgent {
+  ProcessToAgent message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &TellAgent::message));
+  }
+  friend bool operator==(const TellAgent&, const TellAgent&) = default;
+};
+struct FetchArguments {
+  std::uint64_t token = 0;
+  std::vector<Argument> refs;  // those with is_ref
+  std::vector<RefRecord> tensors;  // of the others: elements that are not in their values
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs),
+                 field("tensors", &FetchArguments::tensors));
+  }
+  friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
+};
+// What others refer to and lies in this process has to go elsewhere before it ends: say Evacuated then.
+struct Evacuate {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const Evacuate&, const Evacuate&) = default;
+};
+struct RunCall {
+  std::uint64_t token = 0;
+  ProcessId caller;
+  CallRecord call;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &RunCall::token), field("caller", &RunCall::caller),
+                 field("call", &RunCall::call));
+  }
+  friend bool operator==(const RunCall&, const RunCall&) = default;
+};
+// Never to be run here: its fetched arguments may go.
+struct DropCall {
+  std::uint64_t token = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &DropCall::token));
+  }
+  friend bool operator==(const DropCall&, const DropCall&) = default;
+};
+// current().cancelled() becomes true; with `recursive`, its children are cancelled.
+struct CancelRunning {
+  std::uint64_t token = 0;
+  bool recursive = true;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("token", &CancelRunning::token),
+                 field("recursive", &CancelRunning::recursive));
+  }
+  friend bool operator==(const CancelRunning&, const CancelRunning&) = default;
+};
+struct ReleasePins {
+  std::vector<RefRecord> refs;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &ReleasePins::refs));
+  }
+  friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
+};
+// Everything is answered: the process ends now.
+struct Leave {
+  EndKind kind = EndKind::retired;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &Leave::kind));
+  }
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, DropCall,
+                             CancelRunning, ReleasePins, Leave, Evacuate>;
+
+struct ExecutorOptions {
+  Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
+  Duration evacuation_bound = 30s;  // and what others refer to, to be elsewhere
+  std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
+  Duration tell_started_after = 50ms;  // callers are told of calls that run so long
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("leave_bound", &ExecutorOptions::leave_bound),
+                 field("evacuation_bound", &ExecutorOptions::evacuation_bound),
+                 field("max_queue", &ExecutorOptions::max_queue),
+                 field("tell_started_after", &ExecutorOptions::tell_started_after));
+  }
+  friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
+};
+
+}  // namespace mobula::internal::executor

@@ -1,0 +1,29 @@
+// Encodes one message after another in the same memory, for whoever sends many; what a large one has taken
+// goes with the next. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "protocol/codec.h"
+
+namespace mobula::internal {
+
+class Encoder {
+ public:
+  // The bytes hold until the next call.
+  template <class T>
+  const Bytes& operator()(const T& value) {
+    if (bytes_.capacity() > most_kept) bytes_ = Bytes();
+    Writer out(std::move(bytes_));
+    write(out, value);
+    bytes_ = out.take();
+    return bytes_;
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 64u << 10;
+  Bytes bytes_;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,185 @@
+// Between two processes: tensors that one has and the other wants. In order, and either all that was said
+// arrives or the peer is reported gone. A transfer is numbered by its receiver, who never uses a number
+// again; a retry is another transfer. Plain structs; alternatives are wire numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "model/direct_path.h"
+#include "protocol/wire.h"
+
+namespace mobula::internal {
+
+// Receiver to holder: I want these bytes by this path. Said again it asks whether you still know of it.
+// Answered by RegionsReady, RegionsWait or RegionsRefused; for a two-sided path RegionSteps follow.
+struct PullRegions {
+  std::uint64_t transfer = 0;
+  ObjectId object;
+  DirectPath path = DirectPath::shm;
+  std::uint64_t size_bytes = 0;  // of all regions together
+  std::uint32_t lane = 0;        // two-sided: the receiver's device
+  bool may_redirect = true;      // to others that have a copy
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &PullRegions::transfer), field("object", &PullRegions::object),
+                 field("path", &PullRegions::path), field("size_bytes", &PullRegions::size_bytes),
+                 field("lane", &PullRegions::lane), field("may_redirect", &PullRegions::may_redirect));
+  }
+  friend bool operator==(const PullRegions&, const PullRegions&) = default;
+};
+
+// The bytes stay where they are until RegionsTaken or RegionsLeft. `ticket`: how to reach them.
+struct RegionsReady {
+  std::uint64_t transfer = 0;
+  std::string ticket;
+  std::uint32_t lane = 0;   // two-sided: the holder's device
+  std::uint64_t epoch = 0;  // two-sided: of the channel between the two devices, as the holder has it
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionsReady::transfer), field("ticket", &RegionsReady::ticket),
+                 field("lane", &RegionsReady::lane), field("epoch", &RegionsReady::epoch));
+  }
+  friend bool operator==(const RegionsReady&, const RegionsReady&) = default;
+};
+
+// It is in line, or waits for its producer.
+struct RegionsWait {
+  std::uint64_t transfer = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionsWait::transfer));
+  }
+  friend bool operator==(const RegionsWait&, const RegionsWait&) = default;
+};
+
+enum class RegionRefusal : std::uint8_t {
+  gone = 1,         // not here, or not any more
+  stored = 2,       // in the object store of the holder's node now
+  redirected = 3,   // busy: `others` have copies
+  no_path = 4,      // not by this one
+  wrong_size = 5,
+  too_many = 6,     // wait
+  failed = 7,       // here, though the bytes are there
+};
+std::string_view to_string(RegionRefusal why);
+
+// Instead of the bytes; also after RegionsReady, where the holder's side has failed meanwhile: then what
+// has arrived is void, and the receiver says RegionsLeft when it is quiet.
+struct RegionsRefused {
+  std::uint64_t transfer = 0;
+  RegionRefusal why = RegionRefusal::gone;
+  std::string text;
+  std::uint64_t epoch = 0;  // two-sided, after RegionsReady: the channel's from now on
+  std::vector<ProcessId> others;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionsRefused::transfer), field("why", &RegionsRefused::why),
+                 field("text", &RegionsRefused::text), field("epoch", &RegionsRefused::epoch),
+                 field("others", &RegionsRefused::others));
+  }
+  friend bool operator==(const RegionsRefused&, const RegionsRefused&) = default;
+};
+
+// All bytes are there. `keeps`: others may be sent here for them until RegionCopyGone.
+struct RegionsTaken {
+  std::uint64_t transfer = 0;
+  bool keeps = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionsTaken::transfer), field("keeps", &RegionsTaken::keeps));
+  }
+  friend bool operator==(const RegionsTaken&, const RegionsTaken&) = default;
+};
+
+// The receiver does not want them any more, and nothing of it reads or writes for this transfer.
+struct RegionsLeft {
+  std::uint64_t transfer = 0;
+  std::uint64_t epoch = 0;  // two-sided: the channel's from now on; what is older is void
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionsLeft::transfer), field("epoch", &RegionsLeft::epoch));
+  }
+  friend bool operator==(const RegionsLeft&, const RegionsLeft&) = default;
+};
+
+// One operation that both sides issue: the channel's opening, or a chunk. The process with the lower id
+// has its device's turn first, then the other one.
+struct RegionStep {
+  enum class Phase : std::uint8_t {
+    wanted = 1,      // receiver to a lower holder
+    lower_ready = 2, // the lower one has its turn
+    go = 3,          // so has the higher one, which has issued
+  };
+  std::uint64_t transfer = 0;
+  std::uint32_t step = 0;  // from 0
+  Phase phase = Phase::wanted;
+  bool opens = false;      // as the receiver has decided: it is the channel's opening
+  bool from_receiver = false;
+  std::uint64_t epoch = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("transfer", &RegionStep::transfer), field("step", &RegionStep::step),
+                 field("phase", &RegionStep::phase), field("opens", &RegionStep::opens),
+                 field("from_receiver", &RegionStep::from_receiver), field("epoch", &RegionStep::epoch));
+  }
+  friend bool operator==(const RegionStep&, const RegionStep&) = default;
+};
+
+// A copy that was kept is kept no longer.
+struct RegionCopyGone {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RegionCopyGone::object));
+  }
+  friend bool operator==(const RegionCopyGone&, const RegionCopyGone&) = default;
+};
+
+// What a process can do for the exchange of tensors, as it tells those it exchanges them with.
+struct RegionPath {
+  DirectPath path = DirectPath::shm;
+  std::string why_not;  // empty: it has it
+  std::string version;  // that has to be equal on both sides; empty: any
+  std::vector<std::byte> endpoint;  // where the path's transport is reached; for that transport alone
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("path", &RegionPath::path), field("why_not", &RegionPath::why_not),
+                 field("version", &RegionPath::version), field("endpoint", &RegionPath::endpoint));
+  }
+  friend bool operator==(const RegionPath&, const RegionPath&) = default;
+};
+// The first word of a connection's accepting side, before any RegionMessage.
+struct RegionReach {
+  std::string machine;  // what processes with common memory have in common
+  bool trusts_fabric = false;  // to the other machines: bytes may go plain where both sides say so
+  std::vector<RegionPath> paths;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("machine", &RegionReach::machine),
+                 field("trusts_fabric", &RegionReach::trusts_fabric), field("paths", &RegionReach::paths));
+  }
+  friend bool operator==(const RegionReach&, const RegionReach&) = default;
+};
+
+using RegionMessage = std::variant<PullRegions, RegionsReady, RegionsWait, RegionsRefused, RegionsTaken, RegionsLeft,
+                                   RegionStep, RegionCopyGone>;
+
+// What goes over such a connection: of the side that connected a PeerHello and then its reach, of the
+// other one its reach. The side that connected is the receiver of every transfer that is spoken of.
+struct RegionWord {
+  RegionMessage message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &RegionWord::message));
+  }
+  friend bool operator==(const RegionWord&, const RegionWord&) = default;
+};
+using RegionLinkMessage = std::variant<PeerHello, RegionReach, RegionWord>;
+
+}  // namespace mobula::internal

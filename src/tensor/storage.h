@@ -1,0 +1,126 @@
+// The memory under tensors: one run of bytes with an owner, on one device, and who may read it. It
+// may be written unless it is sealed for good, or a hold meets the bytes in question. Any thread:
+// holds are taken and let go by any; the bytes themselves are not guarded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mobula/device.h>
+#include <mobula/tensor.h>
+
+namespace mobula::detail {
+
+struct ByteRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  bool meets(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+};
+
+// Where a process allocates the large tensors of its host memory, in place of the heap: memory that others
+// can read in place, say. Any thread.
+class TensorMemory {
+ public:
+  // Smaller ones lie in the heap in any case.
+  static constexpr std::size_t least_bytes = 64 * 1024;
+
+  struct Taken {
+    std::byte* bytes = nullptr;                // at a multiple of TensorStorage::alignment; null: none
+    std::shared_ptr<const void> owner = {};    // gives them back
+  };
+  virtual ~TensorMemory() = default;
+  virtual Taken take(std::size_t size_bytes) = 0;
+};
+// From here on; null: the heap again. What was taken before stays where it is.
+void use_tensor_memory(std::shared_ptr<TensorMemory> memory);
+
+class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
+ public:
+  // Allocations begin at a multiple of it.
+  static constexpr std::size_t alignment = 64;
+
+  // Host memory; null where there is none to be had. Zeroed memory costs nothing before it is used.
+  static std::shared_ptr<TensorStorage> allocate(std::size_t size_bytes, bool zeroed);
+
+  // Memory of somebody else, which `owner` keeps. `sealed`: why nobody may write to it, as in
+  // "it lies in the object store"; empty where one may.
+  TensorStorage(std::byte* bytes, std::size_t size_bytes, Device device,
+                std::shared_ptr<const void> owner, std::string sealed = {});
+  TensorStorage(const TensorStorage&) = delete;
+  TensorStorage& operator=(const TensorStorage&) = delete;
+
+  std::byte* bytes() const { return bytes_; }
+  std::size_t size_bytes() const { return size_bytes_; }
+  Device device() const { return device_; }
+
+  // The right of one reader to find these bytes unchanged. Movable; let go when it is gone.
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept : of_(std::exchange(other.of_, nullptr)), number_(other.number_) {}
+    Hold& operator=(Hold&& other) noexcept {
+      std::swap(of_, other.of_);
+      std::swap(number_, other.number_);
+      return *this;
+    }
+    ~Hold() {
+      if (of_) of_->let_go(number_);
+    }
+
+   private:
+    friend class TensorStorage;
+    Hold(std::shared_ptr<TensorStorage> of, std::uint64_t number)
+        : of_(std::move(of)), number_(number) {}
+
+    std::shared_ptr<TensorStorage> of_;
+    std::uint64_t number_ = 0;
+  };
+
+  // `reader` is for people, as in "object 3f…, read by executor 7".
+  Hold hold(ByteRange range, std::string reader);
+
+  // Why nobody may write to it for as long as it lives; empty where one may.
+  const std::string& sealed() const { return sealed_; }
+
+  // Why these bytes may not be written: the seal, then the readers, one each. Empty: they may.
+  std::vector<std::string> readers(ByteRange range) const;
+
+  // Kernels that write to this memory run on `stream`.
+  void produced_on(void* stream);
+  std::vector<void*> producers() const;
+  // Whether nobody writes to it any more: it is sealed.
+  bool settled() const { return !sealed_.empty(); }
+
+ private:
+  struct Reader {
+    std::uint64_t number;
+    ByteRange range;
+    std::string name;
+  };
+
+  void let_go(std::uint64_t number);
+
+  std::byte* const bytes_;
+  const std::size_t size_bytes_;
+  const Device device_;
+  const std::shared_ptr<const void> owner_;
+  const std::string sealed_;
+
+  mutable std::mutex mutex_;
+  std::vector<Reader> readers_;    // guarded by mutex_
+  std::vector<void*> producers_;   // guarded by mutex_
+  std::uint64_t next_number_ = 1;  // guarded by mutex_
+};
+
+// From the first element's first byte to the last one's end; nothing without elements.
+ByteRange range_of(const TensorParts& parts);
+// TensorStorage::readers of these.
+std::vector<std::string> readers_of(const TensorParts& parts);
+
+}  // namespace mobula::detail

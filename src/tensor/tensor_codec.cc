@@ -1,0 +1,216 @@
+// Tensors as parts of values: kind, dtype, dimensions, extents, for permuted ones strides, where it
+// was asked for a checksum, padding, then the elements as they lie.
+#include <mobula/tensor.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include <mobula/detail/codec.h>
+#include <mobula/errors.h>
+
+#include "base/hash.h"
+#include "tensor/layout.h"
+#include "tensor/packing.h"
+#include "tensor/refusals.h"
+#include "tensor/storage.h"
+
+namespace mobula::detail {
+namespace {
+
+using internal::tensor::Numbers;
+
+// Bits of the first byte. Others mean a form that is not known here.
+constexpr std::uint8_t has_strides = 1;
+constexpr std::uint8_t has_checksum = 2;
+constexpr std::uint8_t is_apart = 4;  // a ref stands in the place of the elements
+constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart;
+
+constexpr const char* check_variable = "MOBULA_CHECK_TENSORS";
+
+bool checks() {
+  static const bool on = [] {
+    const char* given = std::getenv(check_variable);
+    return given != nullptr && std::string_view(given) == "1";
+  }();
+  return on;
+}
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  return internal::siphash128({}, bytes).low;
+}
+
+// Elements are padded so that they may be read in place; few of them are copied rather than padded.
+std::size_t alignment_of(std::size_t size_bytes) {
+  return size_bytes >= block_alignment ? block_alignment : sizeof(std::uint64_t);
+}
+
+// The order in which elements are written: as they lie, where they fill their memory.
+struct Order {
+  bool dense;
+  bool permuted;
+};
+
+Order order_of(const TensorParts& parts) {
+  if (internal::tensor::is_contiguous(parts.shape, parts.strides)) return {true, false};
+  const bool dense = internal::tensor::is_dense(parts.shape, parts.strides);
+  return {dense, dense};
+}
+
+void write_elements(std::span<std::byte> into, const TensorParts& parts, bool dense) {
+  const std::byte* first = parts.storage->bytes() + parts.byte_offset;
+  if (dense) {
+    std::memcpy(into.data(), first, into.size());
+  } else {
+    internal::tensor::pack(into.data(), first, parts.shape, parts.strides, item_bytes(parts.dtype));
+  }
+}
+
+struct Head {
+  std::uint8_t bits;
+  std::uint8_t dtype;
+  std::uint8_t dimensions;
+};
+
+Numbers read_numbers(Reader& in, std::size_t count) {
+  Numbers numbers(count);
+  in.read_bytes(numbers.data(), count * sizeof(std::int64_t));
+  for (const std::int64_t each : numbers) {
+    if (each < 0) throw_corrupt("a tensor has negative extents or strides");
+  }
+  return numbers;
+}
+
+// All but the elements; `size_bytes` is what they take. Bytes that are left bound nothing yet.
+TensorParts read_layout(Reader& in, const Head& head, std::size_t& size_bytes) {
+  TensorParts parts;
+  parts.dtype = static_cast<DType>(head.dtype);
+  const std::size_t item = item_bytes(parts.dtype);
+  if (item == 0) throw_corrupt("a tensor has elements of no known type");
+  if (head.dimensions > internal::tensor::max_dimensions) {
+    throw_corrupt("a tensor has more than 64 dimensions");
+  }
+  parts.shape = read_numbers(in, head.dimensions);
+  const auto count = internal::tensor::element_count(parts.shape, item);
+  if (!count) throw_corrupt("a tensor has more elements than memory has bytes");
+  size_bytes = static_cast<std::size_t>(*count) * item;
+  if ((head.bits & has_strides) != 0) {
+    parts.strides = read_numbers(in, head.dimensions);
+    if (!internal::tensor::is_dense(parts.shape, parts.strides)) {
+      throw_corrupt("a tensor's strides lead out of its elements");
+    }
+  } else {
+    parts.strides = internal::tensor::contiguous_strides(parts.shape);
+  }
+  return parts;
+}
+
+void check_booleans(std::span<const std::byte> bytes) {
+  std::byte all{0};
+  for (const std::byte each : bytes) all |= each;
+  if (all > std::byte{1}) throw_corrupt("a bool in a tensor is neither 0 nor 1");
+}
+
+std::span<const std::byte> bytes_of(const ApartTensor& apart, std::size_t size_bytes) {
+  const auto there = static_cast<std::int64_t>(apart.storage->size_bytes()) - apart.byte_offset;
+  if (apart.byte_offset < 0 || there < static_cast<std::int64_t>(size_bytes)) {
+    throw_corrupt("a tensor has fewer elements than its shape says");
+  }
+  return {apart.storage->bytes() + apart.byte_offset, size_bytes};
+}
+
+// In place where they lie as tensors' elements should, else in memory of their own.
+std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
+                                          const std::shared_ptr<const void>& owner) {
+  const std::string sealed = "it was read from an object, which others read as well";
+  auto* first = const_cast<std::byte*>(bytes.data());  // the seal keeps it from being written
+  if (owner && reinterpret_cast<std::uintptr_t>(first) % TensorStorage::alignment == 0) {
+    return std::make_shared<TensorStorage>(first, bytes.size(), Device(), owner, sealed);
+  }
+  auto copy = TensorStorage::allocate(bytes.size(), false);
+  if (!copy) throw OutOfMemoryError("reading a tensor: there is no memory for its elements");
+  std::memcpy(copy->bytes(), bytes.data(), bytes.size());
+  auto* place = copy->bytes();
+  return std::make_shared<TensorStorage>(place, bytes.size(), Device(), std::move(copy), sealed);
+}
+
+}  // namespace
+
+namespace {
+
+// What has gaps or overlaps is packed, once; whoever writes after that finds it packed.
+void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
+  const bool packs = out.is_counting() || !sum_room.empty();
+  const auto parts = std::make_shared<TensorParts>(dense || !packs ? tensor.parts() : tensor.contiguous().parts());
+  if (!sum_room.empty()) {
+    const std::uint64_t sum = checksum({parts->storage->bytes() + parts->byte_offset,
+                                        static_cast<std::size_t>(tensor.bytes())});
+    std::memcpy(sum_room.data(), &sum, sizeof sum);
+  }
+  out.write_apart(parts);
+}
+
+}  // namespace
+
+void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
+  const TensorParts& parts = tensor.parts();
+  if (parts.device.kind != Device::cpu) {
+    internal::tensor::refuse("device",
+                             "values hold tensors in host memory alone so far; copy it there first",
+                             internal::tensor::text_of(tensor));
+  }
+  const Order order = order_of(parts);
+  const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
+  const bool apart = out.stand_apart(size_bytes);
+  const bool checked = size_bytes != 0 && checks();
+  const auto bits = static_cast<std::uint8_t>((order.permuted ? has_strides : 0) |
+                                              (checked ? has_checksum : 0) | (apart ? is_apart : 0));
+  const Head head{bits, static_cast<std::uint8_t>(parts.dtype),
+                  static_cast<std::uint8_t>(parts.shape.size())};
+  out.write_bytes(&head, sizeof head);
+  out.write_bytes(parts.shape.data(), parts.shape.size() * sizeof(std::int64_t));
+  if (order.permuted) {
+    out.write_bytes(parts.strides.data(), parts.strides.size() * sizeof(std::int64_t));
+  }
+  const auto sum_room = out.claim(checked ? sizeof(std::uint64_t) : 0);
+  if (apart) return set_apart(out, tensor, order.dense, sum_room);
+  out.align_to(alignment_of(size_bytes));
+  const auto room = out.claim(size_bytes);
+  if (room.empty()) return;
+  const auto hold = parts.storage->hold(range_of(parts), "it is being written into an object");
+  write_elements(room, parts, order.dense);
+  if (!checked) return;
+  const std::uint64_t sum = checksum(room);
+  std::memcpy(sum_room.data(), &sum, sizeof sum);
+}
+
+Tensor OwnCodec<Tensor>::read(Reader& in) {
+  Head head;
+  in.read_bytes(&head, sizeof head);
+  if ((head.bits & ~known_bits) != 0) throw_corrupt("a tensor is written in an unknown form");
+  std::size_t size_bytes = 0;
+  TensorParts parts = read_layout(in, head, size_bytes);
+  std::uint64_t sum = 0;
+  if ((head.bits & has_checksum) != 0) in.read_bytes(&sum, sizeof sum);
+  ApartTensor apart;
+  std::span<const std::byte> bytes;
+  if ((head.bits & is_apart) != 0) {
+    apart = in.read_apart();
+    bytes = bytes_of(apart, size_bytes);
+  } else {
+    in.align_to(alignment_of(size_bytes));
+    bytes = in.take(size_bytes);
+  }
+  if (bytes.empty()) return Tensor(std::move(parts));
+  if (parts.dtype == DType::boolean) check_booleans(bytes);
+  if ((head.bits & has_checksum) != 0 && checksum(bytes) != sum) {
+    throw SerializationError("reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
+                             "): its bytes changed after they were published (" + check_variable +
+                             "); look for who keeps a raw pointer to them");
+  }
+  parts.storage = apart.storage ? apart.storage : storage_of(bytes, in.owner());
+  parts.byte_offset = apart.byte_offset;
+  return Tensor(std::move(parts));
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,323 @@
+#include "transfer/core/region_serves.h"
+
+#include <algorithm>
+
+#include "base/mark.h"
+
+namespace mobula::internal::transfer {
+namespace {
+
+const Mark mark_redirected("regions.reader_sent_to_a_copy");
+const Mark mark_wait("regions.reader_waits");
+const Mark mark_deferred("regions.free_deferred");
+const Mark mark_evacuated("regions.evacuated");
+const Mark mark_evacuation_failed("regions.evacuation_failed");
+
+}  // namespace
+
+void RegionServes::publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, ProcessId from) {
+  auto& row = rows_[object];
+  row.size_bytes = size_bytes;
+  row.lane = lane;
+  row.from = from;
+}
+
+void RegionServes::retire(ObjectId object) {
+  stored_.erase(object);
+  auto* row = rows_.find(object);
+  if (row == nullptr || row->retired) return;
+  row->retired = true;
+  for (const auto id : std::exchange(row->waiting, {})) {
+    refuse(serves_.at(id), RegionRefusal::gone);
+    --waiting_;
+    gone(id);
+  }
+  if (!row->from.empty()) context_.send(row->from, RegionCopyGone{object});
+  if (!row->active.empty()) mark_deferred.hit();
+  settle(object);
+}
+
+void RegionServes::evacuate(ObjectId object) {
+  auto* row = rows_.find(object);
+  if (row == nullptr) return;
+  row->leaving = true;
+  settle(object);
+}
+
+void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure) {
+  auto* row = rows_.find(object);
+  if (row == nullptr || !row->storing) return;
+  row->storing = row->leaving = false;
+  if (failure) {
+    mark_evacuation_failed.hit();
+    std::deque<ServeId> others;
+    for (const auto id : std::exchange(row->waiting, {})) {
+      if (serves_.at(id).path != DirectPath::store) {
+        others.push_back(id);
+        continue;
+      }
+      refuse(serves_.at(id), RegionRefusal::failed, failure->text);
+      --waiting_;
+      gone(id);
+    }
+    row->waiting = std::move(others);
+    settle(object);
+    return go_on(object);
+  }
+  mark_evacuated.hit();
+  for (const auto id : std::exchange(row->waiting, {})) {
+    refuse(serves_.at(id), RegionRefusal::stored);
+    --waiting_;
+    gone(id);
+  }
+  if (!row->retired && !row->from.empty()) context_.send(row->from, RegionCopyGone{object});
+  if (!row->retired) stored_.insert(object);
+  row->retired = true;
+  settle(object);
+}
+
+// ---- readers -----------------------------------------------------------------------------------
+
+bool RegionServes::is_large(const Row& row) const { return row.size_bytes >= context_.options.redirect_from_bytes; }
+
+bool RegionServes::may_start(const Row& row) const {
+  if (row.leaving || active_ >= context_.options.max_serves) return false;
+  return !is_large(row) || row.active.size() < context_.options.max_serves_of_object;
+}
+
+void RegionServes::refuse(const Serve& serve, RegionRefusal why, std::string text, std::vector<ProcessId> others) {
+  const auto epoch = serve.stage == Stage::ready ? steps_.epoch(serve.channel) : 0;
+  context_.send(serve.peer, RegionsRefused{serve.transfer, why, std::move(text), epoch, std::move(others)});
+}
+
+void RegionServes::heard(ProcessId from, const PullRegions& message) {
+  if (const auto known = by_transfer_.find({from, message.transfer}); known != by_transfer_.end()) {
+    const auto& serve = serves_.at(known->second);
+    if (serve.stage == Stage::ready) return say_ready(serve);
+    return context_.send(from, RegionsWait{serve.transfer});
+  }
+  Serve serve;
+  serve.peer = from;
+  serve.transfer = message.transfer;
+  serve.object = message.object;
+  serve.path = message.path;
+  serve.may_redirect = message.may_redirect;
+  auto* row = rows_.find(message.object);
+  if (row == nullptr || row->retired) {
+    return refuse(serve, stored_.contains(message.object) ? RegionRefusal::stored : RegionRefusal::gone);
+  }
+  if (row->size_bytes != message.size_bytes) {
+    return refuse(serve, RegionRefusal::wrong_size, "it has " + std::to_string(row->size_bytes) + " bytes");
+  }
+  serve.channel = {from, message.path, row->lane, message.lane};
+  const bool to_store = message.path == DirectPath::store;
+  if (!to_store && may_start(*row)) {
+    const ServeId id = ++last_;
+    by_transfer_[{from, message.transfer}] = id;
+    return start(id, serves_[id] = std::move(serve), *row);
+  }
+  if (!to_store && redirect(serve, *row)) return;
+  if (waiting_ >= context_.options.max_serves_waiting) {
+    return refuse(serve, RegionRefusal::too_many, std::to_string(waiting_) + " wait there");
+  }
+  mark_wait.hit();
+  const ServeId id = ++last_;
+  by_transfer_[{from, message.transfer}] = id;
+  row->waiting.push_back(id);
+  ++waiting_;
+  context_.send(from, RegionsWait{message.transfer});
+  serves_[id] = std::move(serve);
+  if (to_store) evacuate(message.object);
+}
+
+bool RegionServes::redirect(const Serve& serve, Row& row) {
+  if (!serve.may_redirect || !is_large(row)) return false;
+  for (std::size_t i = 0; i < row.copies.size(); ++i) {
+    const auto copy = row.copies[(row.next_copy + i) % row.copies.size()];
+    if (copy == serve.peer) continue;
+    row.next_copy = (row.next_copy + i + 1) % row.copies.size();
+    mark_redirected.hit();
+    refuse(serve, RegionRefusal::redirected, {}, {copy});
+    return true;
+  }
+  return false;
+}
+
+void RegionServes::start(ServeId id, Serve& serve, Row& row) {
+  row.active.push_back(id);
+  ++active_;
+  serve.stage = Stage::exporting;
+  serve.operation = ++context_.last_operation;
+  operations_[serve.operation] = id;
+  context_.out->push_back(Export{serve.operation, serve.object, serve.path, serve.peer});
+}
+
+bool RegionServes::exported(OperationId operation, const Result<std::string>& ticket) {
+  const auto at = operations_.find(operation);
+  if (at == operations_.end()) return false;
+  const ServeId id = at->second;
+  auto& serve = serves_.at(id);
+  if (!ticket) {
+    operations_.erase(at);
+    if (!serve.over) refuse(serve, RegionRefusal::failed, ticket.error().text);
+    gone(id);
+    return true;
+  }
+  if (serve.over) {
+    unexport(id, serve);
+    return true;
+  }
+  serve.stage = Stage::ready;
+  serve.ticket = *ticket;
+  say_ready(serve);
+  if (is_two_sided(serve.path)) {
+    steps_.begin({serve.peer, serve.transfer, false},
+                 {serve.channel, serve.object, 0, rows_.at(serve.object).size_bytes});
+  }
+  return true;
+}
+
+void RegionServes::say_ready(const Serve& serve) {
+  const auto epoch = is_two_sided(serve.path) ? steps_.epoch(serve.channel) : 0;
+  context_.send(serve.peer, RegionsReady{serve.transfer, serve.ticket, serve.channel.lane, epoch});
+}
+
+void RegionServes::heard(ProcessId from, const RegionsTaken& message) {
+  const auto at = by_transfer_.find({from, message.transfer});
+  if (at == by_transfer_.end()) return;
+  const auto object = serves_.at(at->second).object;
+  end(at->second, true);
+  auto* row = rows_.find(object);
+  if (row == nullptr || row->retired || !message.keeps) return;
+  if (std::ranges::find(row->copies, from) == row->copies.end()) row->copies.push_back(from);
+  // Who waits has somebody to go to now.
+  for (const auto id : std::vector<ServeId>(row->waiting.begin(), row->waiting.end())) {
+    const auto& serve = serves_.at(id);
+    if (row->leaving || serve.path == DirectPath::store || !redirect(serve, *row)) continue;
+    std::erase(row->waiting, id);
+    --waiting_;
+    gone(id);
+  }
+}
+
+void RegionServes::heard(ProcessId from, const RegionsLeft& message) {
+  const auto at = by_transfer_.find({from, message.transfer});
+  if (at == by_transfer_.end()) return;
+  const auto& serve = serves_.at(at->second);
+  if (is_two_sided(serve.path)) steps_.raise_epoch(serve.channel, message.epoch);
+  end(at->second);
+}
+
+void RegionServes::heard(ProcessId from, const RegionCopyGone& message) {
+  if (auto* row = rows_.find(message.object)) std::erase(row->copies, from);
+}
+
+void RegionServes::end(ServeId id, bool taken) {
+  auto& serve = serves_.at(id);
+  switch (serve.stage) {
+    case Stage::waiting: {
+      auto& row = rows_.at(serve.object);
+      std::erase(row.waiting, id);
+      --waiting_;
+      return gone(id);
+    }
+    case Stage::exporting: serve.over = true; return;
+    case Stage::ready: {
+      const SideKey side{serve.peer, serve.transfer, false};
+      if (!steps_.has(side)) return unexport(id, serve);
+      serve.stage = Stage::stopping;
+      return taken ? steps_.finish(side) : steps_.stop(side);  // its news goes on from here
+    }
+    case Stage::stopping:
+    case Stage::unexporting: return;
+  }
+}
+
+void RegionServes::side_news(const SideNews& news) {
+  const auto at = by_transfer_.find({news.key.peer, news.key.transfer});
+  if (at == by_transfer_.end()) return;
+  auto& serve = serves_.at(at->second);
+  if (serve.stage == Stage::ready && news.failure) refuse(serve, RegionRefusal::failed, news.failure->text);
+  unexport(at->second, serve);
+}
+
+void RegionServes::unexport(ServeId id, Serve& serve) {
+  if (serve.stage == Stage::unexporting) return;
+  serve.stage = Stage::unexporting;
+  operations_[serve.operation] = id;
+  context_.out->push_back(Unexport{serve.operation});
+}
+
+bool RegionServes::ended(OperationId operation) {
+  const auto at = operations_.find(operation);
+  if (at == operations_.end()) return false;
+  const ServeId id = at->second;
+  if (serves_.at(id).stage != Stage::unexporting) return true;
+  operations_.erase(at);
+  gone(id);
+  return true;
+}
+
+// Its row in all tables goes; the object's other readers go on.
+void RegionServes::gone(ServeId id) {
+  const auto at = serves_.find(id);
+  const auto object = at->second.object;
+  const bool was_active = at->second.stage != Stage::waiting;
+  by_transfer_.erase({at->second.peer, at->second.transfer});
+  serves_.erase(at);
+  if (!was_active) return;
+  --active_;
+  std::erase(rows_.at(object).active, id);
+  settle(object);
+  go_on_all();
+}
+
+void RegionServes::peer_gone(ProcessId peer) {
+  std::vector<ServeId> ids;
+  for (const auto& [key, id] : by_transfer_) {
+    if (key.first == peer) ids.push_back(id);
+  }
+  for (const auto id : ids) {
+    if (serves_.contains(id)) end(id);
+  }
+  for (auto& [object, row] : rows_) std::erase(row.copies, peer);
+}
+
+void RegionServes::go_on(ObjectId object) {
+  for (;;) {
+    auto* row = rows_.find(object);
+    if (row == nullptr || row->waiting.empty() || !may_start(*row)) return;
+    const auto next = std::ranges::find_if(row->waiting, [&](ServeId id) {
+      return serves_.at(id).path != DirectPath::store;
+    });
+    if (next == row->waiting.end()) return;
+    const ServeId id = *next;
+    row->waiting.erase(next);
+    --waiting_;
+    start(id, serves_.at(id), *row);
+  }
+}
+
+void RegionServes::go_on_all() {
+  if (waiting_ == 0) return;
+  for (const auto& [object, row] : rows_) {
+    if (!row.waiting.empty()) go_on(object);
+  }
+}
+
+// It may be written into the store while it is read; it is freed when nobody is being given it.
+void RegionServes::settle(ObjectId object) {
+  auto* row = rows_.find(object);
+  if (row == nullptr || row->storing) return;
+  if (row->retired) {
+    if (!row->active.empty()) return;
+    rows_.erase(object);
+    context_.out->push_back(FreeRegions{object});
+    return;
+  }
+  if (!row->leaving) return;
+  row->storing = true;
+  context_.out->push_back(StoreRegions{object});
+}
+
+}  // namespace mobula::internal::transfer

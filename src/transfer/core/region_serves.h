@@ -1,0 +1,110 @@
+// What this process has for others: the tensors that stay in it, and who is being given them. Bytes are
+// freed when nobody wants them and nobody can reach them any more, not before. Of a large object a few
+// readers are served at a time; the others are sent to those who have kept a copy, or wait for one, so
+// that many readers make a tree. Not thread-safe: a part of RegionExchange.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "transfer/core/region_steps.h"
+#include "transfer/core/region_types.h"
+
+namespace mobula::internal::transfer {
+
+class RegionServes {
+ public:
+  RegionServes(RegionContext& context, RegionSteps& steps) : context_(context), steps_(steps) {}
+
+  // `lane`: the device of this process that has it. `from`: it is a copy of what that process has;
+  // empty: it was made here.
+  void publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, ProcessId from);
+  // Nobody here or elsewhere has a ref of it any more.
+  void retire(ObjectId object);
+  // Into the object store, as soon as nobody is being given it.
+  void evacuate(ObjectId object);
+  void stored(ObjectId object, const std::optional<Failure>& failure);
+
+  void heard(ProcessId from, const PullRegions& message);
+  void heard(ProcessId from, const RegionsTaken& message);
+  void heard(ProcessId from, const RegionsLeft& message);
+  void heard(ProcessId from, const RegionCopyGone& message);
+  bool exported(OperationId operation, const Result<std::string>& ticket);
+  bool ended(OperationId operation);
+  // Of a side that sends.
+  void side_news(const SideNews& news);
+  void peer_gone(ProcessId peer);
+
+  bool has(ObjectId object) const { return rows_.contains(object); }
+  std::size_t size() const { return rows_.size(); }
+  std::size_t serves() const { return serves_.size(); }
+
+ private:
+  using ServeId = std::uint64_t;
+  enum class Stage : std::uint8_t {
+    waiting,     // for others to be done, or for a copy elsewhere
+    exporting,
+    ready,       // the receiver has the ticket; two-sided: steps go on
+    stopping,    // its side of the steps is to be quiet first
+    unexporting,
+  };
+  struct Serve {
+    ProcessId peer;
+    TransferId transfer = 0;
+    ObjectId object;
+    DirectPath path = DirectPath::shm;
+    RegionChannel channel;  // two-sided
+    bool may_redirect = true;
+    Stage stage = Stage::waiting;
+    bool over = false;      // exporting: to be unexported at once
+    OperationId operation = 0;  // of the export
+    std::string ticket;
+  };
+  struct Row {
+    std::uint64_t size_bytes = 0;
+    std::uint32_t lane = 0;
+    ProcessId from;
+    std::vector<ServeId> active;
+    std::deque<ServeId> waiting;
+    std::vector<ProcessId> copies;
+    std::size_t next_copy = 0;
+    bool retired = false;
+    bool leaving = false;   // to the store
+    bool storing = false;   // and is being written
+  };
+
+  bool is_large(const Row& row) const;
+  bool may_start(const Row& row) const;
+  void start(ServeId id, Serve& serve, Row& row);
+  void say_ready(const Serve& serve);
+  void refuse(const Serve& serve, RegionRefusal why, std::string text = {}, std::vector<ProcessId> others = {});
+  // Sends a reader to a copy that is not its own; false if there is none.
+  bool redirect(const Serve& serve, Row& row);
+  // The reader has it all (`taken`), or is gone, or was refused.
+  void end(ServeId id, bool taken = false);
+  void unexport(ServeId id, Serve& serve);
+  void gone(ServeId id);
+  // Those that wait, as far as there is room for them now.
+  void go_on(ObjectId object);
+  void go_on_all();
+  void settle(ObjectId object);
+
+  RegionContext& context_;
+  RegionSteps& steps_;
+  Table<ObjectId, Row> rows_;
+  std::set<ObjectId> stored_;  // that are here no more and lie in the store, until they are retired
+  std::map<ServeId, Serve> serves_;
+  std::map<std::pair<ProcessId, TransferId>, ServeId> by_transfer_;
+  std::map<OperationId, ServeId> operations_;
+  std::size_t active_ = 0, waiting_ = 0;
+  ServeId last_ = 0;
+};
+
+}  // namespace mobula::internal::transfer

@@ -1,0 +1,273 @@
+#include "transfer/core/region_steps.h"
+
+#include <algorithm>
+
+#include "base/mark.h"
+
+namespace mobula::internal::transfer {
+namespace {
+
+const Mark mark_late_step("regions.step_of_an_old_epoch");
+const Mark mark_no_answer("regions.other_side_never_had_its_turn");
+const Mark mark_silent("regions.two_sided_without_progress");
+const Mark mark_in_line("regions.turn_waited_for");
+
+}  // namespace
+
+std::uint64_t RegionSteps::epoch(const RegionChannel& channel) const {
+  const auto at = channels_.find(channel);
+  return at == channels_.end() ? 0 : at->second.epoch;
+}
+
+void RegionSteps::raise_epoch(const RegionChannel& channel, std::uint64_t epoch) {
+  auto& row = channels_[channel];
+  if (epoch <= row.epoch) return;
+  row = {epoch, false};
+  context_.out->push_back(DropChannel{channel.peer, channel.path, channel.lane, channel.peer_lane, epoch});
+}
+
+void RegionSteps::begin(const SideKey& key, const SideTerms& terms) {
+  const SideId id = ++last_;
+  auto& side = sides_[id];
+  side.key = key;
+  side.terms = terms;
+  by_key_[key] = id;
+  if (!key.receives) return;
+  if (terms.size_bytes == 0) return end(id, {key});
+  begin_step(id, side);
+}
+
+void RegionSteps::begin_step(SideId id, Side& side) {
+  side.epoch = row_of(side).epoch;
+  if (is_lower(side)) return ask_turn(id, side);
+  side.phase = Phase::waiting;
+  side.due.reset();  // the holder's turn may be far away; it is watched by its messages' absence alone
+  say(side, RegionStep::Phase::wanted);
+}
+
+void RegionSteps::say(const Side& side, RegionStep::Phase phase) {
+  context_.send(side.key.peer, RegionStep{side.key.transfer, side.step, phase, side.opens, side.key.receives,
+                                          side.epoch});
+}
+
+void RegionSteps::ask_turn(SideId id, Side& side) {
+  side.phase = Phase::in_line;
+  side.due.reset();
+  if (turns_.ask(side.terms.channel.lane, id)) return got_turn(id, side);
+  mark_in_line.hit();
+}
+
+void RegionSteps::got_turn(SideId id, Side& side) {
+  const auto& channel = row_of(side);
+  if (side.epoch != channel.epoch && side.key.receives && is_lower(side)) side.epoch = channel.epoch;
+  if (side.epoch != channel.epoch) {
+    mark_late_step.hit();
+    return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+  }
+  if (side.key.receives) side.opens = !channel.open;
+  if (is_lower(side)) {
+    side.phase = Phase::has_turn;
+    side.due = context_.now + context_.options.step_within;
+    return say(side, RegionStep::Phase::lower_ready);
+  }
+  issue(id, side);
+  say(side, RegionStep::Phase::go);
+}
+
+void RegionSteps::issue(SideId id, Side& side) {
+  side.phase = Phase::issued;
+  side.operation = ++context_.last_operation;
+  side.due = context_.now + context_.options.progress_within;
+  operations_[side.operation] = id;
+  Issue command;
+  command.operation = side.operation;
+  command.pull = side.terms.pull;
+  command.object = side.terms.object;
+  command.path = side.terms.channel.path;
+  command.peer = side.key.peer;
+  command.epoch = side.epoch;
+  command.lane = side.terms.channel.lane;
+  command.peer_lane = side.terms.channel.peer_lane;
+  command.opens = side.opens;
+  command.offset = side.moved;
+  if (!side.opens) command.size_bytes = std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
+  context_.out->push_back(std::move(command));
+}
+
+void RegionSteps::heard(ProcessId from, const RegionStep& message) {
+  const auto at = by_key_.find({from, message.transfer, !message.from_receiver});
+  if (at == by_key_.end()) return;  // it was stopped meanwhile, and the peer is told so
+  const SideId id = at->second;
+  auto& side = sides_.at(id);
+  if (side.phase == Phase::issued && message.step == side.step + 1) {
+    side.early = message;
+    return;
+  }
+  if (side.phase == Phase::stopping || message.step != side.step) return;
+  const auto& channel = row_of(side);
+  if (message.epoch != channel.epoch) {
+    mark_late_step.hit();
+    if (message.epoch > channel.epoch) raise_epoch(side.terms.channel, message.epoch);
+    // A step that was begun anew by both is what goes on; one that only we knew of is void.
+    if (message.epoch < channel.epoch || side.phase == Phase::issued) {
+      return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+    }
+  }
+  switch (message.phase) {
+    case RegionStep::Phase::wanted:
+      if (side.key.receives || !is_lower(side) || side.phase != Phase::idle) return;
+      side.epoch = message.epoch;
+      return ask_turn(id, side);
+    case RegionStep::Phase::lower_ready:
+      if (is_lower(side) || (side.phase != Phase::idle && side.phase != Phase::waiting)) return;
+      side.epoch = message.epoch;
+      if (message.from_receiver) side.opens = message.opens;
+      return ask_turn(id, side);
+    case RegionStep::Phase::go:
+      if (!is_lower(side) || side.phase != Phase::has_turn) return;
+      if (message.epoch != side.epoch) return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+      if (message.from_receiver) side.opens = message.opens;
+      return issue(id, side);
+  }
+}
+
+bool RegionSteps::progressed(OperationId operation) {
+  const auto at = operations_.find(operation);
+  if (at == operations_.end()) return false;
+  auto& side = sides_.at(at->second);
+  if (side.phase == Phase::issued) side.due = context_.now + context_.options.progress_within;
+  return true;
+}
+
+bool RegionSteps::ended(OperationId operation, const std::optional<Failure>& failure) {
+  const auto at = operations_.find(operation);
+  if (at == operations_.end()) return false;
+  const SideId id = at->second;
+  operations_.erase(at);
+  auto& side = sides_.at(id);
+  side.operation = 0;
+  if (side.phase == Phase::stopping) {
+    SideNews news{side.key, std::move(side.why), false};
+    news.stopped = !news.failure;
+    break_channel(side);
+    end(id, std::move(news));
+  } else if (failure) {
+    fail(id, *failure);
+  } else {
+    step_done(id, side);
+  }
+  return true;
+}
+
+void RegionSteps::step_done(SideId id, Side& side) {
+  auto& channel = row_of(side);
+  if (side.opens) {
+    if (channel.epoch == side.epoch) channel.open = true;
+  } else {
+    side.moved += std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
+  }
+  ++side.step;
+  side.opens = false;
+  side.due.reset();
+  side.phase = Phase::idle;
+  const bool receives = side.key.receives;
+  if (side.is_last) return end(id, {side.key, std::nullopt, true});
+  if (receives && side.moved == side.terms.size_bytes) return end(id, {side.key});
+  pass_turn(id, side.terms.channel.lane);
+  const auto at = sides_.find(id);
+  if (at == sides_.end()) return;  // what others did with their turns has ended it
+  if (receives) return begin_step(id, at->second);
+  if (const auto early = std::exchange(at->second.early, std::nullopt)) heard(at->second.key.peer, *early);
+}
+
+void RegionSteps::break_channel(const Side& side) {
+  const auto& channel = row_of(side);
+  if (channel.epoch == side.epoch) raise_epoch(side.terms.channel, channel.epoch + 1);
+}
+
+void RegionSteps::fail(SideId id, Failure why) {
+  auto& side = sides_.at(id);
+  if (side.operation != 0) {  // it has to be quiet first
+    context_.out->push_back(Cancel{side.operation});
+    side.phase = Phase::stopping;
+    side.due.reset();
+    side.why = std::move(why);
+    return;
+  }
+  const auto key = side.key;
+  break_channel(side);
+  end(id, {key, std::move(why)});
+}
+
+void RegionSteps::end(SideId id, SideNews news) {
+  const auto at = sides_.find(id);
+  const auto lane = at->second.terms.channel.lane;
+  by_key_.erase(at->second.key);
+  sides_.erase(at);
+  news_.push_back(std::move(news));
+  pass_turn(id, lane);
+}
+
+void RegionSteps::pass_turn(SideId id, std::uint32_t lane) {
+  const auto next = turns_.leave(lane, id);
+  if (!next) return;
+  got_turn(*next, sides_.at(*next));
+}
+
+void RegionSteps::stop(const SideKey& key) {
+  const auto at = by_key_.find(key);
+  if (at == by_key_.end()) return;
+  const SideId id = at->second;
+  auto& side = sides_.at(id);
+  if (side.phase == Phase::stopping) return;
+  if (side.phase == Phase::issued) {
+    context_.out->push_back(Cancel{side.operation});
+    side.phase = Phase::stopping;
+    side.due.reset();
+    return;
+  }
+  // The other side may have issued its half, now or with what is on its way.
+  if (side.phase == Phase::has_turn) break_channel(side);
+  end(id, {key, std::nullopt, true});
+}
+
+void RegionSteps::finish(const SideKey& key) {
+  const auto at = by_key_.find(key);
+  if (at == by_key_.end()) return;
+  auto& side = sides_.at(at->second);
+  if (side.phase != Phase::issued) return stop(key);
+  side.is_last = true;
+}
+
+void RegionSteps::stop_all_with(ProcessId peer) {
+  std::vector<SideKey> keys;
+  for (const auto& [key, id] : by_key_) {
+    if (key.peer == peer) keys.push_back(key);
+  }
+  for (const auto& key : keys) stop(key);
+}
+
+void RegionSteps::tick() {
+  std::vector<SideId> late;
+  for (const auto& [id, side] : sides_) {
+    if (side.due && *side.due <= context_.now) late.push_back(id);
+  }
+  for (const auto id : late) {
+    const auto at = sides_.find(id);
+    if (at == sides_.end() || !at->second.due || *at->second.due > context_.now) continue;
+    const bool issued = at->second.phase == Phase::issued;
+    (issued ? mark_silent : mark_no_answer).hit();
+    fail(id, {ErrorCode::timed_out, issued ? "nothing has moved for too long, though both sides were at it"
+                                           : "the other side's device was never free"});
+  }
+}
+
+std::optional<Time> RegionSteps::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto& [id, side] : sides_) {
+    if (side.due && (!due || *side.due < *due)) due = side.due;
+  }
+  return due;
+}
+
+}  // namespace mobula::internal::transfer

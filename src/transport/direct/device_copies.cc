@@ -1,0 +1,278 @@
+#include "transport/direct/device_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "transport/direct/task_box.h"
+#include "transport/thread_start.h"
+
+namespace mobula::internal {
+namespace {
+
+// Between two looks at copies under way, and how many slices of one are.
+constexpr auto look_every = std::chrono::microseconds(20);
+constexpr std::size_t slices_under_way = 2;
+
+cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
+}  // namespace
+
+class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(EventLoop& loop, std::shared_ptr<const GpuContext> context, DeviceCopyOptions options)
+      : options_(options), context_(std::move(context)), box_(std::make_shared<TaskBox>(loop)) {}
+
+  Result<void> open();
+  void close();
+  Result<std::uint64_t> start(Copy copy);
+  void stop(std::uint64_t number);
+  void post(std::function<void()> work) override;
+  void watch(std::function<bool()> step) override { steps_.push_back(std::move(step)); }
+  void tell(std::function<void()> news) override { box_->push(std::move(news)); }
+  void run_then(std::function<std::function<void()>()> work);
+
+ private:
+  struct Job {
+    std::uint64_t number = 0;
+    Copy copy;
+    std::atomic<bool> stopped{false};
+    // The device's thread's.
+    std::size_t piece = 0;
+    std::size_t at = 0;
+    std::deque<GpuEvent> slices;  // under way
+    CopyEnd end;
+  };
+  using JobPtr = std::shared_ptr<Job>;  // of the loop and of the thread
+
+  void serve();
+  bool is_idle() const { return active_.empty() && steps_.empty(); }
+  void take(std::vector<std::function<void()>>& work);
+  // Whether anything was issued or has ended.
+  bool advance();
+  bool look(Job& job);
+  bool issue(Job& job);
+  void finish(const JobPtr& job);
+
+  const DeviceCopyOptions options_;
+  const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  const std::shared_ptr<TaskBox> box_;               // shared with what is posted to the loop
+
+  // The loop's thread.
+  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, JobPtr> jobs_;
+  std::thread thread_;
+
+  // The device's thread.
+  std::optional<GpuStream> stream_;
+  std::vector<JobPtr> active_;
+  std::vector<std::function<bool()>> steps_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  std::vector<JobPtr> fresh_;
+  bool ends_ = false;
+  bool gone_ = false;  // the thread has ended
+};
+
+Result<void> DeviceCopies::Impl::open() {
+  auto stream = GpuStream::create(context_);
+  if (!stream) return stream.error();
+  stream_.emplace(std::move(stream).value());
+  auto started = start_thread("mobula-device", [this] { serve(); });
+  if (!started) return started.error();
+  thread_ = std::move(started).value();
+  return {};
+}
+
+void DeviceCopies::Impl::close() {
+  box_->close();
+  for (const auto& [number, job] : jobs_) job->stopped = true;
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  jobs_.clear();
+  stream_.reset();
+}
+
+Result<std::uint64_t> DeviceCopies::Impl::start(Copy copy) {
+  if (jobs_.size() >= options_.max_copies) {
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("copy: {} copies of a device are under way, which is the limit", jobs_.size()));
+  }
+  auto job = std::make_shared<Job>();
+  job->number = next_++;
+  job->copy = std::move(copy);
+  jobs_.emplace(job->number, job);
+  const std::uint64_t number = job->number;
+  {
+    const std::scoped_lock lock(mutex_);
+    fresh_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+  return number;
+}
+
+void DeviceCopies::Impl::stop(std::uint64_t number) {
+  const auto at = jobs_.find(number);
+  if (at != jobs_.end()) at->second->stopped = true;
+}
+
+void DeviceCopies::Impl::post(std::function<void()> work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!gone_) {
+      work_.push_back(std::move(work));
+      work = nullptr;
+    }
+  }
+  if (work) return work();
+  changed_.notify_one();
+}
+
+void DeviceCopies::Impl::run_then(std::function<std::function<void()>()> work) {
+  post([work = std::move(work), box = box_] { box->push(work()); });
+}
+
+// Until the end, and then until nothing is under way.
+void DeviceCopies::Impl::serve() {
+  std::vector<std::function<void()>> work;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto has_work = [this] { return ends_ || !work_.empty() || !fresh_.empty(); };
+      if (is_idle()) changed_.wait(lock, has_work);
+      if (ends_ && is_idle() && fresh_.empty() && work_.empty()) {
+        gone_ = true;
+        return;
+      }
+      work.assign(std::make_move_iterator(work_.begin()), std::make_move_iterator(work_.end()));
+      work_.clear();
+      active_.insert(active_.end(), fresh_.begin(), fresh_.end());
+      fresh_.clear();
+    }
+    for (auto& each : work) each();
+    work.clear();
+    for (std::size_t i = steps_.size(); i-- > 0;) {
+      auto step = std::move(steps_[i]);  // it may add others
+      if (step()) {
+        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        steps_[i] = std::move(step);
+      }
+    }
+    if (advance() || is_idle()) continue;
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, look_every, [this] { return !work_.empty() || !fresh_.empty(); });
+  }
+}
+
+bool DeviceCopies::Impl::advance() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    Job& job = *active_[i];
+    if (job.end.began == Time()) job.end.began = monotonic_now();
+    moved = look(job) || moved;
+    const bool more = job.piece < job.copy.pieces.size() && job.end.result && !job.stopped;
+    if (more && job.slices.size() < slices_under_way) moved = issue(job) || moved;
+    const bool over = job.slices.empty() &&
+                      (job.piece == job.copy.pieces.size() || !job.end.result || job.stopped);
+    if (!over) {
+      ++i;
+      continue;
+    }
+    moved = true;
+    finish(active_[i]);
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return moved;
+}
+
+// Takes down slices that have ended.
+bool DeviceCopies::Impl::look(Job& job) {
+  bool moved = false;
+  while (!job.slices.empty()) {
+    const auto over = job.slices.front().over();
+    if (over && !*over) return moved;
+    // Nothing more is written where the context is lost.
+    if (!over && job.end.result) job.end.result = over.error();
+    job.slices.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+bool DeviceCopies::Impl::issue(Job& job) {
+  const GpuContext::Current current(*context_);
+  job.end.result = current.made();
+  std::uint64_t room = options_.slice_bytes;
+  while (job.end.result && room > 0 && job.piece < job.copy.pieces.size()) {
+    const CopyPiece& whole = job.copy.pieces[job.piece];
+    const std::size_t size = std::min<std::uint64_t>(room, whole.size - job.at);
+    job.end.result = context_->driver().check(
+        "cuMemcpyAsync",
+        context_->call().copy_async(address_of(whole.to + job.at), address_of(whole.from + job.at),
+                                    size, stream_->get()));
+    if (!job.end.result) break;
+    job.at += size;
+    room -= size;
+    if (job.at == whole.size) {
+      ++job.piece;
+      job.at = 0;
+    }
+  }
+  // What was issued before a failure is waited for, too.
+  auto event = GpuEvent::create(context_);
+  Result<void> marked = event ? event->record(stream_->get()) : Result<void>(event.error());
+  if (marked) {
+    job.slices.push_back(std::move(event).value());
+  } else {
+    (void)stream_->synchronize();
+    if (job.end.result) job.end.result = marked;
+  }
+  return true;
+}
+
+void DeviceCopies::Impl::finish(const JobPtr& job) {
+  if (job->end.result && job->piece < job->copy.pieces.size()) {
+    job->end.result = failure(ErrorCode::cancelled, "a copy was stopped");
+  }
+  job->end.ended = monotonic_now();
+  box_->push([self = shared_from_this(), job] {
+    if (self->jobs_.erase(job->number) == 0) return;
+    job->copy.keeps.reset();
+    const auto answer = std::move(job->copy.ended);
+    answer(job->end);
+  });
+}
+
+Result<std::unique_ptr<DeviceCopies>> DeviceCopies::create(
+    EventLoop& loop, std::shared_ptr<const GpuContext> context, DeviceCopyOptions options) {
+  auto impl = std::make_shared<Impl>(loop, std::move(context), options);
+  if (auto opened = impl->open(); !opened) return opened.error();
+  return std::unique_ptr<DeviceCopies>(new DeviceCopies(std::move(impl)));
+}
+
+DeviceCopies::~DeviceCopies() { impl_->close(); }
+
+Result<std::uint64_t> DeviceCopies::start(Copy copy) { return impl_->start(std::move(copy)); }
+void DeviceCopies::stop(std::uint64_t copy) { impl_->stop(copy); }
+std::shared_ptr<DeviceCopies::Poster> DeviceCopies::poster() const { return impl_; }
+void DeviceCopies::run(std::function<std::function<void()>()> work) {
+  impl_->run_then(std::move(work));
+}
+
+}  // namespace mobula::internal

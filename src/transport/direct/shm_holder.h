@@ -1,0 +1,108 @@
+// The half of shm that has the bytes: offers, the files that receivers may map, and the connections
+// by which they ask for them. For the loop's thread; answers come by `Later`.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "transport/direct/arena.h"
+#include "transport/direct/copy_threads.h"
+#include "transport/direct/later.h"
+#include "transport/direct/limits.h"
+#include "transport/direct/mapped_medium.h"
+#include "transport/direct/offer_ledger.h"
+#include "transport/direct/shm_wire.h"
+#include "transport/direct/tensor_transport.h"
+#include "transport/local_link.h"
+#include "transport/local_listener.h"
+
+namespace mobula::internal {
+
+// What both halves of shm work with, and what they count in.
+struct ShmShared {
+  EventLoop& loop;
+  Later& later;
+  Copies& copies;
+  const MappedMedium& medium;
+  const DirectLimits& limits;
+  const ShmEndpoint& self;
+  TransportStats& stats;
+};
+
+class ShmHolder {
+ public:
+  // Memory of the host that receivers cannot reach is copied into `arena`; there is none for devices.
+  static Result<std::unique_ptr<ShmHolder>> create(ShmShared shared, Arena* arena);
+  ~ShmHolder();
+  ShmHolder(const ShmHolder&) = delete;
+  ShmHolder& operator=(const ShmHolder&) = delete;
+
+  void offer(Offer offer, TensorTransport::Offered offered);
+  void release(TransferId transfer, TensorTransport::Quiet quiet);
+  // Of this peer, or all.
+  void release_all(const ProcessId* peer, const QuietGate& gate);
+  // Nobody may map this file any more, and who has it lets go. Offers of it have ended.
+  void forget(FileKey file);
+  std::size_t offers() const { return offers_.size(); }
+  std::size_t sessions() const { return sessions_.size(); }
+
+ private:
+  struct Exported {
+    ShmFileRef ref;
+    Fd fd;
+    std::uint64_t size = 0;
+    std::size_t offers = 0;
+    bool forgotten = false;  // goes with its last offer
+  };
+  struct Row {
+    ChannelKey to;
+    OfferMark mark;
+    std::vector<FileKey> files;
+    std::vector<ArenaBytes> copied;
+    std::uint64_t copy = 0;  // under way, if not 0
+    Blob ticket;
+    TensorTransport::Offered offered;
+    bool released = false;
+    std::vector<TensorTransport::Quiet> quiet;
+  };
+  struct Session {
+    std::unique_ptr<LocalLink> link;
+    ProcessId peer;  // empty until its hello
+    std::uint64_t epoch = 0;
+    Time since;
+  };
+
+  ShmHolder(ShmShared shared, Arena* arena);
+  Result<void> open();
+  Result<void> check(const Offer& offer) const;
+  Result<Copy> prepare(const Offer& offer, Row& row);
+  Result<ShmFileRef> export_file(const MemoryFile& file, std::uint64_t size, Row& row);
+  void finish_copy(TransferId transfer, const CopyEnd& end);
+  void drop(Row& row);
+  void unuse(FileKey file);
+  void accept(Fd socket);
+  void on_frame(std::uint64_t number, const LocalFrame& frame);
+  Result<void> on_hello(Session& session, const ShmHello& hello);
+  Result<void> on_ask(Session& session, const ShmAsk& ask);
+  void look();
+
+  ShmShared shared_;
+  Arena* const arena_;
+  const Hash128 ticket_key_;
+  const std::unique_ptr<Hash128> proof_;  // on the heap: receivers try to read it there
+  OfferLedger ledger_;
+  ShmFileRef ledger_ref_;
+  std::map<FileKey, Exported> files_;
+  std::uint64_t next_file_ = ledger_number + 1;
+  std::map<TransferId, Row> offers_;
+  std::map<ProcessId, std::uint64_t> epochs_;  // the highest seen
+  std::map<std::uint64_t, Session> sessions_;
+  std::uint64_t next_session_ = 1;
+  std::unique_ptr<LocalListener> listener_;
+  Timer look_timer_;
+};
+
+}  // namespace mobula::internal

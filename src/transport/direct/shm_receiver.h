@@ -1,0 +1,125 @@
+// The half of shm that needs the bytes: channels to holders, their files mapped here, pulls and maps.
+// For the loop's thread; answers come by `Later`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "transport/direct/copy_threads.h"
+#include "transport/direct/later.h"
+#include "transport/direct/shm_holder.h"
+#include "transport/direct/shm_wire.h"
+#include "transport/direct/tensor_transport.h"
+#include "transport/local_link.h"
+
+namespace mobula::internal {
+
+// How often waits for holders are looked at.
+inline constexpr Duration receiver_look_every = 100ms;
+
+class ShmReceiver {
+ public:
+  // Mappings that nothing reads are given up beyond `max_mapped_bytes`.
+  ShmReceiver(ShmShared shared, std::uint64_t max_mapped_bytes);
+  ~ShmReceiver();
+  ShmReceiver(const ShmReceiver&) = delete;
+  ShmReceiver& operator=(const ShmReceiver&) = delete;
+
+  void open(const ChannelKey& key, const Peer& peer, Time deadline, TensorTransport::Opened opened);
+  void close(const ChannelKey& key);
+  void pull(Pull pull, TensorTransport::Ended ended);
+  void map(TransferId transfer, const ChannelKey& from, std::span<const std::byte> ticket,
+           TensorTransport::Mapped mapped);
+  void cancel(TransferId transfer, TensorTransport::Quiet quiet);
+  // Of this peer, or all: their pulls end with `why`.
+  void end_all(const ProcessId* peer, const Failure& why, const QuietGate& gate);
+
+  std::size_t channels() const { return channels_.size(); }
+  std::vector<TransferId> pulls() const;
+  std::uint64_t mapped_bytes() const { return mapped_bytes_; }
+
+ private:
+  struct File {
+    std::shared_ptr<const ReadMapping> mapping;  // shared with what reads there
+    bool coming = false;                         // its descriptor is here, and is being mapped
+    std::uint64_t used = 0;                      // by the count of uses
+  };
+  struct Channel {
+    ChannelKey key;
+    std::unique_ptr<LocalLink> link;
+    bool welcome = false;
+    Hash128 ticket_key;
+    pid_t process = 0;
+    bool reads = false;  // the holder's memory, as has been tried
+    Fd alive;            // pidfd of the holder; shows its end
+    Time since;
+    Time deadline;
+    std::vector<TensorTransport::Opened> opening;
+    std::map<std::uint64_t, File> files;
+  };
+  using ChannelPtr = std::shared_ptr<Channel>;  // shared with pulls that outlive it
+  struct Row {
+    ChannelPtr channel;
+    ShmTicket ticket;
+    Blob sealed_ticket;  // until its sum is checked
+    std::vector<TargetRegion> targets;
+    TensorTransport::Ended ended;                                       // of a pull
+    TensorTransport::Mapped mapped;                                     // of a map
+    std::map<std::uint64_t, std::shared_ptr<const ReadMapping>> files;  // what it reads
+    std::size_t lacks = 0;                                              // files that were asked for
+    std::size_t copies = 0;  // under way: from files, from the process
+    std::vector<std::uint64_t> copy;
+    std::optional<Failure> why;  // it is to end with
+    bool lost = false;
+    bool reads_process = false;
+    Time since;
+    Duration silence_limit{0};
+    Time began;
+    std::uint64_t bytes = 0;
+    std::vector<TensorTransport::Quiet> quiet;
+  };
+  using RowAt = std::map<TransferId, Row>::iterator;
+
+  Result<void> connect(Channel& channel, const ShmEndpoint& holder);
+  void on_frame(const ChannelPtr& channel, LocalFrame frame);
+  Result<void> on_welcome(Channel& channel, const ShmWelcome& welcome);
+  void try_reading(Channel& channel, const ShmWelcome& welcome);
+  Result<void> on_file(const ChannelPtr& channel, const ShmFile& file, LocalFrame& frame);
+  void on_mapped(Channel& channel, const ShmFile& file,
+                 const Result<std::shared_ptr<const ReadMapping>>& mapping);
+  void forget_file(Channel& channel, std::uint64_t number);
+  void on_refusal(Channel& channel, const ShmRefusal& refusal);
+  void drop_channel(const ChannelPtr& channel, const Failure& why, bool lost);
+  Result<Row> make_row(TransferId transfer, const ChannelKey& from,
+                       std::span<const std::byte> ticket);
+  void add(TransferId transfer, Row row);
+  void gather(RowAt at);
+  Result<bool> has_file(Row& row, const ShmFileRef& ref);
+  void files_there(Channel& channel, std::uint64_t number);
+  void begin(RowAt at);
+  Result<std::vector<Copy>> copies_of(Row& row);
+  void give_map(RowAt at);
+  void on_copied(TransferId transfer, const CopyEnd& end);
+  void finish(RowAt at);
+  Result<void> still_right(const Row& row) const;
+  void stop(RowAt at, const Failure& why, bool lost);
+  void end(RowAt at, const Result<void>& result, Time ended);
+  void evict();
+  void look();
+
+  ShmShared shared_;
+  const std::uint64_t max_mapped_bytes_;
+  std::map<ChannelKey, ChannelPtr> channels_;
+  std::map<TransferId, Row> rows_;
+  std::uint64_t mapped_bytes_ = 0;
+  std::uint64_t uses_ = 0;
+  Timer look_timer_;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,86 @@
+// A thread that sends and receives chunks over its own connections: its part of what a process
+// offers and pulls over tcp. Sealing and opening happen here. Its owner is one thread; adopt() is
+// for any. What is asked is answered on the lane's thread.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/bulk_client.h"
+#include "transport/bulk_server.h"
+#include "transport/direct/lane.h"
+#include "transport/direct/task_box.h"
+#include "transport/direct/tcp_offers.h"
+#include "transport/loop_thread.h"
+
+namespace mobula::internal {
+
+class TcpLane final : public Lane {
+ public:
+  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says.
+  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers,
+                                                std::function<bool(Fd&)> hand_over);
+  ~TcpLane() override;
+  TcpLane(const TcpLane&) = delete;
+  TcpLane& operator=(const TcpLane&) = delete;
+
+  // Waits for the lane, and maybe for name servers: for a start.
+  Result<std::string> listen(const std::string& address);
+  void adopt(Fd socket);
+  void begin(LaneShare share) override;
+  void cancel(TransferId transfer) override;
+  void forget(const ChannelKey& channel) override;
+
+ private:
+  // With all that a ticket says: a wrong one may not spoil the connection of right ones.
+  struct StreamKey {
+    ChannelKey channel;
+    TcpRight right;
+    friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+  };
+  struct Stream {
+    std::unique_ptr<BulkClient> client;
+    std::deque<TransferId> turns;  // of shares with chunks to ask for
+    std::size_t chunks = 0;        // asked for
+    std::uint64_t bytes = 0;
+    std::uint64_t received = 0;  // when it was last looked at
+  };
+  struct Row {
+    LaneShare share;
+    StreamKey stream;
+    std::size_t next = 0;                          // chunk to ask for
+    std::map<std::size_t, BulkFetchId> under_way;  // by chunk
+    Time began;
+    Time moved;
+  };
+
+  TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread);
+  void open(std::function<bool(Fd&)> hand_over);
+  void close();
+  void add(LaneShare share);
+  Stream& stream_of(const LaneShare& share);
+  void fill(const StreamKey& key);
+  Result<void> ask(Stream& stream, Row& row);
+  void on_done(TransferId transfer, std::size_t chunk, const Result<void>& result);
+  void end(TransferId transfer, const Result<void>& result);
+  void look();
+
+  TcpOffers& offers_;
+  std::unique_ptr<LoopThread> thread_;
+  std::shared_ptr<TaskBox> box_;  // shared with what is posted
+
+  // The lane's thread.
+  std::unique_ptr<BulkServer> server_;
+  std::map<StreamKey, Stream> streams_;
+  std::map<TransferId, Row> rows_;
+  std::unique_ptr<Timer> look_timer_;
+};
+
+}  // namespace mobula::internal

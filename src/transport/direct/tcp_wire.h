@@ -1,0 +1,64 @@
+// What tcp says of itself: endpoint, ticket, and the request for a chunk. Values; any thread. The
+// bytes themselves go by the bulk wire (transport/bulk_wire.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/bulk_wire.h"
+#include "transport/direct/blob.h"
+#include "transport/direct/limits.h"
+#include "transport/direct/tensor_transport.h"
+
+namespace mobula::internal {
+
+struct TcpEndpoint {
+  ProcessId process;
+  std::string address;  // V4:PORT, [V6]:PORT or NAME:PORT
+
+  Blob encode() const;
+  static Result<TcpEndpoint> decode(std::span<const std::byte> bytes);
+};
+
+// The right of one receiver to connect, in one epoch. The first half of the token names it, the
+// second half proves it.
+struct TcpRight {
+  BulkToken token{};
+  std::optional<SealKey> key;  // none: bytes go plain
+  friend auto operator<=>(const TcpRight&, const TcpRight&) = default;
+};
+
+struct TcpTicket {
+  DirectKind kind = DirectKind::tcp;  // plugin: of another way that fetches chunks by such requests
+  ProcessId holder;
+  ProcessId receiver;
+  TransferId transfer;
+  std::uint64_t epoch = 0;
+  TcpRight right;
+  DirectToken token;  // of the transfer
+  std::vector<std::uint64_t> sizes;
+
+  Blob encode() const;
+  static Result<TcpTicket> decode(std::span<const std::byte> bytes, const DirectLimits& limits,
+                                  DirectKind kind = DirectKind::tcp);
+};
+
+struct TcpChunk {
+  std::uint64_t region = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+struct TcpRequest {
+  TransferId transfer;
+  DirectToken token;
+  TcpChunk chunk;
+
+  Blob encode() const;
+  static Result<TcpRequest> decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace mobula::internal

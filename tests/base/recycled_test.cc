@@ -1,0 +1,72 @@
+#include "base/recycled.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace mobula::internal {
+namespace {
+
+TEST(Recycled, TakesTheSameMemoryAgain) {
+  const void* first = nullptr;
+  {
+    const RecycledVector<std::uint64_t> values{1, 2, 3};
+    first = values.data();
+  }
+  const std::size_t kept = RecycledBlocks::kept_bytes();
+  EXPECT_GE(kept, 3 * sizeof(std::uint64_t));
+  const RecycledVector<std::uint64_t> values{4, 5, 6, 7};  // of the same size once rounded
+  EXPECT_EQ(values.data(), first);
+  EXPECT_LT(RecycledBlocks::kept_bytes(), kept);
+  EXPECT_EQ(values, (RecycledVector<std::uint64_t>{4, 5, 6, 7}));
+}
+
+TEST(Recycled, BlocksOfOneSizeNeverOverlap) {
+  std::set<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.insert(RecycledBlocks::take(100));
+  EXPECT_EQ(blocks.size(), 100u);
+  for (void* block : blocks) RecycledBlocks::give(block, 100);
+  std::set<void*> again;
+  for (int i = 0; i < 100; ++i) again.insert(RecycledBlocks::take(97));
+  EXPECT_EQ(again, blocks);
+  for (void* block : again) RecycledBlocks::give(block, 97);
+}
+
+TEST(Recycled, KeepsNoMoreThanItSaysAndNothingLarge) {
+  {
+    std::vector<RecycledVector<std::byte>> many;
+    for (std::size_t i = 0; i < 2 * RecycledBlocks::most_kept_bytes / 256; ++i) many.emplace_back(256);
+  }
+  EXPECT_LE(RecycledBlocks::kept_bytes(), RecycledBlocks::most_kept_bytes);
+  std::thread([] {
+    { const RecycledVector<std::byte> large(RecycledBlocks::largest_block + 1); }
+    EXPECT_EQ(RecycledBlocks::kept_bytes(), 0u);
+    { const RecycledVector<std::byte> small(RecycledBlocks::largest_block); }
+    EXPECT_EQ(RecycledBlocks::kept_bytes(), RecycledBlocks::largest_block);
+  }).join();
+}
+
+TEST(Recycled, MayBeGivenBackOnAnotherThread) {
+  auto shared = make_recycled<std::string>("made here");
+  std::thread([given = std::move(shared)]() mutable {
+    EXPECT_EQ(*given, "made here");
+    given.reset();
+    EXPECT_GT(RecycledBlocks::kept_bytes(), 0u);
+  }).join();
+}
+
+// Objects of a thread that end after what it has kept was given back.
+TEST(Recycled, GoesToTheHeapOnceItsThreadEnds) {
+  std::thread([] {
+    thread_local RecycledVector<int> outlives;
+    outlives = {1, 2, 3};
+    { const RecycledVector<int> keeps_something{1}; }
+  }).join();
+}
+
+}  // namespace
+}  // namespace mobula::internal

@@ -1,0 +1,24 @@
+// Tensors that stay where they were made until somebody needs them, between real processes.
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using Direct = ClusterTest;
+
+TEST_F(Direct, AreSeenInPlaceOnOneMachine) { drive({"direct_tensors", "shm", "--mobula-num-cpus=2"}); }
+
+TEST_F(Direct, GoByTheNamedTransportAlone) { drive({"direct_paths", "--mobula-num-cpus=2"}); }
+
+TEST_F(Direct, AreNotWrittenWhileOthersMayReadThem) { drive({"direct_sharing", "--mobula-num-cpus=2"}); }
+
+TEST_F(Direct, OutliveAPlannedEndOfTheirHolder) { drive({"direct_ends", "--mobula-num-cpus=3"}); }
+
+TEST_F(Direct, GoBetweenNodes) {
+  start_head({"--num-cpus", "2"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
+  drive({"direct_tensors", "shm", "there"});
+}
+
+}  // namespace
+}  // namespace mobula::e2e

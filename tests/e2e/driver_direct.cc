@@ -1,0 +1,196 @@
+// Scenarios about tensors that stay where they were made until somebody needs them.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using mobula::Tensor;
+using mobula::Transport;
+using std::chrono::seconds;
+
+constexpr int many = 1 << 20;  // floats
+
+Tensor numbered(int count, float first = 0) {
+  Tensor tensor = Tensor::empty({count});
+  for (float& each : tensor.mutable_view<float>()) each = first++;
+  return tensor;
+}
+
+double total_of(const Tensor& tensor) {
+  const Tensor packed = tensor.contiguous();
+  const auto elements = packed.view<float>();
+  return std::accumulate(elements.begin(), elements.end(), 0.0);
+}
+
+double sum_to(double count) { return count * (count - 1) / 2; }
+
+Tensor made_by_task(int count) { return numbered(count); }
+double sum_by_task(const Tensor& tensor) { return total_of(tensor); }
+
+struct Layers {
+  std::vector<Tensor> weights;
+  std::optional<Tensor> bias;
+  std::string name;
+};
+
+class Painter {
+ public:
+  Tensor make(int count) { return kept_ = numbered(count); }
+  Layers make_layers(int count) {
+    return {{numbered(count), numbered(count, 1).reshape({2, -1}).transpose(0, 1)}, numbered(3), "layers"};
+  }
+  std::tuple<Tensor, int> make_two(int count) { return {numbered(count), count}; }
+  double sum(const Tensor& tensor) { return total_of(tensor); }
+  double sum_layers(const Layers& layers) {
+    double sum = total_of(*layers.bias);
+    for (const Tensor& each : layers.weights) sum += total_of(each);
+    return sum;
+  }
+  bool is_mine(const Tensor& tensor) { return tensor.view<float>().data() == kept_.view<float>().data(); }
+  // What became of an attempt to write what others may read, then of waiting for them.
+  std::string write_and_wait(double patience) {
+    std::string seen;
+    try {
+      (void)kept_.mutable_view<float>();
+      seen = "written";
+    } catch (const mobula::TensorSharedError&) {
+      seen = "shared";
+    }
+    try {
+      mobula::wait_tensor_freed(kept_, mobula::Duration(patience));
+      (void)kept_.mutable_view<float>();
+      return seen + ", then freed";
+    } catch (const mobula::GetTimeoutError&) {
+      return seen + ", then not in time";
+    }
+  }
+  double sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return total_of(mobula::get(refs.at(0))); }
+  // "PATH in place" or "PATH" of each transfer so far.
+  std::vector<std::string> paths() {
+    std::vector<std::string> out;
+    for (const auto& each : mobula::transfer_log()) out.push_back(each.path + (each.in_place ? " in place" : ""));
+    return out;
+  }
+  void crash() { std::_Exit(3); }
+  void leave() { mobula::exit_actor(); }
+
+ private:
+  Tensor kept_;
+};
+
+const mobula::CallOptions stays{.tensor_transport = Transport::automatic};
+
+// Arguments: what path it has to be between the two actors, or nothing; then options of the second actor.
+int direct_tensors(const Words& arguments) {
+  Report report;
+  auto maker = mobula::actor<Painter>.remote();
+  mobula::ActorOptions elsewhere;
+  if (arguments.size() > 1) elsewhere.resources = {{arguments[1], 1}};
+  auto user = mobula::actor<Painter>.options(elsewhere).remote();
+  const auto made = maker.method<&Painter::make>().options(stays).remote(many);
+  report.equal("sum by another actor", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
+  report.holds("same memory in its maker", mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)));
+  report.equal("sum by a task", mobula::get(mobula::task<sum_by_task>.remote(made), seconds(30)), sum_to(many));
+  report.equal("sum here", total_of(mobula::get(made, seconds(30))), sum_to(many));
+  const auto layers = maker.method<&Painter::make_layers>().options(stays).remote(many);
+  report.equal("several, nested", mobula::get(user.call<&Painter::sum_layers>(layers), seconds(30)),
+               2 * sum_to(many) + many + 3);
+  report.equal("the rest of the value", mobula::get(layers, seconds(30)).name, "layers");
+  const auto [first, second] = maker.method<&Painter::make_two>().split().options(stays).remote(many);
+  report.equal("one of two results", mobula::get(user.call<&Painter::sum>(first), seconds(30)), sum_to(many));
+  report.equal("the other", mobula::get(second, seconds(30)), many);
+  report.equal("inside another value",
+               mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)), sum_to(many));
+  const auto put = mobula::put(numbered(many), {.tensor_transport = Transport::automatic});
+  report.equal("put by the driver", mobula::get(user.call<&Painter::sum>(put), seconds(30)), sum_to(many));
+  const auto by_task = mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
+  report.equal("made by a task", mobula::get(user.call<&Painter::sum>(by_task), seconds(30)), sum_to(many));
+  report.equal("sum by way of the store",
+               total_of(mobula::get(made, {.tensor_transport = Transport::object_store, .timeout = seconds(30)})),
+               sum_to(many));
+  report.equal("once it is in the store", mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)), true);
+  const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
+  report.holds("tensors were pulled", paths.size() >= 5);
+  for (const auto& path : paths) report.equal("a path", path.substr(0, arguments.at(0).size()), arguments.at(0));
+  report.equal("small ones", total_of(mobula::get(maker.method<&Painter::make>().options(stays).remote(9), seconds(30))), 36);
+  return report.exit_code();
+}
+
+// A named transport is the only one, unless others may stand in for it.
+int direct_paths(const Words&) {
+  Report report;
+  auto maker = mobula::actor<Painter>.remote();
+  auto user = mobula::actor<Painter>.remote();
+  const auto by = [&](mobula::CallOptions options) {
+    return mobula::get(user.call<&Painter::sum>(maker.method<&Painter::make>().options(options).remote(many)), seconds(30));
+  };
+  report.equal("by tcp", by({.tensor_transport = Transport::tcp}), sum_to(many));
+  report.equal("by shm", by({.tensor_transport = Transport::shm}), sum_to(many));
+  const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
+  report.holds("by these", paths == std::vector<std::string>{"tcp", "shm in place"});
+  throws<mobula::InvalidRequestError>(report, "one that is not there", [&] { by({.tensor_transport = Transport::nccl}); });
+  return report.exit_code();
+}
+
+// Memory that others read is not written; it is its program's again when nobody refers to it.
+int direct_sharing(const Words&) {
+  Report report;
+  auto maker = mobula::actor<Painter>.remote();
+  auto user = mobula::actor<Painter>.remote();
+  {
+    const auto made = maker.method<&Painter::make>().options(stays).remote(many);
+    mobula::get(user.call<&Painter::sum>(made), seconds(30));
+    report.equal("while a ref is here", mobula::get(maker.call<&Painter::write_and_wait>(0.2), seconds(30)),
+                 "shared, then not in time");
+  }
+  report.equal("once it is gone",
+               mobula::get(maker.call<&Painter::write_and_wait>(20.0), seconds(30)).substr(0, 40).find("freed") != std::string::npos,
+               true);
+  const auto own = mobula::put(numbered(many), {.tensor_transport = Transport::automatic});
+  const Tensor seen = mobula::get(own);
+  throws<mobula::TensorSharedError>(report, "waiting for oneself", [&] { mobula::wait_tensor_freed(seen, seconds(5)); });
+  return report.exit_code();
+}
+
+// The holder's end: planned, its tensors go into the store; killed, they are lost, and made again by tasks.
+int direct_ends(const Words&) {
+  Report report;
+  auto maker = mobula::actor<Painter>.remote();
+  auto user = mobula::actor<Painter>.remote();
+  const auto made = maker.method<&Painter::make>().options(stays).remote(many);
+  mobula::get(user.call<&Painter::sum>(made), seconds(30));
+  maker.call<&Painter::leave>();
+  throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { mobula::get(maker.call<&Painter::paths>(), seconds(30)); });
+  report.equal("after its maker left", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
+  report.equal("here, too", total_of(mobula::get(made, seconds(30))), sum_to(many));
+  report.equal("inside another value", mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)),
+               sum_to(many));
+
+  auto other = mobula::actor<Painter>.remote();
+  const auto lost = other.method<&Painter::make>().options(stays).remote(many);
+  mobula::wait(std::vector{lost}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
+  other.call<&Painter::crash>();
+  throws<mobula::Error>(report, "a call of one that crashed", [&] { mobula::get(other.call<&Painter::paths>(), seconds(30)); });
+  throws<mobula::ObjectLostError>(report, "elements that are lost", [&] { (void)mobula::get(lost, seconds(30)); });
+  throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Painter::sum>(lost), seconds(30)); });
+  report.equal("others work", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> direct_scenarios() {
+  return {{"direct_tensors", &direct_tensors},
+          {"direct_paths", &direct_paths},
+          {"direct_sharing", &direct_sharing},
+          {"direct_ends", &direct_ends}};
+}
+
+}  // namespace mobula::e2e

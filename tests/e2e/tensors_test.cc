@@ -1,0 +1,32 @@
+// Tensors by way of the object store, between real processes.
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using Tensors = ClusterTest;
+
+TEST_F(Tensors, AreArgumentsResultsAndPartsOfThem) { drive({"tensors", "--mobula-num-cpus=2"}); }
+
+TEST_F(Tensors, OfOthersAreNotWritten) { drive({"tensors_are_frozen", "--mobula-num-cpus=1"}); }
+
+TEST_F(Tensors, AreTheStateOfActors) { drive({"tensors_in_actors", "--mobula-num-cpus=1"}); }
+
+TEST_F(Tensors, AreReadWhereTheyLieAndKeptWhileTheyAreLookedAt) {
+  drive({"tensors_in_place", "--mobula-num-cpus=1",
+         "--mobula-object-store-memory=" + std::to_string(320 << 20)});
+}
+
+TEST_F(Tensors, InTheStoreAreNotWrittenByRawPointers) {
+  drive({"tensors_are_protected", "--mobula-num-cpus=1"});
+}
+
+TEST_F(Tensors, GoFromNodeToNode) {
+  start_head({"--num-cpus", "0"});
+  start_node("b", {"--num-cpus", "2"});
+  drive({"tensors"});
+  drive({"tensors_in_actors"});
+}
+
+}  // namespace
+}  // namespace mobula::e2e

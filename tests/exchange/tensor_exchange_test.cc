@@ -1,0 +1,351 @@
+// Exchanges of tensors between what would be processes: here each has its thread and its sockets, and they
+// speak as processes do. Real processes are in tests/e2e.
+#include "exchange/tensor_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "protocol/messages.h"
+#include "protocol/ticket.h"
+
+namespace mobula::internal::exchange {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+const SigningKeys& head() {
+  static const SigningKeys keys = SigningKeys::generate();
+  return keys;
+}
+
+struct Member {
+  std::uint64_t number = 0;
+  std::uint64_t node = 1;
+  std::uint64_t job = 1;
+  bool expired = false;
+};
+
+// One process with its exchange. Elements are numbered bytes.
+class Process {
+ public:
+  Process(const std::string& folder, Member member) : id_(ProcessId::of(member.number)) {
+    auto keys = CurveKeys::generate();
+    MOBULA_CHECK(keys.ok(), "keys");
+    Ticket ticket;
+    ticket.principal.role = Role::executor;
+    ticket.principal.job = JobId::of(member.job);
+    ticket.process = id_;
+    ticket.node = NodeId::of(member.node);
+    ticket.curve_key = keys->public_key;
+    ticket.expires_ms = wall_clock_ms() + (member.expired ? -3'600'000 : 3'600'000);
+    ExchangeOptions options;
+    options.self.process = id_;
+    options.self.node = NodeId::of(member.node);
+    options.job = JobId::of(1);
+    options.ticket = sign_ticket(ticket, head());
+    options.head_signing_key = head().public_key;
+    options.keys = *keys;
+    options.sockets = folder + "/p" + std::to_string(member.number);
+    options.host_bind = "127.0.0.1:0";
+    auto started = TensorExchange::start(
+        std::move(options),
+        {.arrived =
+             [this](Arrival arrival) {
+               const std::lock_guard lock(mutex_);
+               arrivals_.push_back(std::move(arrival));
+               changed_.notify_all();
+             },
+         .store =
+             [this](ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void>) {
+               const std::lock_guard lock(mutex_);
+               stored_.push_back({object, bytes.size()});
+               exchange_->stored(object, std::nullopt);
+             }});
+    MOBULA_CHECK(started.ok(), "exchange");
+    exchange_ = std::move(*started);
+  }
+
+  TensorExchange& exchange() { return *exchange_; }
+  void end() { exchange_.reset(); }
+
+  // Elements in shared memory, or in some of its own.
+  RefRecord publish(std::uint64_t object, std::size_t size, bool shared, DirectWish wish = {.direct = true}) {
+    SourceRegion region;
+    std::shared_ptr<const void> owner;
+    std::span<std::byte> bytes;
+    if (shared) {
+      auto taken = exchange_->arena()->take(size);
+      MOBULA_CHECK(taken.ok(), "arena");
+      auto kept = std::make_shared<ArenaBytes>(std::move(*taken));
+      bytes = kept->bytes();
+      region = kept->region();
+      owner = kept;
+    } else {
+      auto kept = std::make_shared<std::vector<std::byte>>(size);
+      bytes = *kept;
+      region.bytes = bytes;
+      owner = kept;
+    }
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
+    alive_[object] = owner;
+    exchange_->publish(ObjectId::of(object), region, std::move(owner));
+    RefRecord ref{ObjectId::of(object), NodeId::of(1), id_, {}};
+    ref.tensor = TensorRecord{static_cast<std::int64_t>(size), shared, wish, exchange_->self()};
+    return ref;
+  }
+  bool is_alive(std::uint64_t object) { return !alive_.at(object).expired(); }
+
+  Arrival pull(const RefRecord& ref) {
+    std::vector<Arrival> all = pull_all({ref});
+    return std::move(all.front());
+  }
+  std::vector<Arrival> pull_all(std::vector<RefRecord> refs) {
+    const std::size_t count = refs.size();
+    exchange_->want(++wishes_, std::move(refs), false);
+    return wait_for(count);
+  }
+  std::vector<Arrival> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    MOBULA_CHECK(changed_.wait_for(lock, 20s, [&] { return arrivals_.size() >= count; }), "nothing arrived");
+    return std::exchange(arrivals_, {});
+  }
+  std::size_t stored() {
+    const std::lock_guard lock(mutex_);
+    return stored_.size();
+  }
+
+ private:
+  const ProcessId id_;
+  std::uint64_t wishes_ = 0;
+  std::map<std::uint64_t, std::weak_ptr<const void>> alive_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Arrival> arrivals_;
+  std::vector<std::pair<ObjectId, std::size_t>> stored_;
+  std::unique_ptr<TensorExchange> exchange_;
+};
+
+bool is_numbered(const Arrival& arrival, std::uint64_t object, std::size_t size) {
+  const auto* elements = std::get_if<Elements>(&arrival.outcome);
+  if (elements == nullptr || elements->bytes.size() != size) return false;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (elements->bytes[i] != static_cast<std::byte>(i * 7 + object)) return false;
+  }
+  return true;
+}
+
+template <class Condition>
+bool soon(Condition condition) {
+  for (int i = 0; i < 2'000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+class TensorExchangeTest : public ::testing::Test {
+ protected:
+  TensorExchangeTest() {
+    std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX";
+    MOBULA_CHECK(::mkdtemp(folder.data()) != nullptr, "mkdtemp");
+    folder_ = folder;
+  }
+  ~TensorExchangeTest() override { std::filesystem::remove_all(folder_); }
+  Process process(Member member) { return {folder_, member}; }
+
+  std::string folder_;
+};
+
+constexpr std::size_t size = 3'000'001;
+
+TEST_F(TensorExchangeTest, WhatLiesInSharedMemoryIsSeenInPlace) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto arrival = two.pull(one.publish(7, size, true));
+  EXPECT_TRUE(is_numbered(arrival, 7, size));
+  EXPECT_EQ(arrival.path, DirectPath::shm);
+  EXPECT_TRUE(std::get<Elements>(arrival.outcome).in_place);
+  EXPECT_EQ(arrival.holder, ProcessId::of(1));
+}
+
+TEST_F(TensorExchangeTest, OtherMemoryIsCopied) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto arrival = two.pull(one.publish(7, size, false));
+  EXPECT_TRUE(is_numbered(arrival, 7, size));
+  EXPECT_FALSE(std::get<Elements>(arrival.outcome).in_place);
+}
+
+TEST_F(TensorExchangeTest, ByTcpItIsSealed) {
+  Process one = process({1});
+  Process two = process({2, 2});
+  const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::tcp}));
+  EXPECT_TRUE(is_numbered(arrival, 7, size));
+  EXPECT_EQ(arrival.path, DirectPath::tcp);
+  EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
+}
+
+TEST_F(TensorExchangeTest, BothDirectionsAtOnceAndManyTogether) {
+  Process one = process({1});
+  Process two = process({2});
+  std::vector<RefRecord> from_one, from_two;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    from_one.push_back(one.publish(100 + i, 10'000 + i, i % 2 == 0));
+    from_two.push_back(two.publish(200 + i, 20'000 + i, i % 2 == 0));
+  }
+  two.exchange().want(1000, from_one, true);
+  one.exchange().want(1000, from_two, true);
+  for (const auto& arrival : two.wait_for(20)) {
+    const std::uint64_t i = arrival.object.bits().low - 100;
+    EXPECT_TRUE(is_numbered(arrival, 100 + i, 10'000 + i));
+  }
+  EXPECT_EQ(one.wait_for(20).size(), 20u);
+}
+
+TEST_F(TensorExchangeTest, OneThatWasPulledFromPullsBack) {
+  Process one = process({1});
+  Process two = process({2});
+  EXPECT_TRUE(is_numbered(two.pull(one.publish(7, size, true)), 7, size));
+  EXPECT_TRUE(is_numbered(one.pull(two.publish(8, size, true)), 8, size));
+  EXPECT_TRUE(is_numbered(two.pull(one.publish(9, size, false)), 9, size));
+}
+
+TEST_F(TensorExchangeTest, ARefThatNamesAnotherHolderFailsAtOnce) {
+  Process one = process({1});
+  Process two = process({2});
+  auto ref = one.publish(7, size, true);
+  ref.owner = ProcessId::of(99);
+  EXPECT_TRUE(std::holds_alternative<Failure>(two.pull(ref).outcome));
+  ref.owner = {};
+  EXPECT_TRUE(std::holds_alternative<Failure>(two.pull(ref).outcome));
+}
+
+TEST_F(TensorExchangeTest, WhereTheSocketIsGoneTheAddressStands) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto ref = one.publish(7, size, false);
+  std::filesystem::remove(ref.tensor->holder.local);
+  EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
+}
+
+TEST_F(TensorExchangeTest, MemoryIsKeptUntilItIsRetired) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto ref = one.publish(7, size, true);
+  EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
+  EXPECT_TRUE(one.is_alive(7));
+  one.exchange().retire(ObjectId::of(7));
+  EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
+  const auto late = two.pull(ref);
+  ASSERT_TRUE(std::holds_alternative<Failure>(late.outcome));
+  EXPECT_THAT(late.refusals, ::testing::Contains(HasSubstr("not there any more")));
+}
+
+TEST_F(TensorExchangeTest, ANamedPathIsStrict) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::nccl}));
+  ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+  EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("nccl: ")));
+  const DirectWish with_others{.direct = true, .named = DirectPath::nccl, .allow_fallback = true};
+  EXPECT_TRUE(is_numbered(two.pull(one.publish(8, size, true, with_others)), 8, size));
+}
+
+TEST_F(TensorExchangeTest, WhatIsWrittenToTheStoreIsLookedForThere) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto ref = one.publish(7, size, true);
+  auto by_store = ref;
+  by_store.tensor.edit().wish.named = DirectPath::store;
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(by_store).outcome));
+  EXPECT_EQ(one.stored(), 1u);
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome)) << "also for who asks later";
+  EXPECT_TRUE(one.is_alive(7)) << "who sees it in place still does";
+  one.exchange().retire(ObjectId::of(7));
+  EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
+}
+
+TEST_F(TensorExchangeTest, EvacuationTakesEverything) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto first = one.publish(7, size, true);
+  const auto second = one.publish(8, size, false);
+  one.exchange().evacuate();
+  EXPECT_TRUE(soon([&] { return one.stored() == 2; }));
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(first).outcome));
+  one.end();
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome)) << "nobody can be asked any more";
+}
+
+TEST_F(TensorExchangeTest, AHolderThatEndsIsLookedForInTheStore) {
+  Process one = process({1});
+  Process two = process({2});
+  Process three = process({3});
+  const auto ref = one.publish(7, size, true);
+  EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
+  const auto seen = two.pull(one.publish(8, size, true));
+  one.end();
+  EXPECT_TRUE(is_numbered(seen, 8, size)) << "what is seen in place stays";
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome));
+  EXPECT_TRUE(std::holds_alternative<InStore>(three.pull(ref).outcome));
+}
+
+TEST_F(TensorExchangeTest, OneThatIsUnwantedDoesNotArrive) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto ref = one.publish(7, size, false);
+  two.exchange().want(500, {ref}, false);
+  two.exchange().unwant(500);
+  const auto other = two.pull(ref);
+  EXPECT_NE(other.wish, 500u);
+  EXPECT_TRUE(is_numbered(other, 7, size));
+}
+
+TEST_F(TensorExchangeTest, OthersJobsAndOldTicketsAreRefused) {
+  Process one = process({1});
+  const auto ref = one.publish(7, size, true);
+  for (const Member& member : {Member{2, 1, 9}, Member{3, 2, 9}, Member{4, 1, 1, true}}) {
+    Process stranger = process(member);
+    const auto arrival = stranger.pull(ref);
+    EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
+    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("cannot be reached")));
+  }
+  Process two = process({2});
+  EXPECT_TRUE(is_numbered(two.pull(ref), 7, size)) << "it goes on";
+}
+
+TEST_F(TensorExchangeTest, NonsenseEndsAConnectionAndNoMore) {
+  Process one = process({1});
+  const auto ref = one.publish(7, size, true);
+  auto socket = connect_local(ref.tensor->holder.local);
+  ASSERT_TRUE(socket.ok());
+  auto thread = LoopThread::start();
+  ASSERT_TRUE(thread.ok());
+  bool closed = false;
+  std::unique_ptr<LocalLink> link;
+  ASSERT_TRUE((*thread)->run([&] {
+    auto opened = LocalLink::open((*thread)->loop(), std::move(*socket), {.on_frame = [](LocalFrame) {}, .on_closed = [&](const Failure&) { closed = true; }});
+    link = std::move(*opened);
+    (void)link->send(encode(RegionLinkMessage(RegionWord{PullRegions{1, ObjectId::of(7), DirectPath::shm, size}})));
+  }).ok());
+  EXPECT_TRUE(soon([&] {
+    bool seen = false;
+    (void)(*thread)->run([&] { seen = closed; });
+    return seen;
+  })) << "who has not said who he is, is let go";
+  (void)(*thread)->run([&] { link.reset(); });
+  Process two = process({2});
+  EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
+}
+
+}  // namespace
+}  // namespace mobula::internal::exchange

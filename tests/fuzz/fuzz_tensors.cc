@@ -1,0 +1,94 @@
+// Tensors from outside: as parts of values, and as DLPack describes them. The first byte chooses.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <mobula/errors.h>
+#include <mobula/exceptions.h>
+#include <mobula/serialize.h>
+#include <mobula/tensor.h>
+
+#include "tensor/dlpack_abi.h"
+
+namespace mobula {
+namespace {
+
+// Every byte of it, in the order of its elements, and what is written of it again is the same.
+void look_at(const Tensor& tensor) {
+  const Tensor packed = tensor.contiguous();
+  const auto bytes = packed.view<std::byte>();
+  const auto written = detail::to_bytes(tensor);
+  const Tensor again = detail::decode<Tensor>({.bytes = written}).contiguous();
+  if (again.shape() != tensor.shape() || again.dtype() != tensor.dtype() ||
+      !std::ranges::equal(again.view<std::byte>(), bytes)) {
+    std::abort();
+  }
+}
+
+void look_at(const std::vector<Tensor>& tensors) {
+  for (const Tensor& each : tensors) look_at(each);
+}
+
+template <class T>
+void decode(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
+  try {
+    Reader in(bytes, {}, owner);
+    look_at(in.read<T>());
+  } catch (const SerializationError&) {
+  }
+}
+
+// The description is read from the input, what it describes from nowhere.
+void import(std::string_view text) {
+  internal::dlpack::ManagedVersioned form{};
+  std::memcpy(&form, text.data(), std::min(text.size(), sizeof form));
+  std::vector<std::int64_t> numbers(130);
+  if (text.size() > sizeof form) {
+    text.remove_prefix(sizeof form);
+    std::memcpy(numbers.data(), text.data(),
+                std::min(text.size(), numbers.size() * sizeof(std::int64_t)));
+  }
+  static int deleted;
+  deleted = 0;
+  form.deleter = [](DLManagedTensorVersioned*) { ++deleted; };
+  if (form.tensor.shape != nullptr) form.tensor.shape = numbers.data();
+  if (form.tensor.strides != nullptr) form.tensor.strides = numbers.data() + 65;
+  try {
+    const Tensor tensor = Tensor::from_dlpack(reinterpret_cast<DLManagedTensorVersioned*>(&form));
+    const Tensor again = Tensor::from_dlpack(tensor.to_dlpack());
+    if (again.data() != tensor.data() || again.bytes() != tensor.bytes()) std::abort();
+    if (!tensor.shape().empty()) static_cast<void>(tensor.transpose(0, -1).is_contiguous());
+    static_cast<void>(tensor.reshape({-1}));
+  } catch (const InvalidRequestError&) {
+  }
+  if (deleted != 1) std::abort();
+}
+
+void try_tensor(std::uint8_t which, std::string_view text) {
+  if (which % 4 == 3) return import(text);
+  // Where objects lie: at a multiple of 64. Not a byte more, so that the sanitizer sees the first one past it.
+  constexpr std::align_val_t place{64};
+  const std::shared_ptr<void> memory(::operator new(text.size(), place),
+                                     [](void* held) { ::operator delete(held, place); });
+  std::memcpy(memory.get(), text.data(), text.size());
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(memory.get()), text.size());
+  switch (which % 4) {
+    case 0: return decode<Tensor>(bytes, memory);
+    case 1: return decode<Tensor>(bytes, nullptr);
+    default: return decode<std::vector<Tensor>>(bytes, memory);
+  }
+}
+
+}  // namespace
+}  // namespace mobula
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  mobula::try_tensor(data[0], std::string_view(reinterpret_cast<const char*>(data + 1), size - 1));
+  return 0;
+}

@@ -1,0 +1,91 @@
+// What calls have in common is one object for all of them on the side that reads, too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "model/task.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::test {
+namespace {
+
+CallRecord call_of(int form) {
+  CallRecord call;
+  call.task = TaskId::of(static_cast<std::uint64_t>(form) + 1);
+  call.form.edit().name = "function " + std::to_string(form);
+  call.form.edit().function.offset = static_cast<std::uint64_t>(form);
+  call.form.edit().name_space = "forms";
+  return call;
+}
+
+CallRecord there_and_back(const CallRecord& call) {
+  auto back = decode<CallRecord>(encode(call));
+  EXPECT_TRUE(back.ok());
+  return back.ok() ? std::move(*back) : CallRecord{};
+}
+
+TEST(Forms, OfTwoCallsThatWereReadIsOneObject) {
+  CallRecord first = call_of(1);
+  CallRecord second = first;
+  second.task = TaskId::of(99);
+  const CallRecord a = there_and_back(first);
+  const CallRecord b = there_and_back(second);
+  EXPECT_EQ(a, first);
+  EXPECT_EQ(b, second);
+  EXPECT_TRUE(a.form.is_same(b.form));
+}
+
+TEST(Forms, ThatAreEqualButOtherObjectsAreReadAsOne) {
+  const CallRecord a = there_and_back(call_of(2));
+  const CallRecord b = there_and_back(call_of(2));
+  EXPECT_TRUE(a.form.is_same(b.form));
+}
+
+TEST(Forms, MoreThanAreKeptComeBackRight) {
+  std::vector<CallRecord> calls;
+  for (int i = 0; i < 40; ++i) calls.push_back(call_of(i));
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& call : calls) ASSERT_EQ(there_and_back(call), call) << call.form->name;
+  }
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) ASSERT_EQ(there_and_back(*call), *call);
+}
+
+// A form that is changed is another one from then on, for what was written with it before, too.
+TEST(Forms, ThatWereChangedAreWrittenAsTheyAre) {
+  CallRecord call = call_of(3);
+  const CallRecord before = call;
+  (void)encode(call);
+  call.form.edit().num_returns = 7;
+  EXPECT_EQ(there_and_back(call).form->num_returns, 7u);
+  EXPECT_EQ(there_and_back(before).form->num_returns, 1u);
+}
+
+TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
+  const CallRecord call = call_of(4);
+  const Bytes whole = encode(call);
+  const Bytes form = encode(*call.form);
+  const auto at = std::search(whole.begin(), whole.end(), form.begin(), form.end());
+  ASSERT_NE(at, whole.end());
+  const auto offset = static_cast<std::size_t>(at - whole.begin());
+  Bytes no_form = whole;
+  no_form[offset] = std::byte{0xc1};  // of no type
+  EXPECT_FALSE(decode<CallRecord>(no_form).ok());
+  Random random(5);
+  for (int i = 0; i < 5000; ++i) {
+    Bytes damaged = whole;
+    for (std::uint64_t hits = 1 + random.below(3); hits-- > 0;) {
+      damaged[offset + random.below(form.size())] = static_cast<std::byte>(random.below(256));
+    }
+    (void)decode<CallRecord>(damaged);
+  }
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(decode<CallRecord>(std::span(whole).first(size)).ok()) << size;
+  }
+  EXPECT_EQ(there_and_back(call), call);
+}
+
+}  // namespace
+}  // namespace mobula::internal::test

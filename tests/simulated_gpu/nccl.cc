@@ -1,0 +1,372 @@
+// The functions of the simulated NCCL. Communicators begin and launch on threads of their own; destroy and abort
+// wait for those, whatever the caller has to do meanwhile.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "simulated_gpu/nccl_state.h"
+#include "simulated_gpu/settings.h"
+#include "simulated_gpu/taken.h"
+
+namespace simulated_gpu {
+
+Communicator::~Communicator() {
+  if (thread.joinable()) thread.join();
+  for (const int socket : to) {
+    if (socket >= 0) ::close(socket);
+  }
+  for (const int socket : from) {
+    if (socket >= 0) ::close(socket);
+  }
+  if (listener >= 0) {
+    ::close(listener);
+    ::unlink((settings().folder + "/" + self.listens).c_str());
+  }
+  if (taken >= 0) ::close(taken);
+}
+
+namespace {
+
+struct Issued {
+  Communicator* communicator;
+  abi::Stream stream;
+  Operation operation;
+};
+thread_local int group_depth = 0;
+thread_local std::vector<Issued> group;
+
+// One NCCL kernel at a time on a device; who is next is chance.
+class KernelPlaces {
+ public:
+  bool take(int device, const std::atomic<bool>& stopped) {
+    std::unique_lock lock(mutex_);
+    Place& place = places_[device];
+    const auto number = ++last_;
+    place.waiting.push_back(number);
+    while (true) {
+      if (!place.busy && place.next == 0)
+        place.next = place.waiting[chance_below(place.waiting.size())];
+      if (stopped || (!place.busy && place.next == number)) break;
+      changed_.wait_for(lock, std::chrono::milliseconds(1));
+    }
+    std::erase(place.waiting, number);
+    if (place.next == number) place.next = 0;
+    if (stopped) return false;
+    place.busy = true;
+    return true;
+  }
+  void give(int device) {
+    const std::scoped_lock lock(mutex_);
+    places_[device].busy = false;
+    changed_.notify_all();
+  }
+
+ private:
+  struct Place {
+    bool busy = false;
+    std::uint64_t next = 0;
+    std::vector<std::uint64_t> waiting;
+  };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, Place> places_;
+  std::uint64_t last_ = 0;
+};
+KernelPlaces& places() {
+  static auto* const made = new KernelPlaces;
+  return *made;
+}
+
+// NCCL is issued by one thread at a time on a device.
+class Issuing {
+ public:
+  explicit Issuing(int device) : at_(inside[static_cast<std::size_t>(device)]) {
+    if (at_.fetch_add(1) != 0) misuse("NCCL is issued by two threads of one device at once");
+  }
+  ~Issuing() { --at_; }
+  Issuing(const Issuing&) = delete;
+  Issuing& operator=(const Issuing&) = delete;
+
+ private:
+  static std::array<std::atomic<int>, 64> inside;
+  std::atomic<int>& at_;
+};
+std::array<std::atomic<int>, 64> Issuing::inside{};
+
+void wait_while_stopped_not(const Communicator& of) {
+  while (!of.stopped) ::usleep(1000);
+}
+
+std::string random_name(const char* kind) {
+  char text[48];
+  std::snprintf(text, sizeof text, "nccl-%s-%d-%016lx", kind, static_cast<int>(::getpid()),
+                static_cast<unsigned long>(chance_below(UINT64_MAX)));
+  return text;
+}
+
+std::uint64_t host_of_process() {
+  const char* const named = std::getenv("NCCL_HOSTID");
+  const std::string text = named != nullptr ? named : settings().folder;
+  std::uint64_t host = 14'695'981'039'346'656'037ULL;
+  for (const char each : text)
+    host = (host ^ static_cast<unsigned char>(each)) * 1'099'511'628'211ULL;
+  return host;
+}
+
+void begin(Communicator& of, const std::string& root) {
+  if (hangs("init")) wait_while_stopped_not(of);
+  drain(of.device);  // it waits for the whole device, whatever runs there
+  ::usleep(static_cast<useconds_t>(settings().init_ms * 1000));
+  const nccl::Status met = of.stopped ? nccl::internal_error : meet(of, root);
+  of.state = met;
+}
+
+void run_kernel(Communicator& of, const std::vector<Operation>& operations) {
+  if (places().take(of.device, of.stopped)) {
+    if (hangs("kernel")) wait_while_stopped_not(of);
+    if (!exchange(of, operations)) {
+      // A kernel waits for a peer that is gone until it is told to stop.
+      if (!of.stopped) of.state = nccl::remote_error;
+      wait_while_stopped_not(of);
+    }
+    places().give(of.device);
+  }
+  --of.kernels;
+}
+
+// Connects what has to be, then puts the kernel onto its stream.
+void launch(Communicator& of, abi::Stream stream, std::vector<Operation> operations) {
+  const bool connected = !hangs("connect") && connect_peers(of, operations);
+  if (!connected) wait_while_stopped_not(of);
+  if (connected) {
+    ++of.kernels;
+    issue_kernel(stream, of.device, [&of, all = std::move(operations)] { run_kernel(of, all); });
+  }
+  forbid(stream, of.device, -1);
+  if (of.state == nccl::in_progress) of.state = connected ? nccl::success : nccl::internal_error;
+}
+
+nccl::Status run_group() {
+  std::vector<Issued> all;
+  all.swap(group);
+  std::map<Communicator*, std::pair<abi::Stream, std::vector<Operation>>> by_communicator;
+  for (Issued& each : all) {
+    auto& [stream, operations] = by_communicator[each.communicator];
+    if (!operations.empty() && stream != each.stream)
+      misuse("a communicator is used on two streams in one group");
+    stream = each.stream;
+    operations.push_back(std::move(each.operation));
+  }
+  nccl::Status said = nccl::success;
+  for (auto& [of, issued] : by_communicator) {
+    const Issuing issuing(of->device);
+    if (of->thread.joinable()) of->thread.join();
+    of->state = nccl::in_progress;
+    forbid(issued.first, of->device, 1);
+    of->thread = std::thread(
+        [of = of, stream = issued.first, operations = std::move(issued.second)]() mutable {
+          launch(*of, stream, std::move(operations));
+        });
+    if (!of->blocking) {
+      said = nccl::in_progress;
+      continue;
+    }
+    of->thread.join();
+    said = of->state;
+  }
+  return said;
+}
+
+nccl::Status add(const void* at, std::size_t count, int type, int peer, Communicator* of,
+                 abi::Stream stream, bool sends) {
+  if (of == nullptr || type != nccl::type_bytes || peer < 0 || peer >= of->self.ranks)
+    return nccl::invalid_argument;
+  if (const int fault = fault_of(sends ? "ncclSend" : "ncclRecv")) return fault;
+  if (of->state == nccl::in_progress) misuse("a communicator is used while it is in progress");
+  if (of->revoked || of->finalized) return nccl::invalid_usage;
+  if (of->state != nccl::success) return of->state;
+  if (count > settings().most_bytes) return nccl::invalid_argument;
+  if (peer == of->self.rank && group_depth == 0)
+    misuse("a send to oneself outside a group never ends");
+  Operation operation{sends, peer, count, {}};
+  if (count > 0) {
+    operation.memory = see(reinterpret_cast<std::uintptr_t>(at), count, of->device, !sends);
+    if (!operation.memory.found) misuse("NCCL is given memory that is not the device's");
+    if (operation.memory.pieces.size() != 1) misuse("NCCL is given memory of several mappings");
+  }
+  group.push_back({of, stream, std::move(operation)});
+  return group_depth > 0 ? nccl::success : run_group();
+}
+
+Communicator* of_handle(nccl::Communicator handle) {
+  return reinterpret_cast<Communicator*>(handle);
+}
+
+void wait_for_kernels(const Communicator& of) {
+  while (of.kernels > 0) ::usleep(500);
+}
+
+[[noreturn]] void never() {
+  while (true) ::pause();
+}
+
+}  // namespace
+}  // namespace simulated_gpu
+
+using namespace simulated_gpu;
+
+extern "C" {
+
+int ncclGetVersion(int* version) {
+  *version = settings().nccl;
+  return nccl::success;
+}
+
+const char* ncclGetErrorString(int status) {
+  static const char* const names[] = {"no error",
+                                      "unhandled cuda error",
+                                      "unhandled system error",
+                                      "internal error",
+                                      "invalid argument",
+                                      "invalid usage",
+                                      "remote process exited or there was a network error",
+                                      "NCCL operation in progress"};
+  return status >= 0 && status < 8 ? names[status] : "unknown result code";
+}
+
+// Whoever asks is where the ranks meet, and has to live until they have.
+int ncclGetUniqueId(nccl::UniqueId* id) {
+  if (const int fault = fault_of("ncclGetUniqueId")) return fault;
+  const std::string name = random_name("root");
+  const int listener = listen_at(name);
+  if (listener < 0) return nccl::system_error;
+  std::thread(serve_root, listener).detach();
+  std::memset(id, 0, sizeof *id);
+  std::snprintf(id->bytes, sizeof id->bytes, "%s", name.c_str());
+  return nccl::success;
+}
+
+int ncclCommInitRankConfig(nccl::Communicator* to, int ranks, nccl::UniqueId id, int rank,
+                           nccl::Config* config) {
+  if (ranks < 1 || rank < 0 || rank >= ranks || config->magic != 0xcafebeef)
+    return nccl::invalid_argument;
+  if (const int fault = fault_of("ncclCommInitRankConfig")) return fault;
+  const int device = simulatedGpuCurrent();
+  if (device < 0) return nccl::unhandled_cuda_error;
+  const Issuing issuing(device);
+  const int place = simulatedGpuPlace(device);
+  const Taken taken = take(place / 16, Taking::communicator, settings().communicator);
+  if (taken.fd < 0) return nccl::unhandled_cuda_error;
+  auto* const made = new Communicator;
+  const char* const forced = std::getenv("NCCL_COMM_BLOCKING");
+  made->blocking = forced != nullptr ? std::strcmp(forced, "0") != 0 : config->blocking != 0;
+  made->device = device;
+  made->taken = taken.fd;
+  const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  made->self = {
+      rank, ranks, settings().nccl, place, host_of_process(), several != nullptr && *several == '1',
+      {}};
+  std::snprintf(made->self.listens, sizeof made->self.listens, "%s", random_name("rank").c_str());
+  made->listener = listen_at(made->self.listens);
+  made->to.assign(static_cast<std::size_t>(ranks), -1);
+  made->from = made->to;
+  made->thread = std::thread([made, root = std::string(id.bytes)] { begin(*made, root); });
+  *to = reinterpret_cast<nccl::Communicator>(made);
+  if (!made->blocking) return nccl::in_progress;
+  made->thread.join();
+  return made->state;
+}
+
+int ncclCommGetAsyncError(nccl::Communicator handle, int* status) {
+  *status = of_handle(handle)->state;
+  return nccl::success;
+}
+
+int ncclGroupStart() {
+  ++group_depth;
+  return nccl::success;
+}
+
+int ncclGroupEnd() {
+  if (group_depth == 0) return nccl::invalid_usage;
+  return --group_depth > 0 ? nccl::success : run_group();
+}
+
+int ncclSend(const void* at, std::size_t count, int type, int peer, nccl::Communicator handle,
+             abi::Stream stream) {
+  return add(at, count, type, peer, of_handle(handle), stream, true);
+}
+
+int ncclRecv(void* at, std::size_t count, int type, int peer, nccl::Communicator handle,
+             abi::Stream stream) {
+  return add(at, count, type, peer, of_handle(handle), stream, false);
+}
+
+int ncclCommFinalize(nccl::Communicator handle) {
+  Communicator& of = *of_handle(handle);
+  if (of.state == nccl::in_progress) misuse("a communicator is finalized while it is in progress");
+  if (of.revoked || of.finalized) return nccl::invalid_usage;
+  of.finalized = true;
+  of.state = nccl::in_progress;
+  if (of.thread.joinable()) of.thread.join();
+  of.thread = std::thread([&of] {
+    wait_for_kernels(of);
+    if (of.state == nccl::in_progress) of.state = nccl::success;
+  });
+  return of.blocking ? nccl::success : nccl::in_progress;
+}
+
+int ncclCommRevoke(nccl::Communicator handle, int) {
+  if (settings().lacks.contains("ncclCommRevoke")) return nccl::invalid_usage;
+  Communicator& of = *of_handle(handle);
+  of.stopped = true;
+  of.revoked = true;
+  if (of.thread.joinable()) of.thread.join();
+  of.state = nccl::in_progress;
+  of.thread = std::thread([&of] {
+    wait_for_kernels(of);
+    of.state = nccl::success;
+  });
+  return of.blocking ? nccl::success : nccl::in_progress;
+}
+
+// Waits for what is under way; without a revoke before it also for the peers, as it may.
+int ncclCommDestroy(nccl::Communicator handle) {
+  if (hangs("destroy")) never();
+  Communicator* const of = of_handle(handle);
+  if (of->thread.joinable()) of->thread.join();
+  wait_for_kernels(*of);
+  if (!of->revoked) {
+    for (std::size_t peer = 0; peer < of->to.size(); ++peer) {
+      const int socket = of->to[peer];
+      char end = 0;
+      if (socket < 0 || static_cast<int>(peer) == of->self.rank) continue;
+      ::shutdown(socket, SHUT_WR);
+      while (::read(socket, &end, 1) > 0) {
+      }
+    }
+  }
+  delete of;
+  return nccl::success;
+}
+
+// Ends what is under way, and waits until it has ended; joins the thread that begins.
+int ncclCommAbort(nccl::Communicator handle) {
+  Communicator* const of = of_handle(handle);
+  of->stopped = true;
+  if (hangs("abort")) never();
+  ::usleep(1000);
+  if (of->thread.joinable()) of->thread.join();
+  wait_for_kernels(*of);
+  delete of;
+  return nccl::success;
+}
+
+}  // extern "C"

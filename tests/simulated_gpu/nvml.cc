@@ -1,0 +1,124 @@
+// The simulated management library: the same GPUs as the simulated driver's, which no mask hides, and what all
+// processes have taken of them.
+#include <cstring>
+
+#include "device/nvml_abi.h"
+#include "simulated_gpu/identity.h"
+#include "simulated_gpu/settings.h"
+#include "simulated_gpu/taken.h"
+
+namespace {
+
+namespace abi = mobula::internal::nvml_abi;
+using namespace simulated_gpu;
+
+bool initialised = false;
+
+// A handle is the number of a device, or of a slice, from 1 on.
+constexpr int handles_per_device = 16;
+abi::Device handle(int device, int slice) {
+  return reinterpret_cast<abi::Device>(
+      static_cast<std::intptr_t>(device * handles_per_device + slice + 2));
+}
+int device_of(abi::Device at) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(at) - 1) / handles_per_device;
+}
+int slice_of(abi::Device at) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(at) - 1) % handles_per_device - 1;
+}
+
+int enter(const char* call) {
+  if (!initialised) misuse("NVML is used before nvmlInit_v2");
+  return fault_of(call);
+}
+
+int copy(const std::string& text, char* to, unsigned size) {
+  if (text.size() >= size) return abi::insufficient_size;
+  std::memcpy(to, text.c_str(), text.size() + 1);
+  return abi::success;
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  if (const int status = fault_of("nvmlInit_v2")) return status;
+  initialised = true;
+  return abi::success;
+}
+int nvmlShutdown() {
+  const int status = enter("nvmlShutdown");
+  initialised = false;
+  return status;
+}
+const char* nvmlErrorString(int) { return "a simulated failure"; }
+int nvmlSystemGetDriverVersion(char* to, unsigned size) {
+  if (const int status = enter("nvmlSystemGetDriverVersion")) return status;
+  return copy("simulated", to, size);
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(settings().count);
+  return enter("nvmlDeviceGetCount_v2");
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, abi::Device* to) {
+  if (index >= static_cast<unsigned>(settings().count)) return abi::invalid_argument;
+  *to = handle(static_cast<int>(index), -1);
+  return enter("nvmlDeviceGetHandleByIndex_v2");
+}
+int nvmlDeviceGetName(abi::Device, char* to, unsigned size) {
+  if (const int status = enter("nvmlDeviceGetName")) return status;
+  return copy(device_name, to, size);
+}
+int nvmlDeviceGetUUID(abi::Device device, char* to, unsigned size) {
+  if (const int status = enter("nvmlDeviceGetUUID")) return status;
+  return copy(uuid_text(device_of(device), slice_of(device)), to, size);
+}
+int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
+  if (const int status = enter("nvmlDeviceGetMemoryInfo")) return status;
+  memory->total = settings().memory;
+  memory->used = taken_bytes(device_of(device));
+  memory->free = memory->used > memory->total ? 0 : memory->total - memory->used;
+  return abi::success;
+}
+int nvmlDeviceGetPciInfo_v3(abi::Device device, abi::PciInfo* pci) {
+  if (const int status = enter("nvmlDeviceGetPciInfo_v3")) return status;
+  char text[32];
+  std::snprintf(text, sizeof text, "00000000:%02X:00.0", device_of(device) + 1);
+  return copy(text, pci->bus_id, sizeof pci->bus_id);
+}
+int nvmlDeviceGetMigMode(abi::Device device, unsigned* now, unsigned* pending) {
+  *now = *pending = settings().mig.contains(device_of(device)) ? 1 : 0;
+  return enter("nvmlDeviceGetMigMode");
+}
+int nvmlDeviceGetMaxMigDeviceCount(abi::Device, unsigned* count) {
+  *count = slices_of_a_device;
+  return enter("nvmlDeviceGetMaxMigDeviceCount");
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi::Device* to) {
+  if (index >= slices_of_a_device) return abi::not_found;
+  *to = handle(device_of(device), static_cast<int>(index));
+  return enter("nvmlDeviceGetMigDeviceHandleByIndex");
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned* count, abi::Process* to) {
+  if (const int status = enter("nvmlDeviceGetComputeRunningProcesses_v3")) return status;
+  const auto all = takers(device_of(device));
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(all.size());
+  if (room < all.size()) return abi::insufficient_size;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    to[i] = {static_cast<unsigned>(all[i].process), all[i].bytes, abi::no_instance,
+             abi::no_instance};
+  }
+  return abi::success;
+}
+int nvmlDeviceGetP2PStatus(abi::Device a, abi::Device b, int, int* to) {
+  if (const int status = enter("nvmlDeviceGetP2PStatus")) return status;
+  const std::pair<int, int> ends{device_of(a), device_of(b)};
+  const bool reaches =
+      ends.first != ends.second && (settings().all_peers || settings().peers.contains(ends));
+  *to = reaches ? abi::p2p_ok : abi::p2p_not_supported;
+  return abi::success;
+}
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+// How the simulated GPUs of this process are to be: the words of MOBULA_SIMULATED_GPU, see README.md. Read
+// once, when the first library is asked for anything. Also what every part of them needs: the end of a
+// process that misused them, and chance with a seed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace simulated_gpu {
+
+struct Settings {
+  std::string folder;
+  int count = 1;
+  std::uint64_t memory = std::uint64_t{1} << 30;
+  std::uint64_t context = std::uint64_t{32} << 20;
+  std::uint64_t communicator = std::uint64_t{8} << 20;
+  bool all_peers = true;
+  std::set<std::pair<int, int>> peers;
+  std::set<int> mig;
+  int driver = 13'000;
+  int nccl = 22'809;
+  std::uint64_t seed = 1;
+  std::uint64_t late_us = 200;
+  std::uint64_t init_ms = 5;
+  std::set<std::string> lacks;
+  std::map<std::pair<std::string, int>, int> fail;
+  std::set<std::pair<std::string, int>> hang;
+  std::uint64_t most_bytes = UINT64_MAX;
+};
+
+const Settings& settings();
+
+// One more call of that name in this process: the status with which it is to fail, or 0.
+int fault_of(const char* call);
+// One more of what can hang: whether it does.
+bool hangs(const char* what);
+
+// The test that did this is wrong: says so, and ends the process.
+[[noreturn]] void misuse(const char* what);
+
+// Any thread.
+std::uint64_t chance_below(std::uint64_t bound);
+
+}  // namespace simulated_gpu

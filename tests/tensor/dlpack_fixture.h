@@ -1,0 +1,89 @@
+// DLPack tensors as other libraries make them: with a deleter that counts. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tensor/dlpack_abi.h"
+
+namespace mobula::testing {
+
+namespace dlpack = internal::dlpack;
+
+// One call's worth of memory that a producer hands out, once. Lives longer than what it handed out.
+template <class Form, class Given>
+class Producer {
+ public:
+  Producer(void* data, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
+      : shape_(std::move(shape)), strides_(std::move(strides)) {
+    form.context = this;
+    form.deleter = [](Given* self) {
+      auto* producer = static_cast<Producer*>(reinterpret_cast<Form*>(self)->context);
+      ++producer->deleted;
+      if (producer->on_delete) producer->on_delete();
+    };
+    auto& view = form.tensor;
+    view.data = data;
+    view.device = {dlpack::device_cpu, 0};
+    view.dimensions = static_cast<std::int32_t>(shape_.size());
+    view.type = {dlpack::code_float, 32, 1};
+    view.shape = shape_.data();
+    view.strides = strides_.empty() ? nullptr : strides_.data();
+    if constexpr (requires { form.version; }) form.version = {1, 0};
+  }
+  Producer(const Producer&) = delete;
+
+  Given* give() { return reinterpret_cast<Given*>(&form); }
+
+  Form form{};
+  int deleted = 0;
+  std::function<void()> on_delete;
+
+ private:
+  std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> strides_;
+};
+
+using Unversioned = Producer<dlpack::Managed, DLManagedTensor>;
+using Versioned = Producer<dlpack::ManagedVersioned, DLManagedTensorVersioned>;
+
+inline const dlpack::ManagedVersioned& look(const DLManagedTensorVersioned* managed) {
+  return *reinterpret_cast<const dlpack::ManagedVersioned*>(managed);
+}
+inline const dlpack::Managed& look(const DLManagedTensor* managed) {
+  return *reinterpret_cast<const dlpack::Managed*>(managed);
+}
+
+// What an importer does when it is done.
+template <class Given>
+void let_go(Given* managed) {
+  look(managed).deleter(managed);
+}
+
+// The same, as a library gives it back that took it for its own: with another deleter.
+template <class Form, class Given>
+Given* passed_on(Given* managed) {
+  struct Other {
+    Form form;
+    Given* of;
+  };
+  auto* other = new Other{look(managed), managed};
+  other->form.context = other;
+  other->form.deleter = [](Given* self) {
+    auto* ended = static_cast<Other*>(reinterpret_cast<Form*>(self)->context);
+    let_go(ended->of);
+    delete ended;
+  };
+  return reinterpret_cast<Given*>(&other->form);
+}
+inline DLManagedTensor* passed_on(DLManagedTensor* managed) {
+  return passed_on<dlpack::Managed>(managed);
+}
+inline DLManagedTensorVersioned* passed_on(DLManagedTensorVersioned* managed) {
+  return passed_on<dlpack::ManagedVersioned>(managed);
+}
+
+}  // namespace mobula::testing

@@ -1,0 +1,163 @@
+// Tensors between processes under seeds and faults, and what the checks see when the code is wrong.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "transfer/core/region_world.h"
+
+namespace mobula::internal::transfer {
+namespace {
+
+const std::vector<DirectPath> one_sided{DirectPath::shm};
+const std::vector<DirectPath> two_sided{DirectPath::nccl};
+const std::vector<DirectPath> several{DirectPath::nccl, DirectPath::tcp, DirectPath::store};
+
+struct Case {
+  const char* name;
+  RegionPlan plan;
+};
+
+RegionPlan plan_of(Pattern pattern, int processes, int objects, std::vector<DirectPath> paths) {
+  RegionPlan plan;
+  plan.pattern = pattern;
+  plan.processes = processes;
+  plan.objects = objects;
+  plan.paths = std::move(paths);
+  return plan;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const struct {
+    const char* name;
+    Pattern pattern;
+    int processes, objects;
+  } shapes[] = {{"ring", Pattern::ring, 8, 16},
+                {"all_to_all", Pattern::all_to_all, 5, 5},
+                {"opposite", Pattern::opposite, 2, 8},
+                {"broadcast", Pattern::broadcast, 8, 2},
+                {"random", Pattern::random, 6, 12}};
+  static std::vector<std::string> names;
+  names.reserve(64);
+  const auto add = [&](std::string name, RegionPlan plan) {
+    names.push_back(std::move(name));
+    all.push_back({names.back().c_str(), std::move(plan)});
+  };
+  for (const auto& shape : shapes) {
+    for (const bool two : {false, true}) {
+      const std::string name = std::string(shape.name) + (two ? "_two_sided" : "_one_sided");
+      const auto plan = plan_of(shape.pattern, shape.processes, shape.objects, two ? two_sided : one_sided);
+      add(name, plan);
+      auto worse = plan;
+      worse.paths = two ? several : std::vector{DirectPath::shm, DirectPath::tcp, DirectPath::store};
+      worse.crashes = worse.stops = worse.link_breaks = worse.transport_faults = worse.impatient = true;
+      add(name + "_faults", worse);
+    }
+  }
+  auto tight = plan_of(Pattern::random, 6, 16, several);
+  tight.max_receive_bytes = 200 << 10;
+  add("little_room", tight);
+  tight.crashes = tight.impatient = true;
+  add("little_room_faults", tight);
+  auto crashes = plan_of(Pattern::random, 8, 16, two_sided);
+  crashes.crashes = true;
+  add("crashes", crashes);
+  auto stops = plan_of(Pattern::all_to_all, 4, 4, two_sided);
+  stops.stops = true;
+  add("stops", stops);
+  auto devices = plan_of(Pattern::all_to_all, 5, 10, two_sided);
+  devices.devices = 3;
+  add("several_devices", devices);
+  devices.pattern = Pattern::random;
+  devices.crashes = devices.stops = devices.link_breaks = devices.transport_faults = true;
+  add("several_devices_faults", devices);
+  auto broken = plan_of(Pattern::random, 4, 16, several);
+  broken.transport_faults = true;
+  add("transport_faults", broken);
+  return all;
+}
+
+class RegionExchangeTest : public testing::TestWithParam<Case> {};
+
+// MOBULA_REGION_SEEDS=N: so many histories of each.
+std::uint64_t seeds() {
+  const char* text = std::getenv("MOBULA_REGION_SEEDS");
+  return text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
+}
+
+TEST_P(RegionExchangeTest, DrainsAndFreesEverything) {
+  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
+    RegionWorld world(seed, GetParam().plan);
+    ASSERT_EQ(world.run(), "") << GetParam().name << ", seed " << seed << "\n" << world.story();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Regions, RegionExchangeTest, testing::ValuesIn(cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+// Many readers of one large object get it from each other: the maker gives it a few times only.
+TEST(RegionBroadcast, ReadersBecomeHolders) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    RegionWorld world(seed, plan_of(Pattern::broadcast, 16, 1, one_sided));
+    ASSERT_EQ(world.run(), "");
+    EXPECT_EQ(world.copies(), 15u);
+    EXPECT_LE(world.served().at(ProcessId::of(1)), 8u * (300 << 10)) << "seed " << seed;
+  }
+}
+
+template <class Message>
+bool swallow(ProcessId, RegionCommand& command) {
+  const auto* send = std::get_if<SendRegions>(&command);
+  return send == nullptr || !std::holds_alternative<Message>(send->message);
+}
+
+struct Mutated {
+  const char* name;
+  RegionMutation mutation;
+};
+
+std::vector<Mutated> mutations() {
+  std::vector<Mutated> all;
+  const auto add = [&](const char* name, const auto& set) {
+    RegionMutation mutation;
+    set(mutation);
+    all.push_back({name, std::move(mutation)});
+  };
+  add("LeavesBeforeItIsQuiet", [](RegionMutation& m) { m.leaves_before_quiet = true; });
+  add("TurnsAreOfPullsNotOfDevices", [](RegionMutation& m) { m.lanes_by_pull = true; });
+  add("EverybodyIsTheLower", [](RegionMutation& m) { m.self = [](ProcessId) { return ProcessId(); }; });
+  add("DeathsAreNotHeardOf", [](RegionMutation& m) { m.peers_do_not_hear_of_deaths = true; });
+  add("RoomWithoutBound", [](RegionMutation& m) {
+    m.options = [](RegionOptions& options) { options.max_receive_bytes = std::uint64_t{1} << 40; };
+  });
+  add("CancelsAreForgotten", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) { return !std::holds_alternative<Cancel>(command); };
+  });
+  add("TakenIsNotSaid", [](RegionMutation& m) { m.command = swallow<RegionsTaken>; });
+  add("LeftIsNotSaid", [](RegionMutation& m) { m.command = swallow<RegionsLeft>; });
+  add("EpochsAreNotSaid", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) {
+      if (auto* half = std::get_if<Issue>(&command)) half->epoch = 0;
+      return true;
+    };
+  });
+  return all;
+}
+
+class RegionMutationTest : public testing::TestWithParam<Mutated> {};
+
+TEST_P(RegionMutationTest, IsSeen) {
+  for (const auto& each : cases()) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+      RegionWorld world(seed, each.plan, GetParam().mutation);
+      if (!world.run().empty()) return;
+    }
+  }
+  FAIL() << "no history shows it";
+}
+
+INSTANTIATE_TEST_SUITE_P(Regions, RegionMutationTest, testing::ValuesIn(mutations()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace mobula::internal::transfer

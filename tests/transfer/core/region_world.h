@@ -1,0 +1,179 @@
+// A simulated handful of processes that give tensors to each other: real exchanges over a network with
+// delays, transports that only do what real ones promise, and, where the plan says so, crashes, stops,
+// broken links, transports that fail or hang. One thread, one seed. It checks all the time that no byte is
+// freed or withdrawn while somebody reads it, that nothing is written after it is said to be quiet, that
+// one thing at a time goes on per device, that both sides of a step issue the same one, on a channel that is
+// open and has not been broken, that budgets hold;
+// and at the end that everything has ended and is freed.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "transfer/core/region_exchange.h"
+
+namespace mobula::internal::transfer {
+
+enum class Pattern { ring, all_to_all, opposite, broadcast, random };
+
+struct RegionPlan {
+  Pattern pattern = Pattern::random;
+  int processes = 4;
+  int objects = 6;
+  std::vector<DirectPath> paths{DirectPath::shm};
+  bool crashes = false;
+  bool stops = false;
+  bool link_breaks = false;
+  bool transport_faults = false;
+  bool impatient = false;  // wishes are taken back, refs dropped, objects evacuated
+  std::uint64_t max_receive_bytes = 0;  // 0: as it comes
+  std::uint32_t devices = 1;            // of each process
+};
+
+// A deliberate fault of the code, for proving that the checks see it.
+struct RegionMutation {
+  std::function<bool(ProcessId from, RegionCommand&)> command{};  // false: it is not carried out
+  std::function<void(RegionOptions&)> options{};
+  std::function<ProcessId(ProcessId)> self{};
+  bool peers_do_not_hear_of_deaths = false;
+  bool leaves_before_quiet = false;
+  bool lanes_by_pull = false;
+};
+
+class RegionWorld {
+ public:
+  RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutation mutation = {});
+  // The first thing that is wrong; empty: nothing.
+  std::string run();
+  // The last things that happened, for people.
+  std::string story() const;
+  std::size_t steps() const { return steps_; }
+  std::uint64_t copies() const { return copies_; }          // pulls that ended with the bytes
+  std::uint64_t failures() const { return failures_; }      // and with a failure
+  const std::map<ProcessId, std::uint64_t>& served() const { return served_; }  // bytes that each has given
+
+ private:
+  struct Operation {
+    enum class Kind { exported, fetch, issue } kind = Kind::fetch;
+    ObjectId object;
+    RegionPullId pull = 0;
+    ProcessId peer;
+    OperationId source = 0;  // fetch: the export at the peer
+    Issue issue{};
+    std::uint32_t device = 0;
+    std::uint64_t link = 0;  // fetch: the generation of what was said with the holder
+    bool cancelled = false;
+    bool matched = false;    // issue: the other side is at it, too
+  };
+  struct Wanted {
+    ObjectId object;
+    std::uint32_t device = 0;
+    bool unwanted = false;
+  };
+  struct Process {
+    ProcessId id;
+    std::unique_ptr<RegionExchange> exchange;
+    bool alive = true;
+    Time stopped_until{};
+    std::map<OperationId, Operation> operations{};
+    std::set<ObjectId> published{};
+    std::map<ObjectId, std::uint32_t> device_of{};  // what it has, or has had
+    std::map<RegionPullId, Wanted> wanted{};
+    std::set<ObjectId> freed{};
+    std::uint64_t largest_batch = 0;
+    std::optional<Time> wakes{};
+    std::set<ProcessId> gone{};  // has been told of
+  };
+  struct Object {
+    ObjectId id;
+    ProcessId maker;
+    std::uint64_t size_bytes = 0;
+    std::uint32_t device = 0;
+    int refs = 0;  // pulls that have not ended
+    bool in_store = false;
+    bool dropped = false;
+  };
+  struct Event {
+    Time at;
+    std::uint64_t number = 0;
+    std::function<void()> what;
+    friend bool operator<(const Event& a, const Event& b) {
+      return std::pair(b.at, b.number) < std::pair(a.at, a.number);
+    }
+  };
+
+  // Two devices, that of the lower process first, a path and an epoch.
+  using End = std::pair<ProcessId, std::uint32_t>;
+  using ChannelKey = std::tuple<End, End, DirectPath, std::uint64_t>;
+  static ChannelKey channel(const Process& process, const Issue& issue) {
+    const End here(process.id, issue.lane), there(issue.peer, issue.peer_lane);
+    return {std::min(here, there), std::max(here, there), issue.path, issue.epoch};
+  }
+
+  void at(Time when, std::function<void()> what);
+  void after(Duration low, Duration high, std::function<void()> what);
+  // For a process: later while it is stopped, never when it is dead.
+  void at_process(ProcessId id, Duration low, Duration high, std::function<void(Process&)> what);
+  void start(ProcessId id);
+  void add_work();
+  void want(ProcessId reader, const std::vector<std::size_t>& objects, bool arguments);
+  void add_faults();
+  void carry_out(Process& process, std::vector<RegionCommand> commands);
+  void act(Process& process, RegionCommand& command);
+  void send(Process& from, ProcessId to, const RegionMessage& message);
+  void fetch(Process& process, const Fetch& command);
+  void fetch_done(Process& process, OperationId operation);
+  void issue(Process& process, const Issue& command);
+  void match(Process& process, OperationId operation);
+  void issue_done(ProcessId id, OperationId operation);
+  void cancel(Process& process, OperationId operation);
+  void unexport(Process& process, OperationId operation);
+  void free(Process& process, ObjectId object);
+  void pull_ended(Process& process, const PullEnded& ended);
+  void ref_dropped(Object& object);
+  void drop(Object& object);
+  void retire(Process& process, ObjectId which);
+  void crash(ProcessId id);
+  void break_link(ProcessId a, ProcessId b);
+  void tell_gone(ProcessId who, ProcessId gone);
+  void wake(Process& process);
+  void check(Process& process);
+  void violation(std::string text);
+  void tell(ProcessId who, std::string what);
+  std::string at_the_end() const;
+  Process& process(ProcessId id) { return processes_.at(id); }
+  Object& object(ObjectId id) { return objects_.at(id); }
+  bool faulty() const {
+    return plan_.crashes || plan_.stops || plan_.link_breaks || plan_.transport_faults || plan_.impatient;
+  }
+
+  RegionPlan plan_;
+  RegionMutation mutation_;
+  RegionOptions options_;
+  Random random_, times_;
+  Time now_ = Time::from_ns(1'000'000'000);
+  std::priority_queue<Event> events_;
+  std::uint64_t numbers_ = 0;
+  std::map<ProcessId, Process> processes_;
+  std::map<ObjectId, Object> objects_;
+  std::map<std::pair<ProcessId, ProcessId>, Time> last_arrival_;
+  std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of what was said
+  std::map<ProcessId, std::uint64_t> served_;
+  std::set<ChannelKey> opened_, broken_;
+  std::deque<std::string> told_;
+  bool quiet_ = false;  // no more faults
+  std::string wrong_;
+  std::size_t steps_ = 0;
+  std::uint64_t copies_ = 0, failures_ = 0;
+};
+
+}  // namespace mobula::internal::transfer

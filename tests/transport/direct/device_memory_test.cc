@@ -1,0 +1,118 @@
+// What is special about device memory: whose it is when a holder is gone, and what a failing driver costs.
+#include "gpu/gpu_fixture.h"
+#include "transport/direct/conformance.h"
+#include "transport/direct/cuda_ipc_transport.h"
+#include "transport/direct/nccl_transport.h"
+
+namespace mobula::internal::direct_test {
+namespace {
+
+class DeviceBytesBetween : public PairConformance {
+ protected:
+  static constexpr std::uint64_t context = 32 * mib;
+  static constexpr std::uint64_t device = 8'192 * mib;
+
+  NodeOptions with(const std::string& words) const {
+    NodeOptions made = options();
+    made.machine = machine_.environment(words);
+    return made;
+  }
+  // What others have taken of the device, as a process that looks sees it.
+  std::uint64_t taken() const {
+    std::uint64_t bytes = 0;
+    const auto end = machine_.run([] {
+      const auto memory = open_gpu()->memory();
+      std::fprintf(stderr, "%llu\n",
+                   static_cast<unsigned long long>(memory->total_bytes - memory->free_bytes));
+    });
+    EXPECT_TRUE(end.ok) << end.said;
+    bytes = std::strtoull(end.said.c_str(), nullptr, 10);
+    return bytes - context;
+  }
+  // Until it is so, for a while: the end of a process is seen a little later.
+  void expect_taken(std::uint64_t bytes) const {
+    const Time deadline = monotonic_now() + 20s;
+    std::uint64_t seen = taken();
+    while (seen != bytes && monotonic_now() < deadline) seen = taken();
+    EXPECT_EQ(seen, bytes);
+  }
+};
+
+TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
+  belongs_to("bytes are free when nobody reaches them");
+  open();
+  const std::vector<RegionSpec> regions{{40 * mib - 600, 1}};
+  const TransferId id = begin(holder(), receiver(), 1, regions);
+  expect_right(receiver(), id, regions);
+  // One chunk of the holder's, imported by the receiver; one of the receiver's own.
+  EXPECT_EQ(taken(), 2 * context + 2 * 40 * mib);
+  EXPECT_GE(receiver().figures().mapped, 40 * mib);
+  holder().kill();
+  expect_taken(context + 40 * mib);
+  EXPECT_EQ(receiver().figures().mapped, 0u);
+  receiver().drop(id);
+}
+
+TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
+  belongs_to("bytes are free when nobody reaches them");
+  open();
+  // Each in a chunk of its own size; the holder keeps 128 MiB of empty ones.
+  for (const std::uint64_t size : {60 * mib, 62 * mib, 64 * mib, 66 * mib}) {
+    transfer(holder(), receiver(), 1, {{size - 600, size}});
+  }
+  const Time deadline = monotonic_now() + 20s;
+  while (receiver().figures().mapped > 128 * mib && monotonic_now() < deadline) {
+  }
+  EXPECT_LE(receiver().figures().mapped, 128 * mib);
+  expect_taken(2 * context + 2 * 66 * mib);
+}
+
+TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
+  belongs_to("a driver that fails: typed, and no more than that");
+  make(options(), with("fail=cuMemImportFromShareableHandle@1:1,cuMemSetAccess@2:801"));
+  open();
+  const TransferId id = begin(holder(), receiver(), 1, {{mib, 1}});
+  const Seen seen = receiver().seen(id);
+  EXPECT_FALSE(seen.ok);
+  EXPECT_NE(seen.text.find("cuMemImportFromShareableHandle"), std::string::npos) << seen.text;
+  EXPECT_TRUE(seen.poison && seen.guards);
+  receiver().drop(id);
+  holder().release(id);
+  const TransferId second = begin(holder(), receiver(), 1, {{mib, 2}});
+  EXPECT_NE(receiver().seen(second).text.find("cuMemSetAccess"), std::string::npos);
+  transfer(holder(), receiver(), 1, {{mib, 3}});
+}
+
+TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
+  belongs_to("sticky CUDA error: the reader's transfers fail, others go on");
+  // The first copy is the test's own.
+  make(options(), with("fail=cuMemcpyAsync@2:719"));
+  open();
+  const TransferId id = begin(holder(), receiver(), 1, {{mib, 1}});
+  const Seen seen = receiver().seen(id);
+  EXPECT_FALSE(seen.ok);
+  EXPECT_NE(seen.text.find("is lost"), std::string::npos) << seen.text;
+  receiver().kill();
+  holder().peer_down(receiver().process());
+  holder().release(id);
+  const auto successor = node();
+  ASSERT_TRUE(successor->open(holder(), 1));
+  transfer(holder(), *successor, 1, {{mib, 2}});
+}
+
+TEST(GpuTransports, WithoutTheirLibrariesThereIsAReason) {
+  ::setenv("MOBULA_CUDA_LIBRARY", "libno-such-cuda.so", 1);
+  ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
+  const Availability ipc = CudaIpcTransport::probe(), nccl = NcclTransport::probe();
+  ::unsetenv("MOBULA_CUDA_LIBRARY");
+  ::unsetenv("MOBULA_NCCL_LIBRARY");
+  EXPECT_FALSE(ipc.available);
+  EXPECT_NE(ipc.reason.find("libno-such-cuda.so"), std::string::npos) << ipc.reason;
+  EXPECT_FALSE(nccl.available);
+  EXPECT_NE(nccl.reason.find("libno-such-nccl.so"), std::string::npos) << nccl.reason;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DeviceBytesBetween, testing::Values(Way::cuda_ipc), way_name);
+
+}  // namespace
+}  // namespace mobula::internal::direct_test

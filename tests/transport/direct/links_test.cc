@@ -1,0 +1,214 @@
+// Links between nodes that are cut, slow, lossy or lie: every transfer ends, with a reason that says
+// so, nothing is written late, and the next one arrives.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "transport/direct/conformance.h"
+#include "transport/direct/link_proxy.h"
+#include "transport/direct/tcp_wire.h"
+
+namespace mobula::internal::direct_test {
+namespace {
+
+// A holder that is reached by a proxy. The parameter says whether bytes are sealed.
+class Link : public Conformance {
+ protected:
+  void make(bool sealed) {
+    NodeOptions with = options();
+    with.sealed = sealed;
+    holder_ = node(with);
+    receiver_ = node(with);
+    auto honest = TcpEndpoint::decode(holder_->endpoint()).value();
+    proxy_ = std::make_unique<LinkProxy>(honest.address);
+    honest.address = proxy_->address();
+    endpoint_ = honest.encode();
+    open();
+  }
+  void open() {
+    const auto opened = receiver_->open(holder_->process(), endpoint_, ++epoch_, 20'000);
+    ASSERT_TRUE(opened) << opened.error().text;
+  }
+  // One transfer that meets the fault after some bytes, then one without it.
+  Seen meet(LinkFault fault, std::uint64_t after, std::uint64_t size, std::uint64_t silence_ms) {
+    const std::vector<RegionSpec> regions{{size, 7, 3, true}};
+    proxy_->set(fault, after);
+    const TransferId id = begin(*holder_, *receiver_, epoch_, regions, silence_ms);
+    const Seen seen = receiver_->seen(id);
+    EXPECT_TRUE(proxy_->met()) << "the transfer ended before the fault began";
+    EXPECT_TRUE(seen.guards);
+    EXPECT_TRUE(!seen.ok || seen.right);
+    const Seen quiet = receiver_->cancel(id);  // from here on a write ends the receiver
+    proxy_->set(LinkFault::none);
+    holder_->release(id);
+    if (!seen.ok) open();
+    transfer(*holder_, *receiver_, epoch_, {{3 * mib, epoch_, 1, false}});
+    EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written late";
+    receiver_->drop(id);
+    EXPECT_EQ(holder_->figures().offers, 0u);
+    EXPECT_EQ(receiver_->figures().pulls, 0u);
+    return seen;
+  }
+
+  std::unique_ptr<Node> holder_, receiver_;
+  std::unique_ptr<LinkProxy> proxy_;
+  Blob endpoint_;
+  std::uint64_t epoch_ = 0;
+};
+
+constexpr const char* link_row = "link cut, delay, loss (namespaces, proxy)";
+
+TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
+  belongs_to(link_row);
+  for (const bool sealed : {false, true}) {
+    make(sealed);
+    // In the greeting, in the first frame, midway, near the end.
+    for (const std::uint64_t after : {10ull, 300ull, 3ull * mib + 17, 19ull * mib}) {
+      for (const LinkFault fault : {LinkFault::cut, LinkFault::reset}) {
+        SCOPED_TRACE(testing::Message() << sealed << " " << after);
+        const Seen seen = meet(fault, after, 20 * mib, 20'000);
+        EXPECT_EQ(seen.code, ErrorCode::unavailable) << seen.text;
+      }
+    }
+  }
+}
+
+TEST_P(Link, ThatStallsIsGivenUpAtTheLimitAndNotBefore) {
+  belongs_to(link_row);
+  for (const bool sealed : {false, true}) {
+    make(sealed);
+    for (const std::uint64_t after : {10ull, 5ull * mib}) {
+      SCOPED_TRACE(testing::Message() << sealed << " " << after);
+      const Seen seen = meet(LinkFault::stall, after, 20 * mib, 600);
+      EXPECT_EQ(seen.code, ErrorCode::timed_out) << seen.text;
+    }
+  }
+}
+
+TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
+  belongs_to(link_row);
+  for (const bool sealed : {false, true}) {
+    make(sealed);
+    // A chunk takes longer than the limit of silence.
+    const Seen seen = meet(LinkFault::trickle, 1'000, 8 * mib, 200);
+    EXPECT_TRUE(seen.ok) << seen.text;
+  }
+}
+
+TEST_P(Link, ThatChangesAByteIsFoundOut) {
+  belongs_to(link_row);
+  for (const bool sealed : {false, true}) {
+    make(sealed);
+    // A token or salt, a header of a frame, a length, the bytes themselves.
+    for (const std::uint64_t after :
+         {1ull, 20ull, 49ull, 52ull, 60ull, 100ull, 2ull * mib + 5, 9ull * mib}) {
+      SCOPED_TRACE(testing::Message() << sealed << " " << after);
+      const Seen seen = meet(LinkFault::corrupt, after, 12 * mib, 1'000);
+      // In the plain greeting there are bytes that mean nothing; a length that grew is waited for.
+      if (seen.ok) {
+        EXPECT_TRUE(!sealed && after < 48);
+      } else {
+        EXPECT_TRUE(seen.code == ErrorCode::corrupt || seen.code == ErrorCode::timed_out)
+            << seen.text;
+      }
+      EXPECT_TRUE(after < 100 || seen.code == ErrorCode::corrupt) << seen.text;
+    }
+  }
+}
+
+TEST_P(Link, WithADelayCarriesAll) {
+  belongs_to(link_row);
+  for (const bool sealed : {false, true}) {
+    make(sealed);
+    EXPECT_TRUE(meet(LinkFault::delay, 0, 4 * mib, 5'000).ok);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Link, testing::Values(Way::tcp), way_name);
+
+// What this process starts while it lives is in a network of its own, with nothing but a loopback.
+class OwnNetwork {
+ public:
+  OwnNetwork() : before_(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
+    own_ = before_ && ::unshare(CLONE_NEWNET) == 0;
+    if (own_) set_up(true);
+  }
+  ~OwnNetwork() {
+    if (own_) MOBULA_CHECK(::setns(before_.get(), CLONE_NEWNET) == 0, "back to the network");
+  }
+  OwnNetwork(const OwnNetwork&) = delete;
+  OwnNetwork& operator=(const OwnNetwork&) = delete;
+  bool own() const { return own_; }
+  // While it is down every packet is lost.
+  void set_up(bool up) {
+    const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    EXPECT_EQ(::ioctl(socket.get(), SIOCGIFFLAGS, &request), 0);
+    request.ifr_flags =
+        static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    EXPECT_EQ(::ioctl(socket.get(), SIOCSIFFLAGS, &request), 0);
+  }
+  // Of the kernel's network emulator, such as "delay 5ms loss 1%".
+  static bool emulate(const std::string& what) {
+    return std::system(
+               fmt::format("tc qdisc add dev lo root netem {} 2>/dev/null", what).c_str()) == 0;
+  }
+
+ private:
+  Fd before_;
+  bool own_ = false;
+};
+
+using Network = PairConformance;
+
+TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
+  belongs_to(link_row);
+  OwnNetwork network;
+  if (!network.own())
+    GTEST_SKIP() << "a network namespace needs rights that this user does not have";
+  make(options(), options());
+  open();
+  const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
+  const TransferId id = next();
+  const auto ticket = holder().offer(id, receiver(), 1, regions);
+  ASSERT_TRUE(ticket);
+  network.set_up(false);
+  receiver().pull(id, holder(), 1, *ticket, regions, 500);
+  const Seen seen = receiver().seen(id);
+  EXPECT_FALSE(seen.ok);
+  EXPECT_TRUE(seen.code == ErrorCode::timed_out || seen.code == ErrorCode::unavailable)
+      << seen.text;
+  const Seen quiet = receiver().cancel(id);
+  network.set_up(true);
+  open(2);
+  transfer(holder(), receiver(), 2, regions);
+  EXPECT_EQ(receiver().look(id).sum, quiet.sum);
+  // A short one is waited for.
+  const TransferId other = begin(holder(), receiver(), 2, regions);
+  network.set_up(false);
+  network.set_up(true);
+  expect_right(receiver(), other, regions);
+}
+
+TEST_P(Network, ThatLosesAndDelaysCarriesAll) {
+  belongs_to(link_row);
+  OwnNetwork network;
+  if (!network.own())
+    GTEST_SKIP() << "a network namespace needs rights that this user does not have";
+  if (!network.emulate("delay 3ms 1ms loss 0.5%"))
+    GTEST_SKIP() << "no tc, or a kernel without netem";
+  make(options(), options());
+  open();
+  for (std::uint64_t i = 1; i <= 5; ++i) transfer(holder(), receiver(), 1, {{2 * mib, i, 0, true}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Network, by_network, way_name);
+
+}  // namespace
+}  // namespace mobula::internal::direct_test

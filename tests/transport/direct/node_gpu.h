@@ -1,0 +1,47 @@
+// The device memory of a node, on a simulated machine: sources and targets lie there, and are looked at through
+// the host's. For the loop's thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/device_arena.h"
+#include "transport/direct/node.h"
+#include "transport/direct/region.h"
+#include "transport/direct/tensor_transport.h"
+#include "transport/event_loop.h"
+
+namespace mobula::internal::direct_test {
+
+class NodeGpu {
+ public:
+  // The device that the options name, the only one that this process sees from then on.
+  static Result<std::unique_ptr<NodeGpu>> open(const NodeOptions& options);
+
+  Result<std::unique_ptr<TensorTransport>> make_transport(EventLoop& loop, ProcessId process);
+
+  Result<DeviceBytes> take_source(std::uint64_t size) { return sources_->take(size); }
+  Result<DeviceBytes> take_target(std::uint64_t size) { return targets_->take(size); }
+  SourceRegion source(std::span<std::byte> bytes, const DeviceFile& file) const;
+  MemoryPlace place() const { return {MemoryKind::device, context_->uuid()}; }
+
+  void write(std::span<std::byte> device, std::span<const std::byte> host) const;
+  void read(std::span<std::byte> host, std::span<const std::byte> device) const;
+
+  std::uint64_t source_bytes() const { return sources_->used_bytes(); }
+
+  bool lost() const { return lost_; }
+
+ private:
+  NodeOptions options_;
+  bool lost_ = false;
+  std::shared_ptr<GpuContext> context_;
+  std::shared_ptr<DeviceArena> sources_, targets_;
+  std::shared_ptr<std::function<void(std::uint64_t)>>
+      closed_;  // shared with the arena, once there is a transport
+};
+
+}  // namespace mobula::internal::direct_test

@@ -1,0 +1,557 @@
+// Processes of a lease that are killed or stopped at each of its steps: a real agent and real executors,
+// with this test as head and lessee. Every call ends with its value or not at all, and then somebody says
+// why; the next generation works; nothing stays behind.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "agent_process.h"
+#include "client/ring_links.h"
+#include "mobula/context.h"
+#include "mobula/task.h"
+#include "protocol/call_stream.h"
+#include "session/session.h"
+#include "worker/process/process_tree.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+// ---- what executors run ------------------------------------------------------------------------
+
+const char* lease_folder() { return std::getenv("LEASE_FOLDER"); }
+bool is_there(const std::string& name) {
+  return std::filesystem::exists(std::filesystem::path(lease_folder()) / name);
+}
+
+int seven() { return 7; }
+// Until the test lets it go, or the caller is gone.
+int holds() {
+  std::ofstream(std::filesystem::path(lease_folder()) / "runs").flush();
+  while (!is_there("go") && !mobula::current().cancelled()) std::this_thread::sleep_for(1ms);
+  return 8;
+}
+
+template <auto F>
+std::uint64_t offset_of() {
+  namespace library = mobula::detail;
+  return library::Registry::instance().key_of(library::TaskEntry<F, false>::entry).offset;
+}
+
+// ---- the lessee --------------------------------------------------------------------------------
+
+// A driver that takes the rings it is offered when the test says so, and calls by them.
+class Lessee {
+ public:
+  using RingLinks = client::RingLinks;
+
+  Lessee(EventLoop& loop, const std::string& path, JobId job) : process_(ProcessId::random()), job_(job) {
+    LocalLink::Callbacks callbacks;
+    callbacks.on_frame = [this](LocalFrame frame) { heard(std::move(frame)); };
+    callbacks.on_closed = [this](const Failure&) { closed_ = true; };
+    link_ = LocalLink::open(loop, connect_local(path).value(), std::move(callbacks)).value();
+    AttachDriver message;
+    message.process = process_;
+    message.job = job_;
+    message.curve_key = CurveKeys::generate().value().public_key;
+    message.pid = ::getpid();
+    say(message);
+  }
+
+  void say(const ProcessToAgent& message) { (void)link_->send(encode(message)); }
+  bool attached() const { return attached_; }
+  bool closed() const { return closed_; }
+  ProcessId process() const { return process_; }
+  NodeId node() const { return node_; }
+  // The last executor of the slot, if it is another than this one.
+  std::optional<SlotReady> ready_after(SlotId slot, ProcessId executor) const {
+    const auto at = ready_.find(slot);
+    if (at == ready_.end() || at->second.endpoint.process == executor) return std::nullopt;
+    return at->second;
+  }
+  bool is_offered(ProcessId executor) const { return offers_.contains(executor); }
+  bool has_ring_to(ProcessId executor) const { return rings_.calls(executor); }
+  bool has_heard_of_end(std::uint64_t ring) const { return ended_.contains(ring); }
+
+  std::uint64_t take_ring(ProcessId executor) {
+    auto offer = offers_.extract(executor);
+    auto& [opened, fds] = offer.mapped();
+    EXPECT_TRUE(rings_.open(opened, std::move(fds)));
+    return opened.ring;
+  }
+
+  void close_ring(ProcessId executor, std::uint64_t ring) {
+    EXPECT_TRUE(rings_.close_calls_to(executor));
+    say(RingClosed{ring});
+  }
+
+  std::uint64_t call(ProcessId executor, FunctionKey function) {
+    CallForm form;
+    form.job = job_;
+    form.function = function;
+    form.name = "lease test";
+    PushCall push;
+    push.number = ++streams_[executor].last;
+    push.call.task = child_id(TaskId::of(executor.bits().low), push.number);
+    push.call.form = std::move(form);
+    push.call.caller_node = node_;
+    const std::uint64_t number = push.number;
+    send(executor, std::move(push));
+    return number;
+  }
+  void take_back(ProcessId executor) { send(executor, TakeBackCalls{}); }
+
+  // Reads what rings have brought, and acknowledges it.
+  void look() {
+    RingLinks::Hearer hearer;
+    hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+      Stream& stream = streams_[executor];
+      std::vector<CallerFrame> frames;
+      auto message = stream.session.receive(monotonic_now(), decode<ExecutorFrame>(bytes).value(), frames);
+      frames.push_back(stream.session.acknowledgement());
+      for (const auto& frame : frames) (void)rings_.call(executor, encode(frame));
+      if (!message) return;
+      if (auto* reply = std::get_if<CallReply>(&*message)) stream.replies.push_back(std::move(*reply));
+      if (auto* back = std::get_if<CallHandedBack>(&*message)) stream.handed_back.insert(back->number);
+    };
+    EXPECT_TRUE(rings_.collect_all(hearer).empty()) << "a ring is broken";
+  }
+
+  // What the executor has said of this call.
+  std::vector<CallReply> replies(ProcessId executor, std::uint64_t number) const {
+    std::vector<CallReply> found;
+    const auto stream = streams_.find(executor);
+    if (stream == streams_.end()) return found;
+    for (const auto& reply : stream->second.replies) {
+      if (reply.number == number) found.push_back(reply);
+    }
+    return found;
+  }
+  bool handed_back(ProcessId executor, std::uint64_t number) const {
+    const auto stream = streams_.find(executor);
+    return stream != streams_.end() && stream->second.handed_back.contains(number);
+  }
+
+ private:
+  struct Stream {
+    Session<CallerMessage, ExecutorMessage> session;
+    std::uint64_t last = 0;
+    std::vector<CallReply> replies;
+    std::set<std::uint64_t> handed_back;
+  };
+
+  void heard(LocalFrame frame) {
+    auto message = decode<AgentToProcess>(frame.bytes).value();
+    if (const auto* attached = std::get_if<DriverAttached>(&message)) {
+      attached_ = true;
+      node_ = attached->node;
+    }
+    if (std::holds_alternative<UseDoorbell>(message)) {
+      frame.fds.resize(2);
+      ASSERT_TRUE(rings_.use_doorbell(std::move(frame.fds)));
+    }
+    if (auto* opened = std::get_if<RingOpened>(&message); opened && opened->ring != 0) {
+      offers_.insert_or_assign(opened->peer, std::pair(*opened, std::move(frame.fds)));
+    }
+    if (const auto* ended = std::get_if<RingEnded>(&message)) {
+      look();
+      ended_.insert(ended->ring);
+      std::erase_if(offers_, [&](const auto& each) { return each.second.first.ring == ended->ring; });
+      (void)rings_.close(ended->ring);
+      say(RingClosed{ended->ring});
+    }
+    const auto* head = std::get_if<FromHead>(&message);
+    const auto* ready = head == nullptr ? nullptr : std::get_if<SlotReady>(&head->message);
+    if (ready != nullptr) ready_.insert_or_assign(ready->slot, *ready);
+  }
+
+  void send(ProcessId executor, CallerMessage message) {
+    std::vector<CallerFrame> frames;
+    streams_[executor].session.send(monotonic_now(), std::move(message), frames);
+    for (const auto& frame : frames) EXPECT_TRUE(rings_.call(executor, encode(frame)));
+  }
+
+  const ProcessId process_;
+  const JobId job_;
+  std::unique_ptr<LocalLink> link_;
+  bool attached_ = false;
+  bool closed_ = false;
+  std::map<SlotId, SlotReady> ready_;
+  NodeId node_;
+  std::map<ProcessId, std::pair<RingOpened, std::vector<Fd>>> offers_;
+  std::set<std::uint64_t> ended_;
+  RingLinks rings_;
+  std::map<ProcessId, Stream> streams_;
+};
+
+// ---- steps -------------------------------------------------------------------------------------
+
+enum class Step {
+  granted,       // the head has said it, nothing has been heard
+  forked,        // its process is there, or on its way
+  started,       // it has said that it is ready
+  ring_offered,  // and the lessee has its ring, and has not taken it
+  called,        // a call is in the ring
+  runs,          // and is run
+  taken_back,    // another waits behind it, and is asked for back
+  answered,      // the call is
+  returned,      // the head has taken the slot back
+};
+constexpr Step all_steps[] = {Step::granted, Step::forked, Step::started,    Step::ring_offered, Step::called,
+                              Step::runs,    Step::taken_back, Step::answered, Step::returned};
+
+std::string name_of(Step step) {
+  constexpr const char* names[] = {"Granted", "Forked",    "Started",  "RingOffered", "Called",
+                                   "Runs",    "TakenBack", "Answered", "Returned"};
+  return names[static_cast<std::size_t>(step)];
+}
+
+class LeaseTest : public AgentProcessTest {
+ protected:
+  LeaseTest() { std::filesystem::create_directories(lease()); }
+  ~LeaseTest() override { lessee_.reset(); }
+
+  // An agent that has had a lease before: what it opens once is open.
+  void start(const std::string& log) {
+    agent_ = start_agent(log);
+    ASSERT_TRUE(until([&] { return is_ready(log); })) << text_of(log);
+    begin_job();
+    go_to(Step::returned);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(until([&] { return gone(start_) != nullptr; }));
+    end_job();
+    descriptors_before_ = settled_descriptors();
+    begin_job();
+  }
+  void begin_job() {
+    job_ = JobId::random();
+    const auto file = load_agent_file(agent_json().string()).value();
+    lessee_ = std::make_unique<Lessee>(*loop_, file.socket, job_);
+    ASSERT_TRUE(until([&] { return lessee_->attached(); }));
+    program_ = describe_program(0).value();
+    program_.source = lessee_->node();
+    program_.arguments = {"service-test"};
+    program_.working_folder = folder_.string();
+    StartJob start;
+    start.job = job_;
+    start.driver = lessee_->process();
+    start.program = program_;
+    lessee_->say(ForHead{start});
+    ASSERT_TRUE(until([&] {
+      return head_->heard<FromProcess>([&](const auto& each) { return each.process == lessee_->process(); });
+    }));
+    std::filesystem::remove(lease() / "runs");
+    std::filesystem::remove(lease() / "go");
+    executor_ = {};
+    ring_ = held_ = behind_ = 0;
+    beside_.reset();
+  }
+  void end_job() {
+    head_->say(JobEnded{job_, {}, false});
+    lessee_.reset();
+    ASSERT_TRUE(until([&] { return children_of(agent_).empty(); })) << "a process is left";
+  }
+
+  bool until(const std::function<bool()>& condition) {
+    return AgentProcessTest::until([&] {
+      if (lessee_) lessee_->look();
+      return condition();
+    });
+  }
+
+  StartSlot next_slot() {
+    StartSlot start;
+    start.slot = SlotId::of(++slots_);
+    start.demand_class.id = ClassId::of(1);
+    start.demand_class.job = job_;
+    start.demand_class.program = program_.id;
+    start.lessee = lessee_->process();
+    start.program = program_;
+    start.job_env = {{"MOBULA_SERVICE_TEST", "real"}, {"LEASE_FOLDER", lease().string()}};
+    return start;
+  }
+  std::filesystem::path lease() const { return folder_ / "lease"; }
+  void let_go() { std::ofstream(lease() / "go").flush(); }
+  template <auto F>
+  std::uint64_t call(ProcessId executor) {
+    return lessee_->call(executor, {program_.id, offset_of<F>()});
+  }
+
+  // Those that have a slot, and those in reserve.
+  std::vector<ProcessStamp> executors() const {
+    std::vector<ProcessStamp> found;
+    for (const pid_t child : children_of(agent_)) {
+      const auto mark = environment_of(child, process_variable);
+      const auto stat = read_stat(child);
+      if (mark && *mark != ProcessId().hex() && stat && is_running(stat->stamp)) found.push_back(stat->stamp);
+    }
+    return found;
+  }
+  static void strike(const std::vector<ProcessStamp>& processes, int signal) {
+    for (const auto& process : processes) (void)signal_process(process, signal);
+  }
+  // So that who would draw conclusions from silence has the time to.
+  void turn_a_while() {
+    for (int i = 0; i < 10; ++i) loop_->turn(5ms);
+  }
+
+  // Goes through the protocol up to this step, from the one that was reached before.
+  void go_to(Step step) {
+    if (step == Step::granted) {
+      // The executor that is in reserve for the slot is one that can be struck before it hears of it.
+      beside_ = next_slot();
+      head_->say(*beside_);
+      ASSERT_TRUE(until([&] { return started(*beside_) && executors().size() == 2; }));
+    }
+    start_ = next_slot();
+    head_->say(start_);
+    if (step == Step::granted) return;
+    if (step == Step::forked) {
+      ASSERT_TRUE(until([&] { return !executors().empty(); }));
+      return;
+    }
+    go_on_to(step);
+  }
+  void go_on_to(Step step) {
+    ASSERT_TRUE(until([&] { return started(start_) || gone(start_); }));
+    ASSERT_EQ(gone(start_), nullptr) << gone(start_)->cause.text;
+    executor_ = started(start_)->endpoint.process;
+    if (step == Step::started) return;
+    ASSERT_TRUE(until([&] { return lessee_->is_offered(executor_) || ring_ != 0; }));
+    if (step == Step::ring_offered) return;
+    if (ring_ == 0) ring_ = lessee_->take_ring(executor_);
+    if (held_ == 0) held_ = call<&holds>(executor_);
+    if (step == Step::called) return;
+    ASSERT_TRUE(until([&] { return std::filesystem::exists(lease() / "runs"); }));
+    if (step == Step::runs) return;
+    if (behind_ == 0) {
+      behind_ = call<&seven>(executor_);
+      lessee_->take_back(executor_);
+    }
+    if (step == Step::taken_back) return;
+    ASSERT_TRUE(until([&] { return lessee_->handed_back(executor_, behind_); }));
+    let_go();
+    ASSERT_TRUE(until([&] { return !lessee_->replies(executor_, held_).empty(); }));
+    if (step == Step::answered) return;
+    head_->say(StopSlot{start_.slot, true, "returned"});
+  }
+
+  static int value_of(const CallReply& reply) {
+    EXPECT_EQ(reply.outcome, CallOutcome::value);
+    mobula::detail::StoredValue value;
+    value.bytes = reply.results.at(0).bytes.bytes();
+    return mobula::detail::decode<int>(value);
+  }
+  // Whatever has happened: none is answered twice, and what was asked back was not run.
+  void expect_calls_were_run_once(bool answered) {
+    lessee_->look();
+    const auto replies = lessee_->replies(executor_, held_);
+    EXPECT_EQ(replies.size(), answered ? 1u : 0u);
+    if (answered && !replies.empty()) {
+      EXPECT_EQ(value_of(replies.front()), 8);
+    }
+    if (behind_ != 0) {
+      EXPECT_TRUE(lessee_->replies(executor_, behind_).empty());
+    }
+  }
+  // A call to some executor of this slot after `before`.
+  void expect_it_works(ProcessId before) {
+    std::map<ProcessId, std::uint64_t> calls;
+    ProcessId executor;
+    ASSERT_TRUE(until([&] {
+      const auto ready = lessee_->ready_after(start_.slot, before);
+      if (!ready) return gone(start_) != nullptr;
+      executor = ready->endpoint.process;
+      if (lessee_->is_offered(executor)) (void)lessee_->take_ring(executor);
+      if (!lessee_->has_ring_to(executor)) return false;
+      if (!calls.contains(executor)) calls[executor] = call<&seven>(executor);
+      return !lessee_->replies(executor, calls[executor]).empty();
+    }));
+    ASSERT_EQ(gone(start_), nullptr) << gone(start_)->cause.text;
+    ASSERT_EQ(lessee_->replies(executor, calls[executor]).size(), 1u);
+    EXPECT_EQ(value_of(lessee_->replies(executor, calls[executor]).front()), 7);
+  }
+
+  // The slots go back, and the job ends: the agent has what it had before.
+  void expect_nothing_left(bool graceful = true) {
+    for (const StartSlot& each : {start_, beside_.value_or(start_)}) {
+      if (gone(each) == nullptr) head_->say(StopSlot{each.slot, graceful, "the test is done"});
+      ASSERT_TRUE(until([&] { return gone(each) != nullptr; }));
+    }
+    end_job();
+    EXPECT_EQ(settled_descriptors(), descriptors_before_);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+      EXPECT_NE(entry.path().extension(), ".ipc") << "a socket is left: " << entry.path();
+    }
+  }
+  // What the agent has open, once that is the same for a while.
+  std::size_t settled_descriptors() {
+    std::size_t seen = descriptors();
+    for (int same = 0; same < 10; ++same) {
+      loop_->turn(5ms);
+      const std::size_t now = descriptors();
+      if (now != seen) same = 0;
+      seen = now;
+    }
+    return seen;
+  }
+  std::size_t descriptors() const {
+    std::error_code code;
+    const std::filesystem::directory_iterator files("/proc/" + std::to_string(agent_) + "/fd", code);
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+  }
+
+  pid_t agent_ = 0;
+  std::size_t descriptors_before_ = 0;
+  JobId job_;
+  std::unique_ptr<Lessee> lessee_;
+  std::uint64_t slots_ = 0;
+  std::optional<StartSlot> beside_;  // another slot, where there is one
+  StartSlot start_;
+  ProcessId executor_;  // of `start_`, the first; empty: not known yet
+  std::uint64_t ring_ = 0;
+  std::uint64_t held_ = 0;
+  std::uint64_t behind_ = 0;
+};
+
+// ---- rings -------------------------------------------------------------------------------------
+
+TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
+  start("log");
+  go_to(Step::answered);
+  if (HasFatalFailure()) return;
+  std::set<std::uint64_t> rings{ring_};
+  for (int i = 0; i < 20; ++i) {
+    lessee_->close_ring(executor_, *rings.rbegin());
+    lessee_->say(OpenRing{executor_});
+    ASSERT_TRUE(until([&] { return lessee_->is_offered(executor_); }));
+    const auto ring = lessee_->take_ring(executor_);
+    EXPECT_TRUE(rings.insert(ring).second) << "a ring that was given back was given out again";
+    const auto number = call<&seven>(executor_);
+    ASSERT_TRUE(until([&] { return !lessee_->replies(executor_, number).empty(); }));
+    EXPECT_EQ(value_of(lessee_->replies(executor_, number).front()), 7);
+  }
+  expect_nothing_left();
+}
+
+class LeaseKill : public LeaseTest, public ::testing::WithParamInterface<Step> {};
+
+// ---- executors ---------------------------------------------------------------------------------
+
+TEST_P(LeaseKill, AKilledExecutorIsFollowedByAnother) {
+  start("log");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  strike(executors(), SIGKILL);
+  if (GetParam() == Step::returned) {
+    ASSERT_TRUE(until([&] { return gone(start_) != nullptr; }));
+  } else {
+    expect_it_works(executor_);
+    if (HasFatalFailure()) return;
+  }
+  if (GetParam() >= Step::started && GetParam() < Step::returned) {
+    const auto* ended = head_->heard<SlotGenerationEnded>(
+        [&](const SlotGenerationEnded& each) { return each.process == executor_; });
+    ASSERT_NE(ended, nullptr) << "a next generation without the end of the one before";
+    EXPECT_EQ(ended->cause.signal, SIGKILL);
+  }
+  if (ring_ != 0) {
+    EXPECT_TRUE(until([&] { return lessee_->has_heard_of_end(ring_); }));
+    expect_calls_were_run_once(GetParam() >= Step::answered);
+  }
+  expect_nothing_left();
+}
+
+TEST_P(LeaseKill, AStoppedExecutorIsNotTakenForDead) {
+  start("log");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  const auto struck = executors();
+  strike(struck, SIGSTOP);
+  turn_a_while();
+  EXPECT_EQ(gone(start_), nullptr);
+  EXPECT_EQ(head_->heard<SlotGenerationEnded>(
+                [&](const SlotGenerationEnded& each) { return each.slot == start_.slot; }),
+            nullptr);
+  strike(struck, SIGCONT);
+  if (GetParam() < Step::returned) go_on_to(Step::answered);
+  if (HasFatalFailure()) return;
+  expect_calls_were_run_once(true);
+  expect_nothing_left();
+}
+
+TEST_P(LeaseKill, AnExecutorThatStaysStoppedIsEndedWithItsSlot) {
+  start("log");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  strike(executors(), SIGSTOP);
+  turn_a_while();
+  if (ring_ != 0) expect_calls_were_run_once(GetParam() >= Step::answered);
+  for (const StartSlot& each : {start_, beside_.value_or(start_)}) {
+    head_->say(StopSlot{each.slot, false, "it stands still"});
+  }
+  expect_nothing_left(false);
+}
+
+// ---- lessees -----------------------------------------------------------------------------------
+
+TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
+  start("log");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  const ProcessId lessee = lessee_->process();
+  lessee_.reset();  // its link and its rings, as of a process that is killed
+  ASSERT_TRUE(until([&] {
+    return head_->heard<ProcessEnded>([&](const ProcessEnded& each) { return each.process == lessee; });
+  }));
+  // As the head does.
+  for (const StartSlot& each : {start_, beside_.value_or(start_)}) {
+    if (gone(each) == nullptr) head_->say(StopSlot{each.slot, false, "its lessee has ended"});
+  }
+  expect_nothing_left(false);
+}
+
+// ---- agents ------------------------------------------------------------------------------------
+
+TEST_P(LeaseKill, AKilledAgentTakesItsExecutorsAlongAndTheNextOneWorks) {
+  start("first");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  const auto all = descendants_of(agent_);
+  ::kill(agent_, SIGKILL);
+  EXPECT_EQ(end_of(agent_), 128 + SIGKILL);
+  EXPECT_TRUE(until([&] { return std::ranges::none_of(all, is_running); })) << "a process has outlived its agent";
+  EXPECT_TRUE(until([&] { return lessee_->closed(); }));
+  if (ring_ != 0) expect_calls_were_run_once(GetParam() >= Step::answered);
+
+  start("second");
+  if (HasFatalFailure()) return;
+  go_to(Step::answered);
+  if (HasFatalFailure()) return;
+  expect_calls_were_run_once(true);
+  expect_nothing_left();
+}
+
+TEST_P(LeaseKill, AStoppedAgentHoldsUpNoCallOfARing) {
+  start("log");
+  go_to(GetParam());
+  if (HasFatalFailure()) return;
+  ::kill(agent_, SIGSTOP);
+  turn_a_while();
+  if (ring_ != 0 && GetParam() < Step::returned) {
+    go_on_to(Step::answered);
+    if (!HasFatalFailure()) expect_calls_were_run_once(true);
+  }
+  ::kill(agent_, SIGCONT);
+  if (GetParam() < Step::returned) go_on_to(Step::answered);
+  if (HasFatalFailure()) return;
+  expect_calls_were_run_once(true);
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEachStep, LeaseKill, ::testing::ValuesIn(all_steps),
+                         [](const auto& step) { return name_of(step.param); });
+
+}  // namespace
+}  // namespace mobula::internal::worker

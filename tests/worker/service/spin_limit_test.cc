@@ -1,0 +1,110 @@
+#include "worker/spin_limit.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "transport/loop_fixture.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+std::size_t room_after(SpinRoom room, int samples, int running, int spinning) {
+  std::size_t last = 0;
+  for (int i = 0; i < samples; ++i) last = room.sample(running, spinning);
+  return last;
+}
+
+TEST(SpinRoomTest, LeavesOneProcessorToWhoIsWaitedFor) {
+  EXPECT_EQ(room_after(SpinRoom(8, 8), 20, 0, 0), 7u);
+  EXPECT_EQ(room_after(SpinRoom(2, 2), 20, 0, 0), 1u);
+  EXPECT_EQ(room_after(SpinRoom(1, 1), 20, 0, 0), 0u);
+}
+
+TEST(SpinRoomTest, CountsWhatRunsButNotWhoLooks) {
+  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 0), 3u);
+  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 3), 6u);
+  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 1), 1u);  // a caller that looks and an executor that runs
+}
+
+TEST(SpinRoomTest, IsNoneWhereThereIsTooMuchToRun) {
+  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 0), 0u);
+  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 30, 4), 0u);
+}
+
+TEST(SpinRoomTest, ForgetsASingleBurst) {
+  SpinRoom room(4, 4);
+  for (int i = 0; i < 20; ++i) (void)room.sample(1, 0);
+  const std::size_t before = room.sample(1, 0);
+  EXPECT_GE(room.sample(3, 0) + 1, before);
+  EXPECT_EQ(room_after(room, 20, 1, 0), before);
+}
+
+TEST(SpinRoomTest, KeepsToTheProcessorsOfTheNode) {
+  EXPECT_EQ(room_after(SpinRoom(64, 4), 20, 10, 0), 3u);
+  EXPECT_EQ(room_after(SpinRoom(64, 4), 40, 62, 0), 2u);
+}
+
+class SpinLimitTest : public ::testing::Test {
+ protected:
+  SpinLimitTest() {
+    std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-spin-XXXXXX";
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  ~SpinLimitTest() override { std::filesystem::remove_all(folder_); }
+  SpinLimitOptions running(const std::string& text) {
+    std::ofstream(folder_ / "loadavg") << text;
+    return {.longest = 50us, .load_file = (folder_ / "loadavg").string()};
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<EventLoop> loop_ = make_loop();
+};
+
+TEST_F(SpinLimitTest, GivesNoRoomWhereTheMachineSaysNothing) {
+  for (const auto* text : {"", "0.1 0.1 0.1", "0.1 0.1 0.1 x/80 1", "0.1 0.1 0.1 3"}) {
+    EXPECT_EQ(SpinLimit::create(*loop_, running(text)).value()->room(), 0u);
+  }
+  EXPECT_EQ(SpinLimit::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
+}
+
+TEST_F(SpinLimitTest, FollowsWhatTheMachineSays) {
+  const auto limit = SpinLimit::create(*loop_, running("0.1 0.1 0.1 100000/200000 1\n")).value();
+  const auto page = SpinPage::open(limit->file().value().get()).value();
+  EXPECT_EQ(page.longest(), 50us);
+  EXPECT_EQ(page.room(), 0u);
+  // Somebody wants to look, so it is asked again.
+  (void)running("0.1 0.1 0.1 1/200000 1         \n");
+  if (std::thread::hardware_concurrency() == 1) return;
+  for (const Time until = monotonic_now() + 20s; page.room() == 0 && monotonic_now() < until;) {
+    (void)page.take(3);
+    loop_->turn(10ms);
+  }
+  EXPECT_GT(page.room(), 0u);
+}
+
+TEST_F(SpinLimitTest, TakesTicketsOfTheDeadAway) {
+  const auto limit = SpinLimit::create(*loop_, running("0 0 0 1/1 1\n")).value();
+  const auto page = SpinPage::open(limit->file().value().get()).value();
+  page.set_room(1);
+  const auto ticket = page.take(spin_number(ProcessId::of(4)));
+  EXPECT_EQ(page.taken(), 1u);
+  limit->left(ProcessId::of(5));
+  EXPECT_EQ(page.taken(), 1u);
+  limit->left(ProcessId::of(4));
+  EXPECT_EQ(page.taken(), 0u);
+}
+
+TEST_F(SpinLimitTest, OfZeroGivesNoRoom) {
+  auto options = running("0 0 0 1/1 1\n");
+  options.longest = Duration(0);
+  const auto limit = SpinLimit::create(*loop_, options).value();
+  EXPECT_EQ(limit->room(), 0u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
