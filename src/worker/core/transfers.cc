@@ -264,9 +264,11 @@ void Transfers::recall(Offer& offer, std::uint64_t id) {
   if (!offer.answered) withdraw(id, offer);
 }
 
+// A reader that has died and its successor on the same node may have asked by the same number: what the
+// first one read here is withdrawn by then, and may not have come to its end.
 void Transfers::over(NodeId reader, std::uint64_t ask) {
   for (auto& [id, offer] : offers_) {
-    if (offer.reader == reader && offer.ask == ask) return withdraw(id, offer);
+    if (offer.reader == reader && offer.ask == ask && !offer.withdrawn) return withdraw(id, offer);
   }
 }
 

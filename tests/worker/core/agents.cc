@@ -4,9 +4,9 @@
 
 namespace mobula::internal::worker {
 
-Agent::Agent(Agents& world, std::uint64_t number, WorkerOptions options)
+Agent::Agent(Agents& world, NodeId node, std::uint64_t number, WorkerOptions options)
     : world_(world), core_(options) {
-  address_.node = NodeId::of(number);
+  address_.node = node;
   address_.incarnation = ProcessId::of(1000 + number);
   address_.control = "host:" + std::to_string(number);
 }
@@ -92,7 +92,11 @@ void Agent::carry_out(Command command) {
   } else if (auto* whole = std::get_if<FinishFilePull>(&command)) {
     world_.post(*this, PullFinished{whole->pull, std::nullopt});
   } else if (auto* withdraw = std::get_if<WithdrawBulk>(&command)) {
-    world_.post(*this, BulkServed{withdraw->offer});
+    if (serves_slowly) {
+      withdrawn_.push_back(withdraw->offer);
+    } else {
+      world_.post(*this, BulkServed{withdraw->offer});
+    }
   } else if (auto* cut = std::get_if<CancelBulk>(&command)) {
     world_.cut_chunk(*this, cut->chunk);
   } else if (auto* spill = std::get_if<StartSpill>(&command)) {
@@ -137,6 +141,12 @@ void Agent::disk_goes_on() {
   world_.settle();
 }
 
+void Agent::end_serving() {
+  serves_slowly = false;
+  for (const std::uint64_t offer : std::exchange(withdrawn_, {})) world_.post(*this, BulkServed{offer});
+  world_.settle();
+}
+
 StartExecutor Agent::run_executor(LinkId link, std::int64_t pid) {
   const auto starts = did<StartExecutor>();
   EXPECT_EQ(starts.size(), 1u);
@@ -167,8 +177,12 @@ WorkerOptions Agents::small() {
   return options;
 }
 
-Agent& Agents::add() {
-  agents_.push_back(std::make_unique<Agent>(*this, agents_.size() + 1, options_));
+Agent& Agents::add() { return start(NodeId::of(agents_.size() + 1)); }
+
+Agent& Agents::add_after(const Agent& dead) { return start(dead.node()); }
+
+Agent& Agents::start(NodeId node) {
+  agents_.push_back(std::make_unique<Agent>(*this, node, agents_.size() + 1, options_));
   Agent& agent = *agents_.back();
   Started started;
   started.address = agent.address();

@@ -26,7 +26,7 @@ class Agents;
 // One node's agent and what it said.
 class Agent {
  public:
-  Agent(Agents& world, std::uint64_t number, WorkerOptions options);
+  Agent(Agents& world, NodeId node, std::uint64_t number, WorkerOptions options);
 
   NodeId node() const { return address_.node; }
   const AgentAddress& address() const { return address_; }
@@ -64,6 +64,8 @@ class Agent {
 
   bool alive = true;
   bool head_answers = true;
+  bool serves_slowly = false;  // what is withdrawn ends at `end_serving`
+  void end_serving();
   // Its disk: which files are there, what it does to what is written and read next.
   std::set<std::uint64_t> files;
   std::optional<Failure> disk_fails;
@@ -101,6 +103,7 @@ class Agent {
   std::vector<AgentMessage> told_;
   std::vector<Command> did_;
   std::vector<StartSpill> unwritten_;
+  std::vector<std::uint64_t> withdrawn_;
 };
 
 class Agents {
@@ -110,6 +113,8 @@ class Agents {
 
   // A node, started, registered and known to the others.
   Agent& add();
+  // On a node whose agent has died.
+  Agent& add_after(const Agent& dead);
   Agent& at(std::size_t index) { return *agents_.at(index); }
   void post(Agent& agent, Event event) { events_.emplace_back(&agent, std::move(event)); }
   // Carries out all that is under way; time stands still.
@@ -135,6 +140,8 @@ class Agents {
   std::vector<Moving> moving;
 
  private:
+  Agent& start(NodeId node);
+
   WorkerOptions options_;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::deque<std::pair<Agent*, Event>> events_;

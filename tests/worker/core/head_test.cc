@@ -162,7 +162,7 @@ TEST_F(HeadTest, RelaysWithThePrincipalOfTheLink) {
 
 TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
   Agents world;
-  Agent agent(world, 9, Agents::small());
+  Agent agent(world, NodeId::of(9), 9, Agents::small());
   agent.head_answers = false;
   Started started;
   started.address = agent.address();

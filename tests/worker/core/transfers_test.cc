@@ -173,6 +173,27 @@ TEST_F(TransfersTest, TheRestOfADeadHoldersBytesComesFromAnother) {
   release_all();
 }
 
+// Both count their pulls from one.
+TEST_F(TransfersTest, ANodesNextAgentMayAskByTheNumberOfTheLast) {
+  Agent& dead = world_.at(1);
+  home_.serves_slowly = true;
+  world_.bytes_flow = false;
+  want(dead);
+  world_.die(dead);
+  world_.announce_death(dead);
+  ASSERT_EQ(home_.core().census().offers, 1u) << "the bytes for the dead are still on their way";
+  Agent& next = world_.add_after(dead);
+  next.driver(1, job);
+  world_.bytes_flow = true;
+  want(next);
+  EXPECT_TRUE(has_read(next));
+  EXPECT_EQ(home_.did<WithdrawBulk>().size(), 2u);
+  home_.end_serving();
+  EXPECT_EQ(home_.core().census().offers, 0u);
+  unwant(next);
+  release_all();
+}
+
 TEST_F(TransfersTest, PlainBytesAreTakenOnATrustedFabricAlone) {
   Agent& reader = world_.at(1);
   world_.plain_against_orders = true;
