@@ -13,6 +13,11 @@ constexpr unsigned short nvidia_vendor = 0x10de;
 constexpr unsigned short display_controller = 0x0300;  // VGA-compatible
 constexpr unsigned short compute_controller = 0x0302;  // 3D, without a display
 
+// Plug-ins of hwloc that may be installed or not. They ask vendors' libraries, which makes contexts on
+// devices, or connects to a display; devices are detected elsewhere. PCI devices are in sysfs: what asks
+// libpciaccess for the same leaks memory.
+constexpr const char* unwanted_components[] = {"cuda", "nvml", "rsmi", "levelzero", "opencl", "gl", "pci"};
+
 struct DestroyTopology {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
 };
@@ -26,6 +31,10 @@ Result<Topology> load_topology(const std::string& topology_xml) {
   Topology topology(raw);
   if (!topology_xml.empty() && hwloc_topology_set_xml(raw, topology_xml.c_str()) != 0) {
     return failure(ErrorCode::not_found, "hwloc could not read " + topology_xml);
+  }
+  for (const char* component : unwanted_components) {
+    // Fails where the component is not installed.
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
   // I/O objects are left out unless asked for, before the load.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
