@@ -1,7 +1,9 @@
 #include "bench/floors.h"
 
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include <system_error>
 
 #include "bench/child.h"
+#include "bench/pinning.h"
 
 namespace mobula::bench {
 namespace {
@@ -109,6 +112,44 @@ Floor spinning_round_trip() {
   });
   words->ping.store(last, std::memory_order_release);
   return {"round trip of two spinning processes", microseconds, "us"};
+}
+
+Floor futex_round_trip(int here, int there) {
+  // Even: this side's turn.
+  const SharedPage page;
+  auto* word = new (page.get()) std::atomic<std::uint32_t>(0);
+  constexpr std::uint32_t last = ~0u;
+  static_assert(last % 2 == 1);
+  const auto wait_while = [word](std::uint32_t seen) {
+    ::syscall(SYS_futex, word, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+  };
+  const auto say = [word](std::uint32_t next) {
+    word->store(next, std::memory_order_release);
+    ::syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  };
+  const Child child([&] {
+    const Pinned bound(there);
+    for (;;) {
+      const std::uint32_t seen = word->load(std::memory_order_acquire);
+      if (seen == last) return;
+      if (seen % 2 == 1) {
+        say(seen + 1);
+      } else {
+        wait_while(seen);
+      }
+    }
+  });
+  double microseconds = 0;
+  {
+    const Pinned bound(here);
+    microseconds = microseconds_per_turn(9, 2'000, [&] {
+      const std::uint32_t asked = word->load(std::memory_order_relaxed) + 1;
+      say(asked);
+      while (word->load(std::memory_order_acquire) == asked) wait_while(asked);
+    });
+  }
+  say(last);
+  return {here == there ? "futex round trip on one processor" : "futex round trip between processors", microseconds, "us"};
 }
 
 Floor socket_round_trip() {

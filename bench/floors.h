@@ -9,6 +9,8 @@ namespace mobula::bench {
 
 // Two processes that spin on one cache line: a round trip, in microseconds.
 Floor spinning_round_trip();
+// Two processes that sleep in futex() at one word, each bound to the processor given: a round trip, in microseconds.
+Floor futex_round_trip(int here, int there);
 // Two processes that sleep in read() on a pair of sockets: a round trip, in microseconds.
 Floor socket_round_trip();
 // fork, _exit and wait, in microseconds.

@@ -44,7 +44,7 @@ int run(const Words& words, const fs::path& output) {
 
 }  // namespace
 
-LocalNodes::LocalNodes(int count) {
+LocalNodes::LocalNodes(int count, const Words& options) {
   std::string pattern = (fs::temp_directory_path() / "mobula-nodes-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder can be made like " + pattern);
   folder_ = pattern;
@@ -53,6 +53,7 @@ LocalNodes::LocalNodes(int count) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     Words words{"start"};
     words.insert(words.end(), join.begin(), join.end());
+    words.insert(words.end(), options.begin(), options.end());
     for (const auto& word : {std::string("--num-cpus"), std::string("1"), std::string("--labels"),
                              label + ("=" + std::to_string(i)), std::string("--state-dir"), state_of(i)}) {
       words.push_back(word);

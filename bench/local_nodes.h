@@ -11,8 +11,8 @@ namespace mobula::bench {
 class LocalNodes {
  public:
   // The first has the head; node i is labelled bench-node=i and has one CPU. While this lives, init() joins
-  // the first. Throws std::runtime_error with what the program said.
-  explicit LocalNodes(int count);
+  // the first. `options` are of each `mobula start`. Throws std::runtime_error with what the program said.
+  explicit LocalNodes(int count, const std::vector<std::string>& options = {});
   ~LocalNodes();
   LocalNodes(const LocalNodes&) = delete;
   LocalNodes& operator=(const LocalNodes&) = delete;

@@ -48,6 +48,18 @@ std::optional<Row> read_process(pid_t pid) {
   return row;
 }
 
+// /proc/PID/status (proc(5)).
+std::int64_t private_bytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::int64_t bytes = 0;
+  for (std::string name; file >> name;) {
+    std::int64_t kibibytes = 0;
+    if ((name == "RssAnon:" || name == "RssFile:") && file >> kibibytes) bytes += kibibytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t resident_bytes() {
@@ -81,6 +93,7 @@ std::vector<Process> descendants() {
       if (row.parent != parents[at]) continue;
       parents.push_back(row.process.pid);
       found.push_back(row.process);
+      found.back().private_bytes = private_bytes(row.process.pid);
     }
   }
   return found;

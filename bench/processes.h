@@ -14,6 +14,7 @@ struct Process {
   pid_t pid = 0;
   std::string role;  // "head", "agent", else the program's name
   std::int64_t resident_bytes = 0;
+  std::int64_t private_bytes = 0;  // RssAnon and RssFile: without shared memory
   double cpu_seconds = 0;  // so far
 };
 

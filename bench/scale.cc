@@ -247,6 +247,37 @@ std::vector<Figure> at_rest(const Pace& pace) {
   return figures;
 }
 
+// Many tasks, large values and actors: what a cluster has done before it is at rest again.
+void work_hard(const Pace& pace) {
+  std::vector<ObjectRef<int>> calls;
+  for (int i = 0; i < pace.batch(50'000); ++i) calls.push_back(task<next>.remote(i));
+  std::ignore = get(calls);
+  const std::vector<std::int64_t> value(std::size_t{1} << 20, 1);
+  std::vector<ObjectRef<std::vector<std::int64_t>>> values;
+  for (int i = 0; i < pace.batch(40); ++i) values.push_back(put(value));
+  std::vector<ActorHandle<Counter>> actors;
+  for (int i = 0; i < pace.batch(40); ++i) actors.push_back(actor<Counter>.options({.num_cpus = 0}).remote());
+  for (auto& one : actors) std::ignore = get(one.call<&Counter::add>(1));
+}
+
+// The processes that stay when nobody works: head, agent, nursery, executors in reserve.
+std::vector<Figure> after_work(const Pace& pace) {
+  const auto cluster = init();
+  std::ignore = get(task<next>.remote(1));
+  const auto rest = [&] {
+    std::this_thread::sleep_for(pace.divisor == 1 ? 30s : 3s);
+    double bytes = 0;
+    for (const auto& process : descendants()) bytes += static_cast<double>(process.private_bytes);
+    return bytes / mebi;
+  };
+  const double before = rest();
+  work_hard(pace);
+  const double after = rest();
+  return {figure("private memory of all processes at rest, at first", "rest_private_before", before, "MiB"),
+          figure("the same after work", "rest_private_after", after, "MiB"),
+          figure("what more it is", "rest_private_ratio", after / before, "x")};
+}
+
 std::vector<Figure> start_and_first_result(const Pace& pace) {
   std::vector<double> started;
   std::vector<double> answered;
@@ -277,6 +308,7 @@ std::vector<Benchmark> scale_benchmarks() {
       {"many_calls", "100,000 tasks and 100,000 actor calls at once, twice", many_calls},
       {"fresh_puts", "a large value into new memory, and when that comes back", fresh_puts},
       {"at_rest", "memory and CPU of an idle head and agent", at_rest},
+      {"after_work", "memory of an idle cluster before and after it has worked", after_work},
   };
 }
 

@@ -26,6 +26,9 @@ std::vector<Benchmark> scalability_benchmarks();
 // A large object, a broadcast, calls of an actor, all from node to node.
 std::vector<Benchmark> benchmarks_between_nodes();
 
+// A task's round trip without anybody who looks before it sleeps.
+std::vector<Benchmark> parked_benchmarks();
+
 // Tensors that stay where they were made until somebody needs them.
 std::vector<Benchmark> transport_benchmarks();
 
