@@ -162,7 +162,7 @@ void ProcessEngine::step(Event event) {
 
 void ProcessEngine::step_one(Event&& event) {
   commands_.clear();
-  step_recorded(core_, recorder_.get(), monotonic_now(), std::move(event), commands_);
+  step_recorded(core_, recorder_.get(), clock_.now(), std::move(event), commands_);
   carry_out(commands_);
 }
 

@@ -25,6 +25,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/batch_clock.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "client/core/client_core.h"
@@ -89,6 +90,7 @@ class ProcessEngine {
   // ---- with the lock held ----------------------------------------------------------------------
   ClientCore& core() { return core_; }
   void step(Event event);
+  Time now() { return clock_.now(); }
   // One more or one fewer ref in this process's hands.
   void retain(ObjectId object);
   void release(ObjectId object);
@@ -232,6 +234,7 @@ class ProcessEngine {
   std::condition_variable changed_;
   ClientCore core_;
   std::unique_ptr<Recorder> recorder_;
+  BatchClock clock_;
   std::string ticket_;
   std::vector<Outgoing> outbox_;
   std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames that gather, by message

@@ -160,7 +160,10 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
   return hearer;
 }
 
-void ProcessEngine::drain_rings() { broken(rings_.collect(hearer_)); }
+void ProcessEngine::drain_rings() {
+  const BatchClock::Batch together(clock_);
+  broken(rings_.collect(hearer_));
+}
 
 // ---- leading -----------------------------------------------------------------------------------
 

@@ -237,7 +237,7 @@ void ExecutorProcess::step(Event event) {
 
 void ExecutorProcess::step_one(Event&& event) {
   commands_.clear();
-  step_recorded(core_, recorder_.get(), monotonic_now(), std::move(event), commands_);
+  step_recorded(core_, recorder_.get(), engine_->now(), std::move(event), commands_);
   carry_out(commands_);
 }
 
