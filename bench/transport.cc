@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "bench/floors.h"
 #include "bench/local_nodes.h"
@@ -117,11 +118,38 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   return {pulled};
 }
 
+// Each round gives a value of its own, so each node pulls it anew.
+std::vector<Figure> to_several_nodes(const Pace& pace) {
+  constexpr int receivers = 3;
+  const std::int64_t bytes = std::int64_t{256} << 20;
+  const Floor sealed = sealed_tcp_stream();
+  const LocalNodes nodes(receivers + 1);
+  const auto cluster = init();
+  const auto at = [](int node) { return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}}; };
+  const auto maker = actor<Maker>.options(at(0)).remote();
+  std::vector<Handle> users;
+  for (int node = 1; node <= receivers; ++node) users.push_back(actor<Maker>.options(at(node)).remote());
+  const auto give = [&](int count) {
+    const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp}).remote(bytes);
+    std::vector<ObjectRef<std::int64_t>> seen;
+    for (int i = 0; i < count; ++i) seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::look>(made));
+    for (const auto& each : get(seen)) expect(each == bytes, "the bytes of a tensor");
+  };
+  give(receivers);
+  const auto one = figure("", "", measure_rate(pace, 1, [&] { give(1); }), "1/s");
+  auto all = figure("make and give to " + std::to_string(receivers) + " nodes, tcp, " + text_of(bytes), "direct_broadcast",
+                    measure_rate(pace, 1, [&] { give(receivers); }), "1/s");
+  const double over = one.mean / all.mean;
+  put_beside(all, sealed, all.mean * receivers * static_cast<double>(bytes) / 1e9, false);
+  return {all, ratio("time of that over the time of one copy", "direct_broadcast_over_one_copy", over)};
+}
+
 }  // namespace
 
 std::vector<Benchmark> transport_benchmarks() {
   return {{"transport within a node", "tensors from actor to actor by shared memory, and within one actor", &within_a_node},
-          {"transport between nodes", "tensors from actor to actor by sealed connections", &between_nodes}};
+          {"transport between nodes", "tensors from actor to actor by sealed connections", &between_nodes},
+          {"transport broadcast", "a tensor of 256 MiB from one actor to one on each of three nodes", &to_several_nodes}};
 }
 
 }  // namespace mobula::bench

@@ -245,8 +245,11 @@ class Grammar {
                      "lower priority ended, which run again (default: off)");
     start.add_option("--preempt-after", texts_.preempt_after,
                      "seconds that it waits first (default: 5)");
-    start.add_flag("--trusted-fabric", options.trusted_fabric,
-                   "with --head: bytes of objects travel between nodes unsealed, with checksums");
+    trusted_fabric_ = start.add_option("--trusted-fabric", options.fabric,
+                                       "NAME or NETWORK (10.0.0.0/24): tensors travel unsealed to nodes that say the same, and "
+                                       "paths without encryption may be taken; without a value, with --head: the whole cluster, "
+                                       "objects too")
+                          ->expected(0, 1);
     start.add_option("--bulk-connections", options.node.bulk_connections,
                      "connections for bytes of objects to each other node, a thread for each")
         ->check(CLI::Range(1, 16));
@@ -295,7 +298,7 @@ class Grammar {
     CLI::App& status = add_asking("status", "the cluster at a glance");
     status.add_flag("-w,--watch", line_.watch, "again every two seconds");
     CLI::App& list = add_asking("list", "what there is of a kind");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, demands")
+    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
     CLI::App& get = add_asking("get", "one item by its id");
@@ -343,7 +346,10 @@ class Grammar {
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (!start.head && !texts_.port.empty())
         wrong("--port", "goes with --head; an agent takes a free one");
-      if (start.trusted_fabric && !start.head) wrong("--trusted-fabric", "goes with --head: all nodes learn it there");
+      start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();
+      if (start.trusted_fabric && !start.head) {
+        wrong("--trusted-fabric", "give the name of the fabric that this node is on; without one it goes with --head, for all nodes");
+      }
       if (start.local && !start.head) wrong("--local", "goes with --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
       start.preempt_after = preemption_of(start.head);
@@ -430,6 +436,7 @@ class Grammar {
   CLI::App app_;
   CommandLine line_;
   Texts texts_;
+  CLI::Option* trusted_fabric_ = nullptr;  // of the app
 };
 
 }  // namespace

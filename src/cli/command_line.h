@@ -47,6 +47,7 @@ struct StartOptions {
   bool insecure = false;
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
+  std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
   std::string bind{};
   std::string advertise{};
   std::uint16_t port = 0;

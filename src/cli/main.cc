@@ -88,6 +88,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.longest_spin = std::chrono::microseconds(plan.node.spin_us);
   options.bind_host = plan.bind;
   options.advertise_host = plan.advertise;
+  options.fabric = plan.fabric;
   options.driver_agent = plan.driver_agent;
   options.waits_for_head = plan.waits_for_head;
   options.log_level = plan.log_level;

@@ -25,6 +25,7 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"HOST", "host"},
             {"ADDRESS", "address"},
             {"RESOURCES", "resources"},
+            {"FABRIC", "fabric", true},
             {"LABELS", "labels", true},
             {"INCARNATION", "incarnation", true},
             {"ISOLATION", "isolation", true},
@@ -89,6 +90,21 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"EXECUTOR", "executor", true}, {"ACTOR_ID", "actor_id", true},
             {"CLASS_ID", "class_id", true}, {"REASON", "reason", true},
             {"MESSAGE", "error_message", true}};
+  }
+  if (kind == "transfers") {
+    return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
+            {"PATH", "path"},                {"BYTES", "bytes"},
+            {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
+            {"IN_PLACE", "in_place"},        {"NODE_ID", "node_id"},
+            {"PEER_NODE_ID", "peer_node_id"}, {"SINCE_MS", "since_ms"},
+            {"QUEUE_S", "queue_seconds", true}, {"PROCESS_ID", "process_id", true},
+            {"PEER", "peer", true},          {"JOB_ID", "job_id", true},
+            {"REASON", "reason", true}};
+  }
+  if (kind == "counts") {
+    return {{"PATH", "path"},           {"TRANSFERS", "transfers"}, {"BYTES", "bytes"},
+            {"FAILURES", "failures"},   {"FALLBACKS", "fallbacks"}, {"ENCRYPTED", "encrypted"},
+            {"IN_PLACE", "in_place"}};
   }
   if (kind == "demands") {
     return {{"CLASS_ID", "class_id"},
@@ -284,6 +300,17 @@ std::string counts_text(const Json& counts) {
   return text.empty() ? "none" : text;
 }
 
+// Which bytes go unsealed; nothing where none do.
+std::string fabrics_text(const Json& fabrics) {
+  std::string text;
+  for (const auto& each : fabrics) {
+    if (each.value("encrypted", true)) continue;
+    text += fmt::format("{}trusted fabric '{}' with {} nodes", text.empty() ? "fabrics: " : ", ",
+                        cell_at(each, "name"), cell_at(each, "nodes"));
+  }
+  return text.empty() ? text : text + "; what goes elsewhere is encrypted\n";
+}
+
 }  // namespace
 
 std::string format_document(const Json& document, OutputFormat format, const std::string& kind) {
@@ -314,6 +341,7 @@ std::string format_status(const Json& status) {
                         cell_at(preemption, "policy"), cell_at(preemption, "asked"),
                         cell_at(preemption, "refused"));
   }
+  text += fabrics_text(status.value("fabrics", Json::array()));
   TextTable resources;
   resources.add({"RESOURCE", "USED", "TOTAL"});
   if (status.contains("resources")) {
@@ -324,6 +352,9 @@ std::string format_status(const Json& status) {
   }
   text += "\n" + resources.text();
   if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"]);
+  if (status.contains("transfers") && !status["transfers"].empty()) {
+    text += "\n" + table_of(Json{{"items", status["transfers"]}}, "counts", false);
+  }
   if (status.contains("waiting") && !status["waiting"].empty()) {
     text += "\n" + table_of(Json{{"items", status["waiting"]}}, "waiting", false);
   }

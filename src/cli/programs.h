@@ -35,6 +35,7 @@ struct AgentPlan {
   std::string cluster;
   std::string bind;
   std::string advertise;
+  std::string fabric;
   NodeFlags node;
   double memory_threshold = 0.95;
   std::optional<std::int64_t> executor_memory_bytes{};

@@ -134,6 +134,7 @@ class Start {
     agent.key_file = key_path_;
     agent.bind = options.bind;
     agent.advertise = options.advertise;
+    agent.fabric = options.fabric;
     agent.node = options.node;
     agent.memory_threshold = options.memory_threshold;
     agent.executor_memory_bytes = options.executor_memory_bytes;

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "cli/exit_code.h"
 #include "cli/output.h"
@@ -89,12 +90,14 @@ bool matches(const Json& item, const CommandLine& line) {
   return true;
 }
 
-// Filters of tasks that their owners apply: what is left out for its number is then of those alone.
+// Filters of tasks and transfers that the processes asked apply: what is left out for its number is then of those alone.
 std::string filters_for_owners(const CommandLine& line) {
+  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
+                                                                  {"transfers", {"state", "path", "job_id"}}};
   Json filters = Json::object();
-  if (line.kind == "tasks") {
+  if (const auto names = known.find(line.kind); names != known.end()) {
     for (const auto& [path, wanted] : line.filters) {
-      if (path == "state" || path == "name" || path == "job_id") filters[path] = wanted;
+      if (names->second.contains(path)) filters[path] = wanted;
     }
   }
   return filters.empty() ? "" : filters.dump();
@@ -127,13 +130,6 @@ int show_status(const CommandLine& line) {
 
 int list_items(const CommandLine& line) {
   Json list;
-  if (line.kind == "transfers") {
-    list = {{"apiVersion", "mobula/v1"},
-            {"kind", "TransferList"},
-            {"items", Json::array()},
-            {"warnings", {"this release does not list transfers"}}};
-    return print(list, line);
-  }
   Asker asker(line);
   auto answer = asker.ask("list", line.kind, filters_for_owners(line));
   if (!answer) return complain(answer.error());
@@ -178,6 +174,12 @@ int summarise(const CommandLine& line) {
     for (const auto& [state, count] : states) {
       items.push_back({{"kind", kind}, {"state", state}, {"count", count}});
     }
+  }
+  // How many there were by each path, since most are forgotten.
+  const auto status = asker.ask("status");
+  if (!status) return complain(status.error());
+  for (const auto& each : status->value("transfers", Json::array())) {
+    items.push_back({{"kind", "transfers"}, {"state", each["path"]}, {"count", each["transfers"]}});
   }
   const Json summary = {{"apiVersion", "mobula/v1"},
                         {"kind", "Summary"},

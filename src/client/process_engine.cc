@@ -139,6 +139,7 @@ Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ti
   for (const auto& [slab, mapping] : writable_) lost_slabs_.insert(slab);
   for (const auto& [slab, view] : mapped_) lost_slabs_.insert(slab);
   step(std::move(attached));
+  if (tensor_hooks_.store_lost) tensor_hooks_.store_lost();
   drop_lost_slabs();
   return {};
 }
@@ -293,7 +294,10 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   }
   const auto* read = std::get_if<ObjectReadable>(&*message);
   const ObjectId mapped = read == nullptr ? ObjectId() : read->object;
+  const auto* status = std::get_if<HeadStatus>(&*message);
+  const bool head_back = status != nullptr && status->connected;
   step(AgentSaid{std::move(*message)});
+  if (head_back && tensor_hooks_.head_back) tensor_hooks_.head_back();
   if (!mapped.empty()) {
     const auto* row = core_.object(mapped);
     if (row == nullptr || !row->readable) readable_.erase(mapped);  // let go of meanwhile
@@ -375,6 +379,11 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
 }
 
 void ProcessEngine::answered(HeadToProcess answer) {
+  if (const auto* asked = std::get_if<AskTransfers>(&answer)) {
+    TransfersTold none;
+    none.request = asked->request;
+    return step(AskHead{tensor_hooks_.asked ? tensor_hooks_.asked(*asked) : std::move(none)});
+  }
   std::uint64_t request = 0;
   if (const auto* found = std::get_if<ActorFound>(&answer)) {
     request = found->request;

@@ -55,6 +55,9 @@ struct EngineOptions {
 struct TensorHooks {
   std::function<void(ObjectId)> unneeded;
   std::function<void(const std::vector<ProcessId>&)> dead;  // these processes will never speak again
+  std::function<TransfersTold(const AskTransfers&)> asked;   // by the head
+  std::function<void()> head_back;                           // it may be another one
+  std::function<void()> store_lost;                          // with the node's agent; the next one's is empty
 };
 
 // What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;

@@ -290,7 +290,7 @@ std::vector<RefRecord> ProcessRuntime::tensors_of(std::span<const RawId> objects
 
 detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
                                  std::span<detail::StoredValue> values) {
-  TensorDesk::PullPtr pull;  // goes after the lock
+  std::vector<TensorDesk::PullPtr> pulls;  // go after the lock
   auto lock = engine_->lock();
   for (const RawId object : objects) engine_->want(ObjectId(bits(object)));
   std::size_t settled = 0;  // the first so many need no second look
@@ -308,23 +308,36 @@ detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::G
     let_go();
     return late;
   }
-  if (const auto tensors = tensors_of(objects); !tensors.empty()) {
-    std::optional<DirectWish> wish;
-    if (request.tensor_transport == Transport::object_store) {
-      wish = DirectWish{true, DirectPath::store, request.allow_fallback};
-    } else if (request.tensor_transport != Transport::automatic) {
-      wish = wish_of(request.tensor_transport, request.allow_fallback);
-    }
-    pull = tensors_.pull(tensors, false, wish);
-    if (!blocking_wait(lock, request.deadline, [&] { return tensors_.ready(*pull); })) {
-      tensors_.drop(pull);
+  std::optional<DirectWish> wish;
+  if (request.tensor_transport == Transport::object_store) {
+    wish = DirectWish{true, DirectPath::store, request.allow_fallback};
+  } else if (request.tensor_transport != Transport::automatic) {
+    wish = wish_of(request.tensor_transport, request.allow_fallback);
+  }
+  for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
+    pulls.push_back(tensors_.pull(tensors, false, wish));
+    if (!blocking_wait(lock, request.deadline, [&] { return tensors_.ready(*pulls.back()); })) {
+      for (const auto& pull : pulls) tensors_.drop(pull);
       let_go();
       return make_error(PublicKind::get_timeout, "get: the elements of a tensor were not there in time; process " +
                                                      tensors.front().owner.brief() + " has the first of them");
     }
+    // Elements that were lost with their process may be made again, and the values with them.
+    for (const RefRecord& each : tensors) {
+      const auto* why = tensors_.why_missing(each.object);
+      if (why != nullptr && why->kind == PublicKind::object_lost) engine_->step(ElementsLost{each.object});
+    }
+    settled = 0;
+    if (ready()) break;
+    if (!blocking_wait(lock, request.deadline, std::ref(ready))) {
+      for (const auto& pull : pulls) tensors_.drop(pull);
+      auto late = timeout_error(objects);
+      let_go();
+      return late;
+    }
   }
   for (std::size_t i = 0; i < objects.size(); ++i) values[i] = stored_object(lock, ObjectId(bits(objects[i])));
-  if (pull) tensors_.drop(pull);
+  for (const auto& pull : pulls) tensors_.drop(pull);
   let_go();
   return std::nullopt;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using PublicKind = detail::ErrorKind;
 
-constexpr std::size_t remembered_transfers = 1024;
+constexpr Duration counts_told_within = 1s;
 // Where the store is full others may make room.
 constexpr Duration room_within = 10s;
 constexpr Duration room_again_after = 100ms;
@@ -60,7 +60,14 @@ TensorDesk::TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options,
   engine_.on_tensors({.unneeded = [this](ObjectId object) { unneeded(object); },
                       .dead = [this](const std::vector<ProcessId>& processes) {
                         if (exchange_) exchange_->dead(processes);
-                      }});
+                      },
+                      .asked = [this](const AskTransfers& asked) { return books_.told(monotonic_now(), asked); },
+                      .head_back =
+                          [this] {
+                            counts_due_ = !books_.empty();
+                            hand_on_counts();
+                          },
+                      .store_lost = [this] { publish_again(); }});
 }
 
 TensorDesk::~TensorDesk() {
@@ -90,6 +97,10 @@ Result<void> TensorDesk::prepare() {
          to_store_.push_back({object, bytes, std::move(owner)});
          if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
          engine_.notify();
+       },
+       .woken = [this] {
+         const auto held = engine_.lock();
+         hand_on_counts();
        }});
   if (!started) return started.error();
   exchange_ = std::move(*started);
@@ -118,6 +129,13 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   return ref;
 }
 
+// What was in the store of an agent that has died is here as well.
+void TensorDesk::publish_again() {
+  for (auto& [object, kept] : kept_) {
+    if (std::exchange(kept.stored, false) && exchange_) exchange_->publish_again(object);
+  }
+}
+
 void TensorDesk::unneeded(ObjectId object) {
   if (kept_.erase(object) == 0) return;
   if (exchange_) exchange_->retire(object);
@@ -130,6 +148,15 @@ std::vector<ObjectId> TensorDesk::kept_in(const detail::TensorStorage& storage) 
     if (kept.storage.get() == &storage) objects.push_back(object);
   }
   return objects;
+}
+
+void TensorDesk::note(TransferRecord record) {
+  books_.add(std::move(record));
+  if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_told_within);
+}
+
+void TensorDesk::hand_on_counts() {
+  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
 }
 
 void TensorDesk::evacuate() {
@@ -224,7 +251,11 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
   Pull& pull = *at->second;
   --pull.due;
   TransferRecord record;
-  record.path = arrival.path;
+  record.object = arrival.object;
+  record.path = arrival.path.value_or(DirectPath::store);
+  record.ended = monotonic_now();
+  record.failed_tries = std::move(arrival.failed_tries);
+  record.fell_back = arrival.fell_back;
   record.queued = arrival.queued;
   record.moved = arrival.moved;
   record.holder = arrival.holder;
@@ -236,10 +267,12 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     auto owner = elements->in_place ? callbacks_.lease(arrival.object, std::move(elements->owner), false)
                                     : std::move(elements->owner);
     got(pull, arrival.object, elements->bytes, std::move(owner), "it was pulled from where it was made, and others may read it there");
+    note(std::move(record));
   } else if (std::holds_alternative<exchange::InStore>(arrival.outcome)) {
     const auto* row = engine_.core().object(arrival.object);
     if (row != nullptr) {
       pull.in_store.push_back(engine_.core().ref_of(arrival.object));
+      pull.records.insert_or_assign(arrival.object, std::move(record));
       engine_.want(arrival.object);
     }
   } else {
@@ -250,9 +283,11 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
                                           arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
     error.cause = reasons.empty() ? why.text : reasons;
     fail(arrival.object, std::move(error));
+    record.failed = true;
+    if (!record.failed_tries.empty()) record.path = record.failed_tries.back();
+    if (record.refusals.empty()) record.refusals.push_back(why.text);
+    note(std::move(record));
   }
-  transfers_.push_back(std::move(record));
-  if (transfers_.size() > remembered_transfers) transfers_.pop_front();
   callbacks_.changed();
   engine_.notify();
 }
@@ -295,10 +330,14 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
   auto view = engine_.view(ref.object);
   const bool is_error = row != nullptr && row->ready && row->value->is_error;
   const auto size = static_cast<std::size_t>(ref.tensor->size_bytes);
+  TransferRecord record = std::move(pull.records[ref.object]);
+  record.size_bytes = ref.tensor->size_bytes;
+  record.ended = monotonic_now();
   if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
     const auto bytes = view->bytes();
     got(pull, ref.object, bytes, callbacks_.lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
         "it was read from an object, which others read as well");
+    note(std::move(record));
     return;  // still wanted: that keeps it in its place
   }
   std::string why = "the runtime was shut down";
@@ -308,6 +347,9 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
                           fmt::format("the elements of a tensor of process {} are lost: {}", ref.owner.brief(), why));
   error.cause = why;
   fail(ref.object, std::move(error));
+  record.failed = true;
+  record.refusals.push_back("store: " + why);
+  note(std::move(record));
   engine_.unwant(ref.object);
 }
 

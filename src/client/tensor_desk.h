@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/process_engine.h"
+#include "client/transfer_books.h"
 #include "exchange/tensor_exchange.h"
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/wire.h"
@@ -22,18 +23,6 @@
 #include "tensor/storage.h"
 
 namespace mobula::internal::client {
-
-// One way that elements have come here.
-struct TransferRecord {
-  std::optional<DirectPath> path;  // none: they were in the store
-  std::int64_t size_bytes = 0;
-  Duration queued{};
-  Duration moved{};
-  bool in_place = false;
-  bool encrypted = false;
-  ProcessId holder;
-  std::vector<std::string> refusals;  // of paths that were not taken, and of tries that failed
-};
 
 class TensorDesk {
  public:
@@ -72,6 +61,7 @@ class TensorDesk {
     std::uint64_t wish = 0;
     std::size_t due = 0;                             // at the exchange
     std::vector<RefRecord> in_store;                 // to be read from there
+    std::map<ObjectId, TransferRecord> records;      // of these
     std::vector<ObjectId> held;                      // by a ref each, until it is dropped
     std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
@@ -89,7 +79,9 @@ class TensorDesk {
   const detail::ErrorRecord* why_missing(ObjectId object) const;
 
   // The latest ones, oldest first.
-  const std::deque<TransferRecord>& transfers() const { return transfers_; }
+  const std::deque<TransferRecord>& transfers() const { return books_.latest(); }
+  // Tells the head how many there were: before a planned end, since nobody can ask after it.
+  void hand_on_counts();
 
  private:
   struct Kept {
@@ -104,7 +96,9 @@ class TensorDesk {
   };
 
   void unneeded(ObjectId object);
+  void publish_again();
   void arrived(exchange::Arrival arrival);
+  void note(TransferRecord record);
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
   void take_from_store(Pull& pull, const RefRecord& ref);
@@ -121,7 +115,8 @@ class TensorDesk {
   std::map<std::uint64_t, PullPtr> pulls_;
   std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled
   std::map<ObjectId, detail::ErrorRecord> failed_;                 // lately
-  std::deque<TransferRecord> transfers_;
+  TransferBooks books_;
+  bool counts_due_ = false;  // the head has not been told of the last ones
   std::deque<ToStore> to_store_;
   bool ending_ = false;
   std::thread storing_;  // writes what has to go into the store; from the first of them on

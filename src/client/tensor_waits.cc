@@ -16,7 +16,7 @@ std::vector<Transfer> ProcessRuntime::transfers() {
   std::vector<Transfer> all;
   for (const TransferRecord& each : tensors_.transfers()) {
     Transfer& transfer = all.emplace_back();
-    transfer.path = to_string(each.path.value_or(DirectPath::store));
+    transfer.path = to_string(each.path);
     transfer.bytes = each.size_bytes;
     transfer.queue_time = seconds_of(each.queued);
     transfer.wire_time = seconds_of(each.moved);

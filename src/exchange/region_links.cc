@@ -9,6 +9,8 @@
 namespace mobula::internal::exchange {
 namespace {
 
+constexpr std::size_t max_why = 256;  // of others' words that are passed on
+
 // What a receiver says, by which it is known over which of two connections a word goes.
 bool is_of_receiver(const RegionMessage& message) {
   if (const auto* step = std::get_if<RegionStep>(&message)) return step->from_receiver;
@@ -130,7 +132,7 @@ void RegionLinks::look() {
   std::vector<LinkId> late;
   std::optional<Time> next;
   for (const auto& [id, link] : links_) {
-    if (link.met) continue;
+    if (link.met && !link.refused) continue;
     const Time due = link.since + options_.greeting_within;
     if (due <= now) late.push_back(id);
     if (due > now && (!next || due < *next)) next = due;
@@ -159,19 +161,29 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
   const auto at = links_.find(id);
   if (at == links_.end()) return;
   Link& link = at->second;
+  if (link.refused) return;
   auto message = decode<RegionLinkMessage>(bytes);
   if (!message) return ended(id, message.error());
   if (const auto* hello = std::get_if<PeerHello>(&*message)) {
-    if (!greeted(id, link, *hello, origin)) {
-      ended(id, failure(ErrorCode::permission_denied, "it may not exchange tensors with this process"));
-    }
+    if (!greeted(id, link, *hello, origin)) refuse(id, link);
     return;
+  }
+  if (const auto* refused = std::get_if<RegionLinkRefused>(&*message)) {
+    if (link.accepted) return ended(id, failure(ErrorCode::corrupt, "it refuses what it has asked for"));
+    return ended(id, failure(ErrorCode::permission_denied, "it refuses this process: " + refused->why.substr(0, max_why)));
   }
   if (link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
   const ProcessId peer = link.peer;
   if (const auto* reach = std::get_if<RegionReach>(&*message)) {
+    // Over a network the key of the connection proves the side that accepts.
+    if (link.local && !link.proven) {
+      return ended(id, failure(ErrorCode::permission_denied, "who accepted the connection has not shown who it is"));
+    }
     link.met = true;
-    if (link.accepted) say(link, reach_);
+    if (link.accepted) {
+      say(link, PeerHello{protocol_version, options_.self.process, options_.ticket});
+      say(link, reach_);
+    }
     return callbacks_.met(peer, *reach);
   }
   const RegionMessage& word = std::get<RegionWord>(*message).message;
@@ -183,19 +195,41 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
 }
 
 // A ticket proves who speaks; over a network it is for the key that the connection has.
-bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
-  if (!link.accepted || !link.peer.empty() || hello.version != protocol_version) return false;
-  const auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms());
-  if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return false;
-  if (!origin.local && ticket->curve_key != origin.public_key) return false;
+std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
+  if (hello.version != protocol_version) return std::nullopt;
+  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms());
+  if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return std::nullopt;
+  if (!origin.local && ticket->curve_key != origin.public_key) return std::nullopt;
   const Role role = ticket->principal.role;
-  if (role != Role::driver && role != Role::executor) return false;
+  if (role != Role::driver && role != Role::executor) return std::nullopt;
+  return std::move(*ticket);
+}
+
+bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
+  if (!link.accepted) {
+    // It is to be the one that was meant.
+    if (!link.local) return true;
+    link.proven = hello.process == link.peer && admitted(hello, origin).has_value();
+    return link.proven;
+  }
+  if (!link.peer.empty() || !admitted(hello, origin)) return false;
   if (const auto known = peers_.find(hello.process); known != peers_.end() && known->second.in != 0) {
     drop(hello.process, failure(ErrorCode::unavailable, "it has connected anew"));
   }
+  link.proven = true;
   link.peer = hello.process;
   peers_[hello.process].in = id;
   return true;
+}
+
+// It is let go when the word has had time to leave.
+void RegionLinks::refuse(LinkId id, Link& link) {
+  if (!link.accepted) return ended(id, failure(ErrorCode::permission_denied, "who answers there is not who was meant"));
+  if (!link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it says twice who it is"));
+  say(link, RegionLinkRefused{"it does not admit it: both have to be of one job, with tickets that hold"});
+  link.refused = true;
+  link.since = monotonic_now();
+  look();
 }
 
 void RegionLinks::send(ProcessId to, const RegionMessage& message) {

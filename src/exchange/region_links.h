@@ -1,6 +1,6 @@
 // The connections of one process to others with which it exchanges tensors. Within a node they are unix
-// sockets, else they go by the process's sockets for other machines. Each shows a ticket first, then both
-// sides say what they can do. Who receives connects: over one connection go the transfers of one direction
+// sockets, else they go by the process's sockets for other machines. Both sides show a ticket, then say what
+// they can do; who is refused is told so. Who receives connects: over one connection go the transfers of one direction
 // alone, so two that connect to each other at once do not meet. When a connection to or from a process
 // ends, so does the other: nothing that was said before is heard after `gone`. For its loop's thread.
 #pragma once
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/result.h"
 #include "model/principal.h"
 #include "protocol/region_messages.h"
+#include "protocol/ticket.h"
 #include "transport/direct/later.h"
 #include "transport/local_link.h"
 #include "transport/local_listener.h"
@@ -64,6 +66,8 @@ class RegionLinks {
     ProcessId peer;     // accepted: empty until its ticket was checked
     bool accepted = false;
     bool met = false;
+    bool proven = false;  // it has shown a ticket
+    bool refused = false; // and has been told: nothing of it is heard until it is let go
     Time since;
     std::unique_ptr<LocalLink> local;  // else:
     PeerHandle bus;
@@ -81,6 +85,9 @@ class RegionLinks {
   void bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
   bool greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin);
+  // The ticket of a peer, if it is one that tensors may be exchanged with.
+  std::optional<Ticket> admitted(const PeerHello& hello, const PeerOrigin& origin) const;
+  void refuse(LinkId id, Link& link);
   void say(Link& link, const RegionLinkMessage& message);
   void ended(LinkId id, const Failure& why);
   void drop(ProcessId peer, const Failure& why);

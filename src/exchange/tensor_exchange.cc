@@ -50,10 +50,11 @@ Result<void> TensorExchange::open() {
   timer_ = std::make_unique<Timer>(loop, [this] {
     step([&](Time now, auto& out) { core_.tick(now, out); });
   });
+  alarm_ = std::make_unique<Timer>(loop, callbacks_.woken);
   PathOptions paths{.process = options_.self.process,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
                     .host_bind = options_.host_bind,
-                    .trusts_fabric = options_.trusts_fabric};
+                    .fabric = options_.fabric};
   paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
   arena_ = paths_->arena();
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
@@ -79,6 +80,7 @@ TensorExchange::~TensorExchange() {
     links_.reset();
     paths_.reset();
     timer_.reset();
+    alarm_.reset();
   });
   sockets_.reset();
 }
@@ -132,12 +134,27 @@ void TensorExchange::carry_out(transfer::RegionCommand& command) {
 
 void TensorExchange::carry_out(const transfer::SendRegions& command) { links_->send(command.to, command.message); }
 
+void TensorExchange::wake(Duration after) {
+  post([this, after] {
+    if (alarm_ && !alarm_->armed()) alarm_->arm(monotonic_now() + after);
+  });
+}
+
 // ---- what it has -------------------------------------------------------------------------------
 
 void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
   post([this, object, elements, owner = std::move(owner)]() mutable {
     published_[object] = {elements, std::move(owner)};
     step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), 0, out); });
+  });
+}
+
+void TensorExchange::publish_again(ObjectId object) {
+  post([this, object] {
+    const auto at = published_.find(object);
+    if (at == published_.end() || !at->second.let_go || at->second.retired) return;
+    at->second.let_go = false;
+    step([&](Time now, auto& out) { core_.publish(now, object, at->second.elements.bytes.size(), 0, out); });
   });
 }
 
@@ -276,8 +293,10 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   std::vector<Arrival> at_once;
   std::vector<transfer::RegionWish> together;
   std::vector<RefRecord> wanted;
+  std::vector<std::vector<transfer::PathRefusal>> refusals;
   for (const RefRecord& each : wish.tensors) {
-    Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner, .refusals = {}};
+    Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
+                 .refusals = {}, .failed_tries = {}, .fell_back = false};
     if (!is_sound(each)) {
       none.outcome = failure(ErrorCode::corrupt, "its ref names another process than the one that is to have it");
       at_once.push_back(std::move(none));
@@ -298,6 +317,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
     together.push_back({.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
                         .holders = {each.owner}, .paths = choice.paths});
     wanted.push_back(each);
+    refusals.push_back(choice.refusals);
   }
   if (!together.empty()) {
     step([&](Time now, auto& out) {
@@ -305,10 +325,11 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         if (!pulls) {
           at_once.push_back({.wish = number, .object = wanted[i].object, .outcome = pulls.error(), .path = {},
-                             .holder = wanted[i].owner, .refusals = {}});
+                             .holder = wanted[i].owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
           continue;
         }
         wish.pulls.emplace((*pulls)[i], wanted[i]);
+        wish.refusals.emplace((*pulls)[i], std::move(refusals[i]));
         pulls_[(*pulls)[i]] = number;
       }
     });
@@ -381,14 +402,22 @@ void TensorExchange::carry_out(PullEnded& command) {
   const auto wish = wishes_.find(number);
   if (wish == wishes_.end()) return;  // unwanted
   const RefRecord ref = wish->second.pulls.at(command.pull);
-  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner, .refusals = {},
+  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
+                  .refusals = {}, .failed_tries = {}, .fell_back = false,
                   .queued = command.queued, .moved = command.moved};
   for (const auto& attempt : command.attempts) {
     if (attempt.refusal.empty()) {
       arrival.path = attempt.path;
     } else {
       arrival.refusals.push_back(text_of(attempt.path, attempt.refusal));
+      arrival.failed_tries.push_back(attempt.path);
     }
+  }
+  const auto named = ref.tensor->wish.named;
+  arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
+  for (const auto& each : wish->second.refusals.at(command.pull)) {
+    const bool better = !arrival.path || transfer::is_better(each.path, *arrival.path) || named == each.path;
+    if (better) arrival.refusals.push_back(text_of(each.path, each.why));
   }
   if (std::holds_alternative<RegionsHere>(command.outcome) && !elements.empty()) {
     arrival.outcome = std::move(elements.mapped());

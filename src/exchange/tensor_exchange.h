@@ -30,7 +30,7 @@ struct ExchangeOptions {
   CurveKeys keys;
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
   std::string host_bind;         // HOST:0 for other machines; empty: none connect
-  bool trusts_fabric = false;
+  std::string fabric;            // trusted network of its node; empty: none
   transfer::RegionOptions regions = {};
 };
 
@@ -42,7 +42,9 @@ struct Arrival {
   std::variant<Elements, InStore, Failure> outcome;
   std::optional<DirectPath> path;  // of Elements
   ProcessId holder;
-  std::vector<std::string> refusals;  // of other paths and earlier tries
+  std::vector<std::string> refusals;  // of better paths and earlier tries
+  std::vector<DirectPath> failed_tries;
+  bool fell_back = false;  // another path was named, or tried before
   Duration queued{};
   Duration moved{};
 };
@@ -53,6 +55,8 @@ class TensorExchange {
     std::function<void(Arrival)> arrived;
     // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
     std::function<void(ObjectId, std::span<const std::byte>, std::shared_ptr<const void> owner)> store;
+    // What wake() asked for.
+    std::function<void()> woken;
   };
 
   static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);
@@ -66,6 +70,8 @@ class TensorExchange {
 
   // Elements that others may have until `retire`; `owner` keeps them.
   void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
+  // Its elements are not in the store any more, but still here.
+  void publish_again(ObjectId object);
   void retire(ObjectId object);
   // All of them have room together; each arrives. Numbers are the caller's, and never used again.
   void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments);
@@ -74,6 +80,8 @@ class TensorExchange {
   // Into the store with everything.
   void evacuate();
   void stored(ObjectId object, std::optional<Failure> failure);
+  // Later; once, however often it is asked for until then.
+  void wake(Duration after);
   // These will never speak again.
   void dead(std::vector<ProcessId> processes);
 
@@ -88,6 +96,7 @@ class TensorExchange {
     std::vector<RefRecord> tensors;
     bool arguments = false;
     std::map<transfer::RegionPullId, RefRecord> pulls;
+    std::map<transfer::RegionPullId, std::vector<transfer::PathRefusal>> refusals;
     std::size_t due = 0;  // arrivals
   };
   struct Operation {
@@ -141,7 +150,7 @@ class TensorExchange {
   std::map<transfer::RegionPullId, std::uint64_t> pulls_;   // to wishes
   std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
   std::map<transfer::OperationId, Operation> operations_;
-  std::unique_ptr<Timer> timer_;
+  std::unique_ptr<Timer> timer_, alarm_;
   std::unique_ptr<TensorPaths> paths_;
   std::unique_ptr<RegionLinks> links_;
 

@@ -60,7 +60,7 @@ struct TensorPaths::Fetching {
 
 TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : options_(std::move(options)) {
   reach_.machine = machine_identity();
-  reach_.trusts_fabric = options_.trusts_fabric;
+  reach_.fabric = options_.fabric;
   add(DirectPath::shm, make_shm(loop, options_, arena_));
   add(DirectPath::tcp, make_tcp(loop, options_));
 }
@@ -98,12 +98,17 @@ transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReac
   return out;
 }
 
+// Both say it.
+bool TensorPaths::is_trusted(const RegionReach& peer) const {
+  return !reach_.fabric.empty() && reach_.fabric == peer.fabric;
+}
+
 transfer::PathChoice TensorPaths::choose(ProcessId holder, const DirectWish& wish) const {
   const RegionReach& there = peers_.at(holder);
   transfer::PathQuestion question;
   question.from = reach_of(holder, there);
   question.to = reach_of(options_.process, reach_);
-  question.trusted = there.trusts_fabric && reach_.trusts_fabric;
+  question.trusted = is_trusted(there);
   question.named = wish.named;
   question.allow_fallback = wish.allow_fallback;
   return transfer::choose_paths(question);
@@ -113,7 +118,7 @@ Peer TensorPaths::peer_of(ProcessId process, DirectPath path) const {
   Peer peer{.process = process, .endpoint = {}};
   const auto known = peers_.find(process);
   if (known == peers_.end()) return peer;
-  peer.trusted_fabric = known->second.trusts_fabric && reach_.trusts_fabric;
+  peer.trusted_fabric = is_trusted(known->second);
   for (const auto& each : known->second.paths) {
     if (each.path == path) peer.endpoint = each.endpoint;
   }

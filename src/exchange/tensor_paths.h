@@ -23,7 +23,7 @@ struct PathOptions {
   ProcessId process;
   std::string socket;     // of shared memory; empty: none
   std::string host_bind;  // of connections from other machines; empty: the loopback
-  bool trusts_fabric = false;
+  std::string fabric;     // trusted network of its node; empty: none
 };
 
 // Elements that have come: readable as long as the owner lives.
@@ -75,6 +75,7 @@ class TensorPaths {
   void add(DirectPath path, Result<std::unique_ptr<TensorTransport>> transport);
   TensorTransport* transport(DirectPath path) const;
   Peer peer_of(ProcessId process, DirectPath path) const;
+  bool is_trusted(const RegionReach& peer) const;
   transfer::ProcessReach reach_of(ProcessId process, const RegionReach& reach) const;
   void begin(const std::shared_ptr<Fetching>& fetching);
   void pull(const std::shared_ptr<Fetching>& fetching);

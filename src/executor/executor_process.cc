@@ -19,6 +19,7 @@
 #include "transport/process_sockets.h"
 #include "executor/call_runner.h"
 #include "executor/core/executor_core.h"
+#include "executor/core/pull_ahead.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 #include "protocol/core_records.h"
@@ -68,6 +69,7 @@ class ExecutorProcess {
   void check_fetches();
   void tensors_changed();
   std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
+  std::uint64_t bytes_to_hold(const std::vector<RefRecord>& tensors) const;
   void agent_said(const AgentToProcess& message);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
@@ -97,6 +99,8 @@ class ExecutorProcess {
   Queue<RunCall> to_run_;
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   std::map<std::uint64_t, Fetch> fetches_;
+  PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
+  bool room_ahead_ = false;  // perhaps: since fetches were looked at last
   std::map<PeerHandle, ProcessId> callers_;
   std::map<ProcessId, PeerHandle> peers_;
   std::string told_running_;
@@ -146,6 +150,7 @@ Result<void> ExecutorProcess::start() {
   exchange.keys = {prepare_.curve_public_key, prepare_.curve_secret_key};
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
+  exchange.fabric = assignment_.fabric;
   runtime_options.tensors_changed = [this] { tensors_changed(); };
   runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
@@ -231,6 +236,7 @@ void ExecutorProcess::step(Event event) {
   events_.clear();
   commands_.clear();
   stepping_ = false;
+  if (std::exchange(room_ahead_, false) && !fetches_.empty()) check_fetches();
   // A call that blocks tells nobody before it has blocked for so long that it lends.
   engine_->rearm();
 }
@@ -257,8 +263,10 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
     } else if (auto* run = std::get_if<RunCall>(&command)) {
       contexts_.insert(run->token, make_context(*run, record_of_process_));
       tell_running(*run);
+      ahead_.begun(run->token);
       to_run_.push_back(std::move(*run));
       engine_->notify();
+      room_ahead_ = true;
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
       drop_fetched(drop->token);
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
@@ -280,6 +288,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
 
 void ExecutorProcess::carry_out(FetchArguments& command) {
   Fetch& fetch = fetches_[command.token];
+  ahead_.waits(command.token, command.caller);
   for (const auto& argument : command.refs) {
     engine_->step(client::AdoptRef{argument.ref});
     engine_->step(client::WantObject{argument.ref.object, true});
@@ -295,7 +304,11 @@ void ExecutorProcess::check_fetches() {
   for (auto& [token, fetch] : fetches_) {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
     if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
-    if (!fetch.pull) fetch.pull = runtime_->tensors().pull(tensors_of(fetch), true);
+    if (!fetch.pull) {
+      const auto tensors = tensors_of(fetch);
+      if (!ahead_.may_pull(token, bytes_to_hold(tensors))) continue;
+      fetch.pull = runtime_->tensors().pull(tensors, true);
+    }
     if (!runtime_->tensors().ready(*fetch.pull)) continue;
     fetch.told = true;
     ArgumentsFetched& news = fetched.emplace_back();
@@ -303,6 +316,12 @@ void ExecutorProcess::check_fetches() {
     for (const ObjectId object : fetch.objects) {
       const auto* row = engine_->core().object(object);
       if (row != nullptr && row->reading->failure && !news.failure) news.failure = row->reading->failure;
+    }
+    for (const RefRecord& each : tensors_of(fetch)) {
+      const auto* why = runtime_->tensors().why_missing(each.object);
+      if (why == nullptr || why->kind != detail::ErrorKind::object_lost) continue;
+      news.lost.push_back(each.object);
+      if (!news.failure) news.failure = failure(ErrorCode::not_found, why->message);
     }
   }
   for (auto& news : fetched) step(std::move(news));
@@ -320,6 +339,16 @@ std::vector<RefRecord> ExecutorProcess::tensors_of(const Fetch& fetch) const {
   return tensors;
 }
 
+// What is read where it lies takes no memory here.
+std::uint64_t ExecutorProcess::bytes_to_hold(const std::vector<RefRecord>& tensors) const {
+  std::uint64_t bytes = 0;
+  for (const RefRecord& each : tensors) {
+    const bool in_place = each.tensor->in_shared_memory && each.tensor->holder.node == assignment_.node;
+    if (!in_place) bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, each.tensor->size_bytes));
+  }
+  return bytes;
+}
+
 void ExecutorProcess::tensors_changed() {
   check_fetches();
   if (!evacuating_ || !runtime_->tensors().evacuated()) return;
@@ -330,6 +359,8 @@ void ExecutorProcess::tensors_changed() {
 void ExecutorProcess::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
   if (at == fetches_.end()) return;
+  ahead_.begun(token);
+  room_ahead_ = true;
   Fetch fetch = std::move(at->second);
   fetches_.erase(at);
   const auto& objects = fetch.objects;
@@ -355,6 +386,7 @@ void ExecutorProcess::tell_running(const RunCall& run) {
 // What has been told leaves first: the loop thread sends in order and then ends the process.
 void ExecutorProcess::leave() {
   if (std::exchange(leaving_, true)) return;
+  runtime_->tensors().hand_on_counts();
   (void)engine_->loop().post([this] {
     engine_->flush();
     flush_recordings();

@@ -75,6 +75,9 @@ struct DevicePolicy {
   friend bool operator==(const DevicePolicy&, const DevicePolicy&) = default;
 };
 
+// What nodes are on that say nothing themselves, where the head says that the whole cluster is trusted.
+inline constexpr std::string_view cluster_fabric = "cluster";
+
 struct NodeShape {
   std::vector<ResourceShape> resources;        // ordered by name, each name once
   std::vector<std::string> accelerator_types;  // types of the node as a whole, devices or not
@@ -82,6 +85,7 @@ struct NodeShape {
   std::int32_t task_executors = 0;   // bound on executors that run tasks at once; 0: none
   std::int32_t actor_executors = 0;  // bound on actors
   DevicePolicy device_policy{};
+  std::string fabric{};  // the trusted network that it says it is on; bytes go plain to nodes that say the same
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("resources", &NodeShape::resources),
@@ -89,7 +93,7 @@ struct NodeShape {
                  field("labels", &NodeShape::labels),
                  field("task_executors", &NodeShape::task_executors),
                  field("actor_executors", &NodeShape::actor_executors),
-                 field("device_policy", &NodeShape::device_policy));
+                 field("device_policy", &NodeShape::device_policy), field("fabric", &NodeShape::fabric));
   }
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 

@@ -28,13 +28,15 @@ struct DriverAttached {
   std::string head_signing_key;
   std::string cluster_name;
   std::string bind_host;  // where the process's bus binds for peers of other nodes; empty: nowhere
+  std::string fabric;     // trusted network of the node; empty: none
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
                  field("ticket", &DriverAttached::ticket),
                  field("head_signing_key", &DriverAttached::head_signing_key),
                  field("cluster_name", &DriverAttached::cluster_name),
-                 field("bind_host", &DriverAttached::bind_host));
+                 field("bind_host", &DriverAttached::bind_host),
+                 field("fabric", &DriverAttached::fabric));
   }
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
@@ -75,6 +77,7 @@ struct AssignExecutor {
   Duration lend_after{};
   std::uint64_t seed = 0;
   Environment accelerator_env;
+  std::string fabric;  // as in DriverAttached
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -88,7 +91,8 @@ struct AssignExecutor {
         field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
         field("head_signing_key", &AssignExecutor::head_signing_key),
         field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
-        field("accelerator_env", &AssignExecutor::accelerator_env));
+        field("accelerator_env", &AssignExecutor::accelerator_env),
+        field("fabric", &AssignExecutor::fabric));
   }
   friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
 };

@@ -93,13 +93,14 @@ struct CallReply {
   std::vector<Handover> handovers;
   Duration run_time{};
   std::int64_t pid = 0;
+  std::vector<ObjectId> lost;  // failed: elements of tensors in its arguments that are nowhere any more
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallReply::number), field("task", &CallReply::task),
                  field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
                  field("results", &CallReply::results), field("kept", &CallReply::kept),
                  field("handovers", &CallReply::handovers), field("run_time", &CallReply::run_time),
-                 field("pid", &CallReply::pid));
+                 field("pid", &CallReply::pid), field("lost", &CallReply::lost));
   }
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };

@@ -13,6 +13,7 @@
 #include "model/task.h"
 #include "protocol/program.h"
 #include "protocol/task_facts.h"
+#include "protocol/transfer_facts.h"
 
 namespace mobula::internal {
 
@@ -221,6 +222,6 @@ struct RequestRefused {
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
                  ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged,
-                 AskTasks>;
+                 AskTasks, AskTransfers>;
 
 }  // namespace mobula::internal

@@ -16,6 +16,7 @@
 #include "model/task.h"
 #include "protocol/program.h"
 #include "protocol/task_facts.h"
+#include "protocol/transfer_facts.h"
 
 namespace mobula::internal {
 
@@ -217,6 +218,7 @@ struct ReadState {
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup, TasksTold, PreemptionAnswer>;
+                                   RemoveGroup, WatchGroup, TasksTold, PreemptionAnswer,
+                                   TransfersTold, TransfersCounted>;
 
 }  // namespace mobula::internal

@@ -157,12 +157,12 @@ struct RegionPath {
 // The first word of a connection's accepting side, before any RegionMessage.
 struct RegionReach {
   std::string machine;  // what processes with common memory have in common
-  bool trusts_fabric = false;  // to the other machines: bytes may go plain where both sides say so
+  std::string fabric;   // the trusted network that its node is on: bytes may go plain where both name the same
   std::vector<RegionPath> paths;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("machine", &RegionReach::machine),
-                 field("trusts_fabric", &RegionReach::trusts_fabric), field("paths", &RegionReach::paths));
+                 field("fabric", &RegionReach::fabric), field("paths", &RegionReach::paths));
   }
   friend bool operator==(const RegionReach&, const RegionReach&) = default;
 };
@@ -170,8 +170,19 @@ struct RegionReach {
 using RegionMessage = std::variant<PullRegions, RegionsReady, RegionsWait, RegionsRefused, RegionsTaken, RegionsLeft,
                                    RegionStep, RegionCopyGone>;
 
-// What goes over such a connection: of the side that connected a PeerHello and then its reach, of the
-// other one its reach. The side that connected is the receiver of every transfer that is spoken of.
+// The connection is of no use: its other side is told at once, since over a network it could not see why
+// nobody answers.
+struct RegionLinkRefused {
+  std::string why;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("why", &RegionLinkRefused::why));
+  }
+  friend bool operator==(const RegionLinkRefused&, const RegionLinkRefused&) = default;
+};
+
+// What goes over such a connection: of each side a PeerHello and then its reach, first of the one that
+// connected. That one is the receiver of every transfer that is spoken of.
 struct RegionWord {
   RegionMessage message;
   template <class Visit>
@@ -180,6 +191,6 @@ struct RegionWord {
   }
   friend bool operator==(const RegionWord&, const RegionWord&) = default;
 };
-using RegionLinkMessage = std::variant<PeerHello, RegionReach, RegionWord>;
+using RegionLinkMessage = std::variant<PeerHello, RegionReach, RegionWord, RegionLinkRefused>;
 
 }  // namespace mobula::internal

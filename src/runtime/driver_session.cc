@@ -157,6 +157,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   exchange_.keys = keys_;
   exchange_.sockets = std::filesystem::path(socket_).parent_path() / ("driver-" + process_.brief());
   if (!greeting.attached.bind_host.empty()) exchange_.host_bind = greeting.attached.bind_host + ":0";
+  exchange_.fabric = greeting.attached.fabric;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   hooks.agent_said = [this](const AgentToProcess& message) {

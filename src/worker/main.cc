@@ -18,6 +18,7 @@
 #include "transport/address.h"
 #include "worker/agent_folder.h"
 #include "worker/process/process_table.h"
+#include "worker/fabric.h"
 #include "worker/worker_service.h"
 
 extern "C" char** environ;
@@ -215,6 +216,10 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
     service.bind_host = bracketed(options.bind_host);
   }
   if (auto described = describe_node(options, service); !described) return described.error();
+  const std::string& reached = service.advertise_host.empty() ? service.bind_host : service.advertise_host;
+  auto fabric = fabric_named(options.fabric, reached);
+  if (!fabric) return fabric.error();
+  service.shape.fabric = std::move(*fabric);
   choose_spilling(options, service);
   service.pool.environment = environment_for_executors(options.record);
   service.record = options.record;

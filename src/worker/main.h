@@ -35,6 +35,7 @@ struct WorkerMainOptions {
 
   std::string bind_host{};       // empty: where the route to the head leaves this machine
   std::string advertise_host{};  // what others are told; empty: the same
+  std::string fabric{};          // trusted network that the node is on: a name, or a network; empty: none
   std::string runtime_folder{};  // short, for sockets; empty: default_runtime_folder()
   bool driver_agent = false;     // holds its driver's objects, offers nothing
   bool waits_for_head = true;    // else it ends with the reason where there is no way to it

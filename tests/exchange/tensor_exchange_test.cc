@@ -32,6 +32,7 @@ struct Member {
   std::uint64_t node = 1;
   std::uint64_t job = 1;
   bool expired = false;
+  std::string fabric{};
 };
 
 // One process with its exchange. Elements are numbered bytes.
@@ -56,6 +57,7 @@ class Process {
     options.keys = *keys;
     options.sockets = folder + "/p" + std::to_string(member.number);
     options.host_bind = "127.0.0.1:0";
+    options.fabric = member.fabric;
     auto started = TensorExchange::start(
         std::move(options),
         {.arrived =
@@ -317,10 +319,46 @@ TEST_F(TensorExchangeTest, OthersJobsAndOldTicketsAreRefused) {
     Process stranger = process(member);
     const auto arrival = stranger.pull(ref);
     EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
-    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("cannot be reached")));
+    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("it refuses this process"))) << "not by silence";
   }
   Process two = process({2});
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size)) << "it goes on";
+}
+
+TEST_F(TensorExchangeTest, WhoAnswersInAnothersPlaceIsNotBelieved) {
+  Process one = process({1});
+  Process impostor = process({2});
+  Process three = process({3});
+  auto ref = one.publish(7, size, true);
+  (void)impostor.publish(7, size, true);  // the same name, other bytes in other hands
+  ref.tensor.edit().holder.local = impostor.exchange().self().local;
+  ref.tensor.edit().holder.address.clear();
+  const auto arrival = three.pull(ref);
+  EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
+  EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("not who was meant")));
+}
+
+TEST_F(TensorExchangeTest, WhatHasLeftItsStoreIsHadFromItsHolderAgain) {
+  Process one = process({1});
+  Process two = process({2});
+  const auto ref = one.publish(7, size, true, {.direct = true, .named = DirectPath::store, .allow_fallback = true});
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome));
+  EXPECT_EQ(one.stored(), 1u);
+  one.exchange().publish_again(ref.object);
+  auto any = ref;
+  any.tensor.edit().wish = {.direct = true};
+  EXPECT_TRUE(is_numbered(two.pull(any), 7, size));
+}
+
+TEST_F(TensorExchangeTest, BetweenNodesThatNameTheSameFabricItIsNotSealed) {
+  for (const auto& [fabric, sealed] : {std::pair("a", false), std::pair("b", true), std::pair("", true)}) {
+    Process one = process({.number = 1, .node = 1, .fabric = "a"});
+    Process two = process({.number = 2, .node = 2, .fabric = fabric});
+    const auto ref = one.publish(7, size, false, {.direct = true, .named = DirectPath::tcp});
+    const auto arrival = two.pull(ref);
+    ASSERT_TRUE(is_numbered(arrival, 7, size)) << fabric;
+    EXPECT_EQ(std::get<Elements>(arrival.outcome).encrypted, sealed) << fabric;
+  }
 }
 
 TEST_F(TensorExchangeTest, NonsenseEndsAConnectionAndNoMore) {

@@ -15,4 +15,16 @@ void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   }
 }
 
+void Checkers::elements_there(Process& executor, const executor::RunCall& run, bool fetched) {
+  if (fetched) return;
+  for (const auto& argument : *run.call.arguments) {
+    if (argument.is_ref) continue;
+    for (const auto& ref : argument.value.contained) {
+      if (ref.tensor.is_empty()) continue;
+      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name + " without the elements " +
+                                             ref.object.brief() + " of its argument");
+    }
+  }
+}
+
 }  // namespace mobula::internal::sim

@@ -76,6 +76,8 @@ class Checkers {
   void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content);
   void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here, const Content& content);
   void tensor_freed(Process& holder, ObjectId tensor);
+  // A call with tensors in its arguments starts; `fetched`: their elements had come.
+  void elements_there(Process& executor, const executor::RunCall& run, bool fetched);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);

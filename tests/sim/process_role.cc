@@ -316,6 +316,7 @@ void Process::carry_out(executor::Command& command) {
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs)});
   } else if (std::holds_alternative<Evacuate>(command)) {
+    evacuated_ = true;
     step_executor(Evacuated{});
   } else if (std::holds_alternative<Leave>(command)) {
     if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
@@ -340,7 +341,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
 }
 
 void Process::check_fetches() {
-  std::vector<std::pair<std::uint64_t, std::optional<Failure>>> ready;
+  std::vector<executor::ArgumentsFetched> ready;
   for (auto& [token, fetch] : fetches_) {
     if (fetch.told) continue;
     bool all = true;
@@ -352,12 +353,31 @@ void Process::check_fetches() {
     }
     if (!all) continue;
     fetch.told = true;
-    ready.emplace_back(token, failure);
+    executor::ArgumentsFetched news{token, failure, lost_elements(fetch)};
+    if (!news.lost.empty() && !news.failure) news.failure = Failure{ErrorCode::not_found, "elements are lost"};
+    if (news.lost.empty()) with_elements_.insert(token);
+    ready.push_back(std::move(news));
   }
-  for (auto& [token, failure] : ready) step_executor(executor::ArgumentsFetched{token, failure});
+  for (auto& news : ready) step_executor(std::move(news));
+}
+
+// What a process had that was killed is nowhere.
+std::vector<ObjectId> Process::lost_elements(const Fetch& fetch) {
+  std::vector<RefRecord> refs = fetch.tensors;
+  for (const ObjectId object : fetch.objects) {
+    const auto* row = client_.object(object);
+    if (row != nullptr) refs.insert(refs.end(), row->value->contained.begin(), row->value->contained.end());
+  }
+  std::vector<ObjectId> lost;
+  for (const auto& ref : refs) {
+    const Process* holder = ref.tensor.is_empty() ? nullptr : world().process_of(ref.owner);
+    if (holder != nullptr && !holder->alive() && !holder->evacuated_) lost.push_back(ref.object);
+  }
+  return lost;
 }
 
 void Process::drop_fetched(std::uint64_t token) {
+  with_elements_.erase(token);
   const auto at = fetches_.find(token);
   if (at == fetches_.end()) return;
   const auto objects = std::move(at->second.objects);
@@ -386,6 +406,7 @@ std::int64_t Process::memory_mib(Time now) const {
 
 void Process::start_call(const executor::RunCall& run) {
   world().checkers().call_started(*this, run);
+  world().checkers().elements_there(*this, run, with_elements_.contains(run.token));
   const auto& plan = world().plan().plans.at(run.call.form->function.offset);
   tell_agent(RunningNow{run.call.form->name, run.call.task, run.call.may_run_again});
   hangs_ |= plan.hangs;

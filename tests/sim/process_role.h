@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "client/core/client_core.h"
@@ -97,25 +98,28 @@ class Process final : public Role {
   void start_items();
   void end_when_done();
 
-  void assigned(const AssignExecutor& message);
-  void carry_out(client::Command& command);
-  void carry_out(executor::Command& command);
-  void tell_agent(const ProcessToAgent& message);
-  void tell_executor(const client::TellExecutor& command);
-  void fetch_arguments(const executor::FetchArguments& command);
-  void check_fetches();
-  void drop_fetched(std::uint64_t token);
-  void start_call(const executor::RunCall& run);
-  void poll_threads();
-  void resume(std::uint64_t thread);
-
   struct Fetch {
     std::vector<ObjectId> objects;
     std::vector<RefRecord> tensors;
     bool told = false;
   };
 
+  void assigned(const AssignExecutor& message);
+  void carry_out(client::Command& command);
+  void carry_out(executor::Command& command);
+  void tell_agent(const ProcessToAgent& message);
+  void tell_executor(const client::TellExecutor& command);
+  void fetch_arguments(const executor::FetchArguments& command);
+  std::vector<ObjectId> lost_elements(const Fetch& fetch);
+  void check_fetches();
+  void drop_fetched(std::uint64_t token);
+  void start_call(const executor::RunCall& run);
+  void poll_threads();
+  void resume(std::uint64_t thread);
+
   std::uint64_t tensors_ = 0;  // ever
+  bool evacuated_ = false;     // what others refer to lies in the store before it ends
+  std::set<std::uint64_t> with_elements_;  // tokens of calls that have all elements of their arguments
   Node& node_;
   const int driver_ = -1;
   worker::StartExecutor start_;

@@ -70,9 +70,7 @@ class ClientCore {
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
   bool empty() const;
-  struct Sizes {
-    std::size_t objects, tasks, streams, slots, classes, actors, writes;
-  };
+  using Sizes = TableSizes;
   Sizes sizes() const;
   const ClientOptions& options() const { return options_; }
   NodeId node() const { return node_; }
@@ -85,6 +83,7 @@ class ClientCore {
   void on(SubmitActorCall& event);
   void on(PutInline& event);
   void on(const KeepTensor& event);
+  void on(const ElementsLost& event);
   void on(const ReserveRoom& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);
@@ -133,7 +132,7 @@ class ClientCore {
   void head_says(const DemandInfeasible& message);
   void head_says(const ActorChanged& message);
   void head_says(const ActorFound& message);
-  void head_says(const StateRead& message) { emit(HeadAnswered{message}); }
+  template <class ForShell> void head_says(const ForShell& message) { emit(HeadAnswered{message}); }
   void head_says(const RequestRefused& message);
   void head_says(const GroupChanged& message);
   void head_says(const AskTasks& message);
@@ -182,6 +181,7 @@ class ClientCore {
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
   void resubmit_later(TaskId task);
+  void run_again(TaskId task);  // that has finished
   void tick_retries();
   // Arguments that were there may have been lost since it was queued.
   bool waits_again(TaskId task);
@@ -197,6 +197,8 @@ class ClientCore {
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
   void give_up_lineage(TaskId task);
+  void remake_elements(ObjectId elements);
+  bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
 
   // queues.cc
   void join_queue(TaskId task, const TaskRow& row);
@@ -293,8 +295,5 @@ class ClientCore {
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step
 };
-
-// The bytes of an error value.
-ValueRecord error_value(const ErrorRecord& error);
 
 }  // namespace mobula::internal::client

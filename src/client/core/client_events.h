@@ -294,6 +294,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor>;
+                           KeepTensor, ElementsLost>;
 
 }  // namespace mobula::internal::client

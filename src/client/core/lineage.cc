@@ -1,5 +1,6 @@
 #include "client/core/lineage.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/mark.h"
@@ -9,6 +10,7 @@ namespace mobula::internal::client {
 namespace {
 
 const Mark mark_given_up("client.lineage_given_up");
+const Mark mark_remade("client.lost_elements_made_again");
 
 }  // namespace
 
@@ -56,6 +58,50 @@ void ClientCore::give_up_lineage(TaskId task) {
     if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;
   }
   forget_task(task);
+}
+
+// ---- elements of tensors that were lost with their process ---------------------------------------
+
+void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); }
+
+// A value whose task can run again is as good as lost with them: it is made again, and not ready meanwhile.
+// What lies in a store is left alone: others may read it there, and it would be found again.
+void ClientCore::remake_elements(ObjectId elements) {
+  std::vector<ObjectId> values;
+  for (const auto& [object, row] : objects_) {
+    if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing) continue;
+    const bool has = std::ranges::any_of(row.value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
+    if (has) values.push_back(object);
+  }
+  for (const ObjectId object : values) {
+    auto* row = objects_.find(object);
+    auto* task = row != nullptr ? tasks_.find(row->creator) : nullptr;
+    if (task == nullptr || task->state != TaskState::finished || task->retries_left == 0) continue;
+    const auto* actor = actors_.find(task->call.form->actor);
+    const bool of_actor = task->call.form->kind == CallKind::actor_call;
+    if (of_actor && (actor == nullptr || actor->state == ActorState::dead)) continue;
+    const TaskId creator = row->creator;
+    const auto contained = row->value->contained;
+    row->ready = false;
+    row->value = CopyOnWrite<ValueRecord>();
+    mark_remade.hit();
+    if (task->retries_left > 0) --task->retries_left;
+    ++task->call.attempt;
+    lineage_.remove(creator);
+    run_again(creator);
+    for (const auto& ref : contained) unpin(ref.object);
+    changed(object);
+  }
+}
+
+// What its arguments, given by value or by ref, refer to now.
+bool ClientCore::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
+  const auto among = [&](const RefRecord& ref) { return std::ranges::find(elements, ref.object) != elements.end(); };
+  return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
+    const auto* row = argument.is_ref ? object(argument.ref.object) : nullptr;
+    const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
+    return std::ranges::any_of(contained, among);
+  });
 }
 
 }  // namespace mobula::internal::client

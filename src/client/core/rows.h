@@ -13,6 +13,7 @@
 #include "base/recycled.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "model/error_record.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
 #include "protocol/local_control.h"
@@ -177,6 +178,13 @@ struct GroupRow {
   };
   std::vector<Waiting> waiting;
 };
+
+struct TableSizes {
+  std::size_t objects, tasks, streams, slots, classes, actors, writes;
+};
+
+// The bytes of an error value.
+ValueRecord error_value(const ErrorRecord& error);
 
 // A value that goes into the node's store: written by a thread, or (`escaping`) by the shell, from
 // the bytes of the object or from where they lie mapped.

@@ -176,20 +176,22 @@ void ClientCore::finish(TaskId task, Results results) {
   const ActorId actor = tasks_.at(task).call.form->actor;
   const auto num_returns = tasks_.at(task).call.form->num_returns;
   const ObjectId first_result = tasks_.at(task).first_result;
-  bool stored = false;
+  bool stored = false;  // or elements of its tensors lie in another process
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error stands in the place of all results.
     const bool shared = results.size() < num_returns;
     ValueRecord value = results.empty() ? ValueRecord{}
                         : shared        ? results.front()
                                         : std::move(results[i]);
-    stored |= value.in_store;
+    const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
+    const bool apart = !value.is_error && std::ranges::any_of(value.contained, is_tensor);
+    stored |= apart || (value.in_store && kind == CallKind::task);
     complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
   if (kind == CallKind::actor_call) call_over(actor);
   auto* row = tasks_.find(task);
   if (row == nullptr) return;  // its results were wanted by nobody
-  const bool lineage = stored && kind == CallKind::task && row->retries_left != 0;
+  const bool lineage = stored && row->retries_left != 0 && !row->cancelled;
   if (!lineage || row->live_results == 0) return forget_task(task);
   keep_as_lineage(task);
 }
@@ -278,6 +280,17 @@ void ClientCore::resubmit(TaskId task) {
   MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
+}
+
+// Of lineage: an actor's is again one of its calls, before those that were submitted after it.
+void ClientCore::run_again(TaskId task) {
+  const ActorId id = tasks_.at(task).call.form->actor;
+  if (tasks_.at(task).call.form->kind != CallKind::actor_call) return resubmit(task);
+  auto& actor = actors_.at(id);
+  ++actor.calls;
+  ++objects_.at(handle_id(id)).pins;
+  requeue(task);
+  advance_actor(id);
 }
 
 // What needs more memory than there is would be ended again and again, and others with it.
@@ -423,6 +436,17 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);
       advance_actor(tasks_.at(task).call.form->actor);
+    } else {
+      resubmit(task);
+    }
+  } else if (message.outcome == CallOutcome::failed && !message.lost.empty() && !row.cancelled) {
+    for (const ObjectId elements : message.lost) remake_elements(elements);
+    // It never ran, so this costs it nothing. What cannot be made again would be lost each time.
+    if (refers_to_any(row.call, message.lost)) {
+      finish(task, std::move(message.results));
+    } else if (row.call.form->kind == CallKind::actor_call) {
+      requeue(task);
+      advance_actor(row.call.form->actor);
     } else {
       resubmit(task);
     }

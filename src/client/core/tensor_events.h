@@ -17,6 +17,17 @@ struct KeepTensor {
   friend bool operator==(const KeepTensor&, const KeepTensor&) = default;
 };
 
+// These elements, which a value here refers to, are nowhere any more: their process was ended. What this process
+// owns and a task can make again is made again, and is not ready until then.
+struct ElementsLost {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ElementsLost::object));
+  }
+  friend bool operator==(const ElementsLost&, const ElementsLost&) = default;
+};
+
 // Nobody refers to these elements of a tensor any more.
 struct TensorUnneeded {
   ObjectId object;

@@ -112,6 +112,7 @@ void ExecutorCore::admit(CallRow row) {
   row.token = next_token_++;
   FetchArguments fetch = what_to_fetch(row.call);
   fetch.token = row.token;
+  fetch.caller = row.caller;
   row.ready = fetch.refs.empty() && fetch.tensors.empty();
   if (!row.ready) emit(std::move(fetch));
   const auto token = row.token;
@@ -137,6 +138,7 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   emit(DropCall{row.token});
   CallReply answer;
   answer.outcome = CallOutcome::failed;
+  answer.lost = event.lost;
   answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
                                        "an argument of " + row.call.form->name + " cannot be read: " +
                                            event.failure->text,

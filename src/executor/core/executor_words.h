@@ -47,10 +47,11 @@ struct CallerGone {
 struct ArgumentsFetched {
   std::uint64_t token = 0;
   std::optional<Failure> failure;
+  std::vector<ObjectId> lost{};  // with a failure: elements of tensors that are nowhere any more
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("token", &ArgumentsFetched::token),
-                 field("failure", &ArgumentsFetched::failure));
+    return visit(field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
+                 field("lost", &ArgumentsFetched::lost));
   }
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };
@@ -134,10 +135,11 @@ struct FetchArguments {
   std::uint64_t token = 0;
   std::vector<Argument> refs;  // those with is_ref
   std::vector<RefRecord> tensors;  // of the others: elements that are not in their values
+  ProcessId caller;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs),
-                 field("tensors", &FetchArguments::tensors));
+                 field("tensors", &FetchArguments::tensors), field("caller", &FetchArguments::caller));
   }
   friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
 };

@@ -60,6 +60,7 @@ struct Dispatch {
     parts.processes.tick();
     parts.objects.tick();
     parts.tasks.tick();
+    parts.transfers.tick();
   }
 
   void write_epoch() const {
@@ -139,6 +140,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.processes.next_deadline());
   due = earlier(due, parts.objects.next_deadline());
   due = earlier(due, parts.tasks.next_deadline());
+  due = earlier(due, parts.transfers.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

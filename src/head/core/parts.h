@@ -19,6 +19,8 @@
 #include "head/core/slot_table.h"
 #include "head/core/state_reader.h"
 #include "head/core/task_questions.h"
+#include "head/core/transfer_counts.h"
+#include "head/core/transfer_lists.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::head {
@@ -56,6 +58,8 @@ struct Parts {
   ObjectLists objects{*this};
   LastUse last_use;
   TaskQuestions tasks{*this};
+  TransferLists transfers{*this};
+  TransferCounts transfer_counts{*this};
   StateReader reader{*this};
 };
 

@@ -100,6 +100,8 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.actors.process_ended(process, cause);
   parts_.groups.process_ended(process);
   parts_.tasks.process_ended(process);
+  parts_.transfers.process_ended(process);
+  parts_.transfer_counts.process_ended(process, row.node);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {

@@ -85,6 +85,8 @@ struct ProcessVoice {
     if (answer) parts.processes.tell(process, std::move(*answer));
   }
   void operator()(const TasksTold& message) const { parts.tasks.told(process, message); }
+  void operator()(const TransfersTold& message) const { parts.transfers.told(process, message); }
+  void operator()(const TransfersCounted& message) const { parts.transfer_counts.told(process, message); }
 };
 
 // A driver whose agent has died speaks through another one.

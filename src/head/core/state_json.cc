@@ -8,6 +8,7 @@
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
+#include "head/core/transfer_json.h"
 #include "head/core/waiting_json.h"
 
 namespace mobula::internal::head {
@@ -30,7 +31,7 @@ std::string state_of(const Node& node) {
 
 std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
 
-Json node_json(const Node& node, const scheduler::Use& use) {
+Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, const PathCounts& transfers) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
                {"address", node.address.control},
@@ -40,6 +41,8 @@ Json node_json(const Node& node, const scheduler::Use& use) {
                {"devices", devices_json(node.shape)},
                {"device_policy", policy_json(node.shape.device_policy)},
                {"isolation", isolation_text(node.shape)},
+               {"fabric", fabric_of(parts, node)},
+               {"transfers", counts_json(transfers)},
                {"incarnation", node.address.incarnation.hex()}};
   if (!node.refused_devices.empty()) {
     json["refused_devices"] = Json::array();
@@ -189,11 +192,12 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   if (kind == "nodes") {
     list.kind = "NodeList";
     std::map<NodeId, scheduler::Use> uses;
+    auto transfers = parts.transfer_counts.by_node();
     for (auto& use : parts.scheduler.node_use()) uses[use.node] = std::move(use.resources);
     for (const auto& [id, node] : parts.nodes.rows()) {
       // A driver's own node runs nothing.
       if (!node.slots_allowed()) continue;
-      add(id, node_json(node, uses[id]));
+      add(id, node_json(parts, node, uses[id], transfers[id]));
       for (const auto& device : node.refused_devices) {
         list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
       }
@@ -338,6 +342,17 @@ std::string status_json(const Parts& parts) {
   json["jobs"] = jobs;
   json["actors"] = actors;
   json["leases"] = parts.slots.rows().size();
+  json["transfers"] = counts_json(parts.transfer_counts.of_cluster());
+  Json fabrics = Json::object();
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    if (!node.registered()) continue;
+    auto& nodes_on_it = fabrics[fabric_of(parts, node)];
+    nodes_on_it = nodes_on_it.is_null() ? 1 : nodes_on_it.get<int>() + 1;
+  }
+  json["fabrics"] = Json::array();
+  for (const auto& [name, count] : fabrics.items()) {
+    json["fabrics"].push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
+  }
   const auto& preempted = parts.slots.preemptions();
   json["preemption"] = {{"policy", options.preempt_after ? "lower-priority" : "off"},
                         {"asked", preempted.asked},

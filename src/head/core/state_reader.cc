@@ -44,6 +44,11 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
+  if (message.kind == "transfers") {
+    const auto asked = parts_.transfers.ask({process, message.request}, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
   const char* task_verb = message.kind == "explain" ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
@@ -110,6 +115,11 @@ void StateReader::said(const ToolSaid& event) {
   }
   if (const auto purpose = task_purpose(parts_, request.verb, request.kind, request.argument)) {
     const auto asked = parts_.tasks.ask({event.link, request.request}, *purpose, request.argument);
+    if (!asked) reply(event, asked.error());
+    return;
+  }
+  if (request.verb == "list" && request.kind == "transfers") {
+    const auto asked = parts_.transfers.ask({event.link, request.request}, request.argument);
     if (!asked) reply(event, asked.error());
     return;
   }

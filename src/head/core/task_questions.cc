@@ -50,43 +50,13 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
   question.purpose = purpose;
   question.id = asked.id;
   question.until = parts_.now + parts_.options.list_within;
-  choose_owners(question, job);
+  question.missing = processes_to_ask(parts_, job, question.answers.warnings);
   std::vector<ProcessId> owners;
   for (const auto& [process, name] : question.missing) owners.push_back(process);
   questions_.emplace(number, std::move(question));
   for (const auto owner : owners) parts_.processes.tell(owner, asked);
   if (owners.empty()) settle(number);
   return {};
-}
-
-std::string TaskQuestions::name_of(ProcessId process) const {
-  const Process& row = *parts_.processes.find(process);
-  return fmt::format("{} {} of job {} on node {}",
-                     row.principal.role == Role::driver ? "the driver" : "executor",
-                     process.brief(), row.principal.job.brief(), row.node.brief());
-}
-
-// Drivers first: most tasks are theirs.
-void TaskQuestions::choose_owners(Question& question, JobId job) const {
-  std::uint64_t passed_over = 0;
-  for (const Role role : {Role::driver, Role::executor}) {
-    for (const auto& [process, row] : parts_.processes.rows()) {
-      if (row.principal.role != role || (!job.empty() && row.principal.job != job)) continue;
-      const Node* node = parts_.nodes.find(row.node);
-      if (node == nullptr || !node->registered()) {
-        question.answers.warnings.push_back(name_of(process) +
-                                            " cannot be asked: its node is not connected");
-      } else if (question.missing.size() >= max_owners) {
-        ++passed_over;
-      } else {
-        question.missing.emplace(process, name_of(process));
-      }
-    }
-  }
-  if (passed_over > 0) {
-    question.answers.warnings.push_back(fmt::format(
-        "{} more executors are not asked: {} processes are at a time", passed_over, max_owners));
-  }
 }
 
 void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
@@ -132,7 +102,8 @@ void TaskQuestions::tick() {
   }
   for (const auto number : late) {
     mark_late.hit();
-    say_who_is_missing(questions_.at(number));
+    Question& question = questions_.at(number);
+    warn_of_silent(parts_, question.missing, "what it owns", question.answers.warnings);
     settle(number);
   }
 }
@@ -141,21 +112,6 @@ std::optional<Time> TaskQuestions::next_deadline() const {
   std::optional<Time> due;
   for (const auto& [number, question] : questions_) due = earlier(due, question.until);
   return due;
-}
-
-void TaskQuestions::say_who_is_missing(Question& question) const {
-  auto& warnings = question.answers.warnings;
-  std::size_t named = 0;
-  for (const auto& [process, name] : question.missing) {
-    if (named == max_named) {
-      warnings.push_back(fmt::format("{} more owners of tasks have not answered either",
-                                     question.missing.size() - named));
-      return;
-    }
-    ++named;
-    warnings.push_back(fmt::format("{} has not answered within {} ms; what it owns is not known",
-                                   name, parts_.options.list_within / 1ms));
-  }
 }
 
 void TaskQuestions::settle(std::uint64_t number) {

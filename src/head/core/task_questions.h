@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "head/core/asked_processes.h"
 #include "head/core/asker.h"
 #include "head/core/inputs.h"
 
@@ -49,23 +50,18 @@ class TaskQuestions {
 
  private:
   static constexpr std::size_t max_open = 64;
-  static constexpr std::size_t max_owners = 4096;  // asked at once
-  static constexpr std::size_t max_named = 8;      // missing owners with a line of their own
-  static constexpr std::size_t max_errors = 256;   // passed on with one answer
+  static constexpr std::size_t max_errors = 256;  // passed on with one answer
 
   struct Question {
     Asker asker;
     TaskPurpose purpose = TaskPurpose::list;
     std::string id;
-    std::map<ProcessId, std::string> missing;  // and what it is, for people
+    AskedProcesses missing;
     TaskAnswers answers;
     Time until;
   };
-  std::string name_of(ProcessId process) const;
-  void choose_owners(Question& question, JobId job) const;
   bool complete(const Question& question) const;
   void settle(std::uint64_t number);
-  void say_who_is_missing(Question& question) const;
   Result<std::string> document(const Question& question) const;
 
   Parts& parts_;

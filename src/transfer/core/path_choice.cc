@@ -28,7 +28,7 @@ class Judge {
     const auto& a = q_.from.paths.at(path).version;
     const auto& b = q_.to.paths.at(path).version;
     if (a != b) return "the versions differ: " + a + " and " + b;
-    if (!same_machine() && is_plain(path) && !q_.trusted) return "the fabric is not trusted";
+    if (!same_machine() && is_plain(path) && !q_.trusted) return "fabric not trusted";
     return {};
   }
 
@@ -87,6 +87,11 @@ class Judge {
 };
 
 }  // namespace
+
+bool is_better(DirectPath path, DirectPath than) {
+  const auto rank = [](DirectPath each) { return std::ranges::find(best_first, each) - best_first.begin(); };
+  return rank(path) < rank(than);
+}
 
 PathChoice choose_paths(const PathQuestion& question) {
   const Judge judge(question);

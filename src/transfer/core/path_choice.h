@@ -71,6 +71,9 @@ struct PathChoice {
   bool sealed = false;            // what the first of them sends cannot be read on its way
 };
 
+// Whether it is tried before the other one where none is named.
+bool is_better(DirectPath path, DirectPath than);
+
 PathChoice choose_paths(const PathQuestion& question);
 
 }  // namespace mobula::internal::transfer

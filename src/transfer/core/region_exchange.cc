@@ -117,12 +117,16 @@ void RegionExchange::tick(Time now, Commands& out) {
   steps_.tick();
   settle();
   pulls_.tick();
+  serves_.tick();
   settle();
 }
 
 std::optional<Time> RegionExchange::next_deadline() const {
-  const auto a = steps_.next_deadline(), b = pulls_.next_deadline();
-  return a && b ? std::min(a, b) : a ? a : b;
+  std::optional<Time> first;
+  for (const auto& due : {steps_.next_deadline(), pulls_.next_deadline(), serves_.next_deadline()}) {
+    if (due && (!first || *due < *first)) first = due;
+  }
+  return first;
 }
 
 bool RegionExchange::is_idle() const {

@@ -10,12 +10,15 @@ namespace {
 const Mark mark_redirected("regions.reader_sent_to_a_copy");
 const Mark mark_wait("regions.reader_waits");
 const Mark mark_deferred("regions.free_deferred");
+const Mark mark_slow_reader("regions.reader_gives_its_place_to_others");
+const Mark mark_greedy_reader("regions.reader_has_as_many_as_it_may");
 const Mark mark_evacuated("regions.evacuated");
 const Mark mark_evacuation_failed("regions.evacuation_failed");
 
 }  // namespace
 
 void RegionServes::publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, ProcessId from) {
+  stored_.erase(object);
   auto& row = rows_[object];
   row.size_bytes = size_bytes;
   row.lane = lane;
@@ -29,7 +32,7 @@ void RegionServes::retire(ObjectId object) {
   row->retired = true;
   for (const auto id : std::exchange(row->waiting, {})) {
     refuse(serves_.at(id), RegionRefusal::gone);
-    --waiting_;
+    leave_line(serves_.at(id));
     gone(id);
   }
   if (!row->from.empty()) context_.send(row->from, RegionCopyGone{object});
@@ -57,7 +60,7 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
         continue;
       }
       refuse(serves_.at(id), RegionRefusal::failed, failure->text);
-      --waiting_;
+      leave_line(serves_.at(id));
       gone(id);
     }
     row->waiting = std::move(others);
@@ -67,7 +70,7 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
   mark_evacuated.hit();
   for (const auto id : std::exchange(row->waiting, {})) {
     refuse(serves_.at(id), RegionRefusal::stored);
-    --waiting_;
+    leave_line(serves_.at(id));
     gone(id);
   }
   if (!row->retired && !row->from.empty()) context_.send(row->from, RegionCopyGone{object});
@@ -80,9 +83,25 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
 
 bool RegionServes::is_large(const Row& row) const { return row.size_bytes >= context_.options.redirect_from_bytes; }
 
-bool RegionServes::may_start(const Row& row) const {
-  if (row.leaving || active_ >= context_.options.max_serves) return false;
-  return !is_large(row) || row.active.size() < context_.options.max_serves_of_object;
+bool RegionServes::may_start(const Row& row, ProcessId peer) const {
+  if (row.leaving || counted_ >= context_.options.max_serves) return false;
+  const auto use = peers_.find(peer);
+  if (use != peers_.end() && use->second.active >= context_.options.max_serves_of_peer) return false;
+  return !is_large(row) || row.counted < context_.options.max_serves_of_object;
+}
+
+void RegionServes::discount(ServeId id, Serve& serve, Row& row) {
+  if (serve.due) due_.erase({*serve.due, id});
+  serve.due.reset();
+  if (!std::exchange(serve.counted, false)) return;
+  --counted_;
+  --row.counted;
+}
+
+void RegionServes::leave_line(const Serve& serve) {
+  --waiting_;
+  const auto use = peers_.find(serve.peer);
+  if (--use->second.waiting == 0 && use->second.active == 0) peers_.erase(use);
 }
 
 void RegionServes::refuse(const Serve& serve, RegionRefusal why, std::string text, std::vector<ProcessId> others) {
@@ -111,7 +130,7 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   }
   serve.channel = {from, message.path, row->lane, message.lane};
   const bool to_store = message.path == DirectPath::store;
-  if (!to_store && may_start(*row)) {
+  if (!to_store && may_start(*row, from)) {
     const ServeId id = ++last_;
     by_transfer_[{from, message.transfer}] = id;
     return start(id, serves_[id] = std::move(serve), *row);
@@ -120,7 +139,13 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   if (waiting_ >= context_.options.max_serves_waiting) {
     return refuse(serve, RegionRefusal::too_many, std::to_string(waiting_) + " wait there");
   }
+  auto& use = peers_[from];
+  if (use.waiting >= context_.options.max_waiting_of_peer) {
+    return refuse(serve, RegionRefusal::too_many, std::to_string(use.waiting) + " of this process wait there");
+  }
   mark_wait.hit();
+  if (use.active >= context_.options.max_serves_of_peer) mark_greedy_reader.hit();
+  ++use.waiting;
   const ServeId id = ++last_;
   by_transfer_[{from, message.transfer}] = id;
   row->waiting.push_back(id);
@@ -145,7 +170,12 @@ bool RegionServes::redirect(const Serve& serve, Row& row) {
 
 void RegionServes::start(ServeId id, Serve& serve, Row& row) {
   row.active.push_back(id);
-  ++active_;
+  ++counted_;
+  ++row.counted;
+  ++peers_[serve.peer].active;
+  serve.counted = true;
+  serve.due = context_.now + context_.options.serve_within;
+  due_.emplace(*serve.due, id);
   serve.stage = Stage::exporting;
   serve.operation = ++context_.last_operation;
   operations_[serve.operation] = id;
@@ -195,7 +225,7 @@ void RegionServes::heard(ProcessId from, const RegionsTaken& message) {
     const auto& serve = serves_.at(id);
     if (row->leaving || serve.path == DirectPath::store || !redirect(serve, *row)) continue;
     std::erase(row->waiting, id);
-    --waiting_;
+    leave_line(serve);
     gone(id);
   }
 }
@@ -218,7 +248,7 @@ void RegionServes::end(ServeId id, bool taken) {
     case Stage::waiting: {
       auto& row = rows_.at(serve.object);
       std::erase(row.waiting, id);
-      --waiting_;
+      leave_line(serve);
       return gone(id);
     }
     case Stage::exporting: serve.over = true; return;
@@ -263,10 +293,13 @@ void RegionServes::gone(ServeId id) {
   const auto at = serves_.find(id);
   const auto object = at->second.object;
   const bool was_active = at->second.stage != Stage::waiting;
-  by_transfer_.erase({at->second.peer, at->second.transfer});
+  const auto peer = at->second.peer;
+  if (was_active) discount(id, at->second, rows_.at(object));
+  by_transfer_.erase({peer, at->second.transfer});
   serves_.erase(at);
   if (!was_active) return;
-  --active_;
+  const auto use = peers_.find(peer);
+  if (--use->second.active == 0 && use->second.waiting == 0) peers_.erase(use);
   std::erase(rows_.at(object).active, id);
   settle(object);
   go_on_all();
@@ -286,15 +319,17 @@ void RegionServes::peer_gone(ProcessId peer) {
 void RegionServes::go_on(ObjectId object) {
   for (;;) {
     auto* row = rows_.find(object);
-    if (row == nullptr || row->waiting.empty() || !may_start(*row)) return;
+    if (row == nullptr || row->waiting.empty()) return;
     const auto next = std::ranges::find_if(row->waiting, [&](ServeId id) {
-      return serves_.at(id).path != DirectPath::store;
+      const Serve& serve = serves_.at(id);
+      return serve.path != DirectPath::store && may_start(*row, serve.peer);
     });
     if (next == row->waiting.end()) return;
     const ServeId id = *next;
     row->waiting.erase(next);
-    --waiting_;
-    start(id, serves_.at(id), *row);
+    auto& serve = serves_.at(id);
+    leave_line(serve);
+    start(id, serve, *row);
   }
 }
 
@@ -303,6 +338,22 @@ void RegionServes::go_on_all() {
   for (const auto& [object, row] : rows_) {
     if (!row.waiting.empty()) go_on(object);
   }
+}
+
+void RegionServes::tick() {
+  bool room = false;
+  while (!due_.empty() && due_.begin()->first <= context_.now) {
+    const ServeId id = due_.begin()->second;
+    auto& serve = serves_.at(id);
+    mark_slow_reader.hit();
+    discount(id, serve, rows_.at(serve.object));
+    room = true;
+  }
+  if (room) go_on_all();
+}
+
+std::optional<Time> RegionServes::next_deadline() const {
+  return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
 }
 
 // It may be written into the store while it is read; it is freed when nobody is being given it.

@@ -1,7 +1,9 @@
 // What this process has for others: the tensors that stay in it, and who is being given them. Bytes are
 // freed when nobody wants them and nobody can reach them any more, not before. Of a large object a few
 // readers are served at a time; the others are sent to those who have kept a copy, or wait for one, so
-// that many readers make a tree. Not thread-safe: a part of RegionExchange.
+// that many readers make a tree. What one reader may have at a time is bounded, and one that is slow, stopped
+// or means harm gives its place among those served to others after a while: it may go on, nothing is taken
+// from it, and its own bound stands. Not thread-safe: a part of RegionExchange.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +43,8 @@ class RegionServes {
   // Of a side that sends.
   void side_news(const SideNews& news);
   void peer_gone(ProcessId peer);
+  void tick();
+  std::optional<Time> next_deadline() const;
 
   bool has(ObjectId object) const { return rows_.contains(object); }
   std::size_t size() const { return rows_.size(); }
@@ -64,6 +68,8 @@ class RegionServes {
     bool may_redirect = true;
     Stage stage = Stage::waiting;
     bool over = false;      // exporting: to be unexported at once
+    bool counted = false;   // among those whose number is bounded
+    std::optional<Time> due{};  // when it is counted no more
     OperationId operation = 0;  // of the export
     std::string ticket;
   };
@@ -72,6 +78,7 @@ class RegionServes {
     std::uint32_t lane = 0;
     ProcessId from;
     std::vector<ServeId> active;
+    std::size_t counted = 0;  // of the active ones
     std::deque<ServeId> waiting;
     std::vector<ProcessId> copies;
     std::size_t next_copy = 0;
@@ -80,8 +87,15 @@ class RegionServes {
     bool storing = false;   // and is being written
   };
 
+  struct PeerUse {
+    std::size_t active = 0, waiting = 0;
+  };
+
   bool is_large(const Row& row) const;
-  bool may_start(const Row& row) const;
+  bool may_start(const Row& row, ProcessId peer) const;
+  // It keeps nobody from a place any more.
+  void discount(ServeId id, Serve& serve, Row& row);
+  void leave_line(const Serve& serve);
   void start(ServeId id, Serve& serve, Row& row);
   void say_ready(const Serve& serve);
   void refuse(const Serve& serve, RegionRefusal why, std::string text = {}, std::vector<ProcessId> others = {});
@@ -103,7 +117,9 @@ class RegionServes {
   std::map<ServeId, Serve> serves_;
   std::map<std::pair<ProcessId, TransferId>, ServeId> by_transfer_;
   std::map<OperationId, ServeId> operations_;
-  std::size_t active_ = 0, waiting_ = 0;
+  std::map<ProcessId, PeerUse> peers_;
+  std::set<std::pair<Time, ServeId>> due_;
+  std::size_t counted_ = 0, waiting_ = 0;
   ServeId last_ = 0;
 };
 

@@ -76,6 +76,11 @@ class HeadSession {
   std::optional<Time> heard_at() const { return heard_at_; }
   const ClusterSettings& settings() const { return settings_; }
   const Started& node() const { return *started_; }
+  // The trusted network of this node: the one it says, else the whole cluster's where the head says so.
+  std::string fabric() const {
+    if (!started_->shape.fabric.empty()) return started_->shape.fabric;
+    return settings_.trusted_fabric ? std::string(cluster_fabric) : std::string();
+  }
   const std::string& signing_key() const { return head_signing_key_; }
   bool was_admitted() const { return epoch_ != 0; }
 

@@ -109,6 +109,7 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   assign.incarnation = row.is_actor() ? row.generation + 1 : 0;
   assign.name_space = start.name_space;
   assign.head_signing_key = head_.signing_key();
+  assign.fabric = head_.fabric();
   assign.lend_after = head_.settings().lend_after;
   outbox_.emit(
       StartExecutor{slot, row.generation, start.program.id, start.program.arguments,

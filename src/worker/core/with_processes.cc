@@ -96,6 +96,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
   reply.head_signing_key = head.signing_key();
   reply.cluster_name = head.settings().cluster_name;
   reply.bind_host = head.node().bind_host;
+  reply.fabric = head.fabric();
   outbox.emit(WelcomeDriver{row.link, principal, message.process, std::move(message.curve_key),
                             std::move(reply)});
   process_began(message.process, principal);

@@ -1,0 +1,60 @@
+#include "head/core/asked_processes.h"
+
+#include <fmt/format.h>
+
+#include "head/core/parts.h"
+
+namespace mobula::internal::head {
+namespace {
+
+constexpr std::size_t max_asked = 4096;  // at once
+constexpr std::size_t max_named = 8;     // silent ones with a line of their own
+
+std::string name_of(const Parts& parts, ProcessId process) {
+  const Process& row = *parts.processes.find(process);
+  return fmt::format("{} {} of job {} on node {}",
+                     row.principal.role == Role::driver ? "the driver" : "executor",
+                     process.brief(), row.principal.job.brief(), row.node.brief());
+}
+
+}  // namespace
+
+// Drivers first: most of what is asked about is theirs.
+AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings) {
+  AskedProcesses asked;
+  std::uint64_t passed_over = 0;
+  for (const Role role : {Role::driver, Role::executor}) {
+    for (const auto& [process, row] : parts.processes.rows()) {
+      if (row.principal.role != role || (!job.empty() && row.principal.job != job)) continue;
+      const Node* node = parts.nodes.find(row.node);
+      if (node == nullptr || !node->registered()) {
+        warnings.push_back(name_of(parts, process) + " cannot be asked: its node is not connected");
+      } else if (asked.size() >= max_asked) {
+        ++passed_over;
+      } else {
+        asked.emplace(process, name_of(parts, process));
+      }
+    }
+  }
+  if (passed_over > 0) {
+    warnings.push_back(fmt::format("{} more executors are not asked: {} processes are at a time",
+                                   passed_over, max_asked));
+  }
+  return asked;
+}
+
+void warn_of_silent(const Parts& parts, const AskedProcesses& silent, const std::string& unknown,
+                    std::vector<std::string>& warnings) {
+  std::size_t named = 0;
+  for (const auto& [process, name] : silent) {
+    if (named == max_named) {
+      warnings.push_back(fmt::format("{} more processes have not answered either", silent.size() - named));
+      return;
+    }
+    ++named;
+    warnings.push_back(fmt::format("{} has not answered within {} ms; {} is not known", name,
+                                   parts.options.list_within / 1ms, unknown));
+  }
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,98 @@
+#include "head/core/transfer_lists.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/transfer_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_silent_process("head.transfer_answer_without_a_process");
+
+}  // namespace
+
+Result<void> TransferLists::ask(Asker asker, const std::string& text) {
+  if (questions_.size() >= max_open) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("{} questions about transfers are open; ask again in a moment",
+                               questions_.size()));
+  }
+  auto filters = transfer_filters(text);
+  if (!filters) return filters.error();
+  AskTransfers& asked = filters->asked;
+  asked.request = ++last_;
+  asked.limit = parts_.options.max_tasks_per_owner;
+  Question question;
+  question.asker = asker;
+  question.until = parts_.now + parts_.options.list_within;
+  question.missing = processes_to_ask(parts_, filters->job, question.answers.warnings);
+  std::vector<ProcessId> processes;
+  for (const auto& [process, name] : question.missing) processes.push_back(process);
+  questions_.emplace(asked.request, std::move(question));
+  for (const auto process : processes) parts_.processes.tell(process, asked);
+  if (processes.empty()) settle(asked.request);
+  return {};
+}
+
+void TransferLists::told(ProcessId process, const TransfersTold& message) {
+  const auto at = questions_.find(message.request);
+  if (at == questions_.end() || at->second.missing.erase(process) == 0) return;
+  TransferAnswers& answers = at->second.answers;
+  const Process& row = *parts_.processes.find(process);
+  answers.left_out += message.left_out;
+  for (const auto& fact : message.transfers) {
+    answers.items.push_back({process, row.node, row.principal.job, fact});
+  }
+  if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
+  if (at->second.missing.empty()) settle(message.request);
+}
+
+// Of all of them, not of each process.
+void TransferLists::keep_latest(TransferAnswers& answers) const {
+  std::ranges::stable_sort(answers.items, {}, [](const TransferItem& each) { return each.fact.ago; });
+  if (answers.items.size() <= parts_.options.max_listed) return;
+  answers.left_out += answers.items.size() - parts_.options.max_listed;
+  answers.items.resize(parts_.options.max_listed);
+}
+
+void TransferLists::process_ended(ProcessId process) {
+  std::vector<std::uint64_t> answered;
+  for (auto& [number, question] : questions_) {
+    const bool awaited = question.missing.erase(process) != 0;
+    if (awaited && question.missing.empty()) answered.push_back(number);
+  }
+  for (const auto number : answered) settle(number);
+}
+
+void TransferLists::tick() {
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, question] : questions_) {
+    if (question.until <= parts_.now) late.push_back(number);
+  }
+  for (const auto number : late) {
+    mark_silent_process.hit();
+    Question& question = questions_.at(number);
+    warn_of_silent(parts_, question.missing, "what came to it", question.answers.warnings);
+    settle(number);
+  }
+}
+
+std::optional<Time> TransferLists::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
+  return due;
+}
+
+void TransferLists::settle(std::uint64_t number) {
+  const auto at = questions_.find(number);
+  Question question = std::move(at->second);
+  questions_.erase(at);
+  keep_latest(question.answers);
+  answer(parts_, question.asker, transfers_json(parts_, question.answers));
+}
+
+}  // namespace mobula::internal::head

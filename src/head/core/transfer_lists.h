@@ -1,0 +1,61 @@
+// Questions about the tensors that have gone between processes: asks those to which they came, gathers what
+// they answer, and replies when all have, or after `list_within` with what has come, naming who is missing.
+// Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "head/core/asked_processes.h"
+#include "head/core/asker.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+struct TransferItem {
+  ProcessId process;  // to which it came
+  NodeId node;        // of that
+  JobId job;
+  TransferFact fact;
+};
+struct TransferAnswers {
+  std::vector<TransferItem> items;
+  std::uint64_t left_out = 0;
+  std::vector<std::string> warnings;
+};
+
+class TransferLists {
+ public:
+  explicit TransferLists(Parts& parts) : parts_(parts) {}
+
+  // `filters`: nothing, or a JSON object with "path", "state" or "job_id". Refused where that is wrong, or
+  // too many questions are open.
+  Result<void> ask(Asker asker, const std::string& filters);
+  void told(ProcessId process, const TransfersTold& message);
+  // What it knew is gone with it: nobody waits for it.
+  void process_ended(ProcessId process);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 64;
+
+  struct Question {
+    Asker asker;
+    AskedProcesses missing;
+    TransferAnswers answers;
+    Time until;
+  };
+  void keep_latest(TransferAnswers& answers) const;
+  void settle(std::uint64_t number);
+
+  Parts& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+};
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,101 @@
+// What a process says of the tensors that have come to it: the latest ones, when asked, and counts by path
+// for as long as it lives. Plain structs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/time.h"
+#include "model/direct_path.h"
+
+namespace mobula::internal {
+
+// One tensor's way to the process that tells of it.
+struct TransferFact {
+  ObjectId object;
+  ProcessId holder;
+  DirectPath path = DirectPath::store;  // by which it came; of one that failed: the last that was tried
+  bool failed = false;
+  std::int64_t size_bytes = 0;
+  Duration queued{};  // until there was room for it
+  Duration moved{};
+  Duration ago{};     // from its end to the answer
+  bool in_place = false;
+  bool encrypted = false;
+  std::vector<std::string> refusals;  // of other paths, and of tries that failed; at most `max_refusals`
+  static constexpr std::size_t max_refusals = 16;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),
+                 field("path", &TransferFact::path), field("failed", &TransferFact::failed),
+                 field("size_bytes", &TransferFact::size_bytes), field("queued", &TransferFact::queued),
+                 field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
+                 field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
+                 field("refusals", &TransferFact::refusals));
+  }
+  friend bool operator==(const TransferFact&, const TransferFact&) = default;
+};
+
+// What came to a process by one path, since the process started.
+struct TransferCount {
+  DirectPath path = DirectPath::store;
+  std::uint64_t transfers = 0;  // that arrived
+  std::uint64_t bytes = 0;      // of these
+  std::uint64_t failures = 0;   // tries that failed, whatever came of the transfer
+  std::uint64_t fallbacks = 0;  // of the transfers: another path had been tried before
+  std::uint64_t encrypted = 0;  // of the transfers
+  std::uint64_t in_place = 0;   // of the transfers: nothing was copied
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("path", &TransferCount::path), field("transfers", &TransferCount::transfers),
+                 field("bytes", &TransferCount::bytes), field("failures", &TransferCount::failures),
+                 field("fallbacks", &TransferCount::fallbacks), field("encrypted", &TransferCount::encrypted),
+                 field("in_place", &TransferCount::in_place));
+  }
+  friend bool operator==(const TransferCount&, const TransferCount&) = default;
+};
+
+// Head to process: which tensors have come to you? Answered by TransfersTold.
+struct AskTransfers {
+  std::uint64_t request = 0;
+  std::vector<DirectPath> paths;  // not empty: by one of these alone
+  bool failed_only = false;
+  bool arrived_only = false;
+  std::uint64_t limit = 0;        // of the latest ones
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &AskTransfers::request), field("paths", &AskTransfers::paths),
+                 field("failed_only", &AskTransfers::failed_only),
+                 field("arrived_only", &AskTransfers::arrived_only), field("limit", &AskTransfers::limit));
+  }
+  friend bool operator==(const AskTransfers&, const AskTransfers&) = default;
+};
+
+// Process to head.
+struct TransfersTold {
+  std::uint64_t request = 0;
+  std::vector<TransferFact> transfers;  // the latest first
+  std::uint64_t left_out = 0;           // that were asked for as well, forgotten ones included
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &TransfersTold::request), field("transfers", &TransfersTold::transfers),
+                 field("left_out", &TransfersTold::left_out));
+  }
+  friend bool operator==(const TransfersTold&, const TransfersTold&) = default;
+};
+
+// Process to head, now and then while they change, before a planned end, and after a restart of the head:
+// whole counts, so that saying them twice changes nothing.
+struct TransfersCounted {
+  std::vector<TransferCount> counts;  // each path once
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("counts", &TransfersCounted::counts));
+  }
+  friend bool operator==(const TransfersCounted&, const TransfersCounted&) = default;
+};
+
+}  // namespace mobula::internal

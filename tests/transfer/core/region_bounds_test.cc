@@ -1,0 +1,107 @@
+// What one reader of a process's tensors may take from the others: of places, and of time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "transfer/core/region_exchange.h"
+
+namespace mobula::internal::transfer {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t large = 4 << 20;
+
+class RegionBounds : public testing::Test {
+ protected:
+  RegionBounds() {
+    for (std::uint64_t object = 1; object <= 100; ++object) step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
+  }
+
+  // Exports answer at once; how many readers are told that their bytes are there.
+  template <class Step>
+  std::size_t step(Step act) {
+    act();
+    std::size_t ready = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const RegionCommand command = out[i];
+      if (const auto* exports = std::get_if<Export>(&command)) core.exported(now, exports->operation, std::string("ticket"), out);
+      if (const auto* unexport = std::get_if<Unexport>(&command)) core.ended(now, unexport->operation, std::nullopt, out);
+      const auto* send = std::get_if<SendRegions>(&command);
+      if (send != nullptr && std::holds_alternative<RegionsReady>(send->message)) ++ready;
+      if (send != nullptr && std::holds_alternative<RegionsRefused>(send->message)) refused.push_back(send->to);
+    }
+    out.clear();
+    return ready;
+  }
+  std::size_t pulls(std::uint64_t reader, std::uint64_t object) {
+    return step([&] {
+      core.heard(now, ProcessId::of(reader),
+                 PullRegions{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false}, out);
+    });
+  }
+  std::size_t takes(std::uint64_t reader, TransferId of) {
+    return step([&] { core.heard(now, ProcessId::of(reader), RegionsTaken{of, false}, out); });
+  }
+  std::size_t pass(Duration span) {
+    return step([&] { core.tick(now = now + span, out); });
+  }
+
+  RegionExchange core{ProcessId::of(99)};
+  Time now = Time::from_ns(1'000'000'000);
+  TransferId transfer = 0;
+  std::vector<RegionCommand> out;
+  std::vector<ProcessId> refused;
+};
+
+TEST_F(RegionBounds, OneReaderDoesNotTakeAllPlaces) {
+  std::size_t ready = 0;
+  for (std::uint64_t object = 1; object <= 40; ++object) ready += pulls(1, object);
+  EXPECT_EQ(ready, RegionOptions().max_serves_of_peer);
+  EXPECT_EQ(pulls(2, 50), 1u) << "others are served meanwhile";
+  EXPECT_EQ(takes(1, 1), 1u) << "its next one has its turn when it is done with one";
+  EXPECT_TRUE(refused.empty());
+}
+
+TEST_F(RegionBounds, OneThatIsStoppedInTheMiddleGivesItsPlace) {
+  EXPECT_EQ(pulls(1, 7), 1u);
+  EXPECT_EQ(pulls(2, 7), 1u);
+  EXPECT_EQ(pulls(3, 7), 0u) << "two at a time have a large one";
+  ASSERT_TRUE(core.next_deadline());
+  EXPECT_EQ(pass(5s), 0u);
+  EXPECT_EQ(pass(5s), 1u) << "they have had their time";
+  EXPECT_TRUE(refused.empty()) << "and may go on";
+  EXPECT_EQ(takes(1, 1), 0u);
+  EXPECT_EQ(pulls(4, 7), 1u);
+  EXPECT_EQ(core.serves(), 3u) << "of 2, 3 and 4";
+  step([&] { core.peer_gone(now, ProcessId::of(2), out); });
+  EXPECT_EQ(core.serves(), 2u);
+}
+
+TEST_F(RegionBounds, ManyStoppedReadersDoNotKeepOthersFromThePlaces) {
+  std::size_t ready = 0;
+  for (std::uint64_t reader = 1; reader <= 8; ++reader) {
+    for (std::uint64_t each = 0; each < 8; ++each) ready += pulls(reader, 1 + (reader - 1) * 8 + each);
+  }
+  EXPECT_EQ(ready, RegionOptions().max_serves);
+  EXPECT_EQ(pulls(20, 90), 0u);
+  EXPECT_GE(pass(10s), 1u);
+  std::size_t after = 0;
+  for (std::uint64_t object = 91; object <= 94; ++object) after += pulls(21, object);
+  EXPECT_EQ(after, 4u);
+  pass(10s);
+  EXPECT_TRUE(refused.empty());
+  EXPECT_LE(core.serves(), 8u * 8 + 5) << "what each may have is bounded still";
+}
+
+TEST_F(RegionBounds, WhoAsksForTooMuchIsRefused) {
+  const auto bound = RegionOptions().max_serves_of_peer + RegionOptions().max_waiting_of_peer;
+  for (std::size_t i = 0; i < bound; ++i) pulls(1, 1 + i % 100);
+  EXPECT_TRUE(refused.empty());
+  pulls(1, 1);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(1)});
+  EXPECT_EQ(pulls(2, 60), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::transfer
