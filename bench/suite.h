@@ -32,4 +32,7 @@ std::vector<Benchmark> parked_benchmarks();
 // Tensors that stay where they were made until somebody needs them.
 std::vector<Benchmark> transport_benchmarks();
 
+// Sums, copies and barriers of actors that are a group.
+std::vector<Benchmark> collective_benchmarks();
+
 }  // namespace mobula::bench

@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 set(MOBULA_LIBRARY_FOLDERS
     base model protocol session transport transport/direct store/core store device gpu tensor
-    transfer/core exchange client/core executor/core client executor runtime)
+    transfer/core exchange collective/core collective client/core executor/core client executor runtime)
 
 file(GLOB_RECURSE MOBULA_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/mobula/*.h")
 if(MOBULA_PUBLIC_HEADERS)

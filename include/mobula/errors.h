@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mobula/detail/error_record.h>
 #include <mobula/detail/export.h>
@@ -172,6 +173,21 @@ class MOBULA_API ProtocolMismatchError
     : public detail::ErrorOf<detail::ErrorKind::protocol_mismatch> {
  public:
   using ErrorOf::ErrorOf;
+};
+
+// A collective operation has not been done, or a group could not be made; every member of the group that takes
+// part is told the same.
+class MOBULA_API CollectiveError : public detail::ErrorOf<detail::ErrorKind::collective> {
+ public:
+  using ErrorOf::ErrorOf;
+  // The group's name; empty where it has none.
+  const std::string& group() const { return record().group; }
+  // Because of whom: who wants something else than most, has ended, or has not come.
+  const std::vector<int>& ranks() const { return record().ranks; }
+  // "mismatch", "broken", "timed_out", "destroyed", "create".
+  const std::string& reason() const { return record().reason; }
+  // Whether the group can be used as before: nothing has moved. Else it can only be destroyed.
+  bool intact() const { return reason() == "mismatch"; }
 };
 
 // Bytes that are not a value of the type they are read as, or a value that cannot be written.

@@ -4,6 +4,7 @@
 #include <mobula/accelerators.h>
 #include <mobula/actor.h>
 #include <mobula/cluster.h>
+#include <mobula/collective.h>
 #include <mobula/context.h>
 #include <mobula/device.h>
 #include <mobula/dtype.h>

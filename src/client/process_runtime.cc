@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/collective_desk.h"
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
@@ -26,7 +27,11 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
-    : engine_(std::move(engine)), options_(std::move(options)), tensors_(*engine_, options_.exchange, desk_callbacks()) {}
+    : engine_(std::move(engine)), options_(std::move(options)), tensors_(*engine_, options_.exchange, desk_callbacks()),
+      collectives_(std::make_shared<detail::CollectiveDesk>(collective::DoorOptions{
+          .socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c",
+          .host_bind = options_.exchange.host_bind,
+          .trusts_fabric = options_.exchange.trusts_fabric})) {}
 
 std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   auto context = current_context();
@@ -229,6 +234,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     form.actor = actor;
     form.name = request.name.empty() ? std::string(call.method_name) : request.name;
     form.tensors = wish_of(request.tensor_transport, request.allow_fallback);
+    form.beside = request.beside;
     return Prepared{nullptr, std::move(form), {}};
   });
   SubmitActorCall event;

@@ -73,6 +73,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<std::vector<PlacementGroupInfo>> groups() override;
   std::vector<Transfer> transfers() override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
+  std::shared_ptr<detail::CollectiveDesk> collectives() override { return collectives_; }
 
   // ---- for the executor's loop -----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
@@ -143,6 +144,8 @@ class ProcessRuntime final : public detail::Runtime,
   Table<Calls, Prepared> prepared_;
   std::map<ActorId, int> max_pending_calls_;
   TensorDesk tensors_;
+  // Shared with operations under way. Any thread.
+  const std::shared_ptr<detail::CollectiveDesk> collectives_;
 };
 
 }  // namespace mobula::internal::client

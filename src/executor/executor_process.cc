@@ -76,6 +76,7 @@ class ExecutorProcess {
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void tell_running(const RunCall& run);
   void leave();
+  void serve(Queue<RunCall>& calls);
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
@@ -97,6 +98,8 @@ class ExecutorProcess {
   std::vector<Command> commands_;  // of the event being stepped; both kept for their memory
   Encoder encode_frame_;           // likewise
   Queue<RunCall> to_run_;
+  Queue<RunCall> to_run_beside_;
+  std::thread beside_;             // from the first such call on
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   std::map<std::uint64_t, Fetch> fetches_;
   PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
@@ -262,9 +265,14 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       carry_out(*fetch);
     } else if (auto* run = std::get_if<RunCall>(&command)) {
       contexts_.insert(run->token, make_context(*run, record_of_process_));
-      tell_running(*run);
       ahead_.begun(run->token);
-      to_run_.push_back(std::move(*run));
+      if (run->call.form->beside) {
+        to_run_beside_.push_back(std::move(*run));
+        if (!beside_.joinable()) beside_ = std::thread([this] { serve(to_run_beside_); });
+      } else {
+        tell_running(*run);
+        to_run_.push_back(std::move(*run));
+      }
       engine_->notify();
       room_ahead_ = true;
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
@@ -448,31 +456,32 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
 
 // ---- running -----------------------------------------------------------------------------------
 
+void ExecutorProcess::serve(Queue<RunCall>& calls) {
+  while (true) {
+    auto lock = engine_->lock();
+    engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); });
+    if (calls.empty()) return;
+    const RunCall run = calls.take_front();
+    const auto context = contexts_.at(run.token);
+    lock.unlock();
+    CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);
+    std::fflush(stdout);
+    lock.lock();
+    contexts_.erase(run.token);
+    drop_fetched(run.token);
+    const bool short_call = finished.run_time < answers_gather_below;
+    step(std::move(finished));
+    if (engine_->over_sockets() && !calls.empty()) engine_->attend(lock, !short_call);
+  }
+}
+
 void ExecutorProcess::run_calls() {
   std::vector<std::thread> threads;
-  const auto serve = [this] {
-    while (true) {
-      auto lock = engine_->lock();
-      engine_->wait(lock, std::nullopt, [&] { return !to_run_.empty(); });
-      if (to_run_.empty()) return;
-      const RunCall run = to_run_.take_front();
-      const auto context = contexts_.at(run.token);
-      lock.unlock();
-      CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);
-      std::fflush(stdout);
-      lock.lock();
-      contexts_.erase(run.token);
-      drop_fetched(run.token);
-      const bool short_call = finished.run_time < answers_gather_below;
-      step(std::move(finished));
-      if (engine_->over_sockets() && !to_run_.empty()) engine_->attend(lock, !short_call);
-    }
-  };
   const int more = assignment_.actor.max_concurrency - 1;
   if (!assignment_.actor.actor.empty()) {
-    for (int i = 0; i < std::min(more, 999); ++i) threads.emplace_back(serve);
+    for (int i = 0; i < std::min(more, 999); ++i) threads.emplace_back([this] { serve(to_run_); });
   }
-  serve();
+  serve(to_run_);
   leave_executor(0);
 }
 

@@ -110,13 +110,15 @@ struct CallForm {
   bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
   std::string name_space;
   DirectWish tensors;  // of the results: where their elements stay, and how they are pulled
+  bool beside = false;  // of actors: runs as soon as it is there, whatever else the actor does
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
                  field("actor", &CallForm::actor), field("function", &CallForm::function),
                  field("name", &CallForm::name), field("num_returns", &CallForm::num_returns),
                  field("retry_exceptions", &CallForm::retry_exceptions),
-                 field("name_space", &CallForm::name_space), field("tensors", &CallForm::tensors));
+                 field("name_space", &CallForm::name_space), field("tensors", &CallForm::tensors),
+                 field("beside", &CallForm::beside));
   }
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };

@@ -39,6 +39,7 @@ enum class ErrorKind : std::uint8_t {
   permission = 19,
   protocol_mismatch = 20,
   serialization = 21,
+  collective = 22,
 };
 
 struct ErrorRecord {
@@ -58,10 +59,12 @@ struct ErrorRecord {
   std::string log_tail = {};                    // worker_crashed: the last lines of its log
   std::string cause = {};                       // object_lost, actor_died
   std::string path = {};                        // transfer
-  std::string reason = {};                      // transfer
+  std::string reason = {};                      // transfer, collective
   std::string exception_type = {};              // a registered exception: its key, and
   std::vector<std::byte> exception_bytes = {};  // its serialised form
   std::vector<ErrorRecord> nested = {};         // at most one: what caused this
+  std::vector<int> ranks = {};                  // collective: because of whom
+  std::string group = {};                       // collective: its name
 };
 
 // For messages: bytes that decode() accepts, or refuses without harm if they come from elsewhere.

@@ -82,6 +82,7 @@ struct CallRequest {
   int num_returns = 1;
   bool allow_fallback = false;
   bool block_on_limit = true;
+  bool beside = false;  // of the library's own: does not wait for the actor's other calls, nor they for it
 };
 
 struct GroupRequest {

@@ -83,6 +83,9 @@ struct ContextRecord {
   std::map<std::string, std::string> accelerator_env = {};
 };
 
+// Of the library's own code.
+class CollectiveDesk;
+
 class MOBULA_API Runtime {
  public:
   Runtime() = default;
@@ -133,6 +136,8 @@ class MOBULA_API Runtime {
   virtual Answer<std::vector<PlacementGroupInfo>> groups() = 0;
   virtual std::vector<Transfer> transfers() = 0;
   virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
+  // The collective groups that this process is in; null where it is in none and never will be.
+  virtual std::shared_ptr<CollectiveDesk> collectives() { return nullptr; }
 };
 
 // Throws NotInitializedError where none is installed.

@@ -57,6 +57,7 @@ decltype(auto) with_class(detail::ErrorKind kind, Visit&& visit) {
     case ErrorKind::connection: return visit.template operator()<ConnectionError>();
     case ErrorKind::permission: return visit.template operator()<PermissionError>();
     case ErrorKind::protocol_mismatch: return visit.template operator()<ProtocolMismatchError>();
+    case ErrorKind::collective: return visit.template operator()<CollectiveError>();
     case ErrorKind::serialization: return visit.template operator()<SerializationError>();
   }
   return visit.template operator()<Error>();

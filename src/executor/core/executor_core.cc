@@ -53,6 +53,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   now_ = now;
   out_ = &out;
   std::visit([&](auto& each) { on(each); }, event);
+  if (is_actor()) start_beside();
   start_ready();
   tell_started();
   update_lending();
@@ -151,14 +152,44 @@ std::size_t ExecutorCore::max_running() const {
   return static_cast<std::size_t>(std::max(1, assignment_.actor.max_concurrency));
 }
 
+// Whatever else runs or waits.
+void ExecutorCore::start_beside() {
+  if (leaving_ || !constructed_) return;
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    if (!at->second.call.form->beside || !at->second.ready) {
+      ++at;
+      continue;
+    }
+    CallRow row = std::move(at->second);
+    at = queue_.erase(at);
+    ++beside_;
+    start(std::move(row));
+  }
+}
+
+void ExecutorCore::start(CallRow row) {
+  auto arguments = std::exchange(row.call.arguments, {});
+  RunCall run{row.token, row.caller, row.call};
+  run.call.arguments = std::move(arguments);
+  emit(std::move(run));
+  row.started = now_;
+  row.told_started = row.call.form->kind == CallKind::construct_actor;
+  const auto token = row.token;
+  running_.insert(token, std::move(row));
+}
+
 // In order of arrival; a call whose arguments are not here holds up its own caller's later calls only.
 void ExecutorCore::start_ready() {
   if (leaving_) return;
   std::vector<ProcessId> held_up;
-  for (auto at = queue_.begin(); at != queue_.end() && running_.size() < max_running();) {
+  for (auto at = queue_.begin(); at != queue_.end() && running_.size() - beside_ < max_running();) {
     const CallRow& next = at->second;
     const bool constructor = next.call.form->kind == CallKind::construct_actor;
     const bool its_turn = constructed_ != constructor;
+    if (next.call.form->beside) {
+      ++at;  // its arguments are awaited
+      continue;
+    }
     if (!its_turn || !next.ready || std::ranges::find(held_up, next.caller) != held_up.end()) {
       held_up.push_back(next.caller);
       ++at;
@@ -166,15 +197,8 @@ void ExecutorCore::start_ready() {
     }
     CallRow row = std::move(at->second);
     at = queue_.erase(at);
-    auto arguments = std::exchange(row.call.arguments, {});
-    RunCall run{row.token, row.caller, row.call};
-    run.call.arguments = std::move(arguments);
-    emit(std::move(run));
-    row.started = now_;
-    row.told_started = constructor;
     blocked_since_.reset();
-    const auto token = row.token;
-    running_.insert(token, std::move(row));
+    start(std::move(row));
   }
 }
 
@@ -193,6 +217,7 @@ void ExecutorCore::on(CallFinished& event) {
   if (running == nullptr) return;
   const CallRow row = std::move(*running);
   running_.erase(event.token);
+  if (row.call.form->beside) --beside_;
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
@@ -337,8 +362,8 @@ void ExecutorCore::on(const Tick&) {
 // When every running call waits, the slot's CPU and place serve somebody else, and calls not yet
 // started go back: what is waited for may be among them.
 void ExecutorCore::update_lending() {
-  const bool all_wait = !running_.empty() && std::ranges::all_of(running_, [](const auto& each) {
-    return each.second.blocked;
+  const bool all_wait = running_.size() > beside_ && std::ranges::all_of(running_, [](const auto& each) {
+    return each.second.blocked || each.second.call.form->beside;
   });
   if (!all_wait) {
     blocked_since_.reset();

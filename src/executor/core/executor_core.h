@@ -69,6 +69,8 @@ class ExecutorCore {
 
   void admit(CallRow row);
   void start_ready();
+  void start_beside();
+  void start(CallRow row);
   void tell_started();
   bool accepts_calls() const;
   void reply(const CallRow& row, CallReply reply);
@@ -91,6 +93,7 @@ class ExecutorCore {
   Table<ProcessId, CallerRow> callers_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
+  std::size_t beside_ = 0;                 // of those that run, beside the actor's calls
   std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;

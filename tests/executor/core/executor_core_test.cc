@@ -58,9 +58,10 @@ class Executor : public testing::Test {
     said.frame.acknowledged = through;
     step(said);
   }
-  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false) {
+  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false, bool beside = false) {
     PushCall push;
     push.number = number;
+    push.call.form.edit().beside = beside;
     push.call.task = TaskId::of(caller * 100 + number);
     push.call.form.edit().kind = CallKind::task;
     if (with_ref) {
@@ -141,6 +142,43 @@ TEST_F(Executor, RunsTasksOneAfterAnotherInTheirOrder) {
   ASSERT_EQ(told<CallReply>().size(), 1u);
   EXPECT_EQ(told<CallReply>()[0].number, 1u);
   EXPECT_EQ(order(), (std::vector{TaskId::of(101), TaskId::of(102)}));
+}
+
+TEST_F(Executor, RunsCallsOfTheLibraryBesideThoseOfTheActor) {
+  be_actor();
+  push(7, 1);
+  push(7, 2);
+  push(7, 3, false, true);
+  push(8, 1, false, true);
+  EXPECT_EQ(core_.running(), 3u) << "one of the actor's, two beside it";
+  EXPECT_EQ(core_.queued(), 1u);
+  finish(running_.at(2).token);
+  EXPECT_EQ(core_.queued(), 1u) << "its end is not the end of the actor's call";
+  finish(running_.at(1).token);
+  EXPECT_EQ(core_.queued(), 0u);
+  EXPECT_EQ(order().back(), TaskId::of(702));
+}
+
+TEST_F(Executor, LendsWhenAllButCallsOfTheLibraryWait) {
+  be_actor();
+  push(7, 1);
+  push(7, 2, false, true);
+  step(CallBlocked{running_.at(1).token, true});
+  pass(10ms);
+  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
+}
+
+TEST_F(Executor, CallsOfTheLibraryWaitForTheActorToBeThere) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.max_concurrency = 1;
+  step(Assigned{assignment});
+  const auto constructor = running_.at(0).token;
+  push(7, 1, false, true);
+  EXPECT_EQ(core_.running(), 1u);
+  finish(constructor);
+  EXPECT_EQ(order().back(), TaskId::of(701));
 }
 
 TEST_F(Executor, RefusesCallersThatAreNotItsLessee) {

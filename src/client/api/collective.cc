@@ -1,0 +1,331 @@
+#include <mobula/collective.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <mobula/context.h>
+#include <mobula/errors.h>
+
+#include "base/time.h"
+#include "client/api/collective_calls.h"
+#include "client/api/rules.h"
+#include "client/collective_desk.h"
+
+namespace mobula {
+namespace {
+
+namespace collective = internal::collective;
+using collective::Operation;
+using collective::OperationKind;
+using collective::Refusal;
+
+// One operation of this process's member of a group.
+class Operating {
+ public:
+  Operating(const CollectiveGroup& group, OperationKind kind, const std::optional<Duration>& timeout)
+      : group_(group), runtime_(detail::runtime()) {
+    if (group.empty()) internal::client::refuse("collective group", "it names one that was created", "an empty one");
+    operation_.kind = kind;
+    const auto& record = *group.record();
+    collective::GroupId id{};
+    for (unsigned i = 0; i < 8; ++i) {
+      id[i] = static_cast<std::byte>(record.id.high >> (8 * i));
+      id[8 + i] = static_cast<std::byte>(record.id.low >> (8 * i));
+    }
+    const auto desk = runtime_->collectives();
+    if (desk) member_ = desk->find(id);
+    if (!member_ && desk && desk->has_left(id)) {
+      fail({Refusal::Kind::destroyed, {}, "the group was destroyed"});
+    }
+    if (!member_) {
+      throw InvalidRequestError(what() + ": the actor of this process is not in the group; operations are for methods of its "
+                                "actors, in the incarnations that were there when it was made");
+    }
+    const Duration given = std::chrono::nanoseconds(record.timeout_ns);
+    const auto deadline = detail::deadline_after(timeout.value_or(given));
+    if (deadline) {
+      limits_.deadline = internal::Time::from_ns(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
+    }
+    limits_.cancelled = [runtime = runtime_] { return runtime->cancelled(); };
+  }
+
+  std::uint32_t rank() const { return member_->group().rank; }
+  std::uint32_t size() const { return member_->group().size(); }
+  Operation& operation() { return operation_; }
+
+  void reduce_by(ReduceOp op) {
+    if (op > ReduceOp::average) internal::client::refuse("op", "one of ReduceOp", std::to_string(static_cast<int>(op)));
+    operation_.reduce = static_cast<collective::ReduceKind>(op);
+  }
+  void root(int rank) {
+    if (rank < 0 || rank >= group_.size()) {
+      internal::client::refuse("root", "a rank, 0 to " + std::to_string(group_.size() - 1), std::to_string(rank));
+    }
+    operation_.root = static_cast<std::uint32_t>(rank);
+  }
+  bool is_root() const { return operation_.root == rank(); }
+
+  // What this member gives.
+  void give(const Tensor& tensor) {
+    given_ = host(tensor);
+    operation_.dtype = given_.dtype();
+    operation_.shape = given_.shape();
+    input_ = bytes_of(given_);
+  }
+  // It also comes to lie there.
+  void give_in_place(const Tensor& tensor) {
+    if (!tensor.is_contiguous()) internal::client::refuse("tensor", "contiguous, to be written in place", "strides; use contiguous()");
+    give(tensor);
+  }
+  void other(int rank) const {
+    if (rank >= 0 && rank < group_.size() && rank != static_cast<int>(this->rank())) return;
+    internal::client::refuse("rank", "another member's, 0 to " + std::to_string(group_.size() - 1), std::to_string(rank));
+  }
+  // One for each rank: they are copied together.
+  void give(const std::vector<Tensor>& tensors) {
+    if (tensors.size() != size()) {
+      internal::client::refuse("tensors", "one for each of the " + std::to_string(size()) + " ranks", std::to_string(tensors.size()));
+    }
+    std::vector<std::int64_t> shape = tensors[0].shape();
+    shape.insert(shape.begin(), static_cast<std::int64_t>(size()));
+    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype());
+    auto* to = static_cast<std::byte*>(together.mutable_data());
+    for (const Tensor& each : tensors) {
+      if (each.shape() != tensors[0].shape() || each.dtype() != tensors[0].dtype()) {
+        internal::client::refuse("tensors", "all of one shape and dtype", "different ones");
+      }
+      const Tensor part = host(each);
+      const auto bytes = bytes_of(part);
+      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+      to += bytes.size();
+    }
+    given_ = std::move(together);
+    input_ = bytes_of(given_);
+    operation_.dtype = tensors[0].dtype();
+    operation_.shape = tensors[0].shape();
+  }
+  void leave_open() { operation_.open = true; }
+
+  // The whole of what this member gets: `parts` of the agreed shape.
+  Tensor run(std::size_t parts = 1) {
+    Tensor got;
+    perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
+      const auto bytes = collective::output_bytes(agreed, rank(), size());
+      agreed_ = agreed;
+      if (bytes == 0 && agreed.bytes() != 0) return collective::Memory{input_, {}, {}};
+      std::vector<std::int64_t> shape = agreed.shape;
+      if (agreed.kind == OperationKind::reduce_scatter) shape[0] /= static_cast<std::int64_t>(size());
+      if (parts > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts));
+      try {
+        got = Tensor::empty(Extents(shape), agreed.dtype);
+        return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}};
+      } catch (const Error& failed) {
+        return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
+      }
+    });
+    return got;
+  }
+  void run_in_place(Tensor& tensor) {
+    auto* const elements = static_cast<std::byte*>(tensor.mutable_data());
+    const std::span<std::byte> bytes(elements, static_cast<std::size_t>(tensor.bytes()));
+    perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
+      agreed_ = agreed;
+      return collective::Memory{bytes, bytes, {}};
+    });
+  }
+  void run_barrier() {
+    perform([](const Operation&) -> internal::Result<collective::Memory> { return collective::Memory{}; });
+  }
+  // Looks at `whole` by its first dimension.
+  std::vector<Tensor> divided(const Tensor& whole) const {
+    std::vector<Tensor> parts;
+    const auto each = agreed_.bytes();
+    for (std::uint32_t rank = 0; rank < size(); ++rank) {
+      detail::TensorParts look = whole.parts();
+      look.shape = agreed_.shape;
+      look.strides.assign(whole.strides().begin() + (size() > 1 ? 1 : 0), whole.strides().end());
+      if (look.storage) look.byte_offset += each * rank;
+      parts.emplace_back(std::move(look));
+    }
+    return parts;
+  }
+
+  void send(int to) {
+    operation_.kind = OperationKind::send;
+    if (auto refused = member_->send(static_cast<std::uint32_t>(to), operation_, input_, limits_)) fail(std::move(*refused));
+  }
+  Tensor receive(int from) {
+    Tensor got;
+    auto refused = member_->receive(
+        static_cast<std::uint32_t>(from),
+        [&](const Operation& sent) -> internal::Result<collective::Memory> {
+          try {
+            got = Tensor::empty(Extents(sent.shape), sent.dtype);
+            return collective::Memory{{}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}};
+          } catch (const Error& failed) {
+            return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
+          }
+        },
+        limits_);
+    if (refused) fail(std::move(*refused));
+    return got;
+  }
+
+ private:
+  std::string what() const {
+    std::string text = "collective group ";
+    text += group_.name().empty() ? group_.id() : "\"" + group_.name() + "\"";
+    return text;
+  }
+
+  static Tensor host(const Tensor& tensor) {
+    if (tensor.device().kind != Device::cpu) {
+      internal::client::refuse("tensor", "groups over shared memory and TCP take tensors in host memory", "one on a device; use to(Device{})");
+    }
+    return tensor.contiguous();
+  }
+  static std::span<const std::byte> bytes_of(const Tensor& tensor) {
+    return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.bytes())};
+  }
+
+  void perform(const collective::Prepare& prepare) {
+    if (auto refused = member_->run(operation_, input_, prepare, limits_)) fail(std::move(*refused));
+  }
+
+  [[noreturn]] void fail(Refusal refused) const {
+    detail::ErrorRecord error;
+    error.message = what() + ": " + refused.text;
+    error.group = group_.name();
+    for (const auto rank : refused.ranks) error.ranks.push_back(static_cast<int>(rank));
+    error.kind = detail::ErrorKind::collective;
+    switch (refused.kind) {
+      case Refusal::Kind::invalid:
+        error.kind = detail::ErrorKind::invalid_request;
+        error.ranks.clear();
+        break;
+      case Refusal::Kind::cancelled: error.kind = detail::ErrorKind::task_cancelled; break;
+      case Refusal::Kind::mismatch: error.reason = "mismatch"; break;
+      case Refusal::Kind::timed_out: error.reason = "timed_out"; break;
+      case Refusal::Kind::destroyed: error.reason = "destroyed"; break;
+      case Refusal::Kind::broken: error.reason = "broken"; break;
+    }
+    detail::throw_error(error);
+  }
+
+  const CollectiveGroup& group_;
+  const std::shared_ptr<detail::Runtime> runtime_;
+  std::shared_ptr<collective::Member> member_;
+  Operation operation_;
+  Operation agreed_;
+  Tensor given_;
+  std::span<const std::byte> input_;
+  collective::Limits limits_;
+};
+
+}  // namespace
+
+int CollectiveGroup::rank() const {
+  return static_cast<int>(Operating(*this, OperationKind::barrier, {}).rank());
+}
+
+void CollectiveGroup::barrier(const CollectiveOptions& options) const {
+  Operating(*this, OperationKind::barrier, options.timeout).run_barrier();
+}
+
+Tensor CollectiveGroup::broadcast(const Tensor& tensor, const RootOptions& options) const {
+  Operating operating(*this, OperationKind::broadcast, options.timeout);
+  operating.root(options.root);
+  if (operating.is_root() || tensor.size() != 0) {
+    operating.give(tensor);
+  } else {
+    operating.leave_open();
+  }
+  return operating.run();
+}
+
+void CollectiveGroup::broadcast_in_place(Tensor& tensor, const RootOptions& options) const {
+  Operating operating(*this, OperationKind::broadcast, options.timeout);
+  operating.root(options.root);
+  operating.give_in_place(tensor);
+  operating.run_in_place(tensor);
+}
+
+Tensor CollectiveGroup::all_reduce(const Tensor& tensor, const ReduceOptions& options) const {
+  Operating operating(*this, OperationKind::all_reduce, options.timeout);
+  operating.reduce_by(options.op);
+  operating.give(tensor);
+  return operating.run();
+}
+
+void CollectiveGroup::all_reduce_in_place(Tensor& tensor, const ReduceOptions& options) const {
+  Operating operating(*this, OperationKind::all_reduce, options.timeout);
+  operating.reduce_by(options.op);
+  operating.give_in_place(tensor);
+  operating.run_in_place(tensor);
+}
+
+Tensor CollectiveGroup::reduce(const Tensor& tensor, const RootReduceOptions& options) const {
+  Operating operating(*this, OperationKind::reduce, options.timeout);
+  operating.reduce_by(options.op);
+  operating.root(options.root);
+  operating.give(tensor);
+  Tensor whole = operating.run();
+  return operating.is_root() ? whole : Tensor();
+}
+
+Tensor CollectiveGroup::reduce_scatter(const Tensor& tensor, const ReduceOptions& options) const {
+  Operating operating(*this, OperationKind::reduce_scatter, options.timeout);
+  operating.reduce_by(options.op);
+  operating.give(tensor);
+  return operating.run();
+}
+
+std::vector<Tensor> CollectiveGroup::all_gather(const Tensor& tensor, const CollectiveOptions& options) const {
+  Operating operating(*this, OperationKind::all_gather, options.timeout);
+  operating.give(tensor);
+  const Tensor whole = operating.run(operating.size());
+  return operating.divided(whole);
+}
+
+std::vector<Tensor> CollectiveGroup::gather(const Tensor& tensor, const RootOptions& options) const {
+  Operating operating(*this, OperationKind::gather, options.timeout);
+  operating.root(options.root);
+  operating.give(tensor);
+  const Tensor whole = operating.run(operating.size());
+  return operating.is_root() ? operating.divided(whole) : std::vector<Tensor>();
+}
+
+Tensor CollectiveGroup::scatter(const std::vector<Tensor>& tensors, const RootOptions& options) const {
+  Operating operating(*this, OperationKind::scatter, options.timeout);
+  operating.root(options.root);
+  if (operating.is_root()) {
+    operating.give(tensors);
+  } else {
+    operating.leave_open();
+  }
+  return operating.run();
+}
+
+std::vector<Tensor> CollectiveGroup::all_to_all(const std::vector<Tensor>& tensors, const CollectiveOptions& options) const {
+  Operating operating(*this, OperationKind::all_to_all, options.timeout);
+  operating.give(tensors);
+  const Tensor whole = operating.run(operating.size());
+  return operating.divided(whole);
+}
+
+void CollectiveGroup::send(const Tensor& tensor, int to, const CollectiveOptions& options) const {
+  Operating operating(*this, OperationKind::send, options.timeout);
+  operating.other(to);
+  operating.give(tensor);
+  operating.send(to);
+}
+
+Tensor CollectiveGroup::receive(int from, const CollectiveOptions& options) const {
+  Operating operating(*this, OperationKind::receive, options.timeout);
+  operating.other(from);
+  return operating.receive(from);
+}
+
+}  // namespace mobula

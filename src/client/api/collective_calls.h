@@ -1,0 +1,67 @@
+// What the members of a collective group are asked while it is made and unmade: calls of the library's own, which
+// run beside the actors' methods. Values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mobula/collective.h>
+#include <mobula/detail/runtime.h>
+
+namespace mobula {
+
+struct CollectiveGroup::Record {
+  detail::RawId id = {};
+  std::string name = {};
+  Transport transport = Transport::automatic;
+  std::int64_t timeout_ns = 0;  // of operations
+  std::vector<std::string> actors = {};
+  // Where it was made: the handles, as long as somebody there has them.
+  std::vector<std::weak_ptr<const detail::Anchor>> handles = {};
+};
+
+namespace detail {
+
+struct CollectiveJoin {
+  std::uint64_t id_high = 0;
+  std::uint64_t id_low = 0;
+  std::string name = {};
+  std::uint32_t rank = 0;
+  Transport transport = Transport::automatic;
+  std::int64_t timeout_ns = 0;
+  std::vector<std::uint8_t> key = {};
+  std::vector<std::string> actors = {};
+};
+
+// Where a member is reached, or why it cannot be in the group.
+struct CollectiveJoined {
+  std::string machine = {};
+  std::string local = {};
+  std::string address = {};
+  bool trusts_fabric = false;
+  std::string refusal = {};
+  bool transport_refused = false;
+};
+
+struct CollectiveConnect {
+  std::uint64_t id_high = 0;
+  std::uint64_t id_low = 0;
+  std::int64_t timeout_ns = 0;
+  std::vector<CollectiveJoined> members = {};
+};
+
+struct CollectiveId {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+};
+
+CollectiveJoined collective_join(const CollectiveJoin& request);
+// Why it could not; empty where it could.
+std::string collective_connect(const CollectiveConnect& request);
+void collective_leave(const CollectiveId& group);
+
+}  // namespace detail
+
+}  // namespace mobula

@@ -1,0 +1,51 @@
+// The collective groups that one process is a member of. Its door is opened for the first one. Any thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collective/member.h"
+
+namespace mobula::internal::collective {
+
+class Desk {
+ public:
+  explicit Desk(DoorOptions options) : options_(std::move(options)) {}
+  // Ends all groups.
+  ~Desk();
+  Desk(const Desk&) = delete;
+  Desk& operator=(const Desk&) = delete;
+
+  // From now on other members may connect; says where. already_exists for a name that another group here has,
+  // invalid_argument for a reach that this process does not have, resource_exhausted for one group too many.
+  Result<Meeting> join(Membership group);
+  // not_found for a group that has been left since.
+  Result<void> connect(const GroupId& group, std::vector<Meeting> meetings, Time deadline);
+  // Also of one that nobody has joined.
+  void leave(const GroupId& group);
+
+  // Null where there is none, or not all have connected yet.
+  std::shared_ptr<Member> find(const GroupId& group) const;
+  std::shared_ptr<Member> find(std::string_view name) const;
+  // Whether it is one of the last that were left here.
+  bool has_left(const GroupId& group) const;
+
+ private:
+  static constexpr std::size_t most_groups = 256;
+  static constexpr std::size_t most_left = 64;
+  Result<Door*> door();
+
+  const DoorOptions options_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<Door> door_;
+  // Shared with operations under way, which end when their group is left.
+  std::map<GroupId, std::shared_ptr<Member>> members_;
+  std::deque<GroupId> left_;
+};
+
+}  // namespace mobula::internal::collective

@@ -1,0 +1,63 @@
+// Collective groups of actors in real processes.
+#include <sys/stat.h>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class Collectives : public ClusterTest {
+ protected:
+  std::string pipe() {
+    const std::string path = folder() + "/pipe";
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    return path;
+  }
+};
+
+constexpr Milliseconds long_enough{150'000};
+
+TEST_F(Collectives, OfTwoGiveWhatAPlainComputationGives) {
+  drive({"collective_operations", "automatic", "2", "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_F(Collectives, OfThreeOverSharedMemory) {
+  drive({"collective_operations", "shm", "3", "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_F(Collectives, OfFiveOverTcp) {
+  drive({"collective_operations", "tcp", "5", "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_F(Collectives, GoBetweenNodes) {
+  start_head({"--num-cpus", "2"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
+  drive({"collective_operations", "tcp", "3", "there"}, long_enough);
+}
+
+TEST_F(Collectives, ActorsAreInSeveralGroups) { drive({"collective_groups", "--mobula-num-cpus=2"}); }
+
+TEST_F(Collectives, AreMadeWhileTheirActorsAreBusy) {
+  drive({"collective_busy", pipe(), "--mobula-num-cpus=2"});
+}
+
+TEST_F(Collectives, WhoDiffersIsNamedAndTheGroupGoesOn) {
+  drive({"collective_mismatches", "automatic", "--mobula-num-cpus=2"});
+}
+
+TEST_F(Collectives, AMemberThatIsKilledEndsTheOperationAtAllOthers) {
+  drive({"collective_deaths", "shm", "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_F(Collectives, AMemberOfAnotherNodeThatIsKilled) {
+  start_head({"--num-cpus", "2"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
+  drive({"collective_deaths", "tcp", "there"}, long_enough);
+}
+
+TEST_F(Collectives, TimeOutsAndCancelledCallsBreakAGroupAndNoActor) {
+  drive({"collective_time_outs", "--mobula-num-cpus=2"});
+}
+
+}  // namespace
+}  // namespace mobula::e2e
