@@ -76,6 +76,8 @@ class Checkers {
   void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content);
   void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here, const Content& content);
   void tensor_freed(Process& holder, ObjectId tensor);
+  void leaves_with(Process& holder, const std::vector<ObjectId>& tensors);
+  void slot_stops(Agent& agent, const HeadMessage& message);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
@@ -191,6 +193,7 @@ class Checkers {
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;
+  std::set<SlotId> wanted_slots_;  // that were recalled
   struct InMemory {
     TaskId task;
     bool once = false;  // may not run again, whatever has become of it before

@@ -82,7 +82,9 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  const std::vector<ObjectId>& held() const { return here_; }  // elements of tensors
   RefRecord new_tensor();
+  void tell_held();
   std::int64_t memory_mib(Time now) const;  // that its calls have taken
 
  private:
@@ -116,6 +118,9 @@ class Process final : public Role {
   };
 
   std::uint64_t tensors_ = 0;  // ever
+  std::vector<ObjectId> here_;  // those whose elements are here, oldest first
+  Residence told_held_;
+  bool stored_ = false;  // their elements are in the store
   Node& node_;
   const int driver_ = -1;
   worker::StartExecutor start_;
