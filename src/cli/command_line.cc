@@ -264,6 +264,15 @@ class Grammar {
     start.add_option("--gpu-context-memory", texts_.gpu_context,
                      "of it, for the context of each process that asks for bytes (default: 640MiB, "
                      "0 for logical GPUs)");
+    start.add_option("--gpu-over-share", options.gpu_over_share,
+                     "what happens to an executor that has more of a GPU's memory than its share: "
+                     "off, log, error, kill (default: error)")
+        ->check(CLI::IsMember({"off", "log", "error", "kill"}))
+        ->envname("MOBULA_GPU_OVER_SHARE");
+    start.add_option("--gpu-watch-period", options.gpu_watch_ms,
+                     "milliseconds between two looks at that (default: 1000)")
+        ->check(CLI::Range(50, 60'000))
+        ->envname("MOBULA_GPU_WATCH_PERIOD");
     start.add_option("--memory", texts_.memory, "memory to offer");
     start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
     start.add_option("--memory-threshold", texts_.memory_threshold,

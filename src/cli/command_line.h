@@ -53,6 +53,8 @@ struct StartOptions {
   std::uint16_t port = 0;
   double memory_threshold = 0.95;  // 0: off
   std::optional<std::int64_t> executor_memory_bytes{};
+  std::string gpu_over_share = "error";  // off, log, error, kill
+  std::int64_t gpu_watch_ms = 1000;
   NodeFlags node{};
   RecordOptions record{};  // --record, else the environment
   int ready_fd = -1;

@@ -22,6 +22,7 @@
 #include "cli/start.h"
 #include "cli/state_commands.h"
 #include "cli/stop.h"
+#include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
 #include "worker/process/daemon.h"
@@ -32,6 +33,10 @@ namespace {
 
 std::optional<std::uint64_t> bytes_of(const std::optional<std::int64_t>& bytes) {
   return bytes ? std::optional<std::uint64_t>(static_cast<std::uint64_t>(*bytes)) : std::nullopt;
+}
+
+Reacts reaction_of(const std::string& text) {
+  return text == "kill" ? Reacts::kill : text == "error" ? Reacts::error : text == "log" ? Reacts::log : Reacts::none;
 }
 
 // What ps and top show.
@@ -79,6 +84,9 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.object_store_bytes = bytes_of(plan.node.object_store_bytes);
   options.memory_threshold = plan.memory_threshold;
   options.executor_memory_bytes = plan.executor_memory_bytes;
+  options.gpu_reacts = reaction_of(plan.gpu_over_share);
+  options.gpu_watch_period = plan.gpu_watch_period;
+  options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
     options.spill_folder = std::filesystem::absolute(options.spill_folder).string();
@@ -168,6 +176,8 @@ void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
 int main_of_mobula(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
+  // Of the agent's start, in a process of its own.
+  if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
   const Parsed parsed = parse_command_line(argc, argv);
   if (!parsed.line) {
     if (parsed.exit == exit_done) std::fputs(parsed.text.c_str(), stdout);

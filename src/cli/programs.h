@@ -39,6 +39,8 @@ struct AgentPlan {
   NodeFlags node;
   double memory_threshold = 0.95;
   std::optional<std::int64_t> executor_memory_bytes{};
+  std::string gpu_over_share = "error";
+  Duration gpu_watch_period = std::chrono::seconds(1);
   bool driver_agent = false;
   bool waits_for_head = true;
   bool beside_head = false;  // on the head's machine, started with it

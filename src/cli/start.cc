@@ -138,6 +138,8 @@ class Start {
     agent.node = options.node;
     agent.memory_threshold = options.memory_threshold;
     agent.executor_memory_bytes = options.executor_memory_bytes;
+    agent.gpu_over_share = options.gpu_over_share;
+    agent.gpu_watch_period = std::chrono::milliseconds(options.gpu_watch_ms);
     agent.beside_head = options.head;
     agent.log_level = line_.log_level.value_or(LogLevel::info);
     agent.log_file = plan_.folder + "/agent/logs/agent.log";

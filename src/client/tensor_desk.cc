@@ -123,7 +123,10 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   ref.tensor = TensorRecord{static_cast<std::int64_t>(bytes.size()), elements.file.has_value(), wish, exchange_->self()};
   auto hold = parts.storage->hold(range, "others may read it: it was returned or put by reference, and that value is still "
                                          "referred to (tensor " + object.brief() + ")");
-  kept_[object] = {parts.storage, range.begin};
+  const std::uint64_t order = made_;
+  kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
+  kept_by_age_[order] = object;
+  kept_bytes_ += ref.tensor->size_bytes;
   exchange_->publish(object, elements, std::make_shared<Publication>(parts.storage, std::move(hold), callbacks_.freed));
   engine_.step(KeepTensor{ref});
   return ref;
@@ -137,9 +140,19 @@ void TensorDesk::publish_again() {
 }
 
 void TensorDesk::unneeded(ObjectId object) {
-  if (kept_.erase(object) == 0) return;
+  const auto at = kept_.find(object);
+  if (at == kept_.end()) return;
+  kept_bytes_ -= at->second.size_bytes;
+  kept_by_age_.erase(at->second.order);
+  const Kept gone = std::move(at->second);  // its end may look at what is kept
+  kept_.erase(at);
   if (exchange_) exchange_->retire(object);
-  if (kept_.empty()) callbacks_.changed();
+  callbacks_.changed();
+}
+
+Residence TensorDesk::residence() const {
+  if (kept_.empty()) return {};
+  return {static_cast<std::int64_t>(kept_.size()), kept_bytes_, kept_by_age_.begin()->second};
 }
 
 std::vector<ObjectId> TensorDesk::kept_in(const detail::TensorStorage& storage) const {

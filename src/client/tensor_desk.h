@@ -17,6 +17,7 @@
 #include "client/process_engine.h"
 #include "client/transfer_books.h"
 #include "exchange/tensor_exchange.h"
+#include "model/residence.h"
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/wire.h"
 #include "mobula/tensor.h"
@@ -51,6 +52,8 @@ class TensorDesk {
   Result<RefRecord> keep(const detail::TensorParts& parts, const DirectWish& wish);
   // Those that lie in this memory.
   std::vector<ObjectId> kept_in(const detail::TensorStorage& storage) const;
+  // All that is kept, for who asks whether this process may end.
+  Residence residence() const;
   // Into the node's store with all of them; `evacuated` when nobody reads them here any more.
   void evacuate();
   bool evacuated() const;
@@ -88,6 +91,8 @@ class TensorDesk {
     std::shared_ptr<detail::TensorStorage> storage;  // the program's, shared with it
     std::int64_t byte_offset = 0;
     bool stored = false;  // they lie in the node's store as well
+    std::int64_t size_bytes = 0;
+    std::uint64_t order = 0;  // of those that are kept
   };
   struct ToStore {
     ObjectId object;
@@ -112,6 +117,8 @@ class TensorDesk {
   std::uint64_t made_ = 0;
   std::uint64_t wishes_ = 0;
   std::map<ObjectId, Kept> kept_;
+  std::map<std::uint64_t, ObjectId> kept_by_age_;
+  std::int64_t kept_bytes_ = 0;
   std::map<std::uint64_t, PullPtr> pulls_;
   std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled
   std::map<ObjectId, detail::ErrorRecord> failed_;                 // lately

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "device/framework_limits.h"
 #include "device/mask.h"
 #include "model/label_syntax.h"
 
@@ -75,6 +76,11 @@ Result<NodeRequest> with_environment(NodeRequest request, const Environment& env
         left_alone.push_back(variable);
       }
     }
+  }
+  for (const char* const variable : framework_limit_variables()) {
+    const auto noset = truth_of(environment, std::string(noset_prefix) + variable);
+    if (!noset) return noset.error();
+    if (*noset) left_alone.emplace_back(variable);
   }
   return request;
 }

@@ -143,6 +143,15 @@ Result<std::vector<DeviceUser>> Nvml::users(unsigned device) const {
   return all;
 }
 
+Result<std::uint64_t> Nvml::used_bytes(unsigned device) const {
+  const auto handle = handle_of(device);
+  if (!handle) return handle.error();
+  nvml_abi::Memory memory{};
+  const int status = functions_->device_memory(static_cast<nvml_abi::Device>(*handle), &memory);
+  if (status != nvml_abi::success) return error(fmt::format("memory of GPU {}", device), status);
+  return std::uint64_t{memory.used};
+}
+
 Result<bool> Nvml::reaches(unsigned device, unsigned other) const {
   if (device == other) return true;
   if (functions_->peer_status == nullptr) return false;

@@ -66,6 +66,8 @@ class Nvml {
   Result<std::string> driver_version() const;
   // What each process has taken of a device; nothing where the library does not tell processes apart.
   Result<std::vector<DeviceUser>> users(unsigned device) const;
+  // What all processes together have taken of a device.
+  Result<std::uint64_t> used_bytes(unsigned device) const;
   // Whether kernels on one device may read the other one's memory; a device reaches itself.
   Result<bool> reaches(unsigned device, unsigned other) const;
   // All devices, or the failure of the first that does not answer. What a device does not support

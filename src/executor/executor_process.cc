@@ -68,6 +68,7 @@ class ExecutorProcess {
   void drop_fetched(std::uint64_t token);
   void check_fetches();
   void tensors_changed();
+  void tell_held();
   std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const std::vector<RefRecord>& tensors) const;
   void agent_said(const AgentToProcess& message);
@@ -108,6 +109,7 @@ class ExecutorProcess {
   std::map<ProcessId, PeerHandle> peers_;
   std::string told_running_;
   bool told_may_run_again_ = false;
+  Residence told_held_;
   bool evacuating_ = false;
   bool leaving_ = false;
 };
@@ -358,10 +360,17 @@ std::uint64_t ExecutorProcess::bytes_to_hold(const std::vector<RefRecord>& tenso
 }
 
 void ExecutorProcess::tensors_changed() {
+  tell_held();
   check_fetches();
   if (!evacuating_ || !runtime_->tensors().evacuated()) return;
   evacuating_ = false;
   step(Evacuated{});
+}
+
+// What of its calls' results stays here.
+void ExecutorProcess::tell_held() {
+  const Residence held = runtime_->tensors().residence();
+  if (std::exchange(told_held_, held) != held) step(ResultsHeld{held});
 }
 
 void ExecutorProcess::drop_fetched(std::uint64_t token) {
@@ -406,7 +415,8 @@ void ExecutorProcess::leave() {
 
 void ExecutorProcess::agent_said(const AgentToProcess& message) {
   if (!ready_) return said_early_.push_back(message);
-  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful});
+  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful, end->stores});
+  if (const auto* over = std::get_if<OverShare>(&message)) return step(ShareExceeded{over->text});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {
     for (const ProcessId process : dead->processes) {
       if (const auto at = peers_.find(process); at != peers_.end()) {
@@ -469,6 +479,7 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     lock.lock();
     contexts_.erase(run.token);
     drop_fetched(run.token);
+    tell_held();
     const bool short_call = finished.run_time < answers_gather_below;
     step(std::move(finished));
     if (engine_->over_sockets() && !calls.empty()) engine_->attend(lock, !short_call);

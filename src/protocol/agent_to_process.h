@@ -16,6 +16,7 @@
 #include "protocol/place_return.h"
 #include "protocol/process_control.h"
 #include "protocol/process_to_agent.h"
+#include "protocol/slot_news.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -210,13 +211,16 @@ struct PeersDead {
   friend bool operator==(const PeersDead&, const PeersDead&) = default;
 };
 
-// Ask the executor to end: after the running call (graceful) or as soon as it can.
+// Ask the executor to end: after the running call (graceful) or as soon as it can, which is, if `stores`, when
+// the results that it holds are in the node's store.
 struct EndExecutor {
   bool graceful = true;
   std::string why;
+  bool stores = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why));
+    return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why),
+                 field("stores", &EndExecutor::stores));
   }
   friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
 };
@@ -294,6 +298,6 @@ using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
                  EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor,
-                 UseDoorbell, RingOpened, RingEnded, ReturnPlace>;
+                 UseDoorbell, RingOpened, RingEnded, ReturnPlace, OverShare>;
 
 }  // namespace mobula::internal

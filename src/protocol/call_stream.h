@@ -143,7 +143,19 @@ struct StreamRetires {
   friend bool operator==(const StreamRetires&, const StreamRetires&) = default;
 };
 
-using ExecutorMessage = std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires>;
+// From now on the executor holds results of its calls that others may still want, or no longer does. Said
+// before the answer that makes it so.
+struct HoldsResults {
+  bool on = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("on", &HoldsResults::on));
+  }
+  friend bool operator==(const HoldsResults&, const HoldsResults&) = default;
+};
+
+using ExecutorMessage =
+    std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires, HoldsResults>;
 
 using CallerFrame = Frame<CallerMessage>;
 using ExecutorFrame = Frame<ExecutorMessage>;

@@ -106,15 +106,17 @@ struct StartSlot {
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
 
-// End whatever runs in the slot and report SlotGone. Gracefully: the running call finishes.
+// End whatever runs in the slot and report SlotGone. Gracefully: the running call finishes. `store_within`, if
+// not 0: results that the executor holds are stored first, which may take so long.
 struct StopSlot {
   SlotId slot;
   bool graceful = false;
   std::string why;
+  Duration store_within{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
-                 field("why", &StopSlot::why));
+                 field("why", &StopSlot::why), field("store_within", &StopSlot::store_within));
   }
   friend bool operator==(const StopSlot&, const StopSlot&) = default;
 };

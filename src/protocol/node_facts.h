@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/principal.h"
+#include "model/residence.h"
 #include "model/task.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
@@ -25,13 +26,15 @@ struct SlotFact {
   bool lent = false;
   bool stopping = false;
   Endpoint endpoint;
+  Residence residence;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
                  field("allocation", &SlotFact::allocation), field("lessee", &SlotFact::lessee),
                  field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
                  field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
-                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint));
+                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint),
+                 field("residence", &SlotFact::residence));
   }
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };

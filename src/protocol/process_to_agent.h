@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/node_shape.h"
+#include "model/residence.h"
 #include "model/task.h"
 #include "protocol/place_return.h"
 #include "protocol/process_control.h"
@@ -201,6 +202,16 @@ struct RunningNow {
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };
 
+// The executor has run nothing for a while and holds results, or no longer.
+struct ExecutorResides {
+  Residence residence;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("residence", &ExecutorResides::residence));
+  }
+  friend bool operator==(const ExecutorResides&, const ExecutorResides&) = default;
+};
+
 // Answer to RetireSlab: this process has no mapping of the slab any more.
 struct SlabUnmapped {
   std::uint64_t slab = 0;
@@ -236,6 +247,6 @@ using ProcessToAgent =
     std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
                  HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
                  ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed,
-                 PlaceReturned>;
+                 PlaceReturned, ExecutorResides>;
 
 }  // namespace mobula::internal

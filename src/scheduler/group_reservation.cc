@@ -96,7 +96,7 @@ void GroupReservation::move_to(const Groups::Row& row, BundleChoice choice, Time
 bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) const {
   const auto& slot = held.slot;
   return tenant_of(slot) == Tenant::task && slot.allocation.group.empty() &&
-         books_.terms(slot.job).priority <= row.job_priority;
+         (held.resident || books_.terms(slot.job).priority <= row.job_priority);
 }
 
 bool GroupReservation::is_overdue(const HeldSlot& held) const {

@@ -14,7 +14,7 @@ bool is_lasting(const HeldSlot* held) { return !held->slot.actor.empty() || !hel
 
 // The order in which they may be expected to return.
 auto outlook(const HeldSlot* held) {
-  return std::tuple(is_lasting(held), !held->recalled, held->sequence);
+  return std::tuple(is_lasting(held), !held->recalled, !held->resident, held->sequence);
 }
 
 // Whether it is only what others hold that keeps the request out.

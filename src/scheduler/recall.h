@@ -11,7 +11,14 @@
 
 namespace mobula::internal::scheduler {
 
-enum class RecallCause : std::uint8_t { fair_share, reservation, quota, overdraft, preemption };
+enum class RecallCause : std::uint8_t {
+  fair_share,
+  reservation,
+  quota,
+  overdraft,
+  preemption,
+  residence
+};
 std::string_view to_string(RecallCause cause);
 
 // The lessee is to finish the running task, hand the rest back and return the slot. Preemption: it is

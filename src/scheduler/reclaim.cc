@@ -28,6 +28,7 @@ std::string_view to_string(RecallCause cause) {
     case RecallCause::overdraft: return "a blocked task has gone on and needs the CPU that it had lent";
     case RecallCause::quota: return "another demand of the job waits for its quota";
     case RecallCause::preemption: return "work of a higher priority waits";
+    case RecallCause::residence: return "another demand waits for the room of results";
   }
   return "unknown";
 }
@@ -109,6 +110,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   const auto theirs = holder_of(slot);
   // What is in a bundle gives back to its bundle alone.
   if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
+  // Nothing runs there, and what it holds is not lost: shares and priorities are for what works.
+  if (victim.resident) return true;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
   if (slot.job == mine.job) {
     const auto holder = books_.holder(theirs);
@@ -138,11 +141,12 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
                                        : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
-    victims.push_back({outlook, !held->recalled, books_.terms(job).priority, -share->second,
-                       held->sequence, held});
+    victims.push_back({outlook, !held->recalled, !held->resident, books_.terms(job).priority,
+                       -share->second, held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
-    return std::tuple(each.outlook, each.fresh, each.priority, each.minus_share, each.sequence);
+    return std::tuple(each.outlook, each.fresh, each.works, each.priority, each.minus_share,
+                      each.sequence);
   });
   return victims;
 }
@@ -204,8 +208,9 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
                        std::vector<Recall>& out) {
   for (const auto id : returns.recall) {
     const auto slot = books_.find(id)->slot;
+    const auto why = books_.find(id)->resident ? RecallCause::residence : cause;
     books_.mark_recalled(id, search.now);
-    out.push_back({id, slot.node, slot.lessee, cause, search.demand->key->job,
+    out.push_back({id, slot.node, slot.lessee, why, search.demand->key->job,
                    search.demand->key->class_id});
     mark_recall.hit();
   }

@@ -1,7 +1,8 @@
 // Getting slots back for those who wait. A demand that got nothing for `recall_after` has slots of
 // others recalled, as many as it lacks and no more: longest held first, from the job of the lowest
 // priority, among those from the one with the largest dominant share, as long as that job stays no smaller than the waiting one (a job or
-// holder that has nothing may always take one), and none that is not held that long itself. One
+// holder that has nothing may always take one), and none that is not held that long itself. Slots that only
+// hold results go first, whosever they are. One
 // that got nothing for `reserve_after` has a node reserved: the one where least has to come back;
 // what is freed there is withheld from others until it is placed. A placement group that waits so long
 // has nodes reserved for its bundles (group_reservation.h), after demands that have waited longer and
@@ -65,6 +66,7 @@ class Reclaimer {
   struct Victim {
     Outlook outlook = Outlook::good;
     bool fresh = false;  // not recalled yet
+    bool works = true;   // else it only holds results
     std::int32_t priority = 0;
     std::int64_t minus_share = 0;
     std::uint64_t sequence = 0;

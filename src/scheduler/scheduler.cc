@@ -175,6 +175,10 @@ bool Scheduler::resume(SlotId id) {
 
 bool Scheduler::started(SlotId slot) { return books_.mark_passed(slot, false); }
 
+bool Scheduler::set_resident(SlotId slot, bool resident) {
+  return books_.mark_resident(slot, resident) && (dirty_ = true);
+}
+
 bool Scheduler::answer_preemption(SlotId id, bool may_end) {
   if (!books_.mark_answer(id, may_end ? Ending::allowed : Ending::refused)) return false;
   preemptor_.answered(id);

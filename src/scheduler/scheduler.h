@@ -137,6 +137,8 @@ class Scheduler {
   bool resume(SlotId slot);  // it goes on, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
+  // Its executor runs nothing and holds results: it gives way to whoever can be placed in no other way.
+  bool set_resident(SlotId slot, bool resident);
   // Whether what runs in a slot recalled for preemption may be ended. False if nobody asked.
   bool answer_preemption(SlotId slot, bool may_end);
   // A slot as its agent states it, even if that overdraws the books. False if it is known already

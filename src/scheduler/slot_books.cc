@@ -146,7 +146,7 @@ Holder& SlotBooks::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, Ending::unasked, {}, false, &holder, &node});
+  slots_.insert(slot.id, {slot, sequence, now, false, Ending::unasked, {}, false, false, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
@@ -267,6 +267,11 @@ bool SlotBooks::mark_answer(SlotId id, Ending answer) {
 bool SlotBooks::mark_passed(SlotId id, bool passed) {
   auto* held = slots_.find(id);
   return held != nullptr && std::exchange(held->passed, passed) != passed;
+}
+
+bool SlotBooks::mark_resident(SlotId id, bool resident) {
+  auto* held = slots_.find(id);
+  return held != nullptr && std::exchange(held->resident, resident) != resident;
 }
 
 void SlotBooks::rebook(Node& node) {

@@ -87,6 +87,7 @@ struct HeldSlot {
   bool recalled = false;
   Ending ending = Ending::unasked;
   Time recalled_at;  // or asked for again
+  bool resident = false;   // its executor runs nothing and holds results, which it can store
   bool passed = false;     // it got what was withheld from it, and has not started: not to be recalled yet
   Holder* holder = nullptr;
   Node* node = nullptr;  // which stays as long as it has slots
@@ -135,6 +136,7 @@ class SlotBooks {
   // What it said to that: allowed or refused. False if it was asked for nothing.
   bool mark_answer(SlotId id, Ending answer);
   bool mark_passed(SlotId id, bool passed);
+  bool mark_resident(SlotId id, bool resident);
   // Books the node's slots again after its ledger was made afresh.
   void rebook(Node& node);
 

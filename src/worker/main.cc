@@ -13,10 +13,13 @@
 #include <csignal>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include "device/node_environment.h"
 #include "store/capacity.h"
 #include "transport/address.h"
 #include "worker/agent_folder.h"
+#include "worker/process/gpu_trial.h"
 #include "worker/process/process_table.h"
 #include "worker/fabric.h"
 #include "worker/worker_service.h"
@@ -126,11 +129,42 @@ struct Stage {
   ServiceOptions service;
 };
 
+// What the agent sees of its GPUs stands in the node's shape: what it saw, not what it was told.
+void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_library, ServiceOptions& service) {
+  service.core.gpu_reacts = options.gpu_reacts;
+  service.gpu_watch_period = options.gpu_watch_period;
+  service.nvml_library = nvml_library;
+  if (options.gpu_reacts == Reacts::none) return;
+  const auto period_ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.gpu_watch_period).count();
+  for (const GpuTrial& trial : try_gpus(service.shape, {.nvml_library = nvml_library, .program = options.gpu_trial})) {
+    for (ResourceShape& resource : service.shape.resources) {
+      if (resource.name != resource::gpu) continue;
+      InstanceShape& gpu = resource.instances.at(trial.device);
+      gpu.isolation.detects = trial.detects;
+      if (trial.detects == Detects::none) continue;
+      const bool apart = trial.detects == Detects::per_process;
+      gpu.isolation.detect_period_ms = static_cast<std::int32_t>(period_ms);
+      gpu.isolation.reacts = apart ? options.gpu_reacts : std::min(options.gpu_reacts, Reacts::log);
+      // Code that a program loads comes on top: less than is usual is not believed.
+      if (!options.node.gpu_context_bytes && trial.context_bytes) {
+        gpu.context_bytes = std::min(std::max(gpu.context_bytes, *trial.context_bytes), gpu.memory_bytes);
+      }
+      service.watched_gpus.push_back({trial.device, trial.nvml_index, trial.uuid, apart});
+    }
+    log_info("GPU {} ({}): memory is seen {}{}{}", trial.device, trial.uuid, to_string(trial.detects),
+             trial.context_bytes ? fmt::format(", a context takes {} bytes", *trial.context_bytes) : "",
+             trial.note.empty() ? "" : "; " + trial.note);
+  }
+}
+
 Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& service) {
   const Environment environment = own_environment();
   ProbePaths paths;
   const auto tpu_type = environment.find("TPU_ACCELERATOR_TYPE");
   if (tpu_type != environment.end()) paths.devices.tpu_type = tpu_type->second;
+  if (const auto named = environment.find("MOBULA_NVML_LIBRARY"); named != environment.end()) {
+    paths.devices.nvidia.nvml_library = named->second;
+  }
   const MachineFacts machine = probe_machine(paths);
   for (const auto& note : machine.notes) log_info("{}", note);
   service.vendors_present = machine.vendors();
@@ -151,6 +185,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
     if (!shape) return shape.error();
     service.shape = std::move(*shape);
     service.shape.labels["mobula.io/node-id"] = service.node.hex();
+    watch_gpus(options, paths.devices.nvidia.nvml_library, service);
   }
   service.waits_for_head = options.waits_for_head;
   service.role = options.driver_agent ? Role::driver_agent : Role::agent;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/time.h"
@@ -28,6 +29,10 @@ struct WorkerMainOptions {
 
   double memory_threshold = 0.95;  // of the node's memory: beyond it executors are ended; 0: never
   std::optional<std::int64_t> executor_memory_bytes{};  // that they may use together
+  // What happens to executors that have more of a GPU than their share; none: nobody looks.
+  Reacts gpu_reacts = Reacts::error;
+  Duration gpu_watch_period = 1s;
+  std::vector<std::string> gpu_trial{};  // a program that holds a context (gpu/context_trial.h); empty: no trial
   std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores

@@ -1,6 +1,7 @@
 // How the agent's shell carries out what its core asks for.
 
 #include "base/log.h"
+#include "device/framework_limits.h"
 #include "device/mask.h"
 #include "worker/mapped_file.h"
 #include "worker/worker_service.h"
@@ -112,6 +113,10 @@ void WorkerService::complete(AssignExecutor& assign, const Environment& job_env)
   assign.head_signing_key = signer_.head_signing_key();
   assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
   assign.accelerator_env = masks_of(assign.allocation, assign.demand_class.env, job_env);
+  Environment users = job_env;
+  users.insert(assign.demand_class.env.begin(), assign.demand_class.env.end());
+  for (const auto& each : options_.pool.environment) users.try_emplace(each.substr(0, each.find('=')));
+  assign.accelerator_env.merge(framework_limits(options_.shape, assign.allocation, users));
   assign.seed = random_bits().low;
 }
 
@@ -273,6 +278,8 @@ void WorkerService::carry_out(Fence& command) {
   log_warn("{}", command.why);
   end_ = ServiceEnd{true, 0, command.why};
 }
+
+void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text); }
 
 void WorkerService::carry_out(Exit& command) {
   end_ = ServiceEnd{false, command.code, command.why};

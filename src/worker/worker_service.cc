@@ -49,7 +49,8 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                step(Tick{});
                arm();
              }),
-      memory_timer_(loop, [this] { look_at_memory(); }) {}
+      memory_timer_(loop, [this] { look_at_memory(); }),
+      gpu_timer_(loop, [this] { look_at_gpus(); }) {}
 
 Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
                                                              ServiceOptions options) {
@@ -60,6 +61,7 @@ Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
 
 WorkerService::~WorkerService() {
   loop_.set_turn_observer({});
+  gpu_watch_.reset();
   bulk_.reset();
   disk_.reset();
   slots_.reset();
@@ -126,6 +128,13 @@ Result<void> WorkerService::open() {
     memory_.emplace(
         MemoryWatchOptions{options_.host_paths, threshold, options_.executor_memory});
     look_at_memory();
+  }
+  if (!options_.watched_gpus.empty()) {
+    auto watch = GpuWatch::start(loop_, options_.nvml_library, options_.watched_gpus,
+                                 [this](GpuMemorySampled sample) { step(std::move(sample)); });
+    if (!watch) return watch.error();
+    gpu_watch_ = std::move(*watch);
+    look_at_gpus();
   }
   return {};
 }
@@ -265,6 +274,12 @@ void WorkerService::look_at_memory() {
   next_memory_look_ = monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
   memory_timer_.arm(next_memory_look_);
   if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
+}
+
+void WorkerService::look_at_gpus() {
+  gpu_timer_.arm(monotonic_now() + options_.gpu_watch_period);
+  auto executors = slots_->watched();
+  if (!executors.empty()) gpu_watch_->look(std::move(executors));
 }
 
 void WorkerService::watch_memory_soon() {

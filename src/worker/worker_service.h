@@ -17,6 +17,7 @@
 #include "worker/bulk_transfers.h"
 #include "worker/core/worker_core.h"
 #include "worker/head_connection.h"
+#include "worker/process/gpu_watch.h"
 #include "worker/mapped_file.h"
 #include "worker/peer_connections.h"
 #include "worker/process_links.h"
@@ -50,6 +51,9 @@ struct ServiceOptions {
   Duration longest_spin = 50us;  // a thread that waits for a call here looks for so long before it sleeps; 0: not
   std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
   std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
+  std::vector<WatchedGpu> watched_gpus;  // whose memory is looked at; empty: none
+  std::string nvml_library;
+  Duration gpu_watch_period = 1s;
   HostPaths host_paths;  // where the machine says what memory is in use
   std::string spill_folder;      // where objects are spilled to; empty: in `folder`
   int spill_disk_cap_percent = 95;
@@ -100,6 +104,7 @@ class WorkerService {
   void step(Event event);
   void arm();
   void look_at_memory();
+  void look_at_gpus();
   void watch_memory_soon();  // an executor starts
   void executor_event(Event event);
   void take(LinkId link, ProcessToAgent message);
@@ -132,6 +137,7 @@ class WorkerService {
   void carry_out(DropSpillFile& command);
   void carry_out(Fence& command);
   void carry_out(Exit& command);
+  void carry_out(WarnPeople& command);
 
   void complete(AssignExecutor& assign, const Environment& job_env) const;
   // The masks of a slot that was given `allocation`.
@@ -167,6 +173,8 @@ class WorkerService {
   std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it
   Timer memory_timer_;
   Time next_memory_look_;
+  std::unique_ptr<GpuWatch> gpu_watch_;  // where there are GPUs to look at
+  Timer gpu_timer_;
 
   // Slabs of which a process has the descriptor for reading, by the numbers in messages.
   std::map<LinkId, std::set<std::uint64_t>> readable_;

@@ -121,6 +121,7 @@ class Author {
   int hoarding();
   int broadcast();
   int whole_gpu_task();
+  int resident_results();
   int lengthy_tasks();
   int tasks_that_run_once();
   int hungry_tasks(Work kind);

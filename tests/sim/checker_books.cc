@@ -257,6 +257,7 @@ void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
     const auto at = granted_.find(start->slot);
     if (at != granted_.end() && at->second.incarnation == agent.address().incarnation) at->second.heard = true;
   }
+  slot_stops(agent, **frame->frame.message);
 }
 
 

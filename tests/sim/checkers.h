@@ -78,6 +78,8 @@ class Checkers {
   void tensor_freed(Process& holder, ObjectId tensor);
   // A call with tensors in its arguments starts; `fetched`: their elements had come.
   void elements_there(Process& executor, const executor::RunCall& run, bool fetched);
+  void leaves_with(Process& holder, const std::vector<ObjectId>& tensors);
+  void slot_stops(Agent& agent, const HeadMessage& message);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
@@ -193,6 +195,7 @@ class Checkers {
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;
+  std::set<SlotId> wanted_slots_;  // that were recalled
   struct InMemory {
     TaskId task;
     bool once = false;  // may not run again, whatever has become of it before

@@ -431,6 +431,7 @@ Hooks recalls_are_not_heard_for(const std::string& words) {
   return hooks;
 }
 Hooks recalls_are_not_heard() { return recalls_are_not_heard_for(""); }
+Hooks room_is_not_given() { return recalls_are_not_heard_for("room of results"); }
 Hooks reservations_are_not_heard() { return recalls_are_not_heard_for("reserved"); }
 
 // Every recall that a client hears is changed on its way.
@@ -493,6 +494,30 @@ Hooks results_belong_to_others() {
   return hooks;
 }
 
+// Lessees are not told that an executor holds results.
+Hooks results_are_hidden() {
+  Hooks hooks;
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    for (auto& each : commands) {
+      auto* tell = std::get_if<executor::TellCaller>(&each);
+      auto* holds = tell && tell->frame.message ? std::get_if<HoldsResults>(&*tell->frame.message) : nullptr;
+      if (holds != nullptr) holds->on = false;
+    }
+  };
+  return hooks;
+}
+
+// What is to be stored counts as stored.
+Hooks results_are_not_stored() {
+  Hooks hooks;
+  hooks.executor.in = [](std::vector<executor::Event>& events) {
+    for (auto& each : events) {
+      if (auto* end = std::get_if<executor::EndAsked>(&each)) end->stores = false;
+    }
+  };
+  return hooks;
+}
+
 std::vector<Mutation> make_mutations() {
   auto all = std::vector<Mutation>{
       {"client drops ReturnSlot", {"tasks", "drivers"}, client_forgets<ReturnSlot>},
@@ -502,6 +527,9 @@ std::vector<Mutation> make_mutations() {
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
       {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
       {"executor starts calls without elements", {"tensor_faults"}, lost_elements_go_unsaid},
+      {"executor hides that it holds results", {"resident"}, results_are_hidden},
+      {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
+      {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},

@@ -76,7 +76,10 @@ void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, con
     if (const auto* retire = std::get_if<RetireSlab>(&*message)) return tell_agent(SlabUnmapped{retire->slab});
     if (std::holds_alternative<AttachRefused>(*message) || std::holds_alternative<LogLines>(*message)) return;
     if (executor_) {
-      if (const auto* end = std::get_if<EndExecutor>(&*message)) step_executor(executor::EndAsked{end->graceful});
+      if (const auto* end = std::get_if<EndExecutor>(&*message)) {
+        step_executor(executor::EndAsked{end->graceful, end->stores});
+      }
+      if (const auto* over = std::get_if<OverShare>(&*message)) step_executor(executor::ShareExceeded{over->text});
       if (const auto* dead = std::get_if<PeersDead>(&*message)) {
         for (const ProcessId process : dead->processes) {
           callers_.erase(process);
@@ -178,6 +181,8 @@ void Process::carry_out(client::Command& command) {
     head_answered(answer->answer);
   } else if (const auto* unneeded = std::get_if<client::TensorUnneeded>(&command)) {
     world().checkers().tensor_freed(*this, unneeded->object);
+    std::erase(here_, unneeded->object);
+    tell_held();
   } else if (auto* given = std::get_if<client::HandedOver>(&command)) {
     handed_over_ = std::move(*given);
   }
@@ -316,9 +321,18 @@ void Process::carry_out(executor::Command& command) {
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs)});
   } else if (std::holds_alternative<Evacuate>(command)) {
-    evacuated_ = true;
-    step_executor(Evacuated{});
+    if (here_.empty()) {
+      stored_ = true;
+      return step_executor(Evacuated{});
+    }
+    world().kernel().after(world().user_chance().between(Duration(100us), Duration(30ms)), [this] {
+      receive([this] {
+        stored_ = true;
+        step_executor(Evacuated{});
+      });
+    });
   } else if (std::holds_alternative<Leave>(command)) {
+    if (!stored_) world().checkers().leaves_with(*this, here_);
     if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
     world().kernel().after(Duration(10us), [this] {
       EndCause cause;
@@ -371,7 +385,7 @@ std::vector<ObjectId> Process::lost_elements(const Fetch& fetch) {
   std::vector<ObjectId> lost;
   for (const auto& ref : refs) {
     const Process* holder = ref.tensor.is_empty() ? nullptr : world().process_of(ref.owner);
-    if (holder != nullptr && !holder->alive() && !holder->evacuated_) lost.push_back(ref.object);
+    if (holder != nullptr && !holder->alive() && !holder->stored_) lost.push_back(ref.object);
   }
   return lost;
 }
@@ -393,7 +407,14 @@ void Process::drop_fetched(std::uint64_t token) {
 RefRecord Process::new_tensor() {
   RefRecord ref{ObjectId::derived(id(), "tensor", tensors_++), client_.node(), id(), {}};
   ref.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+  here_.push_back(ref.object);
   return ref;
+}
+
+void Process::tell_held() {
+  Residence held{static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
+  if (!here_.empty()) held.oldest = here_.front();
+  if (executor_ && std::exchange(told_held_, held) != held) step_executor(executor::ResultsHeld{held});
 }
 
 std::int64_t Process::memory_mib(Time now) const {
@@ -417,6 +438,7 @@ void Process::start_call(const executor::RunCall& run) {
 void Process::call_finished(const executor::RunCall& run, executor::CallFinished finished) {
   world().checkers().call_ended(*this, run);
   drop_fetched(run.token);
+  tell_held();
   step_executor(std::move(finished));
   if (!world().plan().plans.at(run.call.form->function.offset).parts) return;
   world().kernel().after(world().user_chance().between(Duration(0), Duration(60us)), [this] {

@@ -83,7 +83,9 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  const std::vector<ObjectId>& held() const { return here_; }  // elements of tensors
   RefRecord new_tensor();
+  void tell_held();
   std::int64_t memory_mib(Time now) const;  // that its calls have taken
 
  private:
@@ -118,8 +120,10 @@ class Process final : public Role {
   void resume(std::uint64_t thread);
 
   std::uint64_t tensors_ = 0;  // ever
-  bool evacuated_ = false;     // what others refer to lies in the store before it ends
   std::set<std::uint64_t> with_elements_;  // tokens of calls that have all elements of their arguments
+  std::vector<ObjectId> here_;  // tensors whose elements are here, oldest first
+  Residence told_held_;
+  bool stored_ = false;  // what others refer to lies in the store
   Node& node_;
   const int driver_ = -1;
   worker::StartExecutor start_;

@@ -43,7 +43,7 @@ enum class Work : std::uint8_t {
   task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
-  family, whole_gpu, hungry, too_hungry, frugal_once, hoard, broadcast,
+  family, whole_gpu, resident, hungry, too_hungry, frugal_once, hoard, broadcast,
 };
 
 struct Scenario {

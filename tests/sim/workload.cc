@@ -437,6 +437,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::hoard: return author.hoarding();
     case Work::broadcast: return author.broadcast();
     case Work::whole_gpu: return author.whole_gpu_task();
+    case Work::resident: return author.resident_results();
     case Work::lengthy: return author.lengthy_tasks();
     case Work::once: return author.tasks_that_run_once();
     case Work::hungry:

@@ -185,6 +185,43 @@ int Author::whole_gpu_task() {
   return add(std::move(main));
 }
 
+// Results that stay in the executors of a GPU, while others that need them want the same GPU. Each reads what the
+// one before has made; some refs go early, some are kept to the end.
+int Author::resident_results() {
+  std::vector<int> makers;
+  for (const char* shape : {"gpu", "half_gpu", "gpu", "quarter_gpu"}) {
+    Plan maker = leaf();
+    maker.name = "maker";
+    maker.shape = shape;
+    maker.max_calls = 1;
+    maker.max_retries = -1;
+    maker.tensors = static_cast<int>(random_.between(1, 2));
+    makers.push_back(add(std::move(maker)));
+  }
+  Plan reader = leaf();
+  reader.shape = pick({"gpu", "cpu"});
+  reader.max_retries = -1;
+  reader.steps.push_back(on(Act::get_refs, -1));
+  const int g = add(std::move(reader));
+  Plan main = item("resident");
+  const int length = static_cast<int>(random_.between(2, 6));
+  std::vector<int> gone;
+  for (int i = 0; i < length; ++i) {
+    const int maker = makers.at(static_cast<std::size_t>(random_.below(makers.size())));
+    main.steps.push_back(i == 0 ? submit(maker, {value()}) : submit(maker, {ref(i - 1)}));
+    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(900ms))));
+    if (i > 0 && random_.chance(400)) {
+      main.steps.push_back(on(Act::release, i - 1));
+      gone.push_back(i - 1);
+    }
+  }
+  main.steps.push_back(submit(g, {ref(length - 1)}));
+  for (int i = 0; i <= length; ++i) {
+    if (std::ranges::find(gone, i) == gone.end()) main.steps.push_back(on(Act::get, i));
+  }
+  return add(std::move(main));
+}
+
 // Tasks of many seconds that may be ended for others, and run again.
 int Author::lengthy_tasks() {
   Plan slow;

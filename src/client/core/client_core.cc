@@ -159,7 +159,7 @@ void ClientCore::head_says(const RequestRefused& message) {
   // The head takes them back with the job, and not always says so of each.
   while (!slots_.empty()) {
     const SlotId slot = slots_.begin()->first;
-    remember_returned(slot);
+    returned_.remember(slot, true);
     forget_slot(slot);
   }
   std::vector<ActorId> actors;

@@ -142,6 +142,7 @@ class ClientCore {
   void executor_says(ProcessId executor, CallHandedBack message);
   void executor_says(ProcessId executor, CallStarted message);
   void executor_says(ProcessId executor, StreamRetires message);
+  void executor_says(ProcessId executor, HoldsResults message);
 
   // objects.cc
   ObjectRow& own_object(ObjectId object, TaskId creator);
@@ -221,7 +222,6 @@ class ClientCore {
   void preempt(const RecallSlot& message, StreamRow& stream);
   void return_slot(SlotId slot);
   void forget_slot(SlotId slot);
-  void remember_returned(SlotId slot);
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);
   StreamRow& open_stream(const Endpoint& endpoint);

@@ -110,6 +110,7 @@ struct SlotRow {
   std::uint32_t generation = 0;
   ProcessId executor;      // empty: between generations
   bool recalled = false;
+  bool holds_results = false;  // its executor does, of calls that have ended
   Time idle_since;
 };
 

@@ -19,6 +19,15 @@ const Mark mark_reconnected("client.stream_reconnected_for_answers");
 const Mark mark_infeasible("client.class_infeasible");
 const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
+// Elements in the value that lie in this process.
+std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
+  std::int64_t bytes = 0;
+  for (const RefRecord& ref : value.contained) {
+    if (!ref.tensor.is_empty() && ref.owner == process) bytes += ref.tensor->size_bytes;
+  }
+  return bytes;
+}
+
 // Of an executor whose slot has had another one since. What it was at may have run.
 EndCause end_unheard_of() {
   EndCause cause;
@@ -126,6 +135,7 @@ void ClientCore::head_says(const SlotReady& message) {
   slot->generation = message.generation;
   slot->executor = message.endpoint.process;
   slot->idle_since = now_;
+  slot->holds_results = false;
   demand = &classes_.at(message.demand_class);
   demand->waiting_reason.clear();
   demand->warned = false;
@@ -150,7 +160,7 @@ void ClientCore::head_says(const GenerationEnded& message) {
 
 void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) return remember_returned(message.slot);  // it may be on its way here
+  if (slot == nullptr) return returned_.remember(message.slot, true);  // it may be on its way here
   const ClassId demand_class = slot->demand_class;
   // With its node the other slots there are lost, too, and told of one after another: what ran here
   // must not be sent there meanwhile.
@@ -170,7 +180,7 @@ void ClientCore::head_says(const SlotLost& message) {
 void ClientCore::head_says(const RecallSlot& message) {
   auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
-    remember_returned(message.slot);  // it may be on its way here
+    returned_.remember(message.slot, true);  // it may be on its way here
     return tell_head(ReturnSlot{message.slot});
   }
   slot->recalled = true;
@@ -200,16 +210,12 @@ void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
 void ClientCore::return_slot(SlotId slot) {
   const ProcessId executor = slots_.at(slot).executor;
   tell_head(ReturnSlot{slot});
-  remember_returned(slot);
+  returned_.remember(slot, true);
   forget_slot(slot);
   if (!executor.empty() && streams_.contains(executor)) {
     streams_.erase(executor);
     emit(CloseStream{executor});
   }
-}
-
-void ClientCore::remember_returned(SlotId slot) {
-  returned_.remember(slot, true);
 }
 
 void ClientCore::forget_slot(SlotId slot) {
@@ -239,11 +245,12 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   return depth;
 }
 
-// The slot with room that holds most argument bytes, then the one with the least in flight.
+// The slot with room whose executor itself holds most bytes of tensors in the arguments, then that on whose node
+// most argument bytes are, then the one with the least in flight.
 std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
   std::optional<SlotId> best;
-  std::int64_t best_bytes = -1;
+  std::pair<std::int64_t, std::int64_t> best_bytes{-1, -1};
   std::size_t best_load = 0;
   for (const SlotId id : row.slots) {
     const SlotRow& slot = slots_.at(id);
@@ -254,12 +261,14 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     // What may run only once does not wait there: which call an executor was at when it died is known by its
     // answers alone, and the last of them may be lost.
     if (load > 0 && task.retries_left == 0) continue;
-    std::int64_t bytes = 0;
+    std::pair<std::int64_t, std::int64_t> bytes{};  // in the process, on its node
     for (const auto& argument : *task.call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
       if (object && object->value->in_store && object->value->location == slot.node) {
-        bytes += object->value->size_bytes;
+        bytes.second += object->value->size_bytes;
       }
+      const ValueRecord* value = object != nullptr ? &*object->value : argument.is_ref ? nullptr : &argument.value;
+      if (value != nullptr) bytes.first += tensor_bytes_of(*value, slot.executor);
     }
     if (!best || bytes > best_bytes || (bytes == best_bytes && load < best_load)) {
       best = id;
@@ -314,6 +323,8 @@ void ClientCore::slot_idle(SlotId id) {
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
   if (owes_holds(slot.executor)) return;
+  // Resident: it is there for who needs the results, until its room is wanted back.
+  if (slot.holds_results && !slot.recalled) return;
   const ClassRow& own = classes_.at(slot.demand_class);
   const bool others_wait = std::ranges::any_of(classes_, [&](const auto& each) {
     return each.first != slot.demand_class && !each.second.queue.empty();
@@ -425,6 +436,14 @@ void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
 
 void ClientCore::executor_says(ProcessId executor, StreamRetires) {
   streams_.at(executor).retires = true;
+}
+
+void ClientCore::executor_says(ProcessId executor, HoldsResults message) {
+  auto* slot = slots_.find(streams_.at(executor).slot);
+  if (slot == nullptr || slot->executor != executor) return;
+  slot->holds_results = message.on;
+  slot->idle_since = now_;
+  stale_.push_back(slot->demand_class);
 }
 
 void ClientCore::on(const StreamEnded& event) {

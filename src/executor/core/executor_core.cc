@@ -18,6 +18,9 @@ const Mark mark_lent("executor.lent_its_cpu");
 const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
 const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
+const Mark mark_stays("executor.stays_for_its_results");
+const Mark mark_resident("executor.resident");
+const Mark mark_over_share("executor.call_over_its_share");
 const Mark mark_left_unacknowledged("executor.left_at_the_bound");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
@@ -57,6 +60,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   start_ready();
   tell_started();
   update_lending();
+  update_residence();
   try_leave();
   out_ = nullptr;
 }
@@ -71,6 +75,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
     if (!row.told_started) consider(row.started + options_.tell_started_after);
   }
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
+  consider(tell_residence_at_);
   if (farewell_said_ && !left_) consider(evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_);
   return earliest;
 }
@@ -233,17 +238,23 @@ void ExecutorCore::on(CallFinished& event) {
   answer.run_time = event.run_time;
   answer.pid = event.pid;
   if (row.cancelled) answer.results.clear();
+  if (!row.over_share.empty()) {
+    mark_over_share.hit();
+    answer.outcome = CallOutcome::failed;
+    answer.results.assign(1, error_value(ErrorKind::out_of_memory, row.over_share, row.call));
+    answer.handovers.clear();
+  }
   if (!event.pinned.empty()) {
     auto* caller = callers_.find(row.caller);
-    if (caller == nullptr || row.cancelled) {
+    if (caller == nullptr || row.cancelled || !row.over_share.empty()) {
       emit(ReleasePins{std::move(event.pinned)});
     } else {
       caller->pinned.emplace(row.number, std::move(event.pinned));
     }
   }
   ++finished_;
-  const auto max_calls = assignment_.demand_class.max_calls;
-  if (!is_actor() && max_calls > 0 && finished_ >= max_calls) leave_when_done(EndKind::retired);
+  leave_if_spent();
+  if (!row.over_share.empty() && !is_actor()) leave_when_done(EndKind::retired);
   // Before the answer, which makes the caller look for where its next call may go.
   if (leaving_ && running_.empty()) say_farewell();
   reply(row, std::move(answer));
@@ -382,14 +393,76 @@ void ExecutorCore::update_lending() {
   }
 }
 
+// ---- results that stay here --------------------------------------------------------------------
+
+// The lessee keeps a slot whose executor holds results, and sends it who needs them.
+void ExecutorCore::on(const ResultsHeld& event) {
+  held_ = event.residence;
+  if (is_actor()) return;
+  if (!leaving_ && std::exchange(holds_said_, held_.any()) != held_.any()) {
+    for (auto& [id, caller] : callers_) say(id, HoldsResults{held_.any()});
+  }
+  if (running_.empty()) leave_if_spent();
+}
+
+// A process that has run as many calls as it may stays for as long as somebody may want what it holds.
+void ExecutorCore::leave_if_spent() {
+  const auto max_calls = assignment_.demand_class.max_calls;
+  const bool spent = !is_actor() && max_calls > 0 && finished_ >= max_calls;
+  if (!spent) return;
+  if (!held_.any()) return leave_when_done(EndKind::retired);
+  mark_stays.hit();
+}
+
+// The agent, and by it the head, hears that the slot works no more and is there for its results alone. Not
+// between two calls that follow each other, and of each ref that goes only now and then.
+void ExecutorCore::update_residence() {
+  const bool idle = !is_actor() && !leaving_ && running_.empty() && queue_.empty() && held_.any();
+  tell_residence_at_.reset();
+  if (!idle) {
+    idle_since_.reset();
+    if (residence_said_.any() && !leaving_) {
+      residence_said_ = {};
+      emit(TellAgent{ExecutorResides{}});
+    }
+    return;
+  }
+  if (!idle_since_) idle_since_ = now_;
+  if (residence_said_ == held_) return;
+  const bool first = !residence_said_.any();
+  const Time due = first ? *idle_since_ + assignment_.lend_after
+                         : residence_told_ + options_.tell_residence_after;
+  if (now_ < due) {
+    tell_residence_at_ = due;
+    return;
+  }
+  mark_resident.hit();
+  residence_said_ = held_;
+  residence_told_ = now_;
+  emit(TellAgent{ExecutorResides{held_}});
+}
+
+// User code goes on until it returns, unless it looks whether it is cancelled; its result is not wanted. A task's
+// process ends then, so that its memory is free for sure.
+void ExecutorCore::on(const ShareExceeded& event) {
+  for (auto& [token, row] : running_) {
+    row.over_share = event.text;
+    emit(CancelRunning{token, false});
+  }
+  if (running_.empty() && !is_actor()) leave_when_done(EndKind::retired);
+}
+
 // ---- leaving -----------------------------------------------------------------------------------
 
 void ExecutorCore::on(const EndAsked& event) {
-  if (!event.graceful) {
+  if (event.graceful) return leave_when_done(EndKind::retired);
+  if (!event.stores || !held_.any()) {
     left_ = true;
     return emit(Leave{EndKind::killed});
   }
-  leave_when_done(EndKind::retired);
+  if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
+  leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
+  if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
 }
 
 void ExecutorCore::leave_when_done(EndKind kind) {
@@ -412,7 +485,7 @@ void ExecutorCore::try_leave() {
     return each.second.session.drained() && each.second.pinned.empty();
   });
   if (!settled && now_ < leave_by_) return;
-  if (*leaving_ != EndKind::killed && evacuation_ != Evacuation::over) {
+  if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
     if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
       emit(Evacuate{});
       evacuate_by_ = now_ + options_.evacuation_bound;

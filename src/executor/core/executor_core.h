@@ -1,5 +1,5 @@
 // What a process that runs calls has to decide: which call runs next, in which order callers are
-// served, what is handed back, when to lend the CPU and when to leave. One slot generation or one
+// served, what is handed back, when to lend the CPU, when results make the slot resident and when to leave. One slot generation or one
 // actor incarnation. Pure: events in, commands out; no clock, I/O or thread. It belongs to the lock
 // of the process's runtime, like the client core beside it, which owns what the calls submit.
 //
@@ -49,6 +49,7 @@ class ExecutorCore {
     bool ready = false;  // arguments are here
     bool blocked = false;
     bool cancelled = false;
+    std::string over_share{};  // it ends with this as its error
     Time started;               // running
     bool told_started = false;  // or nobody to tell
   };
@@ -62,6 +63,8 @@ class ExecutorCore {
   void on(const EndAsked& event);
   void on(const Tick& event);
   void on(const Evacuated&) { evacuation_ = Evacuation::over; }
+  void on(const ResultsHeld& event);
+  void on(const ShareExceeded& event);
   void caller_says(ProcessId caller, PushCall& message);
   void caller_says(ProcessId caller, CancelCall& message);
   void caller_says(ProcessId caller, TakeBackCalls& message);
@@ -81,6 +84,8 @@ class ExecutorCore {
   void say_farewell();
   void try_leave();
   void update_lending();
+  void update_residence();
+  void leave_if_spent();
   bool is_actor() const { return !assignment_.actor.actor.empty(); }
   std::size_t max_running() const;
   void emit(Command command) { out_->push_back(std::move(command)); }
@@ -97,6 +102,12 @@ class ExecutorCore {
   std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;
+  Residence held_;                   // results of its calls that others may want
+  bool holds_said_ = false;          // to the lessee
+  Residence residence_said_;         // to the agent
+  std::optional<Time> idle_since_;   // nothing runs or waits here, and results are held
+  Time residence_told_;
+  std::optional<Time> tell_residence_at_;
   std::optional<EndKind> leaving_;  // nothing new starts
   bool farewell_said_ = false;      // StreamRetires sent
   Time leave_by_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "model/residence.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
 #include "protocol/local_control.h"
@@ -88,9 +89,10 @@ struct CallBlocked {
 };
 struct EndAsked {
   bool graceful = true;
+  bool stores = false;  // results that are held go elsewhere first, also if not graceful
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("graceful", &EndAsked::graceful));
+    return visit(field("graceful", &EndAsked::graceful), field("stores", &EndAsked::stores));
   }
   friend bool operator==(const EndAsked&, const EndAsked&) = default;
 };
@@ -109,8 +111,27 @@ struct Evacuated {
   }
   friend bool operator==(const Evacuated&, const Evacuated&) = default;
 };
+// What this process holds of its calls' results has changed: all that it holds. Told before the end of the call
+// that made it.
+struct ResultsHeld {
+  Residence residence;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("residence", &ResultsHeld::residence));
+  }
+  friend bool operator==(const ResultsHeld&, const ResultsHeld&) = default;
+};
+// The agent says that this process has more of a device than its share.
+struct ShareExceeded {
+  std::string text;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("text", &ShareExceeded::text));
+  }
+  friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
+};
 using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
-                           CallBlocked, EndAsked, Tick, Evacuated>;
+                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded>;
 
 // ---- commands ----------------------------------------------------------------------------------
 
@@ -207,12 +228,14 @@ struct ExecutorOptions {
   Duration evacuation_bound = 30s;  // and what others refer to, to be elsewhere
   std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
   Duration tell_started_after = 50ms;  // callers are told of calls that run so long
+  Duration tell_residence_after = 1s;  // the agent is told of fewer results so seldom
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),
                  field("evacuation_bound", &ExecutorOptions::evacuation_bound),
                  field("max_queue", &ExecutorOptions::max_queue),
-                 field("tell_started_after", &ExecutorOptions::tell_started_after));
+                 field("tell_started_after", &ExecutorOptions::tell_started_after),
+                 field("tell_residence_after", &ExecutorOptions::tell_residence_after));
   }
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };

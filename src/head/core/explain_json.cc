@@ -39,7 +39,14 @@ Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
   } else {
     is("task", row == nullptr ? "" : row->name, slot.class_id.hex());
   }
-  json["recalled"] = row != nullptr && (row->recalled || row->stopping);
+  const bool recalled = row != nullptr && (row->recalled || row->stopping);
+  json["recalled"] = recalled;
+  if (row != nullptr && row->residence.any()) {
+    is("result", row->name, row->residence.oldest.hex());
+    json["results"] = row->residence.results;
+    json["bytes"] = row->residence.bytes;
+    json["evacuating"] = recalled;
+  }
   json["resources"] = resources_json(scheduler::amounts_of(slot.allocation));
   return json;
 }
@@ -56,6 +63,22 @@ Json holders_json(const Parts& parts, const std::vector<SlotId>& slots) {
 
 std::string leases_text(std::size_t count, const char* where) {
   return fmt::format("{} of {} leases {} ended", count, where, count == 1 ? "has" : "have");
+}
+
+// Of slots in the way that only hold results: whose, and what becomes of them. Empty without any.
+std::string residents_text(const Parts& parts, const std::vector<SlotId>& slots) {
+  std::string text;
+  for (const auto id : slots) {
+    const Slot* row = parts.slots.find(id);
+    if (row == nullptr || !row->residence.any()) continue;
+    const auto& residence = row->residence;
+    const auto more = residence.results == 1 ? std::string()
+                                             : fmt::format(" and {} more", residence.results - 1);
+    text += fmt::format("{}held by result {}{} ({} bytes), {}", text.empty() ? "" : "; ",
+                        residence.oldest.hex(), more, residence.bytes,
+                        row->recalled || row->stopping ? "evacuating" : "to be evacuated");
+  }
+  return text;
 }
 
 // What a node has to have, for one that none can hold.
@@ -278,6 +301,9 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
   if (const auto& obstacle = explanation.obstacle; obstacle && !explanation.held_back) {
     json["reason"] = fmt::format("it fits on node {} when {}", obstacle->node.hex(),
                                  leases_text(obstacle->slots.size(), "its"));
+    if (const auto residents = residents_text(parts, obstacle->slots); !residents.empty()) {
+      json["reason"] = fmt::format("{}: {}", json["reason"].get<std::string>(), residents);
+    }
     json["holders"] = holders_json(parts, obstacle->slots);
   }
   if (!explanation.feasible && !explanation.never_allowed &&

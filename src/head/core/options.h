@@ -19,6 +19,7 @@ struct HeadOptions {
   Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
   Duration list_within = Duration(2s);       // for agents and owners to say what they have
+  Duration store_results_within = Duration(40s);  // for an executor that ends and holds results
   Duration start_again_after = Duration(100ms);  // of an actor that could not be started twice, doubled
   Duration start_again_cap = Duration(5s);       // each time in a row up to this
   Duration memory_restart_after = Duration(500ms);  // of an actor that was ended for lack of memory,
@@ -68,7 +69,8 @@ struct HeadOptions {
         field("memory_restart_after", &HeadOptions::memory_restart_after),
         field("memory_restart_cap", &HeadOptions::memory_restart_cap),
         field("start_again_after", &HeadOptions::start_again_after),
-        field("start_again_cap", &HeadOptions::start_again_cap));
+        field("start_again_cap", &HeadOptions::start_again_cap),
+        field("store_results_within", &HeadOptions::store_results_within));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

@@ -119,6 +119,8 @@ struct AgentVoice {
   }
   void operator()(const SlotGone& message) const { parts.slots.gone(node, message); }
   void operator()(const SlotLent& message) const { parts.slots.lent(node, message); }
+  void operator()(const SlotResides& message) const { parts.slots.resides(node, message); }
+  void operator()(const SlotOverShare& message) const { parts.slots.over_share(node, message); }
   void operator()(const ActorConstructed& message) const { parts.actors.constructed(message); }
   void operator()(const FromProcess& message) const { take_process_message(parts, node, message); }
   void operator()(const ProcessAttached& message) const {

@@ -120,11 +120,14 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.generation = fact.generation;
   slot.ready = fact.ready;
   slot.lent = fact.lent;
+  slot.residence = fact.residence;
+  slot.resident_since = parts_.now;
   slot.stopping = fact.stopping;
   slot.ends_there = fact.stopping;
   slot.endpoint = fact.endpoint;
   parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job);
   add(slot);
+  if (slot.residence.any()) parts_.scheduler.set_resident(slot.id, true);
   if (!slot.actor.empty()) {
     parts_.actors.adopt(fact, node);
     return true;
@@ -154,7 +157,9 @@ void SlotTable::announce_to(ProcessId lessee) {
     const Slot& slot = rows_.at(id);
     // On its own node as well: the agent there may have had the slot before it had the lessee.
     const bool told = !unannounced_.contains(id);
-    if (slot.ready && !slot.stopping && told) parts_.processes.tell(lessee, ready_of(slot));
+    if (!slot.ready || slot.stopping || !told) continue;
+    parts_.processes.tell(lessee, ready_of(slot));
+    if (slot.recalled) parts_.processes.tell(lessee, RecallSlot{id, "it was wanted back before"});
   }
 }
 
@@ -229,6 +234,7 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
 void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through) {
   Slot* slot = &rows_.at(fact.slot);
   lent(node, SlotLent{fact.slot, fact.lent});
+  resides(node, SlotResides{fact.slot, fact.residence});
   if (slot->ready && fact.generation > slot->generation) {
     mark_missed_news.hit();
     generation_ended(node, {fact.slot, slot->generation, slot->endpoint.process,
@@ -243,7 +249,7 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
     slot->ends_there = true;
   } else if (slot->stopping && !slot->ends_there && slot->stopped_by <= applied_through) {
     mark_missed_news.hit();
-    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end"});
+    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_within});
   }
 }
 

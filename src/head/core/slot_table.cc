@@ -87,11 +87,11 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
 }
 
-void SlotTable::stop(SlotId id, bool graceful, const std::string& why) {
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_within) {
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
-  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why});
+  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
@@ -186,7 +186,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
 void SlotTable::returned(ProcessId lessee, SlotId id) {
   const Slot* slot = rows_.find(id);
   if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
-  stop(id, false, "returned by its lessee");
+  stop(id, false, "returned by its lessee", parts_.options.store_results_within);
 }
 
 void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
@@ -216,8 +216,10 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   parts_.scheduler.drop_lessee(lessee);
   if (at == by_lessee_.end()) return;
   const std::set<SlotId> slots = at->second;
+  // To what it has asked for others may refer as well. With a driver all of its job ends: that is said next.
+  const Duration store_within = parts_.options.store_results_within;
   for (const auto id : slots) {
-    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause));
+    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_within);
   }
 }
 
@@ -310,6 +312,7 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   }
   if (slot == nullptr || message.generation < slot->generation) return mark_old_generation.hit();
   slot->ready = false;
+  slot->over_share.clear();
   if (!slot->lessee.empty()) {
     slot->generation = message.generation + 1;
     relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
@@ -344,6 +347,26 @@ void SlotTable::lent(NodeId node, const SlotLent& message) {
   } else {
     parts_.scheduler.resume(message.slot);
   }
+}
+
+void SlotTable::resides(NodeId node, const SlotResides& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || slot->lessee.empty() || slot->residence == message.residence) return;
+  if (!slot->residence.any()) slot->resident_since = parts_.now;
+  slot->residence = message.residence;
+  parts_.scheduler.set_resident(message.slot, slot->residence.any());
+  // An idle slot comes back of its own accord, whatever its lessee has heard; this one does not.
+  if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
+  parts_.processes.tell(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
+}
+
+void SlotTable::over_share(NodeId node, const SlotOverShare& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || message.generation < slot->generation) return;
+  slot->over_share = message.on ? message.text : std::string();
+  if (!message.on) return;
+  parts_.commands.push_back(WriteLog{fmt::format("slot {} on node {}: {}", message.slot.hex(),
+                                                 node.hex(), message.text)});
 }
 
 // ---- carrying out the plan ---------------------------------------------------------------------

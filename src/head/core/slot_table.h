@@ -41,6 +41,9 @@ struct Slot {
   bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
   bool preempting = false;  // its lessee was asked about what runs in it, or to end it, and has not refused
+  Residence residence;     // what its executor, which runs nothing, holds of its results
+  Time resident_since;     // with any
+  std::string over_share;  // its executor has more of a device than its share: in words
   Endpoint endpoint;
   std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
@@ -102,12 +105,14 @@ class SlotTable {
   void generation_ended(NodeId node, const SlotGenerationEnded& message);
   void gone(NodeId node, const SlotGone& message);
   void lent(NodeId node, const SlotLent& message);
+  void resides(NodeId node, const SlotResides& message);
+  void over_share(NodeId node, const SlotOverShare& message);
   // The agent's word, after the command `applied_through`, against the head's: what only one of
   // them knows ends, and what the head has missed is made up for.
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
   // Ends what runs in the slot; its books stay until its agent says it is gone.
-  void stop(SlotId slot, bool graceful, const std::string& why);
+  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {});
   // Ends `users`, which are in bundles of the group, and what waits for one.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
   // Grants what can be granted, once the tables have settled for this step.

@@ -121,6 +121,16 @@ Json actor_json(const Actor& actor) {
 
 namespace {
 
+// What the executor of a resident slot holds, and for how long.
+Json residence_json(const Parts& parts, const Slot& slot) {
+  const auto age = std::chrono::duration<double>(parts.now - slot.resident_since);
+  return {{"results", slot.residence.results},
+          {"bytes", slot.residence.bytes},
+          {"oldest", slot.residence.oldest.hex()},
+          {"age_s", age.count()},
+          {"evacuating", slot.recalled || slot.stopping}};
+}
+
 Json lease_json(const Parts& parts, const Slot& slot) {
   const Node* node = parts.nodes.find(slot.node);
   static const NodeShape gone;
@@ -131,9 +141,10 @@ Json lease_json(const Parts& parts, const Slot& slot) {
                       : slot.preempting ? "PREEMPTING"
                       : slot.recalled   ? "RECALLED"
                       : slot.lent       ? "LENT"
+                      : slot.residence.any() ? "RESIDENT"
                       : slot.ready      ? "READY"
                                         : "STARTING";
-  return {{"slot_id", slot.id.hex()},
+  Json json = {{"slot_id", slot.id.hex()},
           {"state", state},
           {"node_id", slot.node.hex()},
           {"job_id", slot.job.hex()},
@@ -144,6 +155,9 @@ Json lease_json(const Parts& parts, const Slot& slot) {
           {"instances", instances_json(allocation, shape)},
           {"devices", held_devices_json(allocation, shape)},
           {"isolation", isolation_text(allocation, shape)}};
+  if (slot.residence.any()) json["resident"] = residence_json(parts, slot);
+  if (!slot.over_share.empty()) json["over_share"] = slot.over_share;
+  return json;
 }
 
 Json executor_json(const Parts& parts, const Slot& slot) {

@@ -51,6 +51,7 @@ struct WorkerCore::Parts {
   void on(Stop& event);
   void on(Tick& event);
   void on(MemorySampled& event);
+  void on(GpuMemorySampled& event) { slots.sampled(event); }
 
   // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);
@@ -89,6 +90,7 @@ struct WorkerCore::Parts {
   }
   void said(ProcessRow& row, ExecutorBlocked& message);
   void said(ProcessRow& row, ExecutorRetires& message);
+  void said(ProcessRow& row, ExecutorResides& message);
   void said(ProcessRow& row, ConstructorFinished& message);
   void said(ProcessRow& row, RunningNow& message);
   void said(ProcessRow& row, SlabUnmapped& message);

@@ -14,7 +14,8 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       processes_(processes),
       programs_(programs),
       hooks_(std::move(hooks)),
-      memory_(options) {}
+      memory_(options),
+      gpus_(options) {}
 
 // ---- what the head says ------------------------------------------------------------------------
 
@@ -41,7 +42,11 @@ void Slots::stop(const StopSlot& stop) {
     head_.tell(SlotGone{stop.slot, EndCause{}, false});
     return;
   }
-  end(stop.slot, stop.graceful, stop.why);
+  SlotRow& row = rows_.at(stop.slot);
+  if (!row.stopping && stop.store_within > Duration(0)) {
+    row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
+  }
+  end(stop.slot, stop.graceful, stop.why, row.store_by.has_value());
 }
 
 void Slots::job_ended(JobId job, const std::vector<SlotId>& kept) {
@@ -164,6 +169,18 @@ void Slots::tell_lent(SlotId slot, SlotRow& row, bool on) {
   if (std::exchange(row.lent, on) != on) head_.tell(SlotLent{slot, on});
 }
 
+void Slots::said_resides(SlotId slot, const Residence& residence) {
+  SlotRow* row = with_process(slot);
+  if (row != nullptr && !row->is_actor()) tell_residence(slot, *row, residence);
+}
+
+void Slots::tell_residence(SlotId slot, SlotRow& row, const Residence& residence) {
+  if (row.residence == residence) return;
+  row.residence = residence;
+  head_.tell(SlotResides{slot, residence});
+  if (row.stopping && !row.graceful && residence.any()) row.deadline = row.store_by;
+}
+
 void Slots::said_retires(SlotId slot, EndKind kind) {
   SlotRow* row = with_process(slot);
   if (row == nullptr || row->retires) return;
@@ -201,6 +218,7 @@ std::vector<SlotFact> Slots::facts() const {
     fact.generation = row.generation;
     fact.ready = row.phase == SlotPhase::ready;
     fact.lent = row.lent;
+    fact.residence = row.residence;
     fact.stopping = row.stopping;
     fact.endpoint = row.endpoint;
     out.push_back(std::move(fact));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "worker/core/gpu_guard.h"
 #include "worker/core/head_session.h"
 #include "worker/core/memory_guard.h"
 #include "worker/core/processes.h"
@@ -33,6 +34,7 @@ struct SlotRow {
   Endpoint endpoint{};  // ready
   EndCause previous{};  // of the generation before
   bool lent = false;
+  Residence residence{};                     // as its executor has said
   std::string running{};                     // name of its call, for people
   bool may_run_again = true;                 // its call, if there is one
   std::uint64_t order = 0;                   // of its start, among all of this agent
@@ -45,7 +47,9 @@ struct SlotRow {
   std::string stop_why{};
   std::optional<EndKind> retires{};     // said by the executor
   std::optional<std::string> killed{};  // by us, why
-  bool for_memory = false;              // killed: the node was short of it
+  bool for_memory = false;              // killed: the node was short of it, or it of its share
+  bool for_share = false;               // killed: it had more of a device than its share
+  std::optional<Time> store_by{};       // stopping: results that it holds are stored by then
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
 
   bool is_actor() const { return !start.actor.actor.empty(); }
@@ -80,6 +84,7 @@ class Slots {
   void link_lost(SlotId slot, std::uint32_t generation);
   void said_ready(SlotId slot, ExecutorReady ready);
   void said_blocked(SlotId slot, bool on);
+  void said_resides(SlotId slot, const Residence& residence);
   void said_retires(SlotId slot, EndKind kind);
   void said_constructed(SlotId slot, ValueRecord error);
   void said_running(SlotId slot, std::string name, bool may_run_again);
@@ -93,6 +98,8 @@ class Slots {
   void kill_all(const std::string& why);
   // Ends an executor if the node is short of memory; the head hears when that begins and ends.
   void sampled(const MemorySampled& sample, std::int64_t store_bytes);
+  // Reacts to executors that have more of a device than their share.
+  void sampled(const GpuMemorySampled& sample);
   void fence_exclusive(const std::string& why);
   bool has_exclusive() const;
   void tick();
@@ -113,11 +120,13 @@ class Slots {
   void generation_over(SlotId slot, EndCause cause);
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
   EndCause explained(const SlotRow& row, EndCause cause) const;
-  void end(SlotId slot, bool graceful, const std::string& why);
+  void end(SlotId slot, bool graceful, const std::string& why, bool stores = false);
   void ask_to_end(SlotRow& row);
   void kill(SlotId slot, SlotRow& row, const std::string& why);
   void finish(SlotId slot, EndCause cause, bool cannot_start);
   void tell_lent(SlotId slot, SlotRow& row, bool on);
+  void tell_residence(SlotId slot, SlotRow& row, const Residence& residence);
+  std::vector<GpuHolder> gpu_holders() const;
   std::vector<MemoryCandidate> memory_candidates(const MemorySampled& sample) const;
 
   Outbox& outbox_;
@@ -129,6 +138,7 @@ class Slots {
   Table<SlotId, SlotRow> rows_;
   std::uint64_t processes_made_ = 0;
   MemoryGuard memory_;
+  GpuGuard gpus_;
   MemoryPressure pressure_;  // as the head was told last
   bool closed_ = false;  // no new slots
   std::string closed_why_;

@@ -66,11 +66,14 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   const bool was_ready = row.phase == SlotPhase::ready;
   const bool had_process = row.phase != SlotPhase::starting;
   tell_lent(slot, row, false);
+  tell_residence(slot, row, Residence{});
+  gpus_.gone(slot);
   row.running.clear();
   row.may_run_again = true;
   // The kernel's choice is one, too: its memory comes back as well, and one is enough.
   const bool for_memory = std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
-  if (for_memory) memory_.gone(outbox_.now());
+  const bool for_share = std::exchange(row.for_share, false);
+  if (for_memory && !for_share) memory_.gone(outbox_.now());
   if (had_process) {
     hooks_.gone(row.process, cause);
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
@@ -114,10 +117,12 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
       std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)), options_.restart_cap);
 }
 
-void Slots::end(SlotId slot, bool graceful, const std::string& why) {
+void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores) {
   SlotRow& row = rows_.at(slot);
+  // Who is to end at once and stores what it holds may be told not to.
   const bool again = row.stopping && (row.graceful == graceful || !row.graceful);
-  if (again) return;
+  if (again && (graceful || !row.store_by || stores)) return;
+  if (!stores) row.store_by.reset();
   row.stopping = true;
   row.graceful = graceful;
   row.stop_why = why;
@@ -133,9 +138,10 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why) {
 
 void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // when it has started
-  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why});
+  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value()});
   if (!row.graceful) {
-    row.deadline = outbox_.now() + options_.end_within;
+    row.deadline = row.store_by && row.residence.any() ? *row.store_by
+                                                       : outbox_.now() + options_.end_within;
   } else if (row.phase == SlotPhase::ready) {
     row.deadline.reset();
   }

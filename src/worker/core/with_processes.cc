@@ -118,6 +118,9 @@ void WorkerCore::Parts::said(ProcessRow& row, ExecutorReady& message) {
 void WorkerCore::Parts::said(ProcessRow& row, ExecutorBlocked& message) {
   slots.said_blocked(row.slot, message.on);
 }
+void WorkerCore::Parts::said(ProcessRow& row, ExecutorResides& message) {
+  slots.said_resides(row.slot, message.residence);
+}
 void WorkerCore::Parts::said(ProcessRow& row, ExecutorRetires& message) {
   slots.said_retires(row.slot, message.kind);
 }

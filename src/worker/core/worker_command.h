@@ -191,11 +191,21 @@ struct Exit {
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
+// For whoever reads the agent's log.
+struct WarnPeople {
+  std::string text;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("text", &WarnPeople::text));
+  }
+  friend bool operator==(const WarnPeople&, const WarnPeople&) = default;
+};
+
 using Command =
     std::variant<SendHead, SendPeer, SendProcess, WelcomeDriver, CloseProcess, UseIdentity,
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull>;
+                 FinishFilePull, DropFilePull, WarnPeople>;
 
 }  // namespace mobula::internal::worker

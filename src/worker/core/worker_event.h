@@ -15,6 +15,7 @@
 #include "protocol/local_control.h"
 #include "protocol/peer_control.h"
 #include "worker/core/bulk_event.h"
+#include "worker/core/memory_event.h"
 #include "worker/core/spill_records.h"
 
 namespace mobula::internal::worker {
@@ -226,41 +227,10 @@ struct Tick {
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-// What would be free without an executor: what it alone has, not what it maps of the store.
-struct ExecutorMemory {
-  SlotId slot;
-  std::uint32_t generation = 0;
-  std::int64_t bytes = 0;
-  bool has_ended = false;  // it has no memory any more, whether or not its end was told
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorMemory::slot),
-                 field("generation", &ExecutorMemory::generation),
-                 field("bytes", &ExecutorMemory::bytes),
-                 field("has_ended", &ExecutorMemory::has_ended));
-  }
-  friend bool operator==(const ExecutorMemory&, const ExecutorMemory&) = default;
-};
-
-// The memory this node lives in, as the shell has looked at it: of several limits the one that is
-// nearest. Told while it may matter, and once when it no longer does.
-struct MemorySampled {
-  std::string of;  // for people: "memory of the node"
-  std::int64_t used_bytes = 0;
-  std::int64_t limit_bytes = 0;
-  std::vector<ExecutorMemory> executors;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("of", &MemorySampled::of), field("used_bytes", &MemorySampled::used_bytes),
-                 field("limit_bytes", &MemorySampled::limit_bytes), field("executors", &MemorySampled::executors));
-  }
-  friend bool operator==(const MemorySampled&, const MemorySampled&) = default;
-};
-
 using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, ProcessSaid,
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
-                           SpillFinished, RestoreFinished, ChunkFetched>;
+                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled>;
 
 }  // namespace mobula::internal::worker

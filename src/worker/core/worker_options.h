@@ -6,6 +6,7 @@
 
 #include "base/fields.h"
 #include "base/time.h"
+#include "model/isolation.h"
 
 namespace mobula::internal::worker {
 
@@ -24,6 +25,7 @@ struct WorkerOptions {
   Duration restart_cap = 5s;
   Duration end_within = 500ms;    // for an executor that is to end without finishing its call
   Duration drain_within = 30s;    // at Stop{drain}
+  Duration store_results_cap = 60s;  // for an executor that ends to store the results it holds
   Duration farewell_within = 2s;  // for the head to hear of the end
 
   std::size_t max_processes = 8192;      // attached at once; more are refused
@@ -57,6 +59,10 @@ struct WorkerOptions {
   Duration memory_end_within = 5s;  // for one that was ended to be gone before the next is
   Duration memory_pause = 500ms;    // from then, for its memory to come back
 
+  // When an executor has more of a GPU than its share (gpu_guard.h).
+  Reacts gpu_reacts = Reacts::error;
+  std::int64_t gpu_memory_slack_bytes = std::int64_t{32} << 20;  // drivers round up, and keep some themselves
+
   bool spill = true;                // to disk, when memory is short
   int spill_above_percent = 80;     // of the store's capacity in use by objects
   std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
@@ -81,6 +87,7 @@ struct WorkerOptions {
                  field("restart_cap", &WorkerOptions::restart_cap),
                  field("end_within", &WorkerOptions::end_within),
                  field("drain_within", &WorkerOptions::drain_within),
+                 field("store_results_cap", &WorkerOptions::store_results_cap),
                  field("farewell_within", &WorkerOptions::farewell_within),
                  field("max_processes", &WorkerOptions::max_processes),
                  field("max_head_backlog", &WorkerOptions::max_head_backlog),
@@ -104,6 +111,8 @@ struct WorkerOptions {
                  field("memory_least_bytes", &WorkerOptions::memory_least_bytes),
                  field("memory_end_within", &WorkerOptions::memory_end_within),
                  field("memory_pause", &WorkerOptions::memory_pause),
+                 field("gpu_reacts", &WorkerOptions::gpu_reacts),
+                 field("gpu_memory_slack_bytes", &WorkerOptions::gpu_memory_slack_bytes),
                  field("spill", &WorkerOptions::spill),
                  field("spill_above_percent", &WorkerOptions::spill_above_percent),
                  field("spill_file_bytes", &WorkerOptions::spill_file_bytes),
