@@ -31,7 +31,7 @@ ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOpt
       collectives_(std::make_shared<detail::CollectiveDesk>(collective::DoorOptions{
           .socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c",
           .host_bind = options_.exchange.host_bind,
-          .trusts_fabric = options_.exchange.trusts_fabric})) {}
+          .fabric = options_.exchange.fabric})) {}
 
 std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   auto context = current_context();

@@ -149,7 +149,8 @@ Result<void> receive_all(const Fd& socket, std::span<std::byte> room, Time deadl
 }
 
 bool trusted(const Membership& group, std::uint32_t other) {
-  return group.meetings[group.rank].trusts_fabric && group.meetings[other].trusts_fabric;
+  const std::string& mine = group.meetings[group.rank].fabric;
+  return !mine.empty() && mine == group.meetings[other].fabric;
 }
 
 }  // namespace
@@ -185,7 +186,7 @@ Result<std::unique_ptr<Door>> Door::open(DoorOptions options) {
 
 Result<void> Door::listen() {
   timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
-  meeting_.trusts_fabric = options_.trusts_fabric;
+  meeting_.fabric = options_.fabric;
   if (!options_.socket.empty()) {
     auto local = LocalListener::open(thread_->loop(), options_.socket, [this](Fd socket) { admit(std::move(socket), true); });
     if (!local) return local.error();
@@ -289,7 +290,7 @@ void Door::greet(Guest& guest) {
   const SealSalt salt = random_secret();
   const auto welcome = welcome_of(group->key, hello->salt, salt);
   const bool shares = hello->channel == Channel::shared;
-  if (shares != guest.local || (hello->plain && !options_.trusts_fabric)) return;
+  if (shares != guest.local || (hello->plain && options_.fabric.empty())) return;
   if (shares) {
     if (guest.fds.size() != 2) return;
     auto memory = SharedMemory::map(guest.fds[0].get(), pair_memory_bytes());

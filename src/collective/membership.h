@@ -25,7 +25,7 @@ struct Meeting {
   std::string machine;       // equal for those that can share memory; empty: with nobody
   std::string local;         // a unix socket; empty: none
   std::string address;       // HOST:PORT for TCP
-  bool trusts_fabric = false;
+  std::string fabric{};    // trusted network of its node; empty: none
 };
 
 struct Membership {

@@ -46,7 +46,7 @@ class Members : public testing::Test {
   Desk& desk(std::uint32_t rank, bool trusts = false) {
     while (desks_.size() <= rank) {
       DoorOptions options{.socket = folder_ + "/" + std::to_string(desks_.size())};
-      options.trusts_fabric = trusts;
+      if (trusts) options.fabric = "rack";
       desks_.push_back(std::make_unique<Desk>(options));
     }
     return *desks_[rank];

@@ -40,7 +40,7 @@ struct CollectiveJoined {
   std::string machine = {};
   std::string local = {};
   std::string address = {};
-  bool trusts_fabric = false;
+  std::string fabric = {};
   std::string refusal = {};
   bool transport_refused = false;
 };

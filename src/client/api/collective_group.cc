@@ -79,7 +79,7 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   joined.machine = meeting->machine;
   joined.local = meeting->local;
   joined.address = meeting->address;
-  joined.trusts_fabric = meeting->trusts_fabric;
+  joined.fabric = meeting->fabric;
   return joined;
 }
 
@@ -88,7 +88,7 @@ std::string collective_connect(const CollectiveConnect& request) {
   if (!desk) return "its process has no part in collective groups";
   std::vector<collective::Meeting> meetings;
   for (const auto& each : request.members) {
-    meetings.push_back({each.machine, each.local, each.address, each.trusts_fabric});
+    meetings.push_back({each.machine, each.local, each.address, each.fabric});
   }
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
   const auto done = desk->connect(group_id(request.id_high, request.id_low), std::move(meetings), deadline);
