@@ -153,7 +153,7 @@ std::size_t ExecutorCore::max_running() const {
 
 // In order of arrival; a call whose arguments are not here holds up its own caller's later calls only.
 void ExecutorCore::start_ready() {
-  if (leaving_) return;
+  if (leaving_ || ending_) return;
   std::vector<ProcessId> held_up;
   for (auto at = queue_.begin(); at != queue_.end() && running_.size() < max_running();) {
     const CallRow& next = at->second;
@@ -361,10 +361,25 @@ void ExecutorCore::update_lending() {
 
 void ExecutorCore::on(const EndAsked& event) {
   if (!event.graceful) {
-    left_ = true;
-    return emit(Leave{EndKind::killed});
+    // A slot that is given back takes nothing along that its tasks have left for others.
+    const bool idle = !is_actor() && running_.empty() && !left_;
+    if (!idle || evacuation_ != Evacuation::due) return leave_now();
+    ending_ = true;
+    evacuation_ = Evacuation::asked;
+    hand_back_queue();
+    return emit(Evacuate{});
   }
   leave_when_done(EndKind::retired);
+}
+
+void ExecutorCore::on(const Evacuated&) {
+  evacuation_ = Evacuation::over;
+  if (ending_ && !left_) leave_now();
+}
+
+void ExecutorCore::leave_now() {
+  left_ = true;
+  emit(Leave{EndKind::killed});
 }
 
 void ExecutorCore::leave_when_done(EndKind kind) {

@@ -61,7 +61,7 @@ class ExecutorCore {
   void on(const CallBlocked& event);
   void on(const EndAsked& event);
   void on(const Tick& event);
-  void on(const Evacuated&) { evacuation_ = Evacuation::over; }
+  void on(const Evacuated& event);
   void caller_says(ProcessId caller, PushCall& message);
   void caller_says(ProcessId caller, CancelCall& message);
   void caller_says(ProcessId caller, TakeBackCalls& message);
@@ -76,6 +76,7 @@ class ExecutorCore {
   void hand_back_queue();
   void say(ProcessId caller, ExecutorMessage message);
   void leave_when_done(EndKind kind);
+  void leave_now();
   void say_farewell();
   void try_leave();
   void update_lending();
@@ -100,6 +101,7 @@ class ExecutorCore {
   enum class Evacuation { due, asked, over };
   Evacuation evacuation_ = Evacuation::due;  // of a planned end
   Time evacuate_by_;
+  bool ending_ = false;  // at once, but for that
   bool left_ = false;
 
   Time now_;
