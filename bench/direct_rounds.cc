@@ -33,14 +33,16 @@ class Maker {
 using Handle = mobula::ActorHandle<Maker>;
 
 double measure(double seconds, int batch, const std::function<void()>& round) {
-  for (int i = 0; i < 3; ++i) round();
+  const auto since = [](Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+  const auto first = Clock::now();
+  for (int i = 0; i < 3 || since(first) < seconds / 4; ++i) round();
   const auto begun = Clock::now();
   std::int64_t rounds = 0;
   double passed = 0;
   do {
     round();
     rounds += batch;
-    passed = std::chrono::duration<double>(Clock::now() - begun).count();
+    passed = since(begun);
   } while (passed < seconds);
   return static_cast<double>(rounds) / passed;
 }

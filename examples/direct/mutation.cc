@@ -14,7 +14,7 @@ using mobula::Transport;
 class Worker {
  public:
   Tensor make(int size) { return Tensor::zeros({size}); }
-  // Written in place, as it may have been meant: TensorSharedError.
+  // Written in place, as it may have been meant: throws TensorSharedError.
   double increment_and_sum(const Tensor& given) {
     Tensor tensor = given;  // the same memory
     return add_one(tensor);
@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
   for (auto* each : {&maker, &user}) {
     try {
       mobula::get(each->call<&Worker::increment_and_sum>(tensor));
-    } catch (const mobula::TensorSharedError& error) {
-      ++refused;
+    } catch (const mobula::TaskError& error) {  // what the call threw, as this program sees it
+      refused += error.remote_type() == "mobula::TensorSharedError" ? 1 : 0;
       if (refused == 1) std::cout << "refused: " << error.what() << "\n";
     }
   }

@@ -203,6 +203,15 @@ std::optional<Failure> TensorDesk::write_one(ProcessEngine::Lock& lock, const To
   const auto size = static_cast<std::int64_t>(what.bytes.size());
   const auto& core = engine_.core();
   if (core.object(what.object) == nullptr) return std::nullopt;  // nobody refers to it any more
+  // Who got it may confirm so meanwhile: letting go of it then would take the room away before it is written.
+  engine_.step(RetainRef{what.object});
+  auto failed = write_held(lock, what, size);
+  engine_.step(ReleaseRef{what.object});
+  return failed;
+}
+
+std::optional<Failure> TensorDesk::write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size) {
+  const auto& core = engine_.core();
   const Time until = monotonic_now() + room_within;
   auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
   while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until && !ending_) {
@@ -357,7 +366,8 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
   if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
   if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
   auto error = make_error(PublicKind::object_lost,
-                          fmt::format("the elements of a tensor of process {} are lost: {}", ref.owner.brief(), why));
+                          fmt::format("the elements of a tensor of process {} are lost: {}{}{}", ref.owner.brief(), why,
+                                      record.refusals.empty() ? "" : "; before that: ", fmt::join(record.refusals, "; ")));
   error.cause = why;
   fail(ref.object, std::move(error));
   record.failed = true;

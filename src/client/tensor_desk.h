@@ -106,6 +106,7 @@ class TensorDesk {
   void note(TransferRecord record);
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
+  std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size);
   void take_from_store(Pull& pull, const RefRecord& ref);
   void fail(ObjectId object, detail::ErrorRecord error);
   void got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,

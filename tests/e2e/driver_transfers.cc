@@ -72,9 +72,10 @@ const mobula::CallOptions by_tcp{.tensor_transport = Transport::tcp};
 // leaves, and what it knew with it.
 int transfers_told(const Words& arguments) {
   Report report;
-  auto maker = mobula::actor<Sharer>.remote();
-  mobula::ActorOptions elsewhere;
+  mobula::ActorOptions here, elsewhere;
+  if (!arguments.empty()) here.resources = {{"here", 1}};
   if (!arguments.empty()) elsewhere.resources = {{arguments[0], 1}};
+  auto maker = mobula::actor<Sharer>.options(here).remote();
   auto user = mobula::actor<Sharer>.options(elsewhere).remote();
   const auto made = maker.method<&Sharer::make>().options(stays).remote(many);
   report.equal("in place", mobula::get(user.call<&Sharer::sum>(made), seconds(30)), ramp_sum(many));
@@ -83,9 +84,13 @@ int transfers_told(const Words& arguments) {
     report.equal("by tcp", mobula::get(user.call<&Sharer::sum>(tensor), seconds(30)), ramp_sum(many));
   }
   report.equal("here", sum_of(mobula::get(made, seconds(30))), ramp_sum(many));
-  throws<mobula::TransferError>(report, "a path that is not there", [&] {
-    mobula::get(made, {.tensor_transport = Transport::nccl, .timeout = seconds(30)});
-  });
+  {
+    auto mortal = mobula::actor<Sharer>.remote();
+    const auto lost = mortal.method<&Sharer::make>().options(stays).remote(many);
+    const auto pid = static_cast<pid_t>(mobula::get(mortal.call<&Sharer::pid>(), seconds(30)));
+    ::kill(pid, SIGKILL);
+    throws<mobula::ObjectLostError>(report, "elements of a killed process", [&] { mobula::get(lost, seconds(30)); });
+  }
   tell("moved " + mobula::get(user.call<&Sharer::latest>(), seconds(30)));
   hear();
   user.call<&Sharer::leave>();
@@ -100,39 +105,36 @@ int transfers_told(const Words& arguments) {
 // gets it as an argument; likewise an actor's that restarts. Where nothing can run again they are lost.
 int lost_elements(const Words& arguments) {
   Report report;
-  const std::string log = arguments.at(0) + "/made";
-  const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = 3, .tensor_transport = Transport::automatic};
-  const auto made = mobula::task<made_again>.options(alone).remote(log, many);
-  report.equal("at first", sum_of(mobula::get(made, seconds(30))), ramp_sum(many));
-  // Of one class, so in the same process: it does not end on purpose meanwhile, which would store the elements.
-  const auto keep_busy = [&] {
-    const std::string file = log + std::to_string(pids_in(log).size());
-    return std::pair(file, mobula::task<stay_until>.options(alone).remote(file));
-  };
-  const auto kill_last = [&](const auto& busy) {
+  auto user = mobula::actor<Sharer>.remote();
+  mobula::get(user.call<&Sharer::pid>(), seconds(30));
+  // A task's tensor whose process is killed as soon as it is made. Another task of its class, so in the same process,
+  // keeps that from ending on purpose before, which would store the elements.
+  const auto killed = [&](const std::string& log, int retries) {
+    const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
+                                    .tensor_transport = Transport::automatic};
+    auto made = mobula::task<made_again>.options(alone).remote(log, many);
+    const auto busy = mobula::task<stay_until>.options(alone).remote(log + ".go");
+    mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
     const pid_t last = pids_in(log).back();
     ::kill(last, SIGKILL);
     while (::kill(last, 0) == 0) std::this_thread::yield();
-    std::ofstream(busy.first) << "go on" << std::endl;
+    std::ofstream(log + ".go") << "go on" << std::endl;
+    mobula::wait(std::vector{busy}, {.num_returns = 1, .timeout = seconds(30)});
+    return made;
   };
-  auto busy = keep_busy();
-  kill_last(busy);
-  report.equal("read here, made again", sum_of(mobula::get(made, seconds(60))), ramp_sum(many));
-  report.equal("attempts", pids_in(log).size(), 2u);
-  busy = keep_busy();
-  kill_last(busy);
-  auto user = mobula::actor<Sharer>.remote();
-  report.equal("an actor's argument, made again", mobula::get(user.call<&Sharer::sum>(made), seconds(60)), ramp_sum(many));
-  report.equal("attempts", pids_in(log).size(), 3u);
-  busy = keep_busy();
-  kill_last(busy);
-  report.equal("a task's argument, made again", mobula::get(mobula::task<sum_by_a_task>.remote(made), seconds(60)),
+  const std::string folder = arguments.at(0) + "/";
+  report.equal("read here", sum_of(mobula::get(killed(folder + "here", 3), seconds(60))), ramp_sum(many));
+  report.equal("attempts", pids_in(folder + "here").size(), 2u);
+  report.equal("an actor's argument", mobula::get(user.call<&Sharer::sum>(killed(folder + "call", 3)), seconds(60)),
                ramp_sum(many));
-  report.equal("attempts", pids_in(log).size(), 4u);
-  busy = keep_busy();
-  kill_last(busy);
-  throws<mobula::ObjectLostError>(report, "no retries are left", [&] { (void)mobula::get(made, seconds(60)); });
-  throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Sharer::sum>(made), seconds(60)); });
+  report.equal("attempts", pids_in(folder + "call").size(), 2u);
+  report.equal("a task's argument", mobula::get(mobula::task<sum_by_a_task>.remote(killed(folder + "task", 3)), seconds(60)),
+               ramp_sum(many));
+  report.equal("attempts", pids_in(folder + "task").size(), 2u);
+  const auto lost = killed(folder + "lost", 0);
+  throws<mobula::ObjectLostError>(report, "no retries", [&] { (void)mobula::get(lost, seconds(60)); });
+  throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Sharer::sum>(lost), seconds(60)); });
+  report.equal("attempts", pids_in(folder + "lost").size(), 1u);
 
   const std::string again = arguments.at(0) + "/actor";
   auto maker = mobula::actor<Sharer>.options({.max_restarts = 2, .max_task_retries = 2}).remote();

@@ -85,7 +85,11 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
   if (at == tasks_.end()) return;
   at->second.answered = true;
   // What lies in a store can be lost, and is then made again.
-  const bool stored = std::ranges::any_of(reply->results, &ValueRecord::in_store);
+  // So are elements of tensors that are lost with their process.
+  const bool stored = std::ranges::any_of(reply->results, [](const ValueRecord& value) {
+    const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
+    return value.in_store || std::ranges::any_of(value.contained, is_tensor);
+  });
   if (!stored) at->second.answered_to = caller;
 }
 

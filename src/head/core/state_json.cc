@@ -357,14 +357,12 @@ std::string status_json(const Parts& parts) {
   json["actors"] = actors;
   json["leases"] = parts.slots.rows().size();
   json["transfers"] = counts_json(parts.transfer_counts.of_cluster());
-  Json fabrics = Json::object();
+  std::map<std::string, std::int64_t> fabrics;
   for (const auto& [id, node] : parts.nodes.rows()) {
-    if (!node.registered()) continue;
-    auto& nodes_on_it = fabrics[fabric_of(parts, node)];
-    nodes_on_it = nodes_on_it.is_null() ? 1 : nodes_on_it.get<int>() + 1;
+    if (node.registered() && node.slots_allowed()) ++fabrics[fabric_of(parts, node)];
   }
   json["fabrics"] = Json::array();
-  for (const auto& [name, count] : fabrics.items()) {
+  for (const auto& [name, count] : fabrics) {
     json["fabrics"].push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
   }
   const auto& preempted = parts.slots.preemptions();

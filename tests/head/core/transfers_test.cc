@@ -1,0 +1,112 @@
+// Questions about tensors that went between processes, and what is counted of them for as long as the head lives.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class TransferQuestions : public testing::Test {
+ protected:
+  TransferQuestions() {
+    cluster.driver_starts_job(agent, 1);
+    cluster.driver_starts_job(agent, 2);
+  }
+
+  ToolReply ask(const std::string& verb, const std::string& kind, const std::string& argument = "") {
+    ToolRequest request;
+    request.request = 9;
+    request.verb = verb;
+    request.kind = kind;
+    request.argument = argument;
+    cluster.replies.clear();
+    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+    return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
+  }
+  AskTransfers asked(int job) {
+    const auto questions = cluster.heard<AskTransfers>(agent, SmallCluster::driver(job));
+    return questions.empty() ? AskTransfers{} : questions.back();
+  }
+  void answers(int job, std::vector<Duration> ages, std::uint64_t left_out = 0) {
+    TransfersTold told;
+    told.request = asked(job).request;
+    told.left_out = left_out;
+    for (const Duration ago : ages) {
+      TransferFact& fact = told.transfers.emplace_back();
+      fact.object = ObjectId::of(7);
+      fact.holder = SmallCluster::driver(1);
+      fact.path = DirectPath::tcp;
+      fact.size_bytes = 1000;
+      fact.encrypted = true;
+      fact.ago = ago;
+    }
+    cluster.driver_says(agent, job, told);
+  }
+  void counts(int job, std::uint64_t transfers) {
+    cluster.driver_says(agent, job, TransfersCounted{{{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
+                                                      {.path = static_cast<DirectPath>(200), .transfers = 1}}});
+  }
+  Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
+  Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+};
+
+TEST_F(TransferQuestions, AreGatheredFromAllProcessesLatestFirst) {
+  ask("list", "transfers");
+  EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
+  answers(1, {3s, 5s}, 4);
+  answers(2, {1s, 4s});
+  const Json list = document();
+  EXPECT_EQ(list["kind"], "TransferList");
+  ASSERT_EQ(list["items"].size(), 4u);
+  EXPECT_EQ(list["items"][0]["since_ms"], 1000);
+  EXPECT_EQ(list["items"][1]["since_ms"], 3000);
+  EXPECT_EQ(list["items"][0]["process_id"], SmallCluster::driver(2).hex());
+  EXPECT_EQ(list["items"][0]["peer_node_id"], agent.node.hex());
+  EXPECT_EQ(list["items"][0]["encrypted"], true);
+  EXPECT_NE(list["warnings"].dump().find("4 more"), std::string::npos) << list["warnings"];
+}
+
+TEST_F(TransferQuestions, FiltersGoToTheProcessesOrAreRefused) {
+  ask("list", "transfers", R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
+  EXPECT_EQ(asked(1).request, 0u) << "of another job";
+  EXPECT_EQ(asked(2).paths, std::vector{DirectPath::tcp});
+  EXPECT_TRUE(asked(2).failed_only);
+  answers(2, {});
+  EXPECT_TRUE(document()["items"].empty());
+  EXPECT_EQ(ask("list", "transfers", R"({"path": "pigeon"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(ask("list", "transfers", R"({"colour": "red"})").code, ErrorCode::invalid_argument);
+}
+
+TEST_F(TransferQuestions, WhoIsSilentIsNamedAndWhoHasEndedIsNotWaitedFor) {
+  ask("list", "transfers");
+  cluster.driver_dies(agent, 2);
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.pass(2s);
+  const Json list = document();
+  ASSERT_EQ(list["warnings"].size(), 1u);
+  EXPECT_NE(list["warnings"][0].get<std::string>().find(SmallCluster::driver(1).brief()), std::string::npos);
+}
+
+TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
+  counts(1, 3);
+  counts(2, 5);
+  counts(1, 4);  // in the place of 3
+  Json now = counted();
+  ASSERT_EQ(now.size(), 1u) << "what is no path is passed over: " << now;
+  EXPECT_EQ(now[0]["path"], "shm");
+  EXPECT_EQ(now[0]["transfers"], 9);
+  EXPECT_EQ(now[0]["bytes"], 90);
+  cluster.driver_dies(agent, 1);
+  counts(2, 6);
+  EXPECT_EQ(counted()[0]["transfers"], 10);
+  const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
+  EXPECT_EQ(nodes["items"][0]["transfers"][0]["transfers"], 10);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
