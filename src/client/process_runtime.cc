@@ -26,7 +26,7 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
-    : engine_(std::move(engine)), options_(std::move(options)), tensors_(*engine_, options_.exchange, desk_callbacks()) {}
+    : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()) {}
 
 std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   auto context = current_context();

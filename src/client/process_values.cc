@@ -57,28 +57,6 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
   return refs;
 }
 
-// Elements of another process that are read where they lie, or in the store. The last tensor over them may
-// go under any lock: what follows is done by the engine's loop.
-struct ElementsLease {
-  std::weak_ptr<ProcessEngine> engine;
-  ObjectId object;
-  std::shared_ptr<const void> elements;
-  bool viewed = false;  // in the store
-
-  ~ElementsLease() {
-    const auto alive = engine.lock();
-    if (!alive) return;
-    (void)alive->loop().post([engine = engine, object = object, elements = std::move(elements), viewed = viewed]() mutable {
-      const auto still_alive = engine.lock();
-      if (!still_alive) return;
-      elements.reset();
-      const auto held = still_alive->lock();
-      if (viewed) still_alive->unwant(object);
-      still_alive->release(object);
-    });
-  }
-};
-
 }  // namespace
 
 // ---- values ------------------------------------------------------------------------------------
@@ -90,25 +68,16 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
                 engine_->notify();
               },
           .freed =
-              [engine = std::weak_ptr(engine_)] {
+              [engine = std::weak_ptr(engine_), waits = waits_for_freed_] {
                 const auto alive = engine.lock();
-                if (!alive) return;
+                if (!alive || waits->load() == 0) return;
                 (void)alive->loop().post([engine] {
                   const auto still_alive = engine.lock();
                   if (!still_alive) return;
                   const auto held = still_alive->lock();
                   still_alive->notify();
                 });
-              },
-          .lease = [this](ObjectId object, std::shared_ptr<const void> elements, bool viewed) {
-            engine_->retain(object);
-            auto lease = std::make_shared<ElementsLease>();
-            lease->engine = engine_;
-            lease->object = object;
-            lease->elements = std::move(elements);
-            lease->viewed = viewed;
-            return std::shared_ptr<const void>(std::move(lease));
-          }};
+              }};
 }
 
 // Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept

@@ -42,12 +42,9 @@ class TensorDesk {
     std::function<void()> changed;
     // Without the lock, on some thread: memory that was read is its program's alone again.
     std::function<void()> freed;
-    // One more who reads elements of others in place, or in the store (`viewed`), until it is gone. With the
-    // lock held.
-    std::function<std::shared_ptr<const void>(ObjectId, std::shared_ptr<const void> elements, bool viewed)> lease;
   };
 
-  TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options, Callbacks callbacks);
+  TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks);
   // Without the lock. Ends the exchange.
   ~TensorDesk();
   TensorDesk(const TensorDesk&) = delete;
@@ -67,11 +64,16 @@ class TensorDesk {
   bool evacuated() const;
 
   // ---- what it needs ----
+  // Tensors over elements of others, whose last ones may go under any lock, leave them here; it is taken
+  // back by the engine's loop, or by who calls this first. Gives the lock up meanwhile.
+  void take_back(ProcessEngine::Lock& lock);
+
   // What is pulled together. Shared by who waits and the desk, which lets go when all has come.
   struct Pull {
     std::uint64_t wish = 0;
     std::size_t due = 0;                             // at the exchange
     std::vector<RefRecord> in_store;                 // to be read from there
+    std::vector<RefRecord> wanted;                   // at the exchange
     std::vector<ObjectId> held;                      // by a ref each, until it is dropped
     std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
@@ -103,7 +105,17 @@ class TensorDesk {
     std::shared_ptr<const void> owner;
   };
 
+  // A block of another process's shared memory that is mapped here.
+  using BlockOf = std::pair<ProcessId, std::uint64_t>;
+  // What tensors over elements of others have left, shared with them.
+  struct Left;
+  struct Lease;
+
   void unneeded(ObjectId object);
+  bool see_in_place(Pull& pull, const RefRecord& ref);
+  void remember_block(const RefRecord& ref, const exchange::Elements& elements);
+  void remember(TransferRecord record);
+  std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed);
   void arrived(exchange::Arrival arrival);
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
@@ -112,6 +124,7 @@ class TensorDesk {
   void got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
            std::string why_sealed);
 
+  const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
   ProcessEngine& engine_;
   const exchange::ExchangeOptions options_;
   const Callbacks callbacks_;
@@ -121,6 +134,8 @@ class TensorDesk {
   std::map<std::uint64_t, PullPtr> pulls_;
   std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled
   std::map<ObjectId, detail::ErrorRecord> failed_;                 // lately
+  std::map<BlockOf, MappedFile> blocks_;                           // where more may be seen
+  const std::shared_ptr<Left> left_;
   std::deque<TransferRecord> transfers_;
   std::deque<ToStore> to_store_;
   bool ending_ = false;

@@ -85,14 +85,15 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
   append(finished.pinned, given.pinned);
 }
 
-// Drops what the call does not keep, then waits until the rest is held and stored.
-void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-            const std::vector<RefRecord>& refs) {
+}  // namespace
+
+void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+                 const std::vector<RefRecord>& refs, client::ProcessEngine::Lock& lock) {
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
                               std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
   if (nothing_leaves) return;
   auto& engine = runtime.engine();
-  auto lock = engine.lock();
+  runtime.tensors().take_back(lock);
   hand_over_contents(finished, run, engine);
   std::vector<RefRecord> leaving = finished.pinned;
   for (const auto& result : finished.results) {
@@ -103,8 +104,6 @@ void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& 
   });
   finished.kept = engine.core().held(refs);
 }
-
-}  // namespace
 
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
   auto record = std::make_shared<detail::ContextRecord>();
@@ -137,15 +136,15 @@ std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
   return context;
 }
 
-CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
-                      const std::shared_ptr<client::ProcessRuntime>& runtime,
-                      const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
-  CallFinished finished;
+RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
+                 const std::shared_ptr<client::ProcessRuntime>& runtime,
+                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
+  RanCall ran;
+  CallFinished& finished = ran.finished;
   finished.token = run.token;
   finished.pid = own_pid();
   auto& engine = runtime->engine();
   CallResults results(*runtime, run);
-  std::vector<RefRecord> refs;
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
@@ -159,7 +158,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     }
     if (!run.call.arguments->empty()) {
       auto lock = engine.lock();
-      refs = reachable(run.call, engine);
+      ran.reachable = reachable(run.call, engine);
       for (const auto& argument : *run.call.arguments) {
         arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
                                             : runtime->stored_value(lock, argument.value));
@@ -224,8 +223,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     finished.outcome = CallOutcome::exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }
-  settle(finished, run, *runtime, refs);
-  return finished;
+  return ran;
 }
 
 }  // namespace mobula::internal::executor

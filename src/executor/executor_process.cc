@@ -64,7 +64,8 @@ class ExecutorProcess {
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
-  void drop_fetched(std::uint64_t token);
+  // Returns what was pulled: the last share of it goes without the lock.
+  client::TensorDesk::PullPtr drop_fetched(std::uint64_t token);
   void check_fetches();
   void tensors_changed();
   std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
@@ -260,7 +261,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       to_run_.push_back(std::move(*run));
       engine_->notify();
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
-      drop_fetched(drop->token);
+      if (auto pull = drop_fetched(drop->token)) (void)engine_->loop().post([pull = std::move(pull)] {});
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
       const auto* context = contexts_.find(cancel->token);
       if (context == nullptr) continue;
@@ -327,21 +328,18 @@ void ExecutorProcess::tensors_changed() {
   step(Evacuated{});
 }
 
-void ExecutorProcess::drop_fetched(std::uint64_t token) {
+client::TensorDesk::PullPtr ExecutorProcess::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
-  if (at == fetches_.end()) return;
+  if (at == fetches_.end()) return nullptr;
   Fetch fetch = std::move(at->second);
   fetches_.erase(at);
   const auto& objects = fetch.objects;
-  if (fetch.pull) {
-    runtime_->tensors().drop(fetch.pull);
-    // What it has brought may have the last share of memory whose end takes the lock.
-    (void)engine_->loop().post([pull = std::move(fetch.pull)] {});
-  }
+  if (fetch.pull) runtime_->tensors().drop(fetch.pull);
   for (const ObjectId object : objects) {
     engine_->step(client::UnwantObject{object});
     engine_->step(client::ReleaseRef{object});
   }
+  return std::move(fetch.pull);
 }
 
 void ExecutorProcess::tell_running(const RunCall& run) {
@@ -426,11 +424,16 @@ void ExecutorProcess::run_calls() {
       const RunCall run = to_run_.take_front();
       const auto context = contexts_.at(run.token);
       lock.unlock();
-      CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);
+      auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
       std::fflush(stdout);
       lock.lock();
+      if (auto pull = drop_fetched(run.token)) {
+        lock.unlock();
+        pull.reset();
+        lock.lock();
+      }
+      settle_call(finished, run, *runtime_, reachable, lock);
       contexts_.erase(run.token);
-      drop_fetched(run.token);
       const bool short_call = finished.run_time < answers_gather_below;
       step(std::move(finished));
       if (engine_->over_sockets() && !to_run_.empty()) engine_->attend(lock, !short_call);
