@@ -278,7 +278,12 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
   const auto pull = std::make_shared<Pull>();
   std::vector<RefRecord> wanted;
   for (RefRecord ref : tensors) {
-    engine_.step(AdoptRef{ref});
+    if (arguments) {
+      engine_.step(LendRefs{{ref}});
+      pull->lent.push_back(ref.object);
+    } else {
+      engine_.step(AdoptRef{ref});
+    }
     pull->held.push_back(ref.object);
     if (auto there = find(ref.object); there.storage) {
       pull->got.push_back(std::move(there.storage));

@@ -75,11 +75,12 @@ class TensorDesk {
     std::vector<RefRecord> in_store;                 // to be read from there
     std::vector<RefRecord> wanted;                   // at the exchange
     std::vector<ObjectId> held;                      // by a ref each, until it is dropped
+    std::vector<ObjectId> lent;                      // for arguments: by the caller, until EndLoans is said
     std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
 
-  // Brings those that are not here. To be dropped, with the lock held; and let go of without it.
+  // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and let go of without it.
   PullPtr pull(const std::vector<RefRecord>& tensors, bool arguments, const std::optional<DirectWish>& wish = {});
   // Whether all has come or failed; what has come is then here.
   bool ready(Pull& pull);

@@ -88,12 +88,15 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
 }  // namespace
 
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-                 const std::vector<RefRecord>& refs, client::ProcessEngine::Lock& lock) {
+                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock) {
+  const auto& refs = arguments.reachable;
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
                               std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
   if (nothing_leaves) return;
   auto& engine = runtime.engine();
   runtime.tensors().take_back(lock);
+  finished.kept = engine.core().passed_on(refs);
+  if (!arguments.lent.empty()) engine.step(client::EndLoans{arguments.lent});
   hand_over_contents(finished, run, engine);
   std::vector<RefRecord> leaving = finished.pinned;
   for (const auto& result : finished.results) {
@@ -102,7 +105,7 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   engine.wait(lock, std::nullopt, [&] {
     return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
   });
-  finished.kept = engine.core().held(refs);
+  std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
 }
 
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
@@ -215,7 +218,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
     for (const auto& record : finished.results) {
       if (record.contained.empty() || record.in_store) continue;
       auto lock = engine.lock();
-      engine.step(client::UnpinRefs{record.contained});
+      engine.step(client::UnpinRefs{record.contained, true});
     }
     outcome.error->node_id = assignment.node.hex();
     outcome.error->process = finished.pid;

@@ -25,10 +25,15 @@ struct RanCall {
 RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                  const std::shared_ptr<client::ProcessRuntime>& runtime,
                  const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
+// What the arguments of a call have brought.
+struct ArgumentRefs {
+  std::vector<RefRecord> reachable;
+  std::vector<ObjectId> lent;  // of these
+};
 // Once the call's own refs on its arguments are gone: waits until what it keeps is held, and what leaves in
 // its results is stored. Gives the lock up meanwhile.
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-                 const std::vector<RefRecord>& refs, client::ProcessEngine::Lock& lock);
+                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock);
 
 // What current() shows in all calls of this process, and in this one.
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);

@@ -261,14 +261,17 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       to_run_.push_back(std::move(*run));
       engine_->notify();
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
-      if (auto pull = drop_fetched(drop->token)) (void)engine_->loop().post([pull = std::move(pull)] {});
+      auto pull = drop_fetched(drop->token);
+      if (!pull) continue;
+      if (!pull->lent.empty()) engine_->step(client::EndLoans{pull->lent});
+      (void)engine_->loop().post([pull = std::move(pull)] {});
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
       const auto* context = contexts_.find(cancel->token);
       if (context == nullptr) continue;
       (*context)->cancelled.store(true);
       if (cancel->recursive) engine_->step(client::CancelChildren{(*context)->task});
     } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
-      engine_->step(client::UnpinRefs{std::move(pins->refs)});
+      engine_->step(client::UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (std::holds_alternative<Evacuate>(command)) {
       evacuating_ = true;
       runtime_->tensors().evacuate();
@@ -427,12 +430,14 @@ void ExecutorProcess::run_calls() {
       auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
       std::fflush(stdout);
       lock.lock();
+      std::vector<ObjectId> lent;
       if (auto pull = drop_fetched(run.token)) {
+        lent = std::move(pull->lent);
         lock.unlock();
         pull.reset();
         lock.lock();
       }
-      settle_call(finished, run, *runtime_, reachable, lock);
+      settle_call(finished, run, *runtime_, {std::move(reachable), std::move(lent)}, lock);
       contexts_.erase(run.token);
       const bool short_call = finished.run_time < answers_gather_below;
       step(std::move(finished));
