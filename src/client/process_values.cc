@@ -14,8 +14,10 @@ using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
 
-// Smaller tensors travel with the value that they are part of.
+// Smaller tensors travel with the value that they are part of: in values that go by message those that
+// cannot be seen in place, since asking for them would take longer.
 constexpr std::size_t least_apart_bytes = 4096;
+constexpr std::size_t least_apart_of_small = detail::TensorMemory::least_bytes;
 
 // Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
 struct ValueLease {
@@ -84,10 +86,19 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
 // has one ref each, for the caller to give back when the value has its own.
 Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
   std::vector<RefRecord> kept;
-  if (!wish.direct || value.size_bytes() <= inline_value_limit) return kept;
-  value.set_apart(least_apart_bytes);
+  if (!wish.direct || value.size_bytes() < least_apart_of_small) return kept;
+  const bool small = value.size_bytes() <= inline_value_limit;
+  value.set_apart(small ? least_apart_of_small : least_apart_bytes);
   if (value.apart().empty()) return kept;
   auto lock = engine_->lock();
+  const auto in_place = [&](const auto& each) {
+    return tensors_.can_be_seen(*std::static_pointer_cast<const detail::TensorParts>(each));
+  };
+  if (small && !std::ranges::all_of(value.apart(), in_place)) {
+    lock.unlock();
+    value.set_apart(Writer::all_inside);
+    return kept;
+  }
   for (const auto& each : value.apart()) {
     auto ref = tensors_.keep(*std::static_pointer_cast<const detail::TensorParts>(each), wish);
     if (!ref) {

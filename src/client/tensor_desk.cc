@@ -193,6 +193,11 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   return ref;
 }
 
+bool TensorDesk::can_be_seen(const detail::TensorParts& parts) const {
+  if (!exchange_ || !exchange_->arena()) return false;
+  return exchange_->arena()->file_of({parts.storage->bytes(), parts.storage->size_bytes()}).has_value();
+}
+
 // With the engine's lock held: what may be the last share of the program's memory goes without it.
 void TensorDesk::unneeded(ObjectId object) {
   auto kept = kept_.extract(object);

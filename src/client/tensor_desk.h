@@ -57,6 +57,8 @@ class TensorDesk {
   // The elements of `parts`, which fill their memory, are readable by whoever refers to them. The caller
   // gets one ref.
   Result<RefRecord> keep(const detail::TensorParts& parts, const DirectWish& wish);
+  // Whether other processes of this machine can see them where they lie.
+  bool can_be_seen(const detail::TensorParts& parts) const;
   // Those that lie in this memory.
   std::vector<ObjectId> kept_in(const detail::TensorStorage& storage) const;
   // Into the node's store with all of them; `evacuated` when nobody reads them here any more.
