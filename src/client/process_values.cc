@@ -96,7 +96,7 @@ Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoi
   };
   if (small && !std::ranges::all_of(value.apart(), in_place)) {
     lock.unlock();
-    value.set_apart(Writer::all_inside);
+    value.set_apart(mobula::Writer::all_inside);
     return kept;
   }
   for (const auto& each : value.apart()) {

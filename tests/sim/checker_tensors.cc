@@ -1,4 +1,6 @@
 // Tensors whose elements stay where they were made: they are freed when nobody refers to them, not before.
+#include <algorithm>
+
 #include "sim/process_role.h"
 #include "sim/world.h"
 
@@ -6,6 +8,11 @@ namespace mobula::internal::sim {
 
 void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   if (lossy_) return;
+  // With its driver the job has ended, and all holds of it.
+  const bool job_goes_on = std::ranges::any_of(world_.processes(), [&](const Process* each) {
+    return each->is_driver() && each->alive() && each->job() == holder.job();
+  });
+  if (!job_goes_on) return;
   for (const Process* each : world_.processes()) {
     if (!each->alive() || each == &holder) continue;
     const auto* row = each->client().object(tensor);
