@@ -76,10 +76,10 @@ std::vector<Figure> within_a_node(const Pace& pace) {
   const auto cluster = init(options);
   const auto maker = actor<Maker>.options({.num_cpus = 0}).remote();
   const auto user = actor<Maker>.options({.num_cpus = 0}).remote();
-  const double calls = seconds_of_two_calls(pace, maker, user);
   std::vector<Figure> figures;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
     const std::string size = text_of(bytes);
+    const double calls = seconds_of_two_calls(pace, maker, user);  // beside each, since machines change
     const auto seen = rounds(pace, "make and use, shm, " + size, "direct_shm_" + std::to_string(bytes), maker, user, bytes,
                              Transport::shm, Use::look);
     figures.push_back(seen);

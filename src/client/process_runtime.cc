@@ -27,7 +27,7 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
-    : engine_(std::move(engine)), options_(std::move(options)), tensors_(*engine_, options_.exchange, desk_callbacks()),
+    : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
       collectives_(std::make_shared<detail::CollectiveDesk>(collective::DoorOptions{
           .socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c",
           .host_bind = options_.exchange.host_bind,

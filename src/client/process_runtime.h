@@ -3,6 +3,7 @@
 // executors; the calling thread's TaskContext tells whose children and puts it makes. Any thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -143,6 +144,8 @@ class ProcessRuntime final : public detail::Runtime,
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
   std::map<ActorId, int> max_pending_calls_;
+  // Threads that wait until nobody reads a tensor; shared with who lets go of one.
+  const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   TensorDesk tensors_;
   // Shared with operations under way. Any thread.
   const std::shared_ptr<detail::CollectiveDesk> collectives_;

@@ -14,8 +14,10 @@ using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
 
-// Smaller tensors travel with the value that they are part of.
+// Smaller tensors travel with the value that they are part of: in values that go by message those that
+// cannot be seen in place, since asking for them would take longer.
 constexpr std::size_t least_apart_bytes = 4096;
+constexpr std::size_t least_apart_of_small = detail::TensorMemory::least_bytes;
 
 // Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
 struct ValueLease {
@@ -57,28 +59,6 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
   return refs;
 }
 
-// Elements of another process that are read where they lie, or in the store. The last tensor over them may
-// go under any lock: what follows is done by the engine's loop.
-struct ElementsLease {
-  std::weak_ptr<ProcessEngine> engine;
-  ObjectId object;
-  std::shared_ptr<const void> elements;
-  bool viewed = false;  // in the store
-
-  ~ElementsLease() {
-    const auto alive = engine.lock();
-    if (!alive) return;
-    (void)alive->loop().post([engine = engine, object = object, elements = std::move(elements), viewed = viewed]() mutable {
-      const auto still_alive = engine.lock();
-      if (!still_alive) return;
-      elements.reset();
-      const auto held = still_alive->lock();
-      if (viewed) still_alive->unwant(object);
-      still_alive->release(object);
-    });
-  }
-};
-
 }  // namespace
 
 // ---- values ------------------------------------------------------------------------------------
@@ -90,35 +70,35 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
                 engine_->notify();
               },
           .freed =
-              [engine = std::weak_ptr(engine_)] {
+              [engine = std::weak_ptr(engine_), waits = waits_for_freed_] {
                 const auto alive = engine.lock();
-                if (!alive) return;
+                if (!alive || waits->load() == 0) return;
                 (void)alive->loop().post([engine] {
                   const auto still_alive = engine.lock();
                   if (!still_alive) return;
                   const auto held = still_alive->lock();
                   still_alive->notify();
                 });
-              },
-          .lease = [this](ObjectId object, std::shared_ptr<const void> elements, bool viewed) {
-            engine_->retain(object);
-            auto lease = std::make_shared<ElementsLease>();
-            lease->engine = engine_;
-            lease->object = object;
-            lease->elements = std::move(elements);
-            lease->viewed = viewed;
-            return std::shared_ptr<const void>(std::move(lease));
-          }};
+              }};
 }
 
 // Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept
 // has one ref each, for the caller to give back when the value has its own.
 Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
   std::vector<RefRecord> kept;
-  if (!wish.direct || value.size_bytes() <= inline_value_limit) return kept;
-  value.set_apart(least_apart_bytes);
+  if (!wish.direct || value.size_bytes() < least_apart_of_small) return kept;
+  const bool small = value.size_bytes() <= inline_value_limit;
+  value.set_apart(small ? least_apart_of_small : least_apart_bytes);
   if (value.apart().empty()) return kept;
   auto lock = engine_->lock();
+  const auto in_place = [&](const auto& each) {
+    return tensors_.can_be_seen(*std::static_pointer_cast<const detail::TensorParts>(each));
+  };
+  if (small && !std::ranges::all_of(value.apart(), in_place)) {
+    lock.unlock();
+    value.set_apart(mobula::Writer::all_inside);
+    return kept;
+  }
   for (const auto& each : value.apart()) {
     auto ref = tensors_.keep(*std::static_pointer_cast<const detail::TensorParts>(each), wish);
     if (!ref) {

@@ -19,6 +19,8 @@ constexpr Duration counts_told_within = 1s;
 constexpr Duration room_within = 10s;
 constexpr Duration room_again_after = 100ms;
 constexpr std::size_t remembered_failures = 1024;
+constexpr std::size_t most_blocks = 1024;
+constexpr const char* why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
 
 // Large tensors of this process, where processes of its machine can read them in place.
 class ArenaMemory final : public detail::TensorMemory {
@@ -36,6 +38,9 @@ class ArenaMemory final : public detail::TensorMemory {
   const std::shared_ptr<Arena> arena_;  // shared with the transport that offers it
 };
 
+// Whether it may be seen where it lies, as far as its user is concerned.
+bool may_be_mapped(const DirectWish& wish) { return !wish.named || *wish.named == DirectPath::shm; }
+
 // What is published: the memory, and the right of its readers to find it unchanged.
 struct Publication {
   std::shared_ptr<detail::TensorStorage> storage;
@@ -46,19 +51,81 @@ struct Publication {
       : storage(std::move(of)), hold(std::move(by)), gone(std::move(then)) {}
   Publication(const Publication&) = delete;
   Publication& operator=(const Publication&) = delete;
-  ~Publication() {
+  ~Publication() { end(); }
+  void end() {
+    if (!gone) return;
     hold = {};
-    gone();
+    std::exchange(gone, nullptr)();
   }
 };
 
 }  // namespace
 
-TensorDesk::TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options, Callbacks callbacks)
-    : engine_(engine), options_(std::move(options)), callbacks_(std::move(callbacks)) {
+// What tensors that are gone have left, until it is taken back.
+struct TensorDesk::Left {
+  struct Elements {
+    ObjectId object;
+    std::shared_ptr<const void> owner;
+    bool viewed = false;  // in the store
+  };
+  std::mutex mutex;  // taken last of all
+  std::vector<Elements> elements;  // guarded by mutex
+};
+
+// Elements of another process that are read where they lie, or in the store. The last tensor over them may
+// go under any lock.
+struct TensorDesk::Lease {
+  std::weak_ptr<ProcessEngine> engine;
+  std::weak_ptr<Left> left;
+  Left::Elements elements;
+
+  ~Lease() {
+    const auto to = left.lock();
+    const auto alive = engine.lock();
+    if (!to || !alive) return;
+    {
+      const std::lock_guard lock(to->mutex);
+      to->elements.push_back(std::move(elements));
+      if (to->elements.size() > 1) return;  // somebody is on the way
+    }
+    (void)alive->loop().post([engine = engine, left = left] {
+      const auto still_alive = engine.lock();
+      const auto still_there = left.lock();
+      if (!still_alive || !still_there) return;
+      auto lock = still_alive->lock();
+      take(*still_alive, *still_there, lock);
+    });
+  }
+
+  static void take(ProcessEngine& engine, Left& left, ProcessEngine::Lock& lock) {
+    std::vector<Left::Elements> gone;
+    {
+      const std::lock_guard held(left.mutex);
+      gone.swap(left.elements);
+    }
+    if (gone.empty()) return;
+    lock.unlock();
+    for (auto& each : gone) each.owner.reset();
+    lock.lock();
+    for (const auto& each : gone) {
+      if (each.viewed) engine.unwant(each.object);
+      engine.release(each.object);
+    }
+  }
+};
+
+TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks)
+    : shared_engine_(std::move(engine)),
+      engine_(*shared_engine_),
+      options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      left_(std::make_shared<Left>()) {
   const auto held = engine_.lock();
   engine_.on_tensors({.unneeded = [this](ObjectId object) { unneeded(object); },
                       .dead = [this](const std::vector<ProcessId>& processes) {
+                        std::erase_if(blocks_, [&](const auto& each) {
+                          return std::ranges::find(processes, each.first.first) != processes.end();
+                        });
                         if (exchange_) exchange_->dead(processes);
                       },
                       .asked = [this](const AskTransfers& asked) { return books_.told(monotonic_now(), asked); },
@@ -120,7 +187,15 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   SourceRegion elements{.bytes = bytes};
   if (exchange_->arena()) elements.file = exchange_->arena()->file_of(bytes);
   RefRecord ref{object, engine_.core().node(), process, {}};
-  ref.tensor = TensorRecord{static_cast<std::int64_t>(bytes.size()), elements.file.has_value(), wish, exchange_->self()};
+  TensorRecord& record = ref.tensor.edit();
+  record.size_bytes = static_cast<std::int64_t>(bytes.size());
+  record.in_shared_memory = elements.file.has_value();
+  record.wish = wish;
+  record.holder = exchange_->self();
+  if (elements.file) {
+    record.block = elements.file->block;
+    record.block_offset = elements.file->offset;
+  }
   auto hold = parts.storage->hold(range, "others may read it: it was returned or put by reference, and that value is still "
                                          "referred to (tensor " + object.brief() + ")");
   const std::uint64_t order = made_;
@@ -139,20 +214,31 @@ void TensorDesk::publish_again() {
   }
 }
 
-void TensorDesk::unneeded(ObjectId object) {
-  const auto at = kept_.find(object);
-  if (at == kept_.end()) return;
-  kept_bytes_ -= at->second.size_bytes;
-  kept_by_age_.erase(at->second.order);
-  const Kept gone = std::move(at->second);  // its end may look at what is kept
-  kept_.erase(at);
-  if (exchange_) exchange_->retire(object);
-  callbacks_.changed();
-}
-
 Residence TensorDesk::residence() const {
   if (kept_.empty()) return {};
   return {static_cast<std::int64_t>(kept_.size()), kept_bytes_, kept_by_age_.begin()->second};
+}
+
+bool TensorDesk::can_be_seen(const detail::TensorParts& parts) const {
+  if (!exchange_ || !exchange_->arena()) return false;
+  return exchange_->arena()->file_of({parts.storage->bytes(), parts.storage->size_bytes()}).has_value();
+}
+
+// With the engine's lock held: what may be the last share of the program's memory goes without it.
+void TensorDesk::unneeded(ObjectId object) {
+  auto kept = kept_.extract(object);
+  if (!kept) return;
+  kept_bytes_ -= kept.mapped().size_bytes;
+  kept_by_age_.erase(kept.mapped().order);
+  auto never_read = exchange_ ? exchange_->retire(object) : nullptr;
+  if (never_read) {
+    std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))->end();
+    constexpr long ours = 2;  // what was kept, and what was published
+    if (kept.mapped().storage.use_count() <= ours) {
+      (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
+    }
+  }
+  callbacks_.changed();
 }
 
 std::vector<ObjectId> TensorDesk::kept_in(const detail::TensorStorage& storage) const {
@@ -243,7 +329,12 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
   const auto pull = std::make_shared<Pull>();
   std::vector<RefRecord> wanted;
   for (RefRecord ref : tensors) {
-    engine_.step(AdoptRef{ref});
+    if (arguments) {
+      engine_.step(LendRefs{{ref}});
+      pull->lent.push_back(ref.object);
+    } else {
+      engine_.step(AdoptRef{ref});
+    }
     pull->held.push_back(ref.object);
     if (auto there = find(ref.object); there.storage) {
       pull->got.push_back(std::move(there.storage));
@@ -252,6 +343,7 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
     const bool twice = std::ranges::any_of(wanted, [&](const RefRecord& each) { return each.object == ref.object; });
     if (twice) continue;
     if (wish) ref.tensor.edit().wish = *wish;
+    if (see_in_place(*pull, ref)) continue;
     wanted.push_back(std::move(ref));
   }
   if (wanted.empty()) return pull;
@@ -261,10 +353,60 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
   }
   pull->wish = ++wishes_;
   pull->due = wanted.size();
+  pull->wanted = wanted;
   pulls_[pull->wish] = pull;
   exchange_->want(pull->wish, std::move(wanted), arguments);
   return pull;
 }
+
+// What lies in a block that is mapped here is there already: its holder keeps it for as long as it is
+// referred to, and need not be asked.
+bool TensorDesk::see_in_place(Pull& pull, const RefRecord& ref) {
+  const TensorRecord& record = *ref.tensor;
+  if (record.block == 0 || record.size_bytes <= 0 || !may_be_mapped(record.wish)) return false;
+  const auto at = blocks_.find({ref.owner, record.block});
+  if (at == blocks_.end()) return false;
+  auto mapping = at->second.mapping.lock();
+  if (!mapping) {
+    blocks_.erase(at);
+    return false;
+  }
+  const auto whole = at->second.bytes;
+  const auto size = static_cast<std::size_t>(record.size_bytes);
+  if (record.block_offset > whole.size() || size > whole.size() - record.block_offset) return false;
+  TransferRecord transfer;
+  transfer.path = DirectPath::shm;
+  transfer.size_bytes = record.size_bytes;
+  transfer.in_place = true;
+  transfer.holder = ref.owner;
+  transfer.ended = monotonic_now();
+  note(std::move(transfer));
+  got(pull, ref.object, whole.subspan(record.block_offset, size), lease(ref.object, std::move(mapping), false),
+      why_sealed_in_place);
+  return true;
+}
+
+// The holder has said where in the block they lie, and here they came: so it is known where all else is.
+void TensorDesk::remember_block(const RefRecord& ref, const exchange::Elements& elements) {
+  const TensorRecord& record = *ref.tensor;
+  const auto whole = elements.file.bytes;
+  const auto size = elements.bytes.size();
+  if (record.block == 0 || record.block_offset > whole.size() || size > whole.size() - record.block_offset) return;
+  if (whole.data() + record.block_offset != elements.bytes.data()) return;
+  std::erase_if(blocks_, [](const auto& each) { return each.second.mapping.expired(); });
+  if (blocks_.size() < most_blocks) blocks_[{ref.owner, record.block}] = elements.file;
+}
+
+std::shared_ptr<const void> TensorDesk::lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed) {
+  engine_.retain(object);
+  auto lease = std::make_shared<Lease>();
+  lease->engine = shared_engine_;
+  lease->left = left_;
+  lease->elements = {object, std::move(elements), viewed};
+  return lease;
+}
+
+void TensorDesk::take_back(ProcessEngine::Lock& lock) { Lease::take(engine_, *left_, lock); }
 
 void TensorDesk::arrived(exchange::Arrival arrival) {
   const auto held = engine_.lock();
@@ -286,9 +428,11 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     record.size_bytes = static_cast<std::int64_t>(elements->bytes.size());
     record.in_place = elements->in_place;
     record.encrypted = elements->encrypted;
-    auto owner = elements->in_place ? callbacks_.lease(arrival.object, std::move(elements->owner), false)
+    const auto ref = std::ranges::find(pull.wanted, arrival.object, &RefRecord::object);
+    if (elements->in_place && ref != pull.wanted.end()) remember_block(*ref, *elements);
+    auto owner = elements->in_place ? lease(arrival.object, std::move(elements->owner), false)
                                     : std::move(elements->owner);
-    got(pull, arrival.object, elements->bytes, std::move(owner), "it was pulled from where it was made, and others may read it there");
+    got(pull, arrival.object, elements->bytes, std::move(owner), why_sealed_in_place);
     note(std::move(record));
   } else if (std::holds_alternative<exchange::InStore>(arrival.outcome)) {
     const auto* row = engine_.core().object(arrival.object);
@@ -357,7 +501,7 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
   record.ended = monotonic_now();
   if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
     const auto bytes = view->bytes();
-    got(pull, ref.object, bytes, callbacks_.lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
+    got(pull, ref.object, bytes, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
         "it was read from an object, which others read as well");
     note(std::move(record));
     return;  // still wanted: that keeps it in its place

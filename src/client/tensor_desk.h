@@ -32,12 +32,9 @@ class TensorDesk {
     std::function<void()> changed;
     // Without the lock, on some thread: memory that was read is its program's alone again.
     std::function<void()> freed;
-    // One more who reads elements of others in place, or in the store (`viewed`), until it is gone. With the
-    // lock held.
-    std::function<std::shared_ptr<const void>(ObjectId, std::shared_ptr<const void> elements, bool viewed)> lease;
   };
 
-  TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options, Callbacks callbacks);
+  TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks);
   // Without the lock. Ends the exchange.
   ~TensorDesk();
   TensorDesk(const TensorDesk&) = delete;
@@ -50,6 +47,8 @@ class TensorDesk {
   // The elements of `parts`, which fill their memory, are readable by whoever refers to them. The caller
   // gets one ref.
   Result<RefRecord> keep(const detail::TensorParts& parts, const DirectWish& wish);
+  // Whether other processes of this machine can see them where they lie.
+  bool can_be_seen(const detail::TensorParts& parts) const;
   // Those that lie in this memory.
   std::vector<ObjectId> kept_in(const detail::TensorStorage& storage) const;
   // All that is kept, for who asks whether this process may end.
@@ -59,18 +58,24 @@ class TensorDesk {
   bool evacuated() const;
 
   // ---- what it needs ----
+  // Tensors over elements of others, whose last ones may go under any lock, leave them here; it is taken
+  // back by the engine's loop, or by who calls this first. Gives the lock up meanwhile.
+  void take_back(ProcessEngine::Lock& lock);
+
   // What is pulled together. Shared by who waits and the desk, which lets go when all has come.
   struct Pull {
     std::uint64_t wish = 0;
     std::size_t due = 0;                             // at the exchange
     std::vector<RefRecord> in_store;                 // to be read from there
     std::map<ObjectId, TransferRecord> records;      // of these
+    std::vector<RefRecord> wanted;                   // at the exchange
     std::vector<ObjectId> held;                      // by a ref each, until it is dropped
+    std::vector<ObjectId> lent;                      // for arguments: by the caller, until EndLoans is said
     std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
 
-  // Brings those that are not here. To be dropped, with the lock held; and let go of without it.
+  // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and let go of without it.
   PullPtr pull(const std::vector<RefRecord>& tensors, bool arguments, const std::optional<DirectWish>& wish = {});
   // Whether all has come or failed; what has come is then here.
   bool ready(Pull& pull);
@@ -100,8 +105,17 @@ class TensorDesk {
     std::shared_ptr<const void> owner;
   };
 
+  // A block of another process's shared memory that is mapped here.
+  using BlockOf = std::pair<ProcessId, std::uint64_t>;
+  // What tensors over elements of others have left, shared with them.
+  struct Left;
+  struct Lease;
+
   void unneeded(ObjectId object);
   void publish_again();
+  bool see_in_place(Pull& pull, const RefRecord& ref);
+  void remember_block(const RefRecord& ref, const exchange::Elements& elements);
+  std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed);
   void arrived(exchange::Arrival arrival);
   void note(TransferRecord record);
   void write_to_store();
@@ -112,6 +126,7 @@ class TensorDesk {
   void got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
            std::string why_sealed);
 
+  const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
   ProcessEngine& engine_;
   const exchange::ExchangeOptions options_;
   const Callbacks callbacks_;
@@ -125,6 +140,8 @@ class TensorDesk {
   std::map<ObjectId, detail::ErrorRecord> failed_;                 // lately
   TransferBooks books_;
   bool counts_due_ = false;  // the head has not been told of the last ones
+  std::map<BlockOf, MappedFile> blocks_;                           // where more may be seen
+  const std::shared_ptr<Left> left_;
   std::deque<ToStore> to_store_;
   bool ending_ = false;
   std::thread storing_;  // writes what has to go into the store; from the first of them on

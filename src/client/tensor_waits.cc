@@ -37,6 +37,13 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
   }
   auto lock = engine_->lock();
   const auto readers = [&] { return detail::readers_of(parts); };
+  struct Waiting {  // from before it is looked who reads
+    std::atomic<int>& count;
+    explicit Waiting(std::atomic<int>& of) : count(of) { ++count; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    ~Waiting() { --count; }
+  } const waiting(*waits_for_freed_);
   for (const ObjectId object : tensors_.kept_in(*parts.storage)) {
     if (!engine_->core().refers_to(object)) continue;
     return make_error(detail::ErrorKind::tensor_shared,

@@ -99,10 +99,18 @@ void TensorExchange::post(std::function<void()> task) {
 // Before anything of a peer is heard: what it knows of this process was said before that.
 void TensorExchange::take_up() {
   std::vector<std::function<void()>> tasks;
+  std::map<ObjectId, Published> fresh;
   {
     const std::lock_guard lock(mutex_);
     tasks.swap(inbox_);
+    fresh.swap(fresh_);
     told_ = false;
+  }
+  for (auto& each : fresh) {
+    const ObjectId object = each.first;
+    const std::size_t size = each.second.elements.bytes.size();
+    published_[object] = std::move(each.second);
+    step([&](Time now, auto& out) { core_.publish(now, object, size, 0, out); });
   }
   for (const auto& task : tasks) task();
 }
@@ -143,10 +151,8 @@ void TensorExchange::wake(Duration after) {
 // ---- what it has -------------------------------------------------------------------------------
 
 void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
-  post([this, object, elements, owner = std::move(owner)]() mutable {
-    published_[object] = {elements, std::move(owner)};
-    step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), 0, out); });
-  });
+  const std::lock_guard lock(mutex_);
+  fresh_[object] = {elements, std::move(owner)};
 }
 
 void TensorExchange::publish_again(ObjectId object) {
@@ -158,7 +164,11 @@ void TensorExchange::publish_again(ObjectId object) {
   });
 }
 
-void TensorExchange::retire(ObjectId object) {
+std::shared_ptr<const void> TensorExchange::retire(ObjectId object) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto fresh = fresh_.extract(object)) return std::move(fresh.mapped().owner);
+  }
   post([this, object] {
     const auto at = published_.find(object);
     if (at == published_.end()) return;
@@ -166,6 +176,7 @@ void TensorExchange::retire(ObjectId object) {
     if (at->second.let_go) published_.erase(at);
     step([&](Time now, auto& out) { core_.retire(now, object, out); });
   });
+  return nullptr;
 }
 
 void TensorExchange::evacuate() {

@@ -68,11 +68,14 @@ class TensorExchange {
   // Memory that processes of this machine read in place; null where there is none.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  // Elements that others may have until `retire`; `owner` keeps them.
+  // Elements that others may have until `retire`; `owner` keeps them. Wakes nobody: it is taken up when
+  // somebody asks.
   void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
   // Its elements are not in the store any more, but still here.
   void publish_again(ObjectId object);
-  void retire(ObjectId object);
+  // Returns the owner of what was never taken up, else nothing: the exchange lets go of it, at once or when
+  // nobody is given it any more.
+  std::shared_ptr<const void> retire(ObjectId object);
   // All of them have room together; each arrives. Numbers are the caller's, and never used again.
   void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments);
   // Nothing arrives any more.
@@ -138,6 +141,7 @@ class TensorExchange {
   std::mutex mutex_;
   std::vector<std::function<void()>> inbox_;  // guarded by mutex_: what was said and is not taken up yet
   bool told_ = false;                         // guarded by mutex_: the thread will take it up
+  std::map<ObjectId, Published> fresh_;       // guarded by mutex_: published, and not taken up yet
 
   // The thread's.
   transfer::RegionExchange core_;

@@ -180,7 +180,8 @@ void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
                        if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
                          return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
                        }
-                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false});
+                       MappedFile file = (*mapped)->file();
+                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file)});
                      });
 }
 
@@ -194,7 +195,7 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
     const auto bytes = fetching->buffer->bytes();
-    answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted});
+    answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted, {}});
   });
 }
 

@@ -32,6 +32,7 @@ struct Elements {
   std::shared_ptr<const void> owner;  // shared by the tensors over them
   bool in_place = false;              // where the holder has them
   bool encrypted = false;             // on their way
+  MappedFile file = {};               // in place: what they lie in
 };
 
 class TensorPaths {

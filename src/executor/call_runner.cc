@@ -85,14 +85,18 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
   append(finished.pinned, given.pinned);
 }
 
-// Drops what the call does not keep, then waits until the rest is held and stored.
-void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-            const std::vector<RefRecord>& refs) {
+}  // namespace
+
+void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock) {
+  const auto& refs = arguments.reachable;
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
                               std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
   if (nothing_leaves) return;
   auto& engine = runtime.engine();
-  auto lock = engine.lock();
+  runtime.tensors().take_back(lock);
+  finished.kept = engine.core().passed_on(refs);
+  if (!arguments.lent.empty()) engine.step(client::EndLoans{arguments.lent});
   hand_over_contents(finished, run, engine);
   std::vector<RefRecord> leaving = finished.pinned;
   for (const auto& result : finished.results) {
@@ -101,10 +105,8 @@ void settle(CallFinished& finished, const RunCall& run, client::ProcessRuntime& 
   engine.wait(lock, std::nullopt, [&] {
     return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
   });
-  finished.kept = engine.core().held(refs);
+  std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
 }
-
-}  // namespace
 
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
   auto record = std::make_shared<detail::ContextRecord>();
@@ -137,15 +139,15 @@ std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
   return context;
 }
 
-CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
-                      const std::shared_ptr<client::ProcessRuntime>& runtime,
-                      const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
-  CallFinished finished;
+RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
+                 const std::shared_ptr<client::ProcessRuntime>& runtime,
+                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
+  RanCall ran;
+  CallFinished& finished = ran.finished;
   finished.token = run.token;
   finished.pid = own_pid();
   auto& engine = runtime->engine();
   CallResults results(*runtime, run);
-  std::vector<RefRecord> refs;
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
@@ -159,7 +161,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     }
     if (!run.call.arguments->empty()) {
       auto lock = engine.lock();
-      refs = reachable(run.call, engine);
+      ran.reachable = reachable(run.call, engine);
       for (const auto& argument : *run.call.arguments) {
         arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
                                             : runtime->stored_value(lock, argument.value));
@@ -216,7 +218,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     for (const auto& record : finished.results) {
       if (record.contained.empty() || record.in_store) continue;
       auto lock = engine.lock();
-      engine.step(client::UnpinRefs{record.contained});
+      engine.step(client::UnpinRefs{record.contained, true});
     }
     outcome.error->node_id = assignment.node.hex();
     outcome.error->process = finished.pid;
@@ -224,8 +226,7 @@ CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
     finished.outcome = CallOutcome::exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }
-  settle(finished, run, *runtime, refs);
-  return finished;
+  return ran;
 }
 
 }  // namespace mobula::internal::executor

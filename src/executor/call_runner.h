@@ -1,6 +1,5 @@
 // Runs one call of user code: arguments become values, results go to the store or into the answer,
-// what the code keeps is held before anybody learns the result. Any thread of the executor; takes and
-// gives up the engine's lock itself.
+// what the code keeps is held before anybody learns the result. Any thread of the executor.
 #pragma once
 
 #include <map>
@@ -17,10 +16,24 @@ struct ActorInstance {
   const void* class_tag = nullptr;  // of the constructor that made it
 };
 
+struct RanCall {
+  CallFinished finished;             // to be settled
+  std::vector<RefRecord> reachable;  // everything that the arguments let user code get hold of
+};
+
 // `assignment` and `runtime` outlive the call. The context is the one that current() shows inside.
-CallFinished run_call(const RunCall& run, const AssignExecutor& assignment,
-                      const std::shared_ptr<client::ProcessRuntime>& runtime,
-                      const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
+RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
+                 const std::shared_ptr<client::ProcessRuntime>& runtime,
+                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
+// What the arguments of a call have brought.
+struct ArgumentRefs {
+  std::vector<RefRecord> reachable;
+  std::vector<ObjectId> lent;  // of these
+};
+// Once the call's own refs on its arguments are gone: waits until what it keeps is held, and what leaves in
+// its results is stored. Gives the lock up meanwhile.
+void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock);
 
 // What current() shows in all calls of this process, and in this one.
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);

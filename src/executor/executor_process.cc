@@ -65,7 +65,8 @@ class ExecutorProcess {
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
-  void drop_fetched(std::uint64_t token);
+  // Returns what was pulled: the last share of it goes without the lock.
+  client::TensorDesk::PullPtr drop_fetched(std::uint64_t token);
   void check_fetches();
   void tensors_changed();
   void tell_held();
@@ -278,14 +279,17 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       engine_->notify();
       room_ahead_ = true;
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
-      drop_fetched(drop->token);
+      auto pull = drop_fetched(drop->token);
+      if (!pull) continue;
+      if (!pull->lent.empty()) engine_->step(client::EndLoans{pull->lent});
+      (void)engine_->loop().post([pull = std::move(pull)] {});
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
       const auto* context = contexts_.find(cancel->token);
       if (context == nullptr) continue;
       (*context)->cancelled.store(true);
       if (cancel->recursive) engine_->step(client::CancelChildren{(*context)->task});
     } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
-      engine_->step(client::UnpinRefs{std::move(pins->refs)});
+      engine_->step(client::UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (std::holds_alternative<Evacuate>(command)) {
       evacuating_ = true;
       runtime_->tensors().evacuate();
@@ -373,23 +377,20 @@ void ExecutorProcess::tell_held() {
   if (std::exchange(told_held_, held) != held) step(ResultsHeld{held});
 }
 
-void ExecutorProcess::drop_fetched(std::uint64_t token) {
+client::TensorDesk::PullPtr ExecutorProcess::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
-  if (at == fetches_.end()) return;
+  if (at == fetches_.end()) return nullptr;
   ahead_.begun(token);
   room_ahead_ = true;
   Fetch fetch = std::move(at->second);
   fetches_.erase(at);
   const auto& objects = fetch.objects;
-  if (fetch.pull) {
-    runtime_->tensors().drop(fetch.pull);
-    // What it has brought may have the last share of memory whose end takes the lock.
-    (void)engine_->loop().post([pull = std::move(fetch.pull)] {});
-  }
+  if (fetch.pull) runtime_->tensors().drop(fetch.pull);
   for (const ObjectId object : objects) {
     engine_->step(client::UnwantObject{object});
     engine_->step(client::ReleaseRef{object});
   }
+  return std::move(fetch.pull);
 }
 
 void ExecutorProcess::tell_running(const RunCall& run) {
@@ -474,11 +475,18 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     const RunCall run = calls.take_front();
     const auto context = contexts_.at(run.token);
     lock.unlock();
-    CallFinished finished = run_call(run, assignment_, runtime_, context, actor_);
+    auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
     std::fflush(stdout);
     lock.lock();
+    std::vector<ObjectId> lent;
+    if (auto pull = drop_fetched(run.token)) {
+      lent = std::move(pull->lent);
+      lock.unlock();
+      pull.reset();
+      lock.lock();
+    }
+    settle_call(finished, run, *runtime_, {std::move(reachable), std::move(lent)}, lock);
     contexts_.erase(run.token);
-    drop_fetched(run.token);
     tell_held();
     const bool short_call = finished.run_time < answers_gather_below;
     step(std::move(finished));

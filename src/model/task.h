@@ -38,11 +38,16 @@ struct TensorRecord {
   bool in_shared_memory = false;  // until nobody refers to them: they may be read there, in place
   DirectWish wish;
   Endpoint holder;  // where the process that has them is asked for them
+  // In shared memory: of the holder's blocks of it the one they lie in, which never gets its number again,
+  // and where in it; 0: not known. Who has mapped the block finds them there without asking.
+  std::uint64_t block = 0;
+  std::uint64_t block_offset = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("size_bytes", &TensorRecord::size_bytes),
                  field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
-                 field("holder", &TensorRecord::holder));
+                 field("holder", &TensorRecord::holder), field("block", &TensorRecord::block),
+                 field("block_offset", &TensorRecord::block_offset));
   }
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };

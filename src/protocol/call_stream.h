@@ -51,9 +51,10 @@ struct TakeBackCalls {
 // The caller holds what the reply's values contain: the executor may drop its own holds.
 struct ReplyHeld {
   std::uint64_t number = 0;
+  bool unheld = false;  // nobody has held what they contain, nor will: it was let go of before
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &ReplyHeld::number));
+    return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld));
   }
   friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
 };

@@ -28,7 +28,7 @@ struct ByteRange {
 class TensorMemory {
  public:
   // Smaller ones lie in the heap in any case.
-  static constexpr std::size_t least_bytes = 64 * 1024;
+  static constexpr std::size_t least_bytes = 16 * 1024;
 
   struct Taken {
     std::byte* bytes = nullptr;                // at a multiple of TensorStorage::alignment; null: none

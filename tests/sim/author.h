@@ -104,6 +104,7 @@ class Author {
   int calling_actor(bool restarts);
   int keeping_actor();
   int passed_handle();
+  int passed_tensors();
   int named_actor();
   int impossible_task();
   int late_reads();

@@ -9,6 +9,11 @@ namespace mobula::internal::sim {
 
 void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   if (lossy_) return;
+  // With its driver the job has ended, and all holds of it.
+  const bool job_goes_on = std::ranges::any_of(world_.processes(), [&](const Process* each) {
+    return each->is_driver() && each->alive() && each->job() == holder.job();
+  });
+  if (!job_goes_on) return;
   for (const Process* each : world_.processes()) {
     if (!each->alive() || each == &holder) continue;
     const auto* row = each->client().object(tensor);

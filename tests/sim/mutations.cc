@@ -190,6 +190,39 @@ Hooks lost_elements_go_unsaid() {
   return hooks;
 }
 
+// Replies with tensors that are held are said to have been of no use to anybody.
+Hooks held_replies_are_called_unheld() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    for (auto& each : commands) {
+      auto* told = std::get_if<client::TellExecutor>(&each);
+      if (told == nullptr || !told->frame.message) continue;
+      if (auto* held = std::get_if<ReplyHeld>(&*told->frame.message)) held->unheld = true;
+    }
+  };
+  return hooks;
+}
+
+// What a call goes on using is lent no longer, and nobody holds it.
+Hooks loans_end_without_holds() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    std::erase_if(events, [](const auto& each) { return std::holds_alternative<client::EndLoans>(each); });
+  };
+  return hooks;
+}
+
+// Callers are not told what calls go on using.
+Hooks kept_refs_are_not_named() {
+  Hooks hooks;
+  hooks.executor.in = [](std::vector<executor::Event>& events) {
+    for (auto& each : events) {
+      if (auto* finished = std::get_if<executor::CallFinished>(&each)) finished->kept.clear();
+    }
+  };
+  return hooks;
+}
+
 // An exported object is let go of although others hold it, and with it the task that could make it again.
 Hooks exports_are_believed_unheld() {
   Hooks hooks;
@@ -530,6 +563,9 @@ std::vector<Mutation> make_mutations() {
       {"executor hides that it holds results", {"resident"}, results_are_hidden},
       {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
+      {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
+      {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
+      {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},

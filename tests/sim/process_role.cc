@@ -319,7 +319,7 @@ void Process::carry_out(executor::Command& command) {
     at->second->cancel();
     if (cancel->recursive) step_client(client::CancelChildren{at->second->task()});
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
-    step_client(client::UnpinRefs{std::move(pins->refs)});
+    step_client(client::UnpinRefs{std::move(pins->refs), pins->unheld});
   } else if (std::holds_alternative<Evacuate>(command)) {
     if (here_.empty()) {
       stored_ = true;
@@ -350,7 +350,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
     step_client(client::WantObject{argument.ref.object, true});
   }
   fetches_[command.token].tensors = command.tensors;
-  for (const auto& tensor : command.tensors) step_client(client::AdoptRef{tensor});
+  if (!command.tensors.empty()) step_client(client::LendRefs{command.tensors});
   check_fetches();
 }
 
@@ -402,6 +402,9 @@ void Process::drop_fetched(std::uint64_t token) {
     step_client(client::UnwantObject{object});
     step_client(client::ReleaseRef{object});
   }
+  std::vector<ObjectId> lent;
+  for (const auto& tensor : tensors) lent.push_back(tensor.object);
+  if (!lent.empty()) step_client(client::EndLoans{std::move(lent)});
 }
 
 RefRecord Process::new_tensor() {
@@ -437,7 +440,6 @@ void Process::start_call(const executor::RunCall& run) {
 
 void Process::call_finished(const executor::RunCall& run, executor::CallFinished finished) {
   world().checkers().call_ended(*this, run);
-  drop_fetched(run.token);
   tell_held();
   step_executor(std::move(finished));
   if (!world().plan().plans.at(run.call.form->function.offset).parts) return;

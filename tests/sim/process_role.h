@@ -66,6 +66,8 @@ class Process final : public Role {
   void write(const PlaceRecord& place, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
   std::vector<RefRecord>& kept() { return kept_; }
+  // The refs that a call has by its arguments alone.
+  void drop_fetched(std::uint64_t token);
   DemandClass demand_class(const Plan& plan) const;
 
   // ---- views -----------------------------------------------------------------------------------
@@ -114,7 +116,6 @@ class Process final : public Role {
   void fetch_arguments(const executor::FetchArguments& command);
   std::vector<ObjectId> lost_elements(const Fetch& fetch);
   void check_fetches();
-  void drop_fetched(std::uint64_t token);
   void start_call(const executor::RunCall& run);
   void poll_threads();
   void resume(std::uint64_t thread);

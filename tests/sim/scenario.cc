@@ -96,9 +96,11 @@ std::vector<Scenario> make_scenarios() {
       {"resident_faults", 2, 3, true, 8, {resident, resident, resident, gpu, gpu_child, task}, 4,
        {executor_crash, executor_crash, executor_pause, agent_crash, head_crash, head_link_break, stream_break,
         driver_crash, driver_pause}, true},
-      {"tensors", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, handle, keep}, 0, {}, false,
+      {"tensors", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, handle, keep, pass_tensors}, 0, {}, false,
        false, false, 0, false, true},
-      {"tensor_faults", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, restart, keep}, 4,
+      {"passed_tensors", 3, 2, false, 6, {pass_tensors}, 0, {}, false, false, false, 0, false, true},
+      {"tensor_faults", 3, 2, false, 8,
+       {task, nested, chain, large, put_ref, return_ref, actor, restart, keep, pass_tensors, pass_tensors}, 4,
        {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, head_crash, agent_pause},
        false, false, false, 0, false, true},
   };

@@ -125,7 +125,7 @@ void Thread::read_arguments() {
       process_.outside().checkers().value_read(process_, argument.ref.object, reading);
       looked_at_.emplace_back(argument.ref.object, reading.number);
     }
-    std::ranges::copy_if(reading.contained, std::back_inserter(refs_), [](const auto& ref) { return ref.tensor.is_empty(); });
+    for (const auto& ref : reading.contained) (ref.tensor.is_empty() ? refs_ : given_tensors_).push_back(ref);
     read_ = mixed(read_, reading.number);
   }
   if (plan_.run_time > Duration(0)) sleep(plan_.run_time);
@@ -417,6 +417,8 @@ void Thread::keep_refs() {
     process_.step_client(client::AdoptRef{ref});
     process_.kept().push_back(ref);
   }
+  // For as long as the process lives: elements are counted, and nothing of them is read.
+  for (const auto& ref : given_tensors_) process_.step_client(client::AdoptRef{ref});
 }
 
 bool Thread::put(const Step& step) {
@@ -472,6 +474,7 @@ void Thread::store_result() {
   ValueRecord value;
   value.contained = records_of(plan_.returned);
   if (plan_.return_refs) append(value.contained, refs_);
+  if (plan_.return_refs) append(value.contained, given_tensors_);
   keep_tensors();
   append(value.contained, tensors_);
   if (!plan_.large) {
@@ -557,6 +560,10 @@ void Thread::let_go() {
 }
 
 void Thread::settle() {
+  if (!std::exchange(dropped_, true)) {
+    finished_.kept = process_.client().passed_on(reachable_);
+    process_.drop_fetched(run_.token);
+  }
   std::vector<RefRecord> contents = finished_.pinned;
   for (const auto& result : finished_.results) append(contents, result.contained);
   const auto settled = [this, contents] {
@@ -564,7 +571,7 @@ void Thread::settle() {
   };
   if (!settled()) return block(settled, false);
   stage_ = Stage::done;
-  finished_.kept = process_.client().held(reachable_);
+  std::ranges::copy(process_.client().held(reachable_), std::back_inserter(finished_.kept));
   finished_.run_time = process_.outside().now() - began_at_;
   process_.call_finished(run_, std::move(finished_));
 }

@@ -98,6 +98,8 @@ class Thread {
   std::vector<Var> vars_;
   std::vector<RefRecord> refs_;  // inside the arguments
   std::vector<RefRecord> tensors_;  // of the result, made here
+  std::vector<RefRecord> given_tensors_;  // by arguments
+  bool dropped_ = false;         // what the call was given
   std::vector<ObjectId> leases_; // adopted: refs and contents of values read
   std::vector<ObjectId> wanted_; // waited for, or looked at
   std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // in place, with what was there

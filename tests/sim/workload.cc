@@ -232,6 +232,38 @@ int Author::keeping_actor() {
   return add(std::move(main));
 }
 
+// One actor makes tensors; others are shown them, keep them beyond the call, or give them back.
+int Author::passed_tensors() {
+  const int type = add(actor_class());
+  const int make_some = method();
+  const int look = method();
+  const int keep = method(Act::keep_refs);
+  const int back = method();
+  plans_.at(static_cast<std::size_t>(back)).return_refs = true;
+  Plan main = item("pass");
+  main.steps.push_back(make(type));
+  main.steps.push_back(make(type));
+  int vars = 2;
+  const int rounds = static_cast<int>(random_.between(1, 6));
+  for (int i = 0; i < rounds; ++i) {
+    main.steps.push_back(call(0, make_some, {value()}));
+    const int made = vars++;
+    const int user = random_.chance(300) ? 0 : 1;
+    const int how = random_.chance(400) ? look : random_.chance(600) ? keep : back;
+    main.steps.push_back(call(user, how, {ref(made)}));
+    const int used = vars++;
+    if (random_.chance(400)) main.steps.push_back(on(Act::release, made));
+    main.steps.push_back(on(Act::get, used));
+    if (how == back && random_.chance(500)) {
+      main.steps.push_back(call(0, keep, {ref(used)}));
+      main.steps.push_back(on(Act::get, vars++));
+    }
+    if (random_.chance(500)) main.steps.push_back(on(Act::release, used));
+    if (random_.chance(400)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(60ms))));
+  }
+  return add(std::move(main));
+}
+
 int Author::passed_handle() {
   const int type = add(actor_class());
   const int m = method();
@@ -419,6 +451,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::actor: return author.calling_actor(false);
     case Work::restart: return author.calling_actor(true);
     case Work::keep: return author.keeping_actor();
+    case Work::pass_tensors: return author.passed_tensors();
     case Work::handle: return author.passed_handle();
     case Work::named: return author.named_actor();
     case Work::infeasible: return author.impossible_task();

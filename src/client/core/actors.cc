@@ -82,6 +82,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
   // What stays a ref is fetched by each incarnation: the home must know it.
   for (const auto& argument : *create.spec.constructor.arguments) {
     if (argument.is_ref) escape(argument.ref.object);
+    for (const auto& ref : argument.value.contained) hold_now(ref.object);
   }
   tell_head(std::move(create));
 }

@@ -30,6 +30,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
     stale_.pop_back();
     dispatch(demand_class);
   }
+  forget_settled_loans();
   out_ = nullptr;
 }
 
@@ -58,6 +59,9 @@ std::optional<Time> ClientCore::next_deadline() const {
   }
   for (const auto& [id, write] : writes_) consider(write.retry_at);
   if (!retries_.empty()) consider(retries_.begin()->first);
+  consider(holds_due_.next());
+  consider(exports_due_.next());
+  consider(orphans_due_.next());
   return earliest;
 }
 
@@ -66,6 +70,7 @@ void ClientCore::on(const Tick&) {
   tick_slots();
   tick_writes();
   tick_retries();
+  tick_loans();
 }
 
 void ClientCore::tick_writes() {
@@ -130,6 +135,7 @@ void ClientCore::restate() {
 }
 
 void ClientCore::heard(const PeersDead& message) {
+  if (!message.processes.empty()) lenders_died();
   for (const ProcessId process : message.processes) {
     closed_.forget(process);
     if (streams_.contains(process)) {
@@ -204,7 +210,7 @@ std::int64_t ClientCore::pending_calls(ActorId actor) const {
 bool ClientCore::holds_unconfirmed(const std::vector<RefRecord>& refs) const {
   return std::ranges::any_of(refs, [&](const RefRecord& ref) {
     const auto* row = objects_.find(ref.object);
-    return row && !row->owned && row->refs > 0 && row->hold == HoldState::asked;
+    return row && !row->owned && (row->refs > 0 || row->pins > 0) && row->hold == HoldState::asked;
   });
 }
 

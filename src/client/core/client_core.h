@@ -8,27 +8,22 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/table.h"
 #include "base/time.h"
-#include "client/core/backlog.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
-#include "client/core/ended_tasks.h"
 #include "client/core/lineage.h"
 #include "client/core/recent.h"
-#include "client/core/rows.h"
-#include "client/core/unheld_replies.h"
+#include "client/core/tables.h"
 #include "model/error_record.h"
 
 namespace mobula::internal::client {
 
-class ClientCore {
+class ClientCore : ClientTables {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
@@ -65,6 +60,8 @@ class ClientCore {
   // True while a value among `refs` that others may ask for is not in the store yet.
   bool storing(const std::vector<RefRecord>& refs) const;
   std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
+  // Those that are lent, and that others may have got from here meanwhile.
+  std::vector<ObjectId> passed_on(const std::vector<RefRecord>& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
   bool writing() const { return !writes_.empty(); }
@@ -101,6 +98,8 @@ class ClientCore {
   void on(const EndGroup& event);
   void on(const PinRefs& event);
   void on(const UnpinRefs& event);
+  void on(const LendRefs& event);
+  void on(const EndLoans& event);
   void on(const HandOver& event);
   void on(const Attached& event);
   void on(const AgentLost& event);
@@ -150,6 +149,7 @@ class ClientCore {
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);
   void escape(ObjectId object);
+  void export_own(ObjectId object);
   void escape_contained(const ValueRecord& value);
   void store_inline(ObjectId object, ObjectRow& row);
   void store_again(ObjectId object, ObjectRow& row);
@@ -164,9 +164,21 @@ class ClientCore {
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
   void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
-  void content_settled(ObjectId object);
+  void content_settled(ObjectId object, bool held);
   void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
   void reconstruct(ObjectId object, const std::string& cause);
+
+  // loans.cc
+  void lenders_died();
+  void forget_loan(ObjectId object, const ObjectRow& row);
+  void keep_lent(const StreamRow& stream);
+  void put_off_hold(ObjectId object, ObjectRow& row);
+  void hold_now(ObjectId object);
+  void put_off_export(ObjectId object, ObjectRow& row);
+  void export_now(ObjectId object, ObjectRow& row);
+  void reply_settled(ObjectId object, bool unheld);
+  void tick_loans();
+  void forget_settled_loans();
 
   // tasks.cc
   std::size_t count_missing(const Arguments& arguments);
@@ -273,20 +285,6 @@ class ClientCore {
   std::int64_t pending_bytes_ = 0;
   Lineage lineage_;
 
-  Table<ObjectId, ObjectRow> objects_;
-  Table<TaskId, TaskRow> tasks_;
-  Backlog backlog_;  // tasks and their results that have no rows
-  Table<ProcessId, StreamRow> streams_;
-  Table<SlotId, SlotRow> slots_;
-  Table<ClassId, ClassRow> classes_;
-  Table<ActorId, ActorRow> actors_;
-  Table<GroupId, GroupRow> groups_;
-  Table<ObjectId, WriteRow> writes_;
-  EndedTasks ended_;
-  Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
-  Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
-  std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
-  UnheldReplies unheld_;
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
   Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
   Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers

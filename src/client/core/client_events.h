@@ -201,24 +201,6 @@ struct AskHead {
   friend bool operator==(const AskHead&, const AskHead&) = default;
 };
 
-// Results of a finished call leave with refs in them: they stay held until the caller holds them.
-struct PinRefs {
-  std::vector<RefRecord> refs;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &PinRefs::refs));
-  }
-  friend bool operator==(const PinRefs&, const PinRefs&) = default;
-};
-struct UnpinRefs {
-  std::vector<RefRecord> refs;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &UnpinRefs::refs));
-  }
-  friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
-};
-
 // These refs leave in results of a call of `owner`, whose home is `home`, and this process may end
 // soon: its unfinished tasks that make them are given away. Answered by HandedOver, at once.
 struct HandOver {
@@ -294,6 +276,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost>;
+                           KeepTensor, ElementsLost, LendRefs, EndLoans>;
 
 }  // namespace mobula::internal::client

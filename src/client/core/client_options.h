@@ -25,6 +25,11 @@ struct ClientOptions {
   Duration memory_retry_cap = 60s;
   std::int64_t max_lineage_bytes = std::int64_t{1} << 30;  // of finished tasks that can be run again
   std::size_t near_tasks = 2048;  // queued tasks of a class that are kept whole; those behind are kept small
+  // Refs on tensors in replies of actors: held, and exported, when they are still there after so long. Less
+  // than homes wait for an object's export.
+  Duration hold_after = 5ms;
+  Duration export_after = 20ms;
+  Duration orphans_after = 1s;  // refs lent to an executor that has died stay held for so long
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
@@ -38,7 +43,9 @@ struct ClientOptions {
                  field("memory_retry_after", &ClientOptions::memory_retry_after),
                  field("memory_retry_cap", &ClientOptions::memory_retry_cap),
                  field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
-                 field("near_tasks", &ClientOptions::near_tasks));
+                 field("near_tasks", &ClientOptions::near_tasks), field("hold_after", &ClientOptions::hold_after),
+                 field("export_after", &ClientOptions::export_after),
+                 field("orphans_after", &ClientOptions::orphans_after));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

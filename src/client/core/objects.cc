@@ -20,9 +20,6 @@ void forget_failure(ObjectRow& row) {
   if (row.reading->failure) row.reading.edit().failure.reset();
 }
 
-// Elements of a tensor of this process: nothing of them is in the core.
-bool is_kept_tensor(const ObjectRow& row) { return row.owned && !row.ref->tensor.is_empty(); }
-
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
 
 }  // namespace
@@ -55,6 +52,7 @@ bool ClientCore::has_home(const ObjectRow& row) const {
 }
 
 void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
+  if (row.lent) return;
   if (row.owned) {
     // Back in our hands after we had let go of it: the home must count us again.
     if (row.released) {
@@ -64,22 +62,31 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
     return;
   }
   if (row.hold != HoldState::none || !has_home(row)) return;
+  const bool lent = !replies_.empty() && row.ref->owner == replies_ && !row.ref->tensor.is_empty();
+  if (lent) return put_off_hold(object, row);
   row.hold = HoldState::asked;
   tell_agent(HoldObject{ref_of(object)});
 }
 
-// A ref of ours goes to another process inside a value: from now on others may ask the home for it.
+// A ref goes to another process, which relies on the home from now on.
 void ClientCore::escape(ObjectId object) {
+  hold_now(object);
+  export_own(object);
+}
+
+// A ref of ours goes to another process inside a value: from now on others may ask the home for it.
+void ClientCore::export_own(ObjectId object) {
   auto* row = find_object(object);
+  if (row != nullptr && row->lent) row->passed_on = true;
   if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
   row->exported = true;
   if (!row->ready) mark_escaped_pending.hit();
-  tell_agent(ExportObject{object, is_kept_tensor(*row)});
-  if (row->ready && !row->value->in_store && !is_kept_tensor(*row)) store_inline(object, *row);
+  tell_agent(ExportObject{object, row->is_kept_tensor()});
+  if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
 }
 
 void ClientCore::escape_contained(const ValueRecord& value) {
-  for (const auto& ref : value.contained) escape(ref.object);
+  for (const auto& ref : value.contained) export_own(ref.object);
 }
 
 void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
@@ -150,13 +157,14 @@ void ClientCore::unpin(ObjectId object) {
 // home says that nobody anywhere holds it.
 void ClientCore::drop_if_unused(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing) return;
+  if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing || row->passed_on) return;
   if (!row->owned) {
-    const bool unconfirmed = row->hold == HoldState::asked;
-    if (row->hold != HoldState::none) tell_agent(ReleaseObject{object});
+    const bool put_off = row->hold == HoldState::put_off;
+    const bool unconfirmed = row->hold == HoldState::asked || put_off;
+    if (row->hold != HoldState::none && !put_off) tell_agent(ReleaseObject{object});
     const ActorId actor = row->actor();
     erase_object(object);
-    if (unconfirmed) content_settled(object);  // nobody here wants it any more: no answer is due
+    if (unconfirmed) content_settled(object, !put_off);  // nobody here wants it any more: no answer is due
     if (!actor.empty()) forget_actor(actor);
     return;
   }
@@ -176,8 +184,9 @@ void ClientCore::drop_if_unused(ObjectId object) {
 void ClientCore::erase_object(ObjectId object) {
   ObjectRow row = std::move(objects_.at(object));
   objects_.erase(object);
+  if (row.lent || row.unsaid) loans_.erase(object);
   if (row.readable) emit(DropPlace{object, row.reading->place});
-  if (is_kept_tensor(row)) emit(TensorUnneeded{object});
+  if (row.is_kept_tensor()) emit(TensorUnneeded{object});
   if (row.ready && is_inline(*row.value)) {
     for (const auto& ref : row.value->contained) unpin(ref.object);
   }
@@ -192,7 +201,7 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   if (row.readable || row.fetching) return;
   row.fetching = true;
   forget_failure(row);
-  if (!row.owned && row.hold == HoldState::none) row.hold = HoldState::asked;
+  if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::asked;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
   tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
 }
@@ -291,7 +300,7 @@ void ClientCore::on(const ValueWritten& event) {
   row.written = true;
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
-  if (write.lost && !is_kept_tensor(row)) store_again(event.object, objects_.at(event.object));
+  if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
   if (write.lost) emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
 }
 
@@ -333,7 +342,8 @@ void ClientCore::heard(const ObjectSealed& message) {
 bool ClientCore::retain_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr) return backlog_.retain(object);
-  const bool is_held = row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row);
+  const bool is_held = row->lent ||
+                       (row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row));
   if (is_held) ++row->refs;
   return is_held;
 }
@@ -402,51 +412,13 @@ void ClientCore::on(const UnwantObject& event) {
   if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
 }
 
-void ClientCore::on(const PinRefs& event) {
-  for (const auto& ref : event.refs) {
-    // What is still to be made may be given away (HandOver) and is then another's to export.
-    const auto* row = find_object(ref.object);
-    if (row != nullptr && (row->ready || row->creator.empty())) escape(ref.object);
-    pin(ref);
-  }
-}
-
-void ClientCore::on(const UnpinRefs& event) {
-  for (const auto& ref : event.refs) unpin(ref.object);
-}
-
 // ---- agent's news ------------------------------------------------------------------------------
 
 void ClientCore::heard(const HoldConfirmed& message) {
   auto* row = objects_.find(message.object);
   if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
   changed(message.object);
-  content_settled(message.object);
-}
-
-// Replies that waited for this hold alone are acknowledged.
-void ClientCore::content_settled(ObjectId object) {
-  for (const auto& [executor, number] : unheld_.settle(object)) {
-    auto* stream = streams_.find(executor);
-    if (stream == nullptr) continue;
-    say(*stream, ReplyHeld{number});
-    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
-  }
-}
-
-void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
-                               const std::vector<RefRecord>& refs) {
-  if (refs.empty()) return;
-  std::vector<ObjectId> missing;
-  for (const auto& ref : refs) {
-    const auto* row = objects_.find(ref.object);
-    if (row && !row->owned && row->hold == HoldState::asked) missing.push_back(ref.object);
-  }
-  if (!missing.empty()) {
-    unheld_.add({executor, number}, std::move(missing));
-  } else if (auto* stream = streams_.find(executor)) {
-    say(*stream, ReplyHeld{number});
-  }
+  content_settled(message.object, true);
 }
 
 void ClientCore::heard(const ObjectReadable& message) {
@@ -550,7 +522,7 @@ void ClientCore::lose_store() {
     row.fetching = row.return_asked = false;
     if (!row.reading.is_empty()) row.reading.edit().place_fetch = 0;
     if (!row.owned) {
-      if (row.hold != HoldState::none) {
+      if (row.hold == HoldState::asked || row.hold == HoldState::confirmed) {
         row.hold = HoldState::none;
         ensure_hold(object, row);
       }
@@ -559,7 +531,7 @@ void ClientCore::lose_store() {
     }
     row.released = false;
     if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = node_;
-    if (row.exported) tell_agent(ExportObject{object, is_kept_tensor(row)});
+    if (row.exported) tell_agent(ExportObject{object, row.is_kept_tensor()});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
   // What a thread is writing goes on into the old memory; what the shell was writing begins again.

@@ -21,7 +21,8 @@
 
 namespace mobula::internal::client {
 
-enum class HoldState : std::uint8_t { none, asked, confirmed };
+// put_off: who gave it holds it until it hears that it need not.
+enum class HoldState : std::uint8_t { none, asked, confirmed, put_off };
 
 // Where the bytes of a stored value are read in this process.
 struct Reading {
@@ -51,9 +52,20 @@ struct ObjectRow {
   bool readable : 1 = false;      // at the place of its reading
   bool return_asked : 1 = false;  // readable: the agent wants the place back, when nobody looks
   bool written : 1 = false;       // owned: this process wrote it to that place, and has it mapped
+  bool lent : 1 = false;          // to calls that run here, see LoanRow
+  bool passed_on : 1 = false;     // while it is lent: others may have got it from here
+  bool unsaid : 1 = false;        // a kept tensor in replies of which nobody may have made anything
   bool lineage_given_up : 1 = false;  // its task is not known any more
   // Not empty: it stands for the handles of this actor, and never becomes ready.
   ActorId actor() const { return ref->actor; }
+  // Elements of a tensor of this process: nothing of them is in the core.
+  bool is_kept_tensor() const { return owned && !ref->tensor.is_empty(); }
+};
+
+// How often an object is lent, or left in replies. Few have a row.
+struct LoanRow {
+  std::int32_t calls = 0;    // that run here, whose callers hold it in the place of this process
+  std::int32_t replies = 0;  // of this process, of which it is not known what was made of them
 };
 
 enum class TaskState : std::uint8_t {

@@ -471,6 +471,7 @@ void ClientCore::conclude_stream(ProcessId executor) {
   streams_.erase(executor);
   emit(CloseStream{executor});
   unheld_.forget(executor);
+  keep_lent(stream);
   if (stream.slot.empty()) {
     conclude_actor_stream(stream, *stream.ending);
   } else {

@@ -403,6 +403,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     measure(*of, message.run_time);
   }
 
+  for (const ObjectId kept : message.kept) hold_now(kept);
+  if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;
   std::vector<RefRecord> contents;
   for (const auto& result : message.results) {
     if (!result.in_store) contents.insert(contents.end(), result.contained.begin(), result.contained.end());
@@ -460,6 +462,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   } else {
     finish(task, std::move(message.results));
   }
+  replies_ = {};
   hold_contents(executor, message.number, contents);
 }
 
@@ -493,7 +496,10 @@ void ClientCore::on(const HandOver& event) {
   }
   HandedOver given;
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
-  for (const auto& ref : event.refs) escape(ref.object);
+  for (const auto& ref : event.refs) {
+    const auto* row = objects_.find(ref.object);
+    if (row == nullptr || !row->unsaid) escape(ref.object);
+  }
   emit(std::move(given));
 }
 

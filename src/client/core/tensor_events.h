@@ -2,6 +2,8 @@
 // client_events.h and client_commands.h.
 #pragma once
 
+#include <vector>
+
 #include "base/fields.h"
 #include "model/task.h"
 
@@ -26,6 +28,47 @@ struct ElementsLost {
     return visit(field("object", &ElementsLost::object));
   }
   friend bool operator==(const ElementsLost&, const ElementsLost&) = default;
+};
+
+// Elements that the arguments of a call refer to: one more ref on each, for the call, in whose place its
+// caller holds them until EndLoans.
+struct LendRefs {
+  std::vector<RefRecord> refs;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &LendRefs::refs));
+  }
+  friend bool operator==(const LendRefs&, const LendRefs&) = default;
+};
+
+// The call is over, and its own refs are released: what is referred to still is held by this process, which
+// is confirmed before the call is answered.
+struct EndLoans {
+  std::vector<ObjectId> objects;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("objects", &EndLoans::objects));
+  }
+  friend bool operator==(const EndLoans&, const EndLoans&) = default;
+};
+
+// Results of a finished call leave with refs in them: they stay held until the caller holds them.
+struct PinRefs {
+  std::vector<RefRecord> refs;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &PinRefs::refs));
+  }
+  friend bool operator==(const PinRefs&, const PinRefs&) = default;
+};
+struct UnpinRefs {
+  std::vector<RefRecord> refs;
+  bool unheld = false;  // nobody has made anything of what left in that result, nor will
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &UnpinRefs::refs), field("unheld", &UnpinRefs::unheld));
+  }
+  friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
 };
 
 // Nobody refers to these elements of a tensor any more.

@@ -16,16 +16,18 @@ class UnheldReplies {
   struct Reply {
     ProcessId executor;
     std::uint64_t number = 0;
+    bool held = false;  // one of what it contains is held, or was
   };
 
   // `missing` is not empty.
   void add(Reply reply, std::vector<ObjectId> missing) { waiting_.push_back({reply, std::move(missing)}); }
 
-  // This object is held now, or wanted no more: the replies that waited for nothing else, oldest first.
-  std::vector<Reply> settle(ObjectId object) {
+  // This object is held now, or wanted no more (not held: nobody here ever held it): the replies that
+  // waited for nothing else, oldest first.
+  std::vector<Reply> settle(ObjectId object, bool is_held) {
     std::vector<Reply> held;
     std::erase_if(waiting_, [&](Waiting& each) {
-      std::erase(each.missing, object);
+      if (std::erase(each.missing, object) > 0) each.reply.held |= is_held;
       if (each.missing.empty()) held.push_back(each.reply);
       return each.missing.empty();
     });

@@ -74,6 +74,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   for (const auto& [token, row] : running_) {
     if (!row.told_started) consider(row.started + options_.tell_started_after);
   }
+  if (!orphans_.empty()) consider(orphans_.front().first);
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
   consider(tell_residence_at_);
   if (farewell_said_ && !left_) consider(evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_);
@@ -247,7 +248,7 @@ void ExecutorCore::on(CallFinished& event) {
   if (!event.pinned.empty()) {
     auto* caller = callers_.find(row.caller);
     if (caller == nullptr || row.cancelled || !row.over_share.empty()) {
-      emit(ReleasePins{std::move(event.pinned)});
+      emit(ReleasePins{std::move(event.pinned), false});
     } else {
       caller->pinned.emplace(row.number, std::move(event.pinned));
     }
@@ -300,7 +301,7 @@ void ExecutorCore::caller_says(ProcessId caller, ReplyHeld& message) {
   auto& pinned = callers_.at(caller).pinned;
   const auto at = pinned.find(message.number);
   if (at == pinned.end()) return;
-  emit(ReleasePins{std::move(at->second)});
+  emit(ReleasePins{std::move(at->second), message.unheld});
   pinned.erase(at);
 }
 
@@ -338,7 +339,8 @@ void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
 void ExecutorCore::on(const CallerGone& event) {
   auto* caller = callers_.find(event.caller);
   if (caller == nullptr) return;
-  for (auto& [number, refs] : caller->pinned) emit(ReleasePins{std::move(refs)});
+  // Whom it has passed a ref on to relied on its hold, and takes one by itself now.
+  for (auto& [number, refs] : caller->pinned) orphans_.emplace_back(now_ + options_.orphans_bound, std::move(refs));
   callers_.erase(event.caller);
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
@@ -363,6 +365,10 @@ void ExecutorCore::on(const CallBlocked& event) {
 }
 
 void ExecutorCore::on(const Tick&) {
+  while (!orphans_.empty() && orphans_.front().first <= now_) {
+    emit(ReleasePins{std::move(orphans_.front().second), false});
+    orphans_.pop_front();
+  }
   for (auto& [id, caller] : callers_) {
     frames_.clear();
     caller.session.tick(now_, frames_);

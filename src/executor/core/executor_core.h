@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -99,6 +101,7 @@ class ExecutorCore {
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
   std::size_t beside_ = 0;                 // of those that run, beside the actor's calls
+  std::deque<std::pair<Time, std::vector<RefRecord>>> orphans_;  // pinned for callers that have died, until then
   std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;

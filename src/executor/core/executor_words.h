@@ -205,9 +205,10 @@ struct CancelRunning {
 };
 struct ReleasePins {
   std::vector<RefRecord> refs;
+  bool unheld = false;  // nobody has held them, nor will
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &ReleasePins::refs));
+    return visit(field("refs", &ReleasePins::refs), field("unheld", &ReleasePins::unheld));
   }
   friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
 };
@@ -225,6 +226,7 @@ using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, Dro
 
 struct ExecutorOptions {
   Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
+  Duration orphans_bound = 1s;      // what callers that died were given stays held for so long, for those they gave it
   Duration evacuation_bound = 30s;  // and what others refer to, to be elsewhere
   std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
   Duration tell_started_after = 50ms;  // callers are told of calls that run so long
@@ -232,6 +234,7 @@ struct ExecutorOptions {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),
+                 field("orphans_bound", &ExecutorOptions::orphans_bound),
                  field("evacuation_bound", &ExecutorOptions::evacuation_bound),
                  field("max_queue", &ExecutorOptions::max_queue),
                  field("tell_started_after", &ExecutorOptions::tell_started_after),

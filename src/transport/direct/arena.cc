@@ -122,7 +122,12 @@ std::optional<MemoryFile> Arena::file_of(std::span<const std::byte> bytes) const
   for (const auto& [number, block] : blocks_->blocks) {
     const auto whole = block.file.bytes();
     const bool inside = bytes.data() >= whole.data() && bytes.data() + bytes.size() <= whole.data() + whole.size();
-    if (inside) return MemoryFile{block.file.fd(), static_cast<std::uint64_t>(bytes.data() - whole.data())};
+    if (!inside) continue;
+    MemoryFile file;
+    file.fd = block.file.fd();
+    file.offset = static_cast<std::uint64_t>(bytes.data() - whole.data());
+    file.block = number;
+    return file;
   }
   return std::nullopt;
 }

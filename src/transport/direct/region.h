@@ -36,6 +36,7 @@ struct MemoryFile {
   std::uint64_t offset = 0;       // of the region's first byte
   std::uint64_t chunk = 0;        // of device memory: its number, which its owner uses once
   std::uint64_t chunk_bytes = 0;  // of device memory
+  std::uint64_t block = 0;        // of an arena: its number, which it uses once
 };
 
 struct SourceRegion {

@@ -28,6 +28,10 @@ class MappedFiles final : public MappedRegions {
     if (mapping) mappings_.push_back(std::move(mapping));
   }
   std::span<const std::span<const std::byte>> regions() const override { return regions_; }
+  MappedFile file() const override {
+    if (mappings_.size() != 1 || regions_.size() != 1) return {};
+    return {mappings_.front(), mappings_.front()->bytes()};
+  }
   bool offered() const override {
     const auto stands = offer_stands(*ledger_, mark_);
     return stands && *stands;

@@ -106,10 +106,18 @@ struct TransferEnd {
   Duration moving{0};
 };
 
+// All of a holder's file, for as long as anything reads there.
+struct MappedFile {
+  std::weak_ptr<const void> mapping;  // with the transport, which gives up what nobody reads
+  std::span<const std::byte> bytes;
+};
+
 // Bytes of a holder in place, read-only, as long as this lives.
 class MappedRegions {
  public:
   virtual ~MappedRegions() = default;
+  // What the only region lies in; nothing where there are others, or no file.
+  virtual MappedFile file() const { return {}; }
   virtual std::span<const std::span<const std::byte>> regions() const = 0;
   // False once the holder has released the offer: the bytes may be others by now.
   virtual bool offered() const = 0;

@@ -423,6 +423,31 @@ TEST_F(Executor, StaysUntilTheCallerHoldsWhatAReplyContains) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
+TEST_F(Executor, IsToldThatNobodyHeldWhatAReplyContains) {
+  be_task_executor();
+  push(owner, 1);
+  RefRecord inside;
+  inside.object = ObjectId::of(5);
+  finish(running_.at(0).token, {inside});
+  say(owner, ReplyHeld{1, true});
+  ASSERT_EQ(commanded<ReleasePins>().size(), 1u);
+  EXPECT_TRUE(commanded<ReleasePins>()[0].unheld);
+}
+
+TEST_F(Executor, KeepsForAWhileWhatACallerThatDiedWasGiven) {
+  be_task_executor();
+  push(owner, 1);
+  RefRecord inside;
+  inside.object = ObjectId::of(5);
+  finish(running_.at(0).token, {inside});
+  step(CallerGone{ProcessId::of(owner)});
+  EXPECT_TRUE(commanded<ReleasePins>().empty());
+  ASSERT_TRUE(core_.next_deadline().has_value());
+  pass(ExecutorOptions{}.orphans_bound);
+  ASSERT_EQ(commanded<ReleasePins>().size(), 1u);
+  EXPECT_FALSE(commanded<ReleasePins>()[0].unheld);
+}
+
 TEST_F(Executor, HandsItsQueueBackWhereAskedAndGoesOn) {
   be_task_executor();
   push(owner, 1);

@@ -1,0 +1,209 @@
+// Refs that need no hold of their own at the home, since somebody else's stands for as long as they are
+// used: a call's arguments are held by its caller, and what a reply contains by who replied, until it
+// hears that it need not. Elements of tensors only, which most calls do not keep.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_kept("client.lent_ref_kept_beyond_its_call");
+const Mark mark_lender_died("client.lender_died");
+const Mark mark_hold_due("client.put_off_hold_came_due");
+const Mark mark_export_due("client.put_off_export_came_due");
+
+bool in_use(const ObjectRow& row) { return row.refs > 0 || row.pins > 0; }
+
+}  // namespace
+
+void ClientCore::on(const LendRefs& event) {
+  for (const auto& ref : event.refs) {
+    ObjectRow& row = borrow(ref);
+    ++row.refs;
+    row.lent = true;
+    ++loans_[ref.object].calls;
+  }
+}
+
+void ClientCore::on(const EndLoans& event) {
+  for (const ObjectId object : event.objects) {
+    auto* row = objects_.find(object);
+    if (row == nullptr || !row->lent || --loans_.at(object).calls > 0) continue;
+    row->lent = row->passed_on = false;
+    forget_loan(object, *row);
+    if (!in_use(*row)) {
+      drop_if_unused(object);
+      continue;
+    }
+    mark_kept.hit();
+    ensure_hold(object, *row);
+  }
+}
+
+void ClientCore::forget_loan(ObjectId object, const ObjectRow& row) {
+  if (!row.lent && !row.unsaid) loans_.erase(object);
+}
+
+std::vector<ObjectId> ClientCore::passed_on(const std::vector<RefRecord>& refs) const {
+  std::vector<ObjectId> result;
+  for (const auto& ref : refs) {
+    const auto* row = objects_.find(ref.object);
+    if (row && row->passed_on) result.push_back(ref.object);
+  }
+  return result;
+}
+
+// Whichever it was: what others lend is held here as well from now on. The homes keep for a while what the
+// dead have held, and so do those who have replied to them.
+void ClientCore::lenders_died() {
+  std::vector<ObjectId> lent;
+  for (auto& [object, row] : objects_) {
+    if (row.lent) lent.push_back(object);
+    row.lent = row.passed_on = false;
+  }
+  for (const ObjectId object : lent) {
+    mark_lender_died.hit();
+    ObjectRow& row = objects_.at(object);
+    loans_.at(object).calls = 0;
+    forget_loan(object, row);
+    if (in_use(row)) {
+      ensure_hold(object, row);
+    } else {
+      drop_if_unused(object);
+    }
+  }
+}
+
+// What an executor that has died was lent stays held for a while: whom it has passed a ref on to relied on
+// the same hold, and takes one by itself now.
+void ClientCore::keep_lent(const StreamRow& stream) {
+  for (const auto& [number, task] : stream.in_flight) {
+    for (const auto& argument : *tasks_.at(task).call.arguments) {
+      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+      const auto contained = object ? object->value->contained : argument.value.contained;
+      for (const auto& ref : contained) {
+        if (ref.tensor.is_empty() || !objects_.contains(ref.object)) continue;
+        hold_now(ref.object);
+        pin(ref);
+        orphans_due_.add(now_ + options_.orphans_after, ref.object);
+      }
+    }
+  }
+}
+
+void ClientCore::put_off_hold(ObjectId object, ObjectRow& row) {
+  row.hold = HoldState::put_off;
+  holds_due_.add(now_ + options_.hold_after, object);
+}
+
+// Others are going to rely on the hold, or time is up.
+void ClientCore::hold_now(ObjectId object) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || row->hold != HoldState::put_off) return;
+  row->hold = HoldState::asked;
+  tell_agent(HoldObject{ref_of(object)});
+}
+
+void ClientCore::put_off_export(ObjectId object, ObjectRow& row) {
+  row.unsaid = true;
+  ++loans_[object].replies;
+  exports_due_.add(now_ + options_.export_after, object);
+}
+
+void ClientCore::export_now(ObjectId object, ObjectRow& row) {
+  row.exported = true;
+  tell_agent(ExportObject{object, true});
+}
+
+// One reply fewer of which it is not known whether somebody holds what it contains.
+void ClientCore::reply_settled(ObjectId object, bool unheld) {
+  auto* row = objects_.find(object);
+  if (row == nullptr || !row->unsaid) return;
+  if (--loans_.at(object).replies == 0) {
+    row->unsaid = false;
+    forget_loan(object, *row);
+  }
+  if (!unheld && !row->exported && !job_over_) export_now(object, *row);
+}
+
+// ---- in replies -------------------------------------------------------------------------------
+
+void ClientCore::on(const PinRefs& event) {
+  for (const auto& ref : event.refs) {
+    // What is still to be made may be given away (HandOver) and is then another's to export.
+    auto* row = find_object(ref.object);
+    if (row != nullptr && row->is_kept_tensor() && !row->exported) {
+      put_off_export(ref.object, *row);
+    } else if (row != nullptr && (row->ready || row->creator.empty())) {
+      escape(ref.object);
+    }
+    pin(ref);
+  }
+}
+
+void ClientCore::on(const UnpinRefs& event) {
+  for (const auto& ref : event.refs) {
+    reply_settled(ref.object, event.unheld);
+    unpin(ref.object);
+  }
+}
+
+// Replies that waited for this hold alone are acknowledged.
+void ClientCore::content_settled(ObjectId object, bool held) {
+  for (const auto& reply : unheld_.settle(object, held)) {
+    auto* stream = streams_.find(reply.executor);
+    if (stream == nullptr) continue;
+    say(*stream, ReplyHeld{reply.number, !reply.held});
+    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
+  }
+}
+
+void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
+                               const std::vector<RefRecord>& refs) {
+  if (refs.empty()) return;
+  std::vector<ObjectId> missing;
+  bool held = false;
+  for (const auto& ref : refs) {
+    const auto* row = objects_.find(ref.object);
+    const bool put_off = row && !row->owned && row->hold == HoldState::put_off;
+    const bool asked = row && !row->owned && row->hold == HoldState::asked;
+    held = held || !put_off;
+    if (put_off || asked) missing.push_back(ref.object);
+  }
+  if (!missing.empty()) {
+    unheld_.add({executor, number, held}, std::move(missing));
+  } else if (auto* stream = streams_.find(executor)) {
+    say(*stream, ReplyHeld{number});
+  }
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+void ClientCore::tick_loans() {
+  while (const auto object = holds_due_.take_due(now_)) {
+    mark_hold_due.hit();
+    hold_now(*object);
+  }
+  while (const auto object = orphans_due_.take_due(now_)) unpin(*object);
+  while (const auto object = exports_due_.take_due(now_)) {
+    auto* row = objects_.find(*object);
+    if (row == nullptr || !row->unsaid || row->exported || job_over_) continue;
+    mark_export_due.hit();
+    export_now(*object, *row);
+  }
+}
+
+void ClientCore::forget_settled_loans() {
+  holds_due_.forget_over([&](ObjectId object) {
+    const auto* row = objects_.find(object);
+    return row == nullptr || row->hold != HoldState::put_off;
+  });
+  exports_due_.forget_over([&](ObjectId object) {
+    const auto* row = objects_.find(object);
+    return row == nullptr || !row->unsaid || row->exported;
+  });
+}
+
+}  // namespace mobula::internal::client
