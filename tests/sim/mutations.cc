@@ -176,20 +176,6 @@ Hooks tensor_is_not_held() {
   return hooks;
 }
 
-// Calls start although elements of their arguments are nowhere.
-Hooks lost_elements_go_unsaid() {
-  Hooks hooks;
-  hooks.executor.in = [](std::vector<executor::Event>& events) {
-    for (auto& each : events) {
-      auto* fetched = std::get_if<executor::ArgumentsFetched>(&each);
-      if (fetched == nullptr || fetched->lost.empty()) continue;
-      fetched->lost.clear();
-      fetched->failure.reset();
-    }
-  };
-  return hooks;
-}
-
 // An exported object is let go of although others hold it, and with it the task that could make it again.
 Hooks exports_are_believed_unheld() {
   Hooks hooks;
@@ -501,7 +487,6 @@ std::vector<Mutation> make_mutations() {
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
       {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
-      {"executor starts calls without elements", {"tensor_faults"}, lost_elements_go_unsaid},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
