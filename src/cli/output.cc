@@ -25,11 +25,11 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"HOST", "host"},
             {"ADDRESS", "address"},
             {"RESOURCES", "resources"},
-            {"FABRIC", "fabric", true},
             {"LABELS", "labels", true},
             {"INCARNATION", "incarnation", true},
             {"ISOLATION", "isolation", true},
-            {"REASON", "reason", true}};
+            {"REASON", "reason", true},
+            {"FABRIC", "fabric", true}};
   }
   if (kind == "jobs") {
     return {{"JOB_ID", "job_id"},

@@ -101,10 +101,10 @@ TEST(Output, NamesAreIds) {
 
 TEST(Output, CsvQuotesWhatHasCommas) {
   EXPECT_EQ(format_document(nodes, OutputFormat::csv, "nodes"),
-            "node_id,state,host,address,resources,labels,incarnation,isolation,reason\n"
+            "node_id,state,host,address,resources,labels,incarnation,isolation,reason,fabric\n"
             "aa01,ALIVE,a,10.0.0.1:7,\"{\"\"CPU\"\":{\"\"total\"\":2,\"\"available\"\":0.5}}\","
-            "\"{\"\"zone\"\":\"\"x,y\"\"}\",,,\n"
-            "bb,DEAD,,10.0.0.2:7,{},{},,,\n");
+            "\"{\"\"zone\"\":\"\"x,y\"\"}\",,,,\n"
+            "bb,DEAD,,10.0.0.2:7,{},{},,,,\n");
 }
 
 TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {

@@ -176,20 +176,6 @@ Hooks tensor_is_not_held() {
   return hooks;
 }
 
-// Calls start although elements of their arguments are nowhere.
-Hooks lost_elements_go_unsaid() {
-  Hooks hooks;
-  hooks.executor.in = [](std::vector<executor::Event>& events) {
-    for (auto& each : events) {
-      auto* fetched = std::get_if<executor::ArgumentsFetched>(&each);
-      if (fetched == nullptr || fetched->lost.empty()) continue;
-      fetched->lost.clear();
-      fetched->failure.reset();
-    }
-  };
-  return hooks;
-}
-
 // Replies with tensors that are held are said to have been of no use to anybody.
 Hooks held_replies_are_called_unheld() {
   Hooks hooks;
@@ -559,7 +545,6 @@ std::vector<Mutation> make_mutations() {
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
       {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
-      {"executor starts calls without elements", {"tensor_faults"}, lost_elements_go_unsaid},
       {"executor hides that it holds results", {"resident"}, results_are_hidden},
       {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},

@@ -85,6 +85,7 @@ TEST_F(RegionBounds, ManyStoppedReadersDoNotKeepOthersFromThePlaces) {
   }
   EXPECT_EQ(ready, RegionOptions().max_serves);
   EXPECT_EQ(pulls(20, 90), 0u);
+  EXPECT_GE(pass(10s), 1u) << "their next ones";
   EXPECT_GE(pass(10s), 1u);
   std::size_t after = 0;
   for (std::uint64_t object = 91; object <= 94; ++object) after += pulls(21, object);
