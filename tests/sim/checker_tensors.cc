@@ -9,9 +9,9 @@ namespace mobula::internal::sim {
 
 void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   if (lossy_) return;
-  // With its driver the job has ended, and all holds of it.
+  // With its driver, which has let go of everything by then, the job ends, and all holds of it.
   const bool job_goes_on = std::ranges::any_of(world_.processes(), [&](const Process* each) {
-    return each->is_driver() && each->alive() && each->job() == holder.job();
+    return each->is_driver() && each->alive() && each->job() == holder.job() && !each->client().empty();
   });
   if (!job_goes_on) return;
   for (const Process* each : world_.processes()) {
