@@ -38,6 +38,7 @@ std::map<std::string, Scenario> bulk_scenarios();
 std::map<std::string, Scenario> tensor_scenarios();
 std::map<std::string, Scenario> direct_scenarios();
 std::map<std::string, Scenario> allocation_scenarios();
+std::map<std::string, Scenario> residence_scenarios();
 
 // Counts what was not as expected.
 class Report {
