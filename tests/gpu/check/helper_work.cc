@@ -1,8 +1,11 @@
 // What helpers do on the GPU, order by order.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <thread>
@@ -33,6 +36,7 @@ class Work {
     if (what == "copies") return copies(order);
     if (what == "by host") return by_host(order);
     if (what == "share") return share(order);
+    if (what == "spin") return spin(order);
     if (what == "nccl id") return nccl_id();
     if (what == "nccl join") return nccl_join(order);
     if (what == "nccl ring") return nccl_ring(order);
@@ -168,6 +172,35 @@ class Work {
     return answer;
   }
 
+  // A kernel of one block that runs for so many ticks, on a stream of its own; returns while it runs.
+  Result<Json> spin(const Json& order) {
+    const char* const folder = std::getenv("MOBULA_GPU_KERNELS");
+    int major = 0;
+    (void)context_->call().device_attribute(&major, cuda_abi::attribute_compute_capability_major, context_->ordinal());
+    const std::string path = fmt::format("{}/spin.sm_{}0.cubin", folder == nullptr ? "." : folder, major);
+    std::ifstream file(path, std::ios::binary);
+    const std::string image((std::istreambuf_iterator<char>(file)), {});
+    if (image.empty()) return failure(ErrorCode::not_found, "no test kernel for this device: " + path);
+    // Nothing else of Mobula starts kernels, so its own table of calls has none of these.
+    void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
+    const auto load = [&](const char* name) { return library == nullptr ? nullptr : ::dlsym(library, name); };
+    const auto module_load = reinterpret_cast<int (*)(void**, const void*)>(load("cuModuleLoadData"));
+    const auto function_of = reinterpret_cast<int (*)(void**, void*, const char*)>(load("cuModuleGetFunction"));
+    const auto launch = reinterpret_cast<int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>(load("cuLaunchKernel"));
+    if (module_load == nullptr || function_of == nullptr || launch == nullptr) return failure(ErrorCode::not_found, "this driver starts no kernels");
+    const GpuContext::Current current(*context_);
+    auto stream = GpuStream::create(context_);
+    if (!stream) return stream.error();
+    spinning_.emplace(std::move(*stream));
+    void *module = nullptr, *function = nullptr;
+    unsigned long long ticks = order.at("ticks");
+    void* arguments[] = {&ticks};
+    if (const int status = module_load(&module, image.data()); status != 0) return context_->driver().error("cuModuleLoadData", status);
+    if (const int status = function_of(&function, module, "spin"); status != 0) return context_->driver().error("cuModuleGetFunction", status);
+    if (const int status = launch(function, 1, 1, 1, 1, 1, 1, 0, spinning_->get(), arguments, nullptr); status != 0) return context_->driver().error("cuLaunchKernel", status);
+    return Json{{"spins", true}};
+  }
+
   Result<void> open_nccl() {
     if (nccl_) return {};
     auto library = NcclLibrary::open();
@@ -255,6 +288,7 @@ class Work {
 
   std::shared_ptr<GpuContext> context_;  // shared with what lies there
   std::optional<GpuStream> stream_;
+  std::optional<GpuStream> spinning_;
   std::vector<DeviceMapping> made_;
   std::optional<DeviceMapping> imported_;
   std::optional<DeviceArena> arena_;

@@ -99,6 +99,18 @@ void nccl_faults(Findings& findings) {
     const Message late = ranks[0].answer(Duration(40s));
     findings.value("and once it goes on", error_of(late).empty() ? "the bytes came" : error_of(late));
   }
+  {
+    auto ranks = joined(findings, 2, false, why);
+    if (ranks.empty()) return findings.cannot(why);
+    constexpr std::uint64_t ticks = 4'000'000'000;  // some two seconds
+    const Message spins = ranks[1].ask({{"do", "spin"}, {"ticks", ticks}});
+    if (const auto error = error_of(spins); !error.empty()) {
+      findings.value("a transfer beside a user's kernel that spins", "not measured: " + error);
+    } else {
+      ring(findings, ranks, 1u << 20);
+      findings.value("a transfer beside a user's kernel that spins", "it came");
+    }
+  }
   auto refused = joined(findings, 2, true, why);
   findings.holds("two ranks of one GPU on one host are refused, with a reason", refused.empty() && !why.empty(), why);
 }
