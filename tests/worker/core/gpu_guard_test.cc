@@ -106,8 +106,9 @@ class GpuBytesTest : public ::testing::Test {
 
 TEST_F(GpuBytesTest, TheExecutorIsToldAndThePeopleAreToo) {
   look(400);
-  ASSERT_EQ(agent_.heard<OverShare>(executor_link).size(), 1u);
-  EXPECT_THAT(agent_.heard<OverShare>(executor_link)[0].text, HasSubstr("400 MiB"));
+  const auto heard = agent_.heard<OverShare>(executor_link);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_THAT(heard[0].text, HasSubstr("400 MiB"));
   EXPECT_TRUE(agent_.told<SlotOverShare>().at(0).on);
   EXPECT_EQ(agent_.did<WarnPeople>().size(), 1u);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
