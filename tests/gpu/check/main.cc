@@ -17,7 +17,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "gpu/check/helpers.h"
+#include "gpu/check/peers.h"
 #include "gpu/check/records.h"
 
 namespace mobula::internal::gpu_check {
@@ -106,8 +106,8 @@ End run_stage(const Stage& stage, bool brief, const Out& out) {
 
 // The name that a device gives itself, seen by a process of its own.
 bool is_simulated() {
-  Helper helper;
-  const Message opened = helper.ask({{"do", "open"}});
+  Peer peer;
+  const Message opened = peer.ask({{"do", "open"}});
   return opened.json.value("name", std::string()).find("SIMULATED") != std::string::npos;
 }
 
@@ -155,7 +155,7 @@ int main_of_check(const std::vector<std::string>& words) {
     return rest > by ? *(at + static_cast<std::ptrdiff_t>(by)) : std::string();
   };
   ::signal(SIGPIPE, SIG_IGN);
-  if (has("--helper")) return be_helper();
+  if (has("--peer")) return be_peer();
   if (has("--list")) {
     for (const Stage& each : stages()) fmt::print("{:<20} {:>4} s  {}\n", each.name, each.limit_s, each.shows);
     return 0;

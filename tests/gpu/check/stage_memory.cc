@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "device/nvml.h"
-#include "gpu/check/helpers.h"
+#include "gpu/check/peers.h"
 #include "gpu/nccl_library.h"
 
 namespace mobula::internal::gpu_check {
@@ -27,21 +27,21 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-// A helper with a context; nothing, and the reason among the findings, where there is none.
-std::optional<Helper> opened(Findings& findings, const std::map<std::string, std::string>& variables = {}) {
-  Helper helper(variables);
-  const Message answer = helper.ask({{"do", "open"}});
+// A peer with a context; nothing, and the reason among the findings, where there is none.
+std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {}) {
+  Peer peer(variables);
+  const Message answer = peer.ask({{"do", "open"}});
   if (const auto error = error_of(answer); !error.empty()) {
     findings.cannot("no context: " + error);
     return std::nullopt;
   }
-  return helper;
+  return peer;
 }
 
 double rate(std::uint64_t bytes, double seconds) { return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9; }
 
 // Made by one, read by another one.
-void one_size(Findings& findings, Helper& from, Helper& to, std::uint64_t bytes) {
+void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   const auto name = size_text(bytes);
   const Message made = from.ask({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
   if (const auto error = error_of(made); !error.empty()) return findings.holds(name + ": made", false, error);
@@ -114,9 +114,9 @@ void look_at_machine(Findings& findings) {
   }
   const auto nccl = NcclLibrary::open();
   findings.value("nccl", nccl ? nccl_version_text((*nccl)->version()) : nccl.error().text);
-  Helper helper;
+  Peer peer;
   const auto before = nvml ? nvml->used_bytes(0) : Result<std::uint64_t>(failure(ErrorCode::not_found, ""));
-  const Message opened = helper.ask({{"do", "open"}});
+  const Message opened = peer.ask({{"do", "open"}});
   if (const auto error = error_of(opened); !error.empty()) return findings.cannot("no context: " + error);
   findings.value("device", opened.json["name"]);
   findings.value("cuda driver", opened.json["driver"]);
@@ -125,7 +125,7 @@ void look_at_machine(Findings& findings) {
   bool found = false;
   const auto users = nvml->users(0);
   for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
-    if (user.process != static_cast<unsigned>(helper.pid())) continue;
+    if (user.process != static_cast<unsigned>(peer.pid())) continue;
     found = true;
     if (user.used_bytes) findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
   }

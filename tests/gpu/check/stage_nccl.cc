@@ -6,7 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "gpu/check/helpers.h"
+#include "gpu/check/peers.h"
 
 namespace mobula::internal::gpu_check {
 namespace {
@@ -19,8 +19,8 @@ std::map<std::string, std::string> variables_of(const std::string& host) {
 }
 
 // So many ranks, joined; none, with the reason among the findings, if that does not come to be.
-std::vector<Helper> joined(Findings& findings, int ranks, bool same_host, std::string& why) {
-  std::vector<Helper> all;
+std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why) {
+  std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
     all.emplace_back(variables_of(same_host ? "one" : fmt::format("host{}", i)));
     const Message opened = all.back().ask({{"do", "open"}});
@@ -44,7 +44,7 @@ std::vector<Helper> joined(Findings& findings, int ranks, bool same_host, std::s
 }
 
 // Each sends to the next one and receives from the one before.
-void ring(Findings& findings, std::vector<Helper>& ranks, std::uint64_t bytes) {
+void ring(Findings& findings, std::vector<Peer>& ranks, std::uint64_t bytes) {
   const std::string name = fmt::format("{} ranks, {} bytes round the ring", ranks.size(), bytes);
   for (auto& each : ranks) each.tell({{"do", "nccl ring"}, {"bytes", bytes}});
   bool right = true;

@@ -1,4 +1,4 @@
-#include "gpu/check/helpers.h"
+#include "gpu/check/peers.h"
 
 #include <fmt/format.h>
 #include <spawn.h>
@@ -31,13 +31,13 @@ Result<Message> receive(const Fd& socket, Duration within) {
   if (!frame) return frame.error();
   const auto* const text = reinterpret_cast<const char*>(frame->bytes.data());
   auto json = Json::parse(text, text + frame->bytes.size(), nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "a helper said something that is no JSON");
+  if (!json.is_object()) return failure(ErrorCode::corrupt, "a peer said something that is no JSON");
   return Message{std::move(json), std::move(frame->fds)};
 }
 
 std::string error_of(const Message& message) { return message.json.value("error", std::string()); }
 
-Helper::Helper(const std::map<std::string, std::string>& variables) {
+Peer::Peer(const std::map<std::string, std::string>& variables) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   socket_ = Fd(ends[0]);
@@ -51,26 +51,26 @@ Helper::Helper(const std::map<std::string, std::string>& variables) {
   std::vector<char*> envp;
   for (auto& each : all) envp.push_back(each.data());
   envp.push_back(nullptr);
-  std::string program = "/proc/self/exe", word = "--helper";
+  std::string program = "/proc/self/exe", word = "--peer";
   char* const argv[] = {program.data(), word.data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   // Also where it has that number already, so that it stays open.
-  ::posix_spawn_file_actions_adddup2(&actions, other.get(), helper_fd);
+  ::posix_spawn_file_actions_adddup2(&actions, other.get(), peer_fd);
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   if (::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, envp.data()) != 0) pid_ = -1;
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-Helper::Helper(Helper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+Peer::Peer(Peer&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
 
-Helper::~Helper() { kill(); }
+Peer::~Peer() { kill(); }
 
-void Helper::signal(int number) const {
+void Peer::signal(int number) const {
   if (pid_ > 0) ::kill(pid_, number);
 }
 
-void Helper::kill() {
+void Peer::kill() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -78,15 +78,15 @@ void Helper::kill() {
   pid_ = -1;
 }
 
-void Helper::tell(const Json& order) { (void)send(socket_, order); }
+void Peer::tell(const Json& order) { (void)send(socket_, order); }
 
-Message Helper::answer(Duration within) {
+Message Peer::answer(Duration within) {
   auto message = receive(socket_, within);
   return message ? std::move(*message) : failed(message.error().text);
 }
 
-Message Helper::ask(const Json& order, std::span<const Fd> fds, Duration within) {
-  if (pid_ <= 0) return failed("the helper does not run");
+Message Peer::ask(const Json& order, std::span<const Fd> fds, Duration within) {
+  if (pid_ <= 0) return failed("the peer does not run");
   if (const auto sent = send(socket_, order, fds); !sent) return failed(sent.error().text);
   return answer(within);
 }

@@ -1,4 +1,4 @@
-// What helpers do on the GPU, order by order.
+// What peers do on the GPU, order by order.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <map>
 #include <thread>
 
-#include "gpu/check/helpers.h"
+#include "gpu/check/peers.h"
 #include "gpu/device_arena.h"
 #include "gpu/nccl_library.h"
 
@@ -40,7 +40,7 @@ class Work {
     if (what == "nccl id") return nccl_id();
     if (what == "nccl join") return nccl_join(order);
     if (what == "nccl ring") return nccl_ring(order);
-    return failure(ErrorCode::invalid_argument, "a helper knows no " + what);
+    return failure(ErrorCode::invalid_argument, "a peer knows no " + what);
   }
 
  private:
@@ -300,8 +300,8 @@ class Work {
 
 }  // namespace
 
-int be_helper() {
-  const Fd socket(helper_fd);
+int be_peer() {
+  const Fd socket(peer_fd);
   Work work;
   while (true) {
     auto order = receive(socket, Duration(600s));

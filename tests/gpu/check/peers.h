@@ -16,7 +16,7 @@
 
 namespace mobula::internal::gpu_check {
 
-inline constexpr int helper_fd = 3;  // its socket, in a helper
+inline constexpr int peer_fd = 3;  // its socket, in a peer
 
 struct Message {
   Json json;
@@ -26,14 +26,14 @@ struct Message {
 Result<void> send(const Fd& socket, const Json& json, std::span<const Fd> fds = {});
 Result<Message> receive(const Fd& socket, Duration within);
 
-class Helper {
+class Peer {
  public:
   // `variables` come on top of this process's.
-  explicit Helper(const std::map<std::string, std::string>& variables = {});
-  Helper(Helper&& other) noexcept;
-  Helper& operator=(Helper&&) = delete;
+  explicit Peer(const std::map<std::string, std::string>& variables = {});
+  Peer(Peer&& other) noexcept;
+  Peer& operator=(Peer&&) = delete;
   // Kills it.
-  ~Helper();
+  ~Peer();
 
   pid_t pid() const { return pid_; }
   // What it answers to an order; "error" in it says why it could not.
@@ -48,8 +48,8 @@ class Helper {
   Fd socket_;
 };
 
-// What a helper does: `--helper`. The exit code.
-int be_helper();
+// What a peer does: `--peer`. The exit code.
+int be_peer();
 
 // Nothing, or why an answer is none.
 std::string error_of(const Message& message);
