@@ -94,10 +94,11 @@ TEST_F(SimulatedNvml, ASliceKeepsItsHolderToItAndAWholeGpuKeepsNobodyToAPart) {
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0]["isolation"]["prevents"], "MIG");
   EXPECT_EQ(devices[1]["isolation"],
-            Json::parse(R"({"prevents": "nothing", "detects": "none", "reacts": "none",
-                            "summary": "promise only"})"));
+            Json::parse(R"({"prevents": "nothing", "detects": "device total", "detect_period_ms": 1000,
+                            "reacts": "log", "summary": "device total every 1000 ms: log"})"))
+      << "it has no driver on which anybody could be told apart";
   EXPECT_EQ(devices[1]["context_bytes"], 640 << 20);
-  EXPECT_THAT(mobula({"status"}).out, HasSubstr("40.0 GiB  nothing   none     none    promise only"));
+  EXPECT_THAT(mobula({"status"}).out, HasSubstr("device total every 1000 ms: log"));
 
   Process driver = start_driver({"holds_devices"});
   driver.say("ask 0.5");
@@ -114,7 +115,7 @@ TEST_F(SimulatedNvml, ASliceKeepsItsHolderToItAndAWholeGpuKeepsNobodyToAPart) {
     return summaries.size() == 2;
   }));
   EXPECT_EQ(summaries["MIG-1"], "promise only") << "half of it";
-  EXPECT_EQ(summaries["1"], "promise only");
+  EXPECT_EQ(summaries["1"], "device total every 1000 ms: log");
   driver.say("");
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }

@@ -41,6 +41,7 @@ std::map<std::string, Scenario> transfer_scenarios();
 std::map<std::string, Scenario> chaos_scenarios();
 std::map<std::string, Scenario> allocation_scenarios();
 std::map<std::string, Scenario> collective_scenarios();
+std::map<std::string, Scenario> residence_scenarios();
 
 // Counts what was not as expected.
 class Report {

@@ -86,6 +86,32 @@ TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
   EXPECT_EQ(next.grants.front().class_id, bench.demand_class(1, cpus(2)).id);
 }
 
+TEST_F(Reclaim, SlotsThatOnlyHoldResultsGiveWayFirstWhosePriorityEverIsHigher) {
+  bench.add_node(1, node_with(2, 0));
+  JobTerms high;
+  high.priority = 1;
+  bench.scheduler.set_job_terms(JobId::of(1), high);
+  bench.want(1, 1, cpus(1), 2);
+  bench.plan();
+  bench.want(2, 2, cpus(1), 1);
+  EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty()) << "what works for a higher priority is left alone";
+  EXPECT_TRUE(bench.scheduler.set_resident(SlotId::of(2), true));
+  EXPECT_FALSE(bench.scheduler.set_resident(SlotId::of(2), true)) << "it is known";
+  const auto plan = bench.plan_after(300ms);
+  ASSERT_THAT(recalled(plan), ElementsAre(2u));
+  EXPECT_EQ(plan.recalls.front().cause, RecallCause::residence);
+  EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty());
+}
+
+TEST_F(Reclaim, OfOneJobToo) {
+  bench.add_node(1, node_with(2, 1));
+  bench.want(1, 1, gpus(1), 1);
+  bench.plan();
+  bench.want(1, 1, request({{"GPU", 1}, {"CPU", 1}}), 1);
+  bench.scheduler.set_resident(SlotId::of(1), true);
+  EXPECT_THAT(recalled(bench.plan_after(200ms)), ElementsAre(1u));
+}
+
 TEST_F(Reclaim, NoSlotIsRecalledForItsOwnHolder) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);

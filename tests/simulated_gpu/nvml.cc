@@ -102,7 +102,8 @@ int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi:
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned* count, abi::Process* to) {
   if (const int status = enter("nvmlDeviceGetComputeRunningProcesses_v3")) return status;
-  const auto all = takers(device_of(device));
+  auto all = takers(device_of(device));
+  if (settings().hides_processes) all.clear();
   const unsigned room = *count;
   *count = static_cast<unsigned>(all.size());
   if (room < all.size()) return abi::insufficient_size;

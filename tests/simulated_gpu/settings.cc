@@ -48,6 +48,8 @@ void set(Settings& made, const std::string& key, const std::string& value) {
     made.late_us = number;
   else if (key == "init_ms")
     made.init_ms = number;
+  else if (key == "hides_processes")
+    made.hides_processes = number != 0;
   else if (key == "most_bytes")
     made.most_bytes = number;
   else if (key == "lacks")

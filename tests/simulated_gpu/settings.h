@@ -25,6 +25,7 @@ struct Settings {
   std::uint64_t seed = 1;
   std::uint64_t late_us = 200;
   std::uint64_t init_ms = 5;
+  bool hides_processes = false;
   std::set<std::string> lacks;
   std::map<std::pair<std::string, int>, int> fail;
   std::set<std::pair<std::string, int>> hang;

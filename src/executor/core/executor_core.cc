@@ -468,6 +468,9 @@ void ExecutorCore::on(const EndAsked& event) {
   }
   if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
   leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
+  // Who called has given it back, or is gone: nobody has to hear.
+  say_farewell();
+  leave_by_ = now_;
   if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
 }
 

@@ -159,7 +159,9 @@ void SlotTable::announce_to(ProcessId lessee) {
     const bool told = !unannounced_.contains(id);
     if (!slot.ready || slot.stopping || !told) continue;
     parts_.processes.tell(lessee, ready_of(slot));
-    if (slot.recalled) parts_.processes.tell(lessee, RecallSlot{id, "it was wanted back before"});
+    if (slot.recalled && slot.residence.any()) {
+      parts_.processes.tell(lessee, RecallSlot{id, "it was wanted back before"});
+    }
   }
 }
 

@@ -1,0 +1,70 @@
+// Slots whose executors hold results: kept, first for who needs them, given back when wanted.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class ResidenceTest : public SmallClient {
+ protected:
+  // A value with the elements of a tensor in that executor.
+  void reply_with_tensor(std::uint64_t executor) {
+    say(executor, HoldsResults{true});
+    const auto call = calls_at(executor).at(0);
+    CallReply answer;
+    answer.number = call.number;
+    answer.task = call.call.task;
+    ValueRecord made = value("made");
+    RefRecord elements{ObjectId::of(900 + executor), node(), ProcessId::of(executor), {}};
+    elements.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+    made.contained.push_back(elements);
+    answer.results.push_back(std::move(made));
+    answer.run_time = Duration(1s);  // so that nothing waits behind another
+    reply(executor, answer);
+    step(AgentSaid{HoldConfirmed{ObjectId::of(900 + executor)}});
+  }
+  TaskId consume(TaskId made) {
+    SubmitTask consumer = task(50);
+    consumer.call.arguments.edit().push_back(by_ref({result(made), node(), ProcessId::of(1), {}}));
+    return submit(consumer);
+  }
+};
+
+TEST_F(ResidenceTest, AnIdleSlotIsKeptUntilItsRoomIsWanted) {
+  submit();
+  slot(3, 20);
+  reply_with_tensor(20);
+  pass(Duration(5s));
+  EXPECT_TRUE(to_head<ReturnSlot>().empty());
+  head(RecallSlot{SlotId::of(3), "another demand waits for the room of results"});
+  EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
+}
+
+TEST_F(ResidenceTest, AndIsGivenBackLikeOthersOnceNothingIsHeld) {
+  submit();
+  slot(3, 20);
+  reply_with_tensor(20);
+  pass(Duration(5s));
+  say(20, HoldsResults{false});
+  EXPECT_TRUE(to_head<ReturnSlot>().empty());
+  pass(Duration(200ms));
+  EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
+}
+
+TEST_F(ResidenceTest, ConsumersGoWhereTheElementsAre) {
+  const TaskId first = submit();
+  slot(3, 20);
+  reply_with_tensor(20);
+  const TaskId second = submit();
+  submit();
+  slot(4, 21);
+  EXPECT_EQ(calls_at(20).size() + calls_at(21).size(), 2u);
+  reply_with_tensor(20);
+  reply_with_tensor(21);
+  (void)second;
+  consume(first);
+  ASSERT_EQ(calls_at(20).size(), 1u) << "not to the other one, which is as idle";
+  EXPECT_TRUE(calls_at(21).empty());
+}
+
+}  // namespace
+}  // namespace mobula::internal::client

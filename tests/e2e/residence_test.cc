@@ -1,0 +1,132 @@
+// Results that stay in the executors that made them while others want their GPU, and executors that take more of a
+// simulated GPU than their share.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class Resident : public ClusterTest {
+ protected:
+  // Of the only lease that holds results.
+  Json resident_lease() {
+    Json found;
+    eventually(Milliseconds(30'000), [&] {
+      for (const Json& lease : list("leases").value_or(Json::array())) {
+        if (lease.contains("resident")) found = lease;
+      }
+      return !found.is_null();
+    });
+    return found;
+  }
+};
+
+TEST_F(Resident, ProducerAndConsumersOfOneGpuDoNotWaitForEachOther) {
+  start_head({"--num-cpus", "2", "--num-gpus", "1"});
+  drive({"resident_on_one_gpu"}, Milliseconds(120'000));
+}
+
+TEST_F(Resident, AGpuTasksProcessStaysUntilItsResultsAreFreed) {
+  start_head({"--num-cpus", "2", "--num-gpus", "1"});
+  drive({"resident_until_freed"}, Milliseconds(120'000));
+}
+
+TEST_F(Resident, AreShownAndGiveWay) {
+  start_head({"--num-cpus", "2", "--num-gpus", "1"});
+  Process driver = start_driver({"resident_shown"});
+  ASSERT_TRUE(driver.prints("resident")) << driver.err();
+  const Json lease = resident_lease();
+  ASSERT_FALSE(lease.is_null()) << mobula({"list", "leases", "-o", "json"}).out;
+  EXPECT_EQ(lease["state"], "RESIDENT");
+  EXPECT_EQ(lease["resident"]["results"], 1);
+  EXPECT_EQ(lease["resident"]["bytes"], 4 << 20);
+  EXPECT_GE(lease["resident"]["age_s"].get<double>(), 0.0);
+  EXPECT_EQ(lease["resident"]["evacuating"], false);
+  const Ended explained = mobula({"explain", R"({"num_gpus": 1})", "-o", "json"});
+  const Json why = Json::parse(explained.out, nullptr, false);
+  EXPECT_THAT(why.value("reason", ""), HasSubstr("held by result " + lease["resident"]["oldest"].get<std::string>()));
+  EXPECT_EQ(why["holders"][0]["held_by"], "result");
+  driver.say("go on");
+  const Ended ended = driver.wait(Milliseconds(120'000));
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
+class SimulatedGpuBytes : public ClusterTest {
+ protected:
+  void start_with(const Words& more, const std::string& machine = {}) {
+    std::filesystem::create_directory(folder() + "/gpus");
+    more_environment = {
+        {"MOBULA_SIMULATED_GPU", "folder=" + folder() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
+        {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
+        {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
+    Words flags{"--num-cpus", "4", "--gpu-context-memory", "100MiB", "--gpu-watch-period", "100"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    start_head(flags);
+  }
+  Json isolation() {
+    const auto nodes = list("nodes");
+    return nodes && nodes->size() == 1 ? (*nodes)[0]["devices"]["GPU"][0]["isolation"] : Json();
+  }
+};
+
+TEST_F(SimulatedGpuBytes, TheFieldsAreWhatTheAgentSawAtItsStart) {
+  start_with({"--gpu-over-share", "kill"});
+  EXPECT_EQ(isolation(), Json::parse(R"({"prevents": "nothing", "detects": "per process", "detect_period_ms": 100,
+                                         "reacts": "kill", "summary": "per process every 100 ms: kill"})"));
+  EXPECT_THAT(mobula({"status"}).out, HasSubstr("per process"));
+}
+
+TEST_F(SimulatedGpuBytes, WhereProcessesAreNotToldApartNobodyEndsForThem) {
+  start_with({"--gpu-over-share", "kill"}, "hides_processes=1");
+  EXPECT_EQ(isolation()["detects"], "device total");
+  EXPECT_EQ(isolation()["reacts"], "log");
+  Process driver = start_driver({"over_share", "4", "fine"});
+  ASSERT_TRUE(driver.prints("runs"));
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
+    for (const Json& lease : list("leases").value_or(Json::array())) {
+      if (lease.contains("over_share")) return true;
+    }
+    return false;
+  }));
+  driver.say("enough");
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+}
+
+TEST_F(SimulatedGpuBytes, WithTheWatchOffNobodyLooks) {
+  start_with({"--gpu-over-share", "off"});
+  EXPECT_EQ(isolation()["summary"], "promise only");
+}
+
+TEST_F(SimulatedGpuBytes, ATaskWhoseChildrenTakeTooMuchEndsWithATypedError) {
+  start_with({});
+  EXPECT_EQ(isolation()["reacts"], "error");
+  const std::string out = drive({"over_share", "4", "error"}, Milliseconds(120'000)).out;
+  EXPECT_THAT(out, HasSubstr("greedy"));
+  EXPECT_THAT(out, HasSubstr("400 MiB"));
+  EXPECT_THAT(out, HasSubstr("its share is 256 MiB"));
+}
+
+TEST_F(SimulatedGpuBytes, OrIsKilledAndTriedAgainWhereThatIsTheNodesPolicy) {
+  start_with({"--gpu-over-share", "kill"});
+  const std::string out = drive({"over_share", "4", "error"}, Milliseconds(120'000)).out;
+  EXPECT_THAT(out, HasSubstr("its share is 256 MiB"));
+  EXPECT_THAT(out, HasSubstr("attempt 2 was the last (max_retries)"));
+}
+
+TEST_F(SimulatedGpuBytes, FrameworksAreToldOfTheirPart) {
+  start_with({});
+  const std::string out = drive({"framework_variables"}).out;
+  EXPECT_THAT(out, HasSubstr("PYTORCH_CUDA_ALLOC_CONF part: per_process_memory_fraction:0.4023\n"));
+  EXPECT_THAT(out, HasSubstr("PYTORCH_CUDA_ALLOC_CONF whole: (not set)\n"));
+  EXPECT_THAT(out, HasSubstr("PYTORCH_CUDA_ALLOC_CONF own: mine\n"));
+  EXPECT_THAT(out, HasSubstr("XLA_PYTHON_CLIENT_MEM_FRACTION part: 0.4023\n"));
+  EXPECT_THAT(out, HasSubstr("XLA_PYTHON_CLIENT_MEM_FRACTION own: mine\n"));
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,321 @@
+// What peers do on the GPU, order by order.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "gpu/check/peers.h"
+#include "gpu/device_arena.h"
+#include "gpu/nccl_library.h"
+
+namespace mobula::internal::gpu_check {
+namespace {
+
+constexpr std::uint64_t piece = 8u << 20;  // bytes that the host looks at at once
+
+cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+class Work {
+ public:
+  Result<Json> carry_out(const Json& order, std::vector<Fd>& fds, std::vector<Fd>& answer_fds) {
+    const std::string what = order.at("do");
+    if (what == "open") return open();
+    if (what == "make") return make(order, answer_fds);
+    if (what == "import") return import(order, fds);
+    if (what == "check") return check(order);
+    if (what == "copies") return copies(order);
+    if (what == "by host") return by_host(order);
+    if (what == "share") return share(order);
+    if (what == "spin") return spin(order);
+    if (what == "nccl id") return nccl_id();
+    if (what == "nccl join") return nccl_join(order);
+    if (what == "nccl ring") return nccl_ring(order);
+    return failure(ErrorCode::invalid_argument, "a peer knows no " + what);
+  }
+
+ private:
+  Result<Json> open() {
+    const auto driver = CudaDriver::open();
+    if (!driver) return driver.error();
+    const auto visible = GpuContext::visible(**driver);
+    if (!visible) return visible.error();
+    if (visible->empty()) return failure(ErrorCode::not_found, "there is no GPU");
+    auto context = GpuContext::open(*driver, visible->front());
+    if (!context) return context.error();
+    context_ = std::move(*context);
+    auto stream = GpuStream::create(context_);
+    if (!stream) return stream.error();
+    stream_.emplace(std::move(*stream));
+    const auto memory = context_->memory();
+    return Json{{"name", context_->name()},
+                {"driver", (*driver)->version()},
+                {"total_bytes", memory ? memory->total_bytes : 0},
+                {"free_bytes", memory ? memory->free_bytes : 0}};
+  }
+
+  Result<void> fill(std::span<std::byte> bytes, int value) {
+    const GpuContext::Current current(*context_);
+    const auto& call = context_->call();
+    if (auto done = context_->driver().check("cuMemsetD8Async", call.fill_async(address_of(bytes.data()), static_cast<unsigned char>(value), bytes.size(), stream_->get())); !done) return done;
+    return stream_->synchronize();
+  }
+
+  // How many of the first `size` bytes are not `value`.
+  Result<std::uint64_t> others(std::span<const std::byte> bytes, std::uint64_t size, int value) {
+    const GpuContext::Current current(*context_);
+    std::vector<std::byte> host(std::min(size, piece));
+    std::uint64_t count = 0;
+    for (std::uint64_t at = 0; at < size; at += host.size()) {
+      const std::uint64_t now = std::min<std::uint64_t>(host.size(), size - at);
+      const auto status = context_->call().copy_async(address_of(host.data()), address_of(bytes.data() + at), now, stream_->get());
+      if (auto done = context_->driver().check("cuMemcpyAsync", status); !done) return done.error();
+      if (auto done = stream_->synchronize(); !done) return done.error();
+      for (std::uint64_t i = 0; i < now; ++i) count += host[i] == static_cast<std::byte>(value) ? 0 : 1;
+    }
+    return count;
+  }
+
+  Result<Json> make(const Json& order, std::vector<Fd>& answer_fds) {
+    auto made = DeviceMapping::create(context_, order.at("bytes"));
+    if (!made) return made.error();
+    if (auto filled = fill(made->bytes(), order.at("value")); !filled) return filled.error();
+    auto fd = made->descriptor();
+    if (!fd) return fd.error();
+    answer_fds.push_back(std::move(*fd));
+    Json answer = {{"mapped_bytes", made->bytes().size()}};
+    made_.push_back(std::move(*made));
+    return answer;
+  }
+
+  Result<Json> import(const Json& order, std::vector<Fd>& fds) {
+    if (fds.empty()) return failure(ErrorCode::invalid_argument, "no descriptor came");
+    auto mapped = DeviceMapping::import(context_, fds.front(), order.at("mapped_bytes"));
+    if (!mapped) return mapped.error();
+    imported_.emplace(std::move(*mapped));
+    return Json{{"imported", true}};
+  }
+
+  Result<Json> check(const Json& order) {
+    if (!imported_) return failure(ErrorCode::invalid_argument, "nothing is imported");
+    const auto wrong = others(imported_->bytes(), order.at("bytes"), order.at("value"));
+    if (!wrong) return wrong.error();
+    return Json{{"wrong_bytes", *wrong}};
+  }
+
+  // Copies of `bytes` on the device, out of what is imported and within this process's own memory; and that what
+  // has come is right.
+  Result<Json> copies(const Json& order) {
+    const std::uint64_t size = order.at("bytes");
+    auto target = DeviceMapping::create(context_, size);
+    auto own = DeviceMapping::create(context_, size);
+    if (!target || !own) return (target ? own : target).error();
+    const int rounds = order.at("rounds");
+    const auto time_of = [&](const std::byte* from) -> Result<double> {
+      const GpuContext::Current current(*context_);
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < rounds; ++i) {
+        const auto status = context_->call().copy_async(address_of(target->bytes().data()), address_of(from), size, stream_->get());
+        if (auto done = context_->driver().check("cuMemcpyAsync", status); !done) return done.error();
+      }
+      if (auto done = stream_->synchronize(); !done) return done.error();
+      return seconds_since(begin) / rounds;
+    };
+    const auto within = time_of(own->bytes().data());
+    if (!within) return within.error();
+    const auto between = time_of(imported_->bytes().data());
+    if (!between) return between.error();
+    const auto wrong = others(target->bytes(), size, order.at("value"));
+    if (!wrong) return wrong.error();
+    return Json{{"between_s", *between}, {"within_s", *within}, {"wrong_bytes", *wrong}};
+  }
+
+  // To host memory and back.
+  Result<Json> by_host(const Json& order) {
+    const std::uint64_t size = order.at("bytes");
+    auto target = DeviceMapping::create(context_, size);
+    if (!target) return target.error();
+    std::vector<std::byte> host(size);
+    const GpuContext::Current current(*context_);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto copy = [&](cuda_abi::Address to, cuda_abi::Address from) -> Result<void> {
+      if (auto done = context_->driver().check("cuMemcpyAsync", context_->call().copy_async(to, from, size, stream_->get())); !done) return done;
+      return stream_->synchronize();
+    };
+    if (auto done = copy(address_of(host.data()), address_of(imported_->bytes().data())); !done) return done.error();
+    if (auto done = copy(address_of(target->bytes().data()), address_of(host.data())); !done) return done.error();
+    return Json{{"seconds", seconds_since(begin)}};
+  }
+
+  // What an arena of `share` bytes gives; then, beside it, `rogue` bytes straight from the driver.
+  Result<Json> share(const Json& order) {
+    arena_.emplace(context_, DeviceArenaOptions{.max_bytes = order.at("share")});
+    Json answer;
+    auto fits = arena_->take(order.at("fits"));
+    answer["fits"] = fits.ok();
+    if (fits) taken_.push_back(std::move(*fits));
+    const auto beyond = arena_->take(order.at("beyond"));
+    answer["refused"] = !beyond.ok();
+    if (!beyond) answer["refusal"] = beyond.error().text;
+    auto rogue = DeviceMapping::create(context_, order.at("rogue"));
+    answer["rogue"] = rogue.ok();
+    if (rogue) made_.push_back(std::move(*rogue));
+    return answer;
+  }
+
+  // A kernel of one block that runs for so many ticks, on a stream of its own; returns while it runs.
+  Result<Json> spin(const Json& order) {
+    const char* const folder = std::getenv("MOBULA_GPU_KERNELS");
+    int major = 0;
+    (void)context_->call().device_attribute(&major, cuda_abi::attribute_compute_capability_major, context_->ordinal());
+    const std::string path = fmt::format("{}/spin.sm_{}0.cubin", folder == nullptr ? "." : folder, major);
+    std::ifstream file(path, std::ios::binary);
+    const std::string image((std::istreambuf_iterator<char>(file)), {});
+    if (image.empty()) return failure(ErrorCode::not_found, "no test kernel for this device: " + path);
+    // Nothing else of Mobula starts kernels, so its own table of calls has none of these.
+    void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
+    const auto load = [&](const char* name) { return library == nullptr ? nullptr : ::dlsym(library, name); };
+    const auto module_load = reinterpret_cast<int (*)(void**, const void*)>(load("cuModuleLoadData"));
+    const auto function_of = reinterpret_cast<int (*)(void**, void*, const char*)>(load("cuModuleGetFunction"));
+    const auto launch = reinterpret_cast<int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>(load("cuLaunchKernel"));
+    if (module_load == nullptr || function_of == nullptr || launch == nullptr) return failure(ErrorCode::not_found, "this driver starts no kernels");
+    const GpuContext::Current current(*context_);
+    auto stream = GpuStream::create(context_);
+    if (!stream) return stream.error();
+    spinning_.emplace(std::move(*stream));
+    void *module = nullptr, *function = nullptr;
+    unsigned long long ticks = order.at("ticks");
+    void* arguments[] = {&ticks};
+    if (const int status = module_load(&module, image.data()); status != 0) return context_->driver().error("cuModuleLoadData", status);
+    if (const int status = function_of(&function, module, "spin"); status != 0) return context_->driver().error("cuModuleGetFunction", status);
+    if (const int status = launch(function, 1, 1, 1, 1, 1, 1, 0, spinning_->get(), arguments, nullptr); status != 0) return context_->driver().error("cuLaunchKernel", status);
+    return Json{{"spins", true}};
+  }
+
+  Result<void> open_nccl() {
+    if (nccl_) return {};
+    auto library = NcclLibrary::open();
+    if (!library) return library.error();
+    nccl_ = std::move(*library);
+    return {};
+  }
+
+  Result<Json> nccl_id() {
+    if (auto opened = open_nccl(); !opened) return opened.error();
+    nccl_abi::UniqueId id{};
+    if (const auto status = nccl_->call().unique_id(&id); status != 0) return nccl_->error("ncclGetUniqueId", status);
+    std::string hex;
+    for (const char each : id.bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(each));
+    return Json{{"id", hex}, {"version", nccl_version_text(nccl_->version())}};
+  }
+
+  // Until it is no longer in progress, or `within` has passed.
+  Result<void> settled(const char* what, Duration within) {
+    const auto& call = nccl_->call();
+    nccl_abi::Status state = nccl_abi::in_progress;
+    for (const Time until = monotonic_now() + within; monotonic_now() < until;) {
+      if (const auto status = call.async_error(communicator_, &state); status != 0) return nccl_->error("ncclCommGetAsyncError", status);
+      if (state == nccl_abi::success) return {};
+      if (state != nccl_abi::in_progress) return nccl_->error(what, state);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return failure(ErrorCode::timed_out, fmt::format("{} is still in progress", what));
+  }
+
+  Result<Json> nccl_join(const Json& order) {
+    if (auto opened = open_nccl(); !opened) return opened.error();
+    nccl_abi::UniqueId id{};
+    const std::string hex = order.at("id");
+    for (std::size_t i = 0; i < sizeof id.bytes && 2 * i + 1 < hex.size(); ++i) {
+      id.bytes[i] = static_cast<char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+    }
+    rank_ = order.at("rank");
+    ranks_ = order.at("ranks");
+    nccl_abi::Config config;
+    config.blocking = 0;
+    config.max_ctas = 1;
+    const GpuContext::Current current(*context_);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto status = nccl_->call().init_rank(&communicator_, ranks_, id, rank_, &config);
+    if (status != 0 && status != nccl_abi::in_progress) return nccl_->error("ncclCommInitRankConfig", status);
+    if (auto joined = settled("ncclCommInitRankConfig", Duration(30s)); !joined) return joined.error();
+    return Json{{"seconds", seconds_since(begin)}};
+  }
+
+  // To the next rank, from the one before, in one group; and that what has come is right.
+  Result<Json> nccl_ring(const Json& order) {
+    const std::uint64_t size = order.at("bytes");
+    auto from = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
+    auto to = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
+    if (!from || !to) return (from ? to : from).error();
+    const int before = (rank_ + ranks_ - 1) % ranks_;
+    if (auto filled = fill(from->bytes(), 16 + rank_); !filled) return filled.error();
+    if (auto filled = fill(to->bytes(), 255); !filled) return filled.error();
+    const GpuContext::Current current(*context_);
+    const auto& call = nccl_->call();
+    const auto begin = std::chrono::steady_clock::now();
+    if (size > 0) {
+      nccl_abi::Status status = call.group_start();
+      if (status == 0) status = call.send(from->bytes().data(), size, nccl_abi::type_bytes, (rank_ + 1) % ranks_, communicator_, stream_->get());
+      if (status == 0) status = call.receive(to->bytes().data(), size, nccl_abi::type_bytes, before, communicator_, stream_->get());
+      const auto ended = call.group_end();
+      if (status != 0) return nccl_->error("ncclSend or ncclRecv", status);
+      if (ended != 0 && ended != nccl_abi::in_progress) return nccl_->error("ncclGroupEnd", ended);
+      if (auto done = settled("ncclGroupEnd", Duration(20s)); !done) return done.error();
+      for (const Time until = monotonic_now() + Duration(20s);;) {
+        const auto state = call_stream();
+        if (state == cuda_abi::success) break;
+        if (state != cuda_abi::not_ready) return context_->driver().error("cuStreamQuery", state);
+        if (monotonic_now() > until) return failure(ErrorCode::timed_out, "the transfer has not ended in 20 s");
+        if (auto fine = settled("a transfer", Duration(1s)); !fine && fine.error().code != ErrorCode::timed_out) return fine.error();
+      }
+    }
+    const double seconds = seconds_since(begin);
+    const auto wrong = others(to->bytes(), size, 16 + before);
+    if (!wrong) return wrong.error();
+    return Json{{"seconds", seconds}, {"wrong_bytes", *wrong}};
+  }
+  cuda_abi::Status call_stream() { return context_->call().stream_query(stream_->get()); }
+
+  std::shared_ptr<GpuContext> context_;  // shared with what lies there
+  std::optional<GpuStream> stream_;
+  std::optional<GpuStream> spinning_;
+  std::vector<DeviceMapping> made_;
+  std::optional<DeviceMapping> imported_;
+  std::optional<DeviceArena> arena_;
+  std::vector<DeviceBytes> taken_;
+  std::shared_ptr<const NcclLibrary> nccl_;
+  nccl_abi::Communicator communicator_ = nullptr;
+  int rank_ = 0, ranks_ = 0;
+};
+
+}  // namespace
+
+int be_peer() {
+  const Fd socket(peer_fd);
+  Work work;
+  while (true) {
+    auto order = receive(socket, Duration(600s));
+    if (!order) return 0;
+    std::vector<Fd> fds;
+    Json answer;
+    try {
+      auto done = work.carry_out(order->json, order->fds, fds);
+      answer = done ? std::move(*done) : Json{{"error", done.error().text}};
+    } catch (const nlohmann::json::exception& error) {
+      answer = {{"error", std::string("an order that is none: ") + error.what()}};
+    }
+    if (const auto sent = send(socket, answer, fds); !sent) return 0;
+  }
+}
+
+}  // namespace mobula::internal::gpu_check

@@ -1,0 +1,224 @@
+// Stages about the machine, device memory between processes, and shares of it.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "device/nvml.h"
+#include "gpu/check/peers.h"
+#include "gpu/nccl_library.h"
+
+namespace mobula::internal::gpu_check {
+namespace {
+
+std::string nvml_library() {
+  const char* const named = std::getenv("MOBULA_NVML_LIBRARY");
+  return named == nullptr ? Nvml::default_library : named;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes >= (1ull << 30) && bytes % (1ull << 30) == 0) return fmt::format("{} GiB", bytes >> 30);
+  if (bytes >= (1ull << 20) && bytes % (1ull << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+  if (bytes >= (1ull << 10) && bytes % (1ull << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
+  return fmt::format("{} B", bytes);
+}
+
+// A peer with a context; nothing, and the reason among the findings, where there is none.
+std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {}) {
+  Peer peer(variables);
+  const Message answer = peer.ask({{"do", "open"}});
+  if (const auto error = error_of(answer); !error.empty()) {
+    findings.cannot("no context: " + error);
+    return std::nullopt;
+  }
+  return peer;
+}
+
+double rate(std::uint64_t bytes, double seconds) { return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9; }
+
+// Made by one, read by another one.
+void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
+  const auto name = size_text(bytes);
+  const Message made = from.ask({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
+  if (const auto error = error_of(made); !error.empty()) return findings.holds(name + ": made", false, error);
+  const Json mapped = made.json["mapped_bytes"];
+  const Message got = to.ask({{"do", "import"}, {"mapped_bytes", mapped}}, made.fds);
+  if (const auto error = error_of(got); !error.empty()) return findings.holds(name + ": imported", false, error);
+  const Message seen = to.ask({{"do", "check"}, {"bytes", bytes}, {"value", 7}}, {}, Duration(120s));
+  findings.holds(name + ": the same bytes in the other process", error_of(seen).empty() && seen.json["wrong_bytes"] == 0, seen.json.dump());
+  if (bytes < (1u << 20)) return;
+  const int rounds = bytes >= (1ull << 30) ? 3 : 20;
+  const Message copied = to.ask({{"do", "copies"}, {"bytes", bytes}, {"rounds", rounds}, {"value", 7}}, {}, Duration(120s));
+  if (const auto error = error_of(copied); !error.empty()) return findings.holds(name + ": copied", false, error);
+  findings.holds(name + ": copied right", copied.json["wrong_bytes"] == 0);
+  const double between = copied.json["between_s"], within = copied.json["within_s"];
+  findings.value(name + ": out of the other process's memory", rate(bytes, between), "GB/s");
+  findings.value(name + ": within its own", rate(bytes, within), "GB/s");
+  findings.value(name + ": ratio", between <= 0 ? 0 : within / between);
+}
+
+// An exporter that ends while it is read, and a descriptor that lies in a process without CUDA meanwhile.
+void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
+  const std::string what = holds_device ? "with the device node held" : "without the device node";
+  const Fd device(holds_device ? ::open("/dev/nvidia0", O_RDWR | O_CLOEXEC) : -1);
+  if (holds_device && !device) return findings.value("parked, " + what, "not tried: /dev/nvidia0 cannot be opened");
+  auto from = opened(findings);
+  if (!from) return;
+  Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 9}});
+  if (const auto error = error_of(made); !error.empty()) return findings.holds("parked, " + what, false, error);
+  from->kill();
+  // Nobody has a context now: the driver may take the device down if nothing holds it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(findings.brief() ? 50 : 1500));
+  auto to = opened(findings);
+  if (!to) return;
+  Message seen = to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds);
+  if (error_of(seen).empty()) seen = to->ask({{"do", "check"}, {"bytes", bytes}, {"value", 9}});
+  const bool same = error_of(seen).empty() && seen.json.value("wrong_bytes", 1) == 0;
+  findings.value("a parked descriptor outlives its maker, " + what, same ? "yes" : "no: " + seen.json.dump());
+}
+
+void killed_while_read(Findings& findings, std::uint64_t bytes) {
+  auto from = opened(findings), to = opened(findings);
+  if (!from || !to) return;
+  const Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 5}});
+  const Message got = error_of(made).empty() ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds) : Message{made.json};
+  if (const auto error = error_of(got); !error.empty()) return findings.holds("killed while it is read", false, error);
+  to->tell({{"do", "copies"}, {"bytes", bytes}, {"rounds", findings.brief() ? 20 : 400}, {"value", 5}});
+  from->kill();
+  const Message copied = to->answer(Duration(60s));
+  findings.holds("an exporter that is killed while it is read: the reader has the right bytes",
+                 error_of(copied).empty() && copied.json["wrong_bytes"] == 0, copied.json.dump());
+}
+
+}  // namespace
+
+void look_at_machine(Findings& findings) {
+  utsname machine{};
+  ::uname(&machine);
+  findings.value("kernel", std::string(machine.release));
+  findings.value("processors", std::thread::hardware_concurrency());
+  const auto nvml = Nvml::open(nvml_library());
+  if (!nvml) {
+    findings.value("nvml", nvml.error().text);
+  } else {
+    const auto version = nvml->driver_version();
+    findings.value("driver", version ? *version : version.error().text);
+    const auto devices = nvml->devices();
+    for (const NvmlDevice& each : devices ? *devices : std::vector<NvmlDevice>()) {
+      findings.value(fmt::format("GPU {}", each.index), Json{{"name", each.name}, {"memory_bytes", each.memory_bytes}, {"mig", each.mig_mode}});
+    }
+  }
+  const auto nccl = NcclLibrary::open();
+  findings.value("nccl", nccl ? nccl_version_text((*nccl)->version()) : nccl.error().text);
+  Peer peer;
+  const auto before = nvml ? nvml->used_bytes(0) : Result<std::uint64_t>(failure(ErrorCode::not_found, ""));
+  const Message opened = peer.ask({{"do", "open"}});
+  if (const auto error = error_of(opened); !error.empty()) return findings.cannot("no context: " + error);
+  findings.value("device", opened.json["name"]);
+  findings.value("cuda driver", opened.json["driver"]);
+  if (!nvml) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  bool found = false;
+  const auto users = nvml->users(0);
+  for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
+    if (user.process != static_cast<unsigned>(peer.pid())) continue;
+    found = true;
+    if (user.used_bytes) findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
+  }
+  findings.value("NVML lists processes of this machine by their ids", found);
+  const auto after = nvml->used_bytes(0);
+  if (before && after) findings.value("a context by the device's total", static_cast<std::int64_t>(*after) - static_cast<std::int64_t>(*before), "bytes");
+}
+
+void share_memory(Findings& findings) {
+  std::vector<std::uint64_t> sizes{1, 65'535, 65'537, 2u << 20, (2u << 20) + 1};
+  if (!findings.brief()) sizes.insert(sizes.end(), {256ull << 20, 1ull << 30, 8ull << 30});
+  for (const std::uint64_t size : sizes) {
+    // Both anew for each size, so that nothing of the last one is in the way.
+    auto from = opened(findings), to = opened(findings);
+    if (!from || !to) return;
+    one_size(findings, *from, *to, size);
+  }
+  killed_while_read(findings, findings.brief() ? 4u << 20 : 512u << 20);
+  outlives(findings, 4u << 20, false);
+  outlives(findings, 4u << 20, true);
+}
+
+void direct_beside_store(Findings& findings) {
+  findings.scope("the driver's calls alone: device tensors of executors are not measured here");
+  std::vector<std::uint64_t> sizes{1u << 10, 1u << 20, 4u << 20};
+  if (!findings.brief()) sizes.insert(sizes.end(), {64ull << 20, 1ull << 30, 4ull << 30});
+  auto from = opened(findings), to = opened(findings);
+  if (!from || !to) return;
+  for (const std::uint64_t size : sizes) {
+    const auto name = size_text(size);
+    const Message made = from->ask({{"do", "make"}, {"bytes", size}, {"value", 3}});
+    const Message got = error_of(made).empty() ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds) : Message{made.json};
+    if (const auto error = error_of(got); !error.empty()) {
+      findings.value(name, "not measured: " + error);
+      continue;
+    }
+    const Message direct = to->ask({{"do", "copies"}, {"bytes", size}, {"rounds", 5}, {"value", 3}}, {}, Duration(60s));
+    const Message host = to->ask({{"do", "by host"}, {"bytes", size}}, {}, Duration(60s));
+    if (!error_of(direct).empty() || !error_of(host).empty()) {
+      findings.holds(name, false, direct.json.dump() + host.json.dump());
+      continue;
+    }
+    findings.holds(name + ": right", direct.json["wrong_bytes"] == 0);
+    const double by_device = direct.json["between_s"], by_host = host.json["seconds"];
+    findings.value(name + ": on the device", by_device, "s");
+    findings.value(name + ": to host memory and back", by_host, "s");
+    findings.value(name + ": times as fast", by_device <= 0 ? 0 : by_host / by_device);
+  }
+}
+
+void keep_to_shares(Findings& findings) {
+  const std::uint64_t mib = 1u << 20;
+  auto holder = opened(findings);
+  if (!holder) return;
+  const Message answer = holder->ask({{"do", "share"}, {"share", 64 * mib}, {"fits", 48 * mib}, {"beyond", 32 * mib}, {"rogue", 128 * mib}});
+  if (const auto error = error_of(answer); !error.empty()) return findings.holds("shares", false, error);
+  findings.holds("what fits the share is given", answer.json["fits"] == true);
+  findings.holds("what does not is refused", answer.json["refused"] == true, answer.json.value("refusal", ""));
+  findings.holds("what goes round the allocator is not prevented", answer.json["rogue"] == true);
+  const auto nvml = Nvml::open(nvml_library());
+  if (!nvml) return findings.value("by process", "not measured: " + nvml.error().text);
+  std::uint64_t seen = 0;
+  const auto users = nvml->users(0);
+  for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
+    if (user.process == static_cast<unsigned>(holder->pid())) seen = user.used_bytes.value_or(0);
+  }
+  const auto full = nvml->used_bytes(0);
+  if (seen > 0) {
+    findings.holds("and is seen, by process", seen >= 176 * mib, fmt::format("{} bytes", seen));
+  } else {
+    findings.value("by process", "not to be seen here: NVML lists no such id");
+  }
+  holder->kill();
+  bool back = false;
+  std::uint64_t left = 0;
+  const auto begin = monotonic_now();
+  for (; full && monotonic_now() - begin < Duration(15s) && !back;) {
+    const auto now = nvml->used_bytes(0);
+    if (!now) break;
+    left = *now;
+    back = *full >= left + 170 * mib;
+    if (!back) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  findings.holds("its bytes come back after it is killed", back, fmt::format("{} bytes are left", left));
+  findings.value("after", std::chrono::duration<double>(monotonic_now() - begin).count(), "s");
+}
+
+void look_at_mps(Findings& findings) {
+  const char* const pipe = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  const std::string folder = pipe == nullptr ? "/tmp/nvidia-mps" : pipe;
+  const bool there = std::filesystem::exists(folder + "/control");
+  findings.value("a control daemon of MPS", there ? "at " + folder : "none");
+  if (!there) findings.cannot("limits of MPS are tried only where its daemon runs");
+}
+
+}  // namespace mobula::internal::gpu_check
