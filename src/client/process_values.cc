@@ -116,6 +116,7 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
 Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
   std::vector<RefRecord> kept;
   if (!wish.direct || value.size_bytes() <= inline_value_limit) return kept;
+  tensors_.open_devices();
   value.set_apart(least_apart_bytes);
   if (value.apart().empty()) return kept;
   auto lock = engine_->lock();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -31,6 +32,11 @@ struct ExchangeOptions {
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
   std::string host_bind;         // HOST:0 for other machines; empty: none connect
   bool trusts_fabric = false;
+  std::string own_host;          // not empty: this process shares no machine with those of other names
+  std::string plugins;           // as MOBULA_TRANSPORT_PLUGINS has it
+  std::shared_ptr<GpuDevices> gpus;  // of the process's lease, open or failed to; null: none
+  // Once, from the thread of the exchange: this process has to be replaced, and why.
+  std::function<void(const std::string&)> lost;
   transfer::RegionOptions regions = {};
 };
 
@@ -52,7 +58,7 @@ class TensorExchange {
   struct Callbacks {
     std::function<void(Arrival)> arrived;
     // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
-    std::function<void(ObjectId, std::span<const std::byte>, std::shared_ptr<const void> owner)> store;
+    std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
   };
 
   static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);
@@ -67,8 +73,9 @@ class TensorExchange {
   // Elements that others may have until `retire`; `owner` keeps them.
   void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
   void retire(ObjectId object);
-  // All of them have room together; each arrives. Numbers are the caller's, and never used again.
-  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments);
+  // All of them have room together; each arrives. Numbers are the caller's, and never used again. Those of
+  // devices come to `device`, or on_host; without it where each one belongs.
+  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments, std::optional<int> device = {});
   // Nothing arrives any more.
   void unwant(std::uint64_t wish);
   // Into the store with everything.
@@ -84,16 +91,26 @@ class TensorExchange {
     bool retired = false;
     bool let_go = false;  // by the core
   };
+  struct Wanted {
+    RefRecord ref;
+    int device = on_host;  // where it comes to lie
+  };
   struct Wish {
     std::vector<RefRecord> tensors;
     bool arguments = false;
-    std::map<transfer::RegionPullId, RefRecord> pulls;
+    std::optional<int> device;
+    std::map<transfer::RegionPullId, Wanted> pulls;
     std::size_t due = 0;  // arrivals
   };
   struct Operation {
     DirectPath path = DirectPath::shm;
     TransferId transfer;
     transfer::RegionPullId pull = 0;  // of a fetch
+    std::optional<TensorPaths::Pairing> pair = {};  // of what both sides issue
+  };
+  // What is received piece by piece.
+  struct Arriving {
+    std::shared_ptr<const DeviceAllocation> memory;  // shared with the piece in progress
   };
 
   TensorExchange(ExchangeOptions options, Callbacks callbacks);
@@ -110,7 +127,10 @@ class TensorExchange {
   void carry_out(const transfer::Fetch& command);
   void carry_out(const transfer::Issue& command);
   void carry_out(const transfer::Cancel& command);
-  void carry_out(const transfer::DropChannel&) {}
+  void carry_out(const transfer::DropChannel& command);
+  void issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes, bool sends);
+  void issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first);
+  void issued(transfer::OperationId operation, const Result<void>& result);
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
   void carry_out(const transfer::LookUp& command);
@@ -140,6 +160,7 @@ class TensorExchange {
   std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for
   std::map<transfer::RegionPullId, std::uint64_t> pulls_;   // to wishes
   std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
+  std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
   std::unique_ptr<Timer> timer_;
   std::unique_ptr<TensorPaths> paths_;

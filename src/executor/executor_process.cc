@@ -18,6 +18,7 @@
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
 #include "executor/call_runner.h"
+#include "executor/gpu_start.h"
 #include "executor/core/executor_core.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
@@ -73,7 +74,8 @@ class ExecutorProcess {
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void tell_running(const RunCall& run);
-  void leave();
+  void leave(int code = 0);
+  void be_replaced(const std::string& why);
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
@@ -102,6 +104,7 @@ class ExecutorProcess {
   std::string told_running_;
   bool told_may_run_again_ = false;
   bool evacuating_ = false;
+  bool is_lost_ = false;  // it ends when nothing runs here
   bool leaving_ = false;
 };
 
@@ -146,6 +149,13 @@ Result<void> ExecutorProcess::start() {
   exchange.keys = {prepare_.curve_public_key, prepare_.curve_secret_key};
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
+  exchange.own_host = separate_host(assignment_);
+  exchange.plugins = plugins_of_environment();
+  // From any thread, whatever that is at.
+  exchange.lost = [this](const std::string& why) {
+    (void)engine_->loop().post([this, why] { be_replaced(why); });
+  };
+  exchange.gpus = gpus_of(assignment_, exchange.lost);
   runtime_options.tensors_changed = [this] { tensors_changed(); };
   runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
@@ -353,13 +363,22 @@ void ExecutorProcess::tell_running(const RunCall& run) {
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.
-void ExecutorProcess::leave() {
+void ExecutorProcess::leave(int code) {
   if (std::exchange(leaving_, true)) return;
-  (void)engine_->loop().post([this] {
+  (void)engine_->loop().post([this, code] {
     engine_->flush();
     flush_recordings();
-    leave_executor(0);
+    leave_executor(code);
   });
+}
+
+// Its devices are of no use to it any more: what runs ends, with an error where it needs them, then another
+// process takes its place. What is written last is what its end is reported with.
+void ExecutorProcess::be_replaced(const std::string& why) {
+  std::fprintf(stderr, "mobula: this executor has to be replaced: %s\n", why.c_str());
+  const auto held = engine_->lock();
+  is_lost_ = true;
+  if (contexts_.empty()) leave(1);
 }
 
 // ---- agent and callers -------------------------------------------------------------------------
@@ -433,6 +452,7 @@ void ExecutorProcess::run_calls() {
       drop_fetched(run.token);
       const bool short_call = finished.run_time < answers_gather_below;
       step(std::move(finished));
+      if (is_lost_ && contexts_.empty()) leave(1);
       if (engine_->over_sockets() && !to_run_.empty()) engine_->attend(lock, !short_call);
     }
   };
@@ -487,6 +507,7 @@ AssignExecutor wait_for_assignment(const Fd& link) {
   auto sockets = open_sockets(prepare);
   AssignExecutor assignment = wait_for_assignment(start.link);
   for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
+  set_library_environment(prepare, assignment);
   // Never destroyed: the process ends by _exit while its threads may still be inside.
   auto* process =
       new ExecutorProcess(std::move(prepare), std::move(assignment), std::move(sockets), std::move(start.link));

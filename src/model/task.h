@@ -38,11 +38,12 @@ struct TensorRecord {
   bool in_shared_memory = false;  // until nobody refers to them: they may be read there, in place
   DirectWish wish;
   Endpoint holder;  // where the process that has them is asked for them
+  std::string device = {};  // where they lie: its UUID; empty: host memory
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("size_bytes", &TensorRecord::size_bytes),
                  field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
-                 field("holder", &TensorRecord::holder));
+                 field("holder", &TensorRecord::holder), field("device", &TensorRecord::device));
   }
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };

@@ -58,6 +58,22 @@ struct PrepareExecutor {
   friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
 };
 
+// A GPU that a slot was given, or a part of one.
+struct LeasedGpu {
+  std::string uuid;                 // empty: the node does not know it
+  Quantity amount;
+  std::int64_t memory_bytes = 0;    // that the program may take; 0: its part of all
+  std::int64_t context_bytes = 0;   // what its process's context is counted with
+  std::vector<std::string> peers;   // UUIDs of devices of the node whose memory it reaches
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("uuid", &LeasedGpu::uuid), field("amount", &LeasedGpu::amount),
+                 field("memory_bytes", &LeasedGpu::memory_bytes),
+                 field("context_bytes", &LeasedGpu::context_bytes), field("peers", &LeasedGpu::peers));
+  }
+  friend bool operator==(const LeasedGpu&, const LeasedGpu&) = default;
+};
+
 struct AssignExecutor {
   ProcessId process;
   NodeId node;
@@ -75,6 +91,7 @@ struct AssignExecutor {
   Duration lend_after{};
   std::uint64_t seed = 0;
   Environment accelerator_env;
+  std::vector<LeasedGpu> gpus;  // in the order in which its process sees them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -88,7 +105,8 @@ struct AssignExecutor {
         field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
         field("head_signing_key", &AssignExecutor::head_signing_key),
         field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
-        field("accelerator_env", &AssignExecutor::accelerator_env));
+        field("accelerator_env", &AssignExecutor::accelerator_env),
+        field("gpus", &AssignExecutor::gpus));
   }
   friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
 };

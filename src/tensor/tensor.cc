@@ -16,6 +16,7 @@ namespace {
 using detail::TensorParts;
 using detail::TensorStorage;
 using internal::tensor::Numbers;
+using internal::tensor::fail;
 using internal::tensor::refuse;
 using internal::tensor::refuse_shared;
 using internal::tensor::text_of;
@@ -47,15 +48,6 @@ std::shared_ptr<internal::DeviceMemory> memory_of(Device device, std::string_vie
          "with num_gpus, "
          "and memory of others is exported with to_dlpack",
          std::string(tried) + " on " + text_of(device));
-}
-
-[[noreturn]] void fail(const internal::Failure& why, std::string_view tried) {
-  if (why.code == internal::ErrorCode::resource_exhausted) throw OutOfMemoryError(why.text);
-  if (why.code == internal::ErrorCode::not_found ||
-      why.code == internal::ErrorCode::invalid_argument) {
-    refuse("device", why.text, std::string(tried));
-  }
-  throw ObjectLostError(std::string(tried) + ": " + why.text);
 }
 
 std::shared_ptr<TensorStorage> allocated_on(Device device, std::size_t bytes, bool zeroed,

@@ -108,10 +108,33 @@ Environment WorkerService::masks_of(const Allocation& allocation, const Environm
                             options_.vendors_present);
 }
 
+// Its process's, if they are NVIDIA's: those that tensors can lie on.
+std::vector<LeasedGpu> WorkerService::gpus_of(const AssignExecutor& assign) const {
+  std::vector<LeasedGpu> gpus;
+  const ResourceShape* shape = options_.shape.find(resource::gpu);
+  const ResourceShare* share = assign.allocation.find(resource::gpu);
+  const bool of_nvidia = shape != nullptr && (shape->vendor.empty() || shape->vendor == row_of(Vendor::nvidia).name);
+  if (!of_nvidia || share == nullptr) return gpus;
+  std::map<std::uint32_t, const InstanceShare*> in_order;  // as masks have them
+  for (const InstanceShare& each : share->shares) in_order[each.index] = &each;
+  for (const auto& [index, each] : in_order) {
+    if (index >= shape->instances.size()) continue;
+    const InstanceShape& instance = shape->instances[index];
+    LeasedGpu& gpu = gpus.emplace_back();
+    gpu.uuid = instance.uuid;
+    gpu.amount = each->amount;
+    gpu.memory_bytes = assign.demand_class.request.gpu_memory;
+    gpu.context_bytes = instance.context_bytes;
+    if (const auto peers = options_.gpu_peers.find(instance.uuid); peers != options_.gpu_peers.end()) gpu.peers = peers->second;
+  }
+  return gpus;
+}
+
 void WorkerService::complete(AssignExecutor& assign, const Environment& job_env) const {
   assign.head_signing_key = signer_.head_signing_key();
   assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
   assign.accelerator_env = masks_of(assign.allocation, assign.demand_class.env, job_env);
+  assign.gpus = gpus_of(assign);
   assign.seed = random_bits().low;
 }
 

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
                                 device_scenarios(), plan_scenarios(), capture_scenarios(),
                                 preemption_scenarios(), memory_scenarios(), spilling_scenarios(),
                                 limit_scenarios(), bulk_scenarios(), tensor_scenarios(), direct_scenarios(),
+                                device_tensor_scenarios(),
                                 allocation_scenarios()}) {
     if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
       try {

@@ -37,6 +37,7 @@ std::map<std::string, Scenario> limit_scenarios();
 std::map<std::string, Scenario> bulk_scenarios();
 std::map<std::string, Scenario> tensor_scenarios();
 std::map<std::string, Scenario> direct_scenarios();
+std::map<std::string, Scenario> device_tensor_scenarios();
 std::map<std::string, Scenario> allocation_scenarios();
 
 // Counts what was not as expected.

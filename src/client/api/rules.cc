@@ -146,9 +146,6 @@ void check_reading(Transport transport, const std::optional<Device>& device) {
   if (transport != Transport::automatic) check_transport(transport);
   if (!device) return;
   check_not_negative("device.index", device->index);
-  if (device->kind != Device::cpu) {
-    refuse("device", "reading into the memory of a device is not supported yet", "a CUDA device");
-  }
 }
 
 std::int64_t units_of(const std::string& field, double amount) {

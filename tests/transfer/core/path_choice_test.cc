@@ -71,7 +71,7 @@ TEST(PathChoice, HostMemoryOfTwoMachines) {
   question.from.rdma = question.to.rdma = true;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(ucx, tcp, store));
   question.trusted = false;
-  EXPECT_EQ(refusal_of(choose_paths(question), ucx), "the fabric is not trusted");
+  EXPECT_EQ(refusal_of(choose_paths(question), ucx), "fabric not trusted");
 }
 
 TEST(PathChoice, DevicesOfOneMachine) {
@@ -91,7 +91,7 @@ TEST(PathChoice, DevicesOfOneMachine) {
 
 TEST(PathChoice, DevicesOfTwoMachines) {
   auto question = between("a", "b", gpu0, gpu1);
-  EXPECT_EQ(refusal_of(choose_paths(question), nccl), "the fabric is not trusted");
+  EXPECT_EQ(refusal_of(choose_paths(question), nccl), "fabric not trusted");
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(staged, store));
   question.trusted = true;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(nccl, staged, store));
@@ -124,7 +124,7 @@ TEST(PathChoice, GlooIsTakenByNameAlone) {
   question.named = gloo;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(gloo));
   question.trusted = false;
-  EXPECT_EQ(refusal_of(choose_paths(question), gloo), "the fabric is not trusted");
+  EXPECT_EQ(refusal_of(choose_paths(question), gloo), "fabric not trusted");
 }
 
 // Whatever is asked: a way that is not named always ends in the store, or in the same memory; nothing is both
