@@ -308,7 +308,17 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
     together.push_back({.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
                         .holders = {each.owner}, .paths = choice.paths,
                         .lane = static_cast<std::uint32_t>(std::max(device, 0))});
-    wanted.push_back({each, device});
+    Wanted& row = wanted.emplace_back();
+    row.ref = each;
+    row.device = device;
+    for (std::size_t i = 0; i < choice.better; ++i) {
+      const auto& refusal = choice.refusals[i];
+      // That a way is for other memory than this is no news.
+      const bool is_of_devices = refusal.path == DirectPath::cuda_ipc || refusal.path == DirectPath::nccl;
+      if (refusal.path == each.tensor->wish.named || (is_of_devices && !each.tensor->device.empty() && device != on_host)) {
+        row.refusals.push_back(text_of(refusal.path, refusal.why));
+      }
+    }
   }
   if (!together.empty()) {
     step([&](Time now, auto& out) {
@@ -462,7 +472,7 @@ void TensorExchange::carry_out(PullEnded& command) {
   if (wish == wishes_.end()) return;  // unwanted
   const Wanted wanted = wish->second.pulls.at(command.pull);
   const RefRecord& ref = wanted.ref;
-  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner, .refusals = {},
+  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner, .refusals = wanted.refusals,
                   .queued = command.queued, .moved = command.moved};
   for (const auto& attempt : command.attempts) {
     if (attempt.refusal.empty()) {

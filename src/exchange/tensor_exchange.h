@@ -94,6 +94,7 @@ class TensorExchange {
   struct Wanted {
     RefRecord ref;
     int device = on_host;  // where it comes to lie
+    std::vector<std::string> refusals = {};  // of better ways than are tried
   };
   struct Wish {
     std::vector<RefRecord> tensors;

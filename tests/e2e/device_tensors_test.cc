@@ -1,9 +1,8 @@
 // Tensors in the memory of GPUs, between real processes on simulated ones.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-
 #include "e2e/cluster.h"
+#include "simulated_gpu/machine.h"
 
 namespace mobula::e2e {
 namespace {
@@ -14,10 +13,8 @@ class DeviceTensors : public ClusterTest {
  protected:
   // Every process is one of a machine with so many GPUs of 4 GiB.
   void have_gpus(int count, const std::string& words = {}) {
-    const std::string machine = folder() + "/gpus";
-    std::filesystem::create_directory(machine);
     more_environment["MOBULA_SIMULATED_GPU"] =
-        "folder=" + machine + " count=" + std::to_string(count) + " memory=4294967296 " + words;
+        machine_.environment("count=" + std::to_string(count) + " memory=4294967296 " + words);
     more_environment["MOBULA_CUDA_LIBRARY"] = SIMULATED_CUDA;
     more_environment["MOBULA_NCCL_LIBRARY"] = SIMULATED_NCCL;
     more_environment["MOBULA_NVML_LIBRARY"] = SIMULATED_NVML;
@@ -26,6 +23,8 @@ class DeviceTensors : public ClusterTest {
     have_gpus(count, words);
     start_head({"--num-cpus", "4"});
   }
+
+  internal::SimulatedMachine machine_;
 };
 
 TEST_F(DeviceTensors, LieInValuesAndComeOutWhereTheyBelong) {
@@ -38,7 +37,7 @@ TEST_F(DeviceTensors, GoFromGpuToGpu) {
   drive({"gpu_tensors", "cuda_ipc"}, Milliseconds(120'000));
 }
 
-TEST_F(DeviceTensors, OfOneGpuAreSeenInPlace) {
+TEST_F(DeviceTensors, OfTasksAreThereWhenTheirProcessHasLeft) {
   start_with_gpus(1);
   drive({"gpu_tasks"}, Milliseconds(120'000));
 }

@@ -136,12 +136,12 @@ int gpu_values(const Words&) {
                "cpu " + std::to_string(static_cast<long long>(total_to(floats))));
   report.equal("streams", wait_for(maker.call<&Gpu::stream_kinds>()), "one");
   report.equal("streams without a GPU", wait_for(no_gpu.call<&Gpu::stream_kinds>()), "none");
-  throws<mobula::InvalidRequestError>(report, "a device without a lease", [&] { wait_for(no_gpu.call<&Gpu::make>(9)); });
-  throws<mobula::InvalidRequestError>(report, "got to a device without a lease",
+  throws<mobula::TaskError>(report, "a device without a lease", [&] { wait_for(no_gpu.call<&Gpu::make>(9)); });
+  throws<mobula::TaskError>(report, "got to a device without a lease",
                                       [&] { wait_for(no_gpu.call<&Gpu::get_at>(std::vector{made}, 0)); });
   throws<mobula::InvalidRequestError>(report, "got here to a device",
                                       [&] { (void)mobula::get(made, {.device = first_gpu, .timeout = seconds(30)}); });
-  throws<mobula::OutOfMemoryError>(report, "more than the share", [&] { wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{1} << 50)); });
+  throws<mobula::TaskError>(report, "more than the share", [&] { wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{1} << 50)); });
   report.equal("what was freed is there again", wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{300} << 20)), 20);
   return report.exit_code();
 }
@@ -229,8 +229,13 @@ int gpu_pairs(const Words&) {
   return report.exit_code();
 }
 
+Tensor made_on_host(int count) { return on_host(count); }
+
 int gpu_tasks(const Words&) {
   Report report;
+  mobula::TaskOptions once{.num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
+  const auto on_hosts = mobula::task<made_on_host>.options(once).remote(floats);
+  report.equal("of a task's process that has left", total(wait_for(on_hosts)), total_to(floats));
   mobula::TaskOptions half{.num_cpus = 0.1, .num_gpus = 0.5, .tensor_transport = Transport::automatic};
   const auto made = mobula::task<made_on_gpu>.options(half).remote(floats);
   report.equal("from task to task", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)), total_to(floats));
@@ -263,7 +268,7 @@ int gpu_ends(const Words&) {
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto made = maker.method<&Gpu::make>().options(gpu_stays).remote(floats);
-  throws<mobula::TaskError>(report, "what user code throws", [&] { wait_for(maker.call<&Gpu::throws>()); });
+  throws<std::exception>(report, "what user code throws", [&] { wait_for(maker.call<&Gpu::throws>()); });
   report.equal("after that", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   maker.call<&Gpu::leave>();
   throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { wait_for(maker.call<&Gpu::pid>()); });

@@ -97,6 +97,7 @@ PathChoice choose_paths(const PathQuestion& question) {
       choice.paths.push_back(path);
     } else {
       choice.refusals.push_back({path, why});
+      if (choice.paths.empty()) ++choice.better;
     }
   };
   if (question.named) look_at(*question.named);

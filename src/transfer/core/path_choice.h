@@ -69,6 +69,7 @@ struct PathRefusal {
 struct PathChoice {
   std::vector<DirectPath> paths;  // in the order in which to try them
   std::vector<PathRefusal> refusals;
+  std::size_t better = 0;  // the first so many are of ways that would have been taken before any of `paths`
   bool sealed = false;            // what the first of them sends cannot be read on its way
 };
 
