@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "client/conversion.h"
+#include "exchange/machine.h"
+#include "exchange/plugin_files.h"
 #include "transport/direct/cuda_ipc_transport.h"
 
 namespace mobula::internal::client {
@@ -92,6 +94,8 @@ Result<void> TensorDesk::prepare() {
   open_devices();
   auto options = options_;
   options.self.node = engine_.core().node();
+  options.own_host = exchange::separate_host(options.self.node);
+  options.plugins = exchange::plugins_of_environment();
   auto started = exchange::TensorExchange::start(
       std::move(options),
       {.arrived = [this](exchange::Arrival arrival) { arrived(std::move(arrival)); },

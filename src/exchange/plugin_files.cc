@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 namespace mobula::internal::exchange {
@@ -14,6 +15,11 @@ constexpr std::string_view file_begin = "mobula_transport_";
 constexpr std::string_view file_end = ".so";
 
 }  // namespace
+
+std::string plugins_of_environment() {
+  const char* const said = std::getenv(plugins_variable);
+  return said == nullptr ? std::string() : said;
+}
 
 std::string plugin_paths(std::string_view words) {
   std::string paths;

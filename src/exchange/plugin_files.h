@@ -12,6 +12,8 @@ namespace mobula::internal::exchange {
 
 inline constexpr const char* plugins_variable = "MOBULA_TRANSPORT_PLUGINS";
 
+// What that variable says.
+std::string plugins_of_environment();
 // Of "gloo:/path/x.so": with file names in the place of bare names.
 std::string plugin_paths(std::string_view words);
 // Where installed ones are.

@@ -149,8 +149,6 @@ Result<void> ExecutorProcess::start() {
   exchange.keys = {prepare_.curve_public_key, prepare_.curve_secret_key};
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
-  exchange.own_host = separate_host(assignment_);
-  exchange.plugins = plugins_of_environment();
   // From any thread, whatever that is at.
   exchange.lost = [this](const std::string& why) {
     (void)engine_->loop().post([this, why] { be_replaced(why); });

@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "exchange/plugin_files.h"
+#include "exchange/machine.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -45,22 +45,12 @@ void set_unless_given(const char* name, const std::string& value) {
 
 }  // namespace
 
-std::string separate_host(const AssignExecutor& assignment) {
-  const char* const said = std::getenv(separate_hosts_variable);
-  return said != nullptr && std::string(said) == "1" ? assignment.node.hex() : std::string();
-}
-
 void set_library_environment(const PrepareExecutor& prepare, const AssignExecutor& assignment) {
   if (assignment.gpus.empty()) return;
   set_unless_given("NCCL_RAS_ENABLE", "0");
   const std::string interface = interface_of(prepare.bind_host);
   if (!interface.empty()) set_unless_given("NCCL_SOCKET_IFNAME", "=" + interface);
-  set_unless_given("NCCL_HOSTID", separate_host(assignment));
-}
-
-std::string plugins_of_environment() {
-  const char* const said = std::getenv(exchange::plugins_variable);
-  return said == nullptr ? std::string() : said;
+  set_unless_given("NCCL_HOSTID", exchange::separate_host(assignment.node));
 }
 
 std::shared_ptr<exchange::GpuDevices> gpus_of(const AssignExecutor& assignment,

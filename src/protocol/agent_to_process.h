@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "model/node_shape.h"
 #include "model/task.h"
+#include "protocol/leased_gpu.h"
 #include "protocol/place_return.h"
 #include "protocol/process_control.h"
 #include "protocol/process_to_agent.h"
@@ -39,8 +40,6 @@ struct DriverAttached {
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
 
-// First message to an executor: who it is and what it may use. The device masks are in its
-// environment.
 // To a process that is to be an executor, before it is known of what: it opens its sockets. Nothing of
 // a job's runs in it before the assignment.
 struct PrepareExecutor {
@@ -58,22 +57,8 @@ struct PrepareExecutor {
   friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
 };
 
-// A GPU that a slot was given, or a part of one.
-struct LeasedGpu {
-  std::string uuid;                 // empty: the node does not know it
-  Quantity amount;
-  std::int64_t memory_bytes = 0;    // that the program may take; 0: its part of all
-  std::int64_t context_bytes = 0;   // what its process's context is counted with
-  std::vector<std::string> peers;   // UUIDs of devices of the node whose memory it reaches
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("uuid", &LeasedGpu::uuid), field("amount", &LeasedGpu::amount),
-                 field("memory_bytes", &LeasedGpu::memory_bytes),
-                 field("context_bytes", &LeasedGpu::context_bytes), field("peers", &LeasedGpu::peers));
-  }
-  friend bool operator==(const LeasedGpu&, const LeasedGpu&) = default;
-};
-
+// First message to an executor: who it is and what it may use. The device masks are in its
+// environment.
 struct AssignExecutor {
   ProcessId process;
   NodeId node;

@@ -68,5 +68,56 @@ TEST_F(DeviceTensors, OutliveAPlannedEndOfTheirHolder) {
   drive({"gpu_ends"}, Milliseconds(120'000));
 }
 
+TEST_F(DeviceTensors, OfALostContextAreLostAndTheirProcessIsReplaced) {
+  start_with_gpus(2, "peers=none");
+  more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
+  const auto ended = drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
+  EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
+}
+
+TEST_F(DeviceTensors, OfAProcessWhoseNcclCannotBeEndedAreLostAndItIsReplaced) {
+  start_with_gpus(2);
+  const auto ended = drive({"gpu_replaced", "hang=kernel@1,abort@1", "nccl"}, Milliseconds(150'000));
+  EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
+}
+
+class Plugins : public DeviceTensors {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"gloo", "ucx"}) {
+      if (::access((programs + "/../lib/mobula/mobula_transport_" + name + ".so").c_str(), R_OK) != 0) {
+        GTEST_SKIP() << name << " was not installed where this was built";
+      }
+    }
+    more_environment["MOBULA_TRANSPORT_PLUGINS"] = "gloo:ucx:no-such";
+  }
+};
+
+TEST_F(Plugins, CarryTensorsThatNameThem) {
+  start_head({"--num-cpus", "4"});
+  drive({"host_paths", "gloo", "ucx"}, Milliseconds(120'000));
+}
+
+TEST_F(Plugins, CarryTensorsOfGpusByWayOfTheHost) {
+  start_with_gpus(2);
+  drive({"gpu_paths", "gloo", "ucx"}, Milliseconds(120'000));
+}
+
+TEST_F(Plugins, AreNotForFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  have_gpus(2);
+  more_environment["CUDA_VISIBLE_DEVICES"] = "0";
+  start_head({"--num-cpus", "2"});
+  more_environment["CUDA_VISIBLE_DEVICES"] = "1";
+  start_node("b", {"--num-cpus", "2"});
+  more_environment.erase("CUDA_VISIBLE_DEVICES");
+  const auto ended = drive({"gpu_paths", "not", "gloo", "ucx", "nccl"}, Milliseconds(120'000));
+  for (const char* each : {"gloo: fabric not trusted", "ucx: fabric not trusted", "nccl: fabric not trusted"}) {
+    EXPECT_THAT(ended.out, HasSubstr(each));
+  }
+  EXPECT_THAT(ended.out, HasSubstr("nccl for another: staged"));
+}
+
 }  // namespace
 }  // namespace mobula::e2e

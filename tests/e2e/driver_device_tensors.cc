@@ -43,9 +43,18 @@ struct Weights {
   Tensor columns;  // permuted, on the GPU
 };
 
+bool uses_cuda() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("simulated_cuda") != std::string::npos) return true;
+  }
+  return false;
+}
+
 class Gpu {
  public:
   Tensor make(int count) { return kept_ = on_host(count).to(first_gpu); }
+  Tensor make_here(int count) { return on_host(count); }
   Tensor make_on(int count, int gpu) { return on_host(count).to(Device{Device::cuda, gpu}); }
   Weights make_weights(int count) {
     return {on_host(count).to(first_gpu), on_host(count), on_host(count).to(first_gpu).reshape({2, -1}).transpose(0, 1)};
@@ -72,13 +81,7 @@ class Gpu {
     const auto all = mobula::transfer_log();
     return all.empty() ? std::vector<std::string>() : all.back().refusals;
   }
-  bool uses_cuda() {
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-      if (line.find("simulated_cuda") != std::string::npos) return true;
-    }
-    return false;
-  }
+  bool sees_cuda() { return uses_cuda(); }
   // Twenty allocations, each of more than half of the share.
   int take_and_give(std::int64_t bytes) {
     for (int i = 0; i < 20; ++i) (void)Tensor::empty({bytes}, mobula::DType::uint8, first_gpu);
@@ -124,7 +127,9 @@ int gpu_values(const Words&) {
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.holds("the log says why", mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
-  report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::uses_cuda>()), false);
+  report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
+  report.equal("nor in this program", uses_cuda(), false);
+  report.equal("with a GPU", wait_for(maker.call<&Gpu::sees_cuda>()), true);
   report.equal("small ones", wait_for(user.call<&Gpu::place_of>(maker.call<&Gpu::make>(9))), "cuda:0");
   report.equal("small ones' elements", wait_for(user.call<&Gpu::sum>(maker.call<&Gpu::make>(9))), 36);
   const auto weights = maker.call<&Gpu::make_weights>(floats);
@@ -233,13 +238,13 @@ Tensor made_on_host(int count) { return on_host(count); }
 
 int gpu_tasks(const Words&) {
   Report report;
-  mobula::TaskOptions once{.num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
-  const auto on_hosts = mobula::task<made_on_host>.options(once).remote(floats);
-  report.equal("of a task's process that has left", total(wait_for(on_hosts)), total_to(floats));
   mobula::TaskOptions half{.num_cpus = 0.1, .num_gpus = 0.5, .tensor_transport = Transport::automatic};
   const auto made = mobula::task<made_on_gpu>.options(half).remote(floats);
   report.equal("from task to task", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)), total_to(floats));
   report.equal("twice", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)), total_to(floats));
+  mobula::TaskOptions once{.num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
+  const auto on_hosts = mobula::task<made_on_host>.options(once).remote(floats);
+  report.equal("of a task's process that has left", total(wait_for(on_hosts)), total_to(floats));
   return report.exit_code();
 }
 
@@ -286,16 +291,46 @@ int gpu_ends(const Words&) {
   return report.exit_code();
 }
 
-// A device of which something went wrong for good: the process that used it is replaced. Arguments: the
-// transport by which it is met.
+// Tensors of host memory by name. Arguments: transports, each of which has to work; after "not" those that do not.
+int host_paths(const Words& arguments) {
+  Report report;
+  auto maker = mobula::actor<Gpu>.options(on_gpus(0)).remote();
+  auto user = mobula::actor<Gpu>.options(on_gpus(0)).remote();
+  const std::map<std::string, Transport> names{{"gloo", Transport::gloo}, {"ucx", Transport::ucx}};
+  bool works = true;
+  for (const std::string& word : arguments) {
+    if (word == "not") {
+      works = false;
+      continue;
+    }
+    const auto made = maker.method<&Gpu::make_here>().options({.tensor_transport = names.at(word)}).remote(floats);
+    if (works) {
+      report.equal(word.c_str(), wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
+      report.equal("its path", wait_for(user.call<&Gpu::paths>()).back(), word);
+      report.equal("to this process", total(wait_for(made)), total_to(floats));
+      continue;
+    }
+    try {
+      (void)wait_for(user.call<&Gpu::sum>(made));
+      report.fail("no error by " + word);
+    } catch (const mobula::TransferError& error) {
+      tell(word + " is refused: " + error.what());
+    }
+  }
+  return report.exit_code();
+}
+
+// A device of which something went wrong for good: the process that used it is replaced. Arguments: what goes
+// wrong there, in the words of the simulation; the transport by which it is met.
 int gpu_replaced(const Words& arguments) {
   Report report;
   mobula::ActorOptions options = on_gpus(1);
   options.max_restarts = 1;
+  options.env["MOBULA_SIMULATED_GPU"] = std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
   auto maker = mobula::actor<Gpu>.options(options).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto before = wait_for(maker.call<&Gpu::pid>());
-  const Transport way = arguments.at(0) == "nccl" ? Transport::nccl : Transport::automatic;
+  const Transport way = arguments.at(1) == "nccl" ? Transport::nccl : Transport::automatic;
   const auto made = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(floats);
   try {
     wait_for(user.call<&Gpu::sum>(made));
@@ -321,7 +356,7 @@ int gpu_replaced(const Words& arguments) {
 std::map<std::string, Scenario> device_tensor_scenarios() {
   return {{"gpu_values", &gpu_values}, {"gpu_tensors", &gpu_tensors}, {"gpu_paths", &gpu_paths},
           {"gpu_pairs", &gpu_pairs},   {"gpu_tasks", &gpu_tasks},     {"gpu_ring", &gpu_ring},
-          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}};
+          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}};
 }
 
 }  // namespace mobula::e2e

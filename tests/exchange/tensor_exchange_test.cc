@@ -65,9 +65,9 @@ class Process {
                changed_.notify_all();
              },
          .store =
-             [this](ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void>) {
+             [this](ObjectId object, const SourceRegion& elements, std::shared_ptr<const void>) {
                const std::lock_guard lock(mutex_);
-               stored_.push_back({object, bytes.size()});
+               stored_.push_back({object, elements.bytes.size()});
                exchange_->stored(object, std::nullopt);
              }});
     MOBULA_CHECK(started.ok(), "exchange");
