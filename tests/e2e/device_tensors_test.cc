@@ -82,6 +82,16 @@ TEST_F(DeviceTensors, OfAProcessWhoseNcclCannotBeEndedAreLostAndItIsReplaced) {
   EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
 }
 
+TEST_F(DeviceTensors, AreReadByOthersWhenAReaderIsKilledOrStopped) {
+  start_with_gpus(2);
+  drive({"gpu_kills", "cuda_ipc"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceTensors, AreReadByOthersWhenAReaderByNcclIsKilledOrStopped) {
+  start_with_gpus(2);
+  drive({"gpu_kills", "nccl"}, Milliseconds(150'000));
+}
+
 class Plugins : public DeviceTensors {
  protected:
   void SetUp() override {

@@ -291,6 +291,56 @@ int gpu_ends(const Words&) {
   return report.exit_code();
 }
 
+// Readers that are killed at some moment, holders and readers that are stopped for a while: others read on, and
+// all memory comes back. Arguments: the transport.
+int gpu_kills(const Words& arguments) {
+  Report report;
+  const Transport way = arguments.at(0) == "nccl" ? Transport::nccl : Transport::automatic;
+  constexpr int many_floats = 8 << 20;
+  auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
+  const auto maker_pid = static_cast<pid_t>(wait_for(maker.call<&Gpu::pid>()));
+  {
+    const auto made = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
+    mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
+    for (int i = 0; i < 4; ++i) {
+      auto killed = mobula::actor<Gpu>.options(on_gpus(1)).remote();
+      (void)wait_for(killed.call<&Gpu::pid>());
+      const auto sum = killed.call<&Gpu::sum>(made);
+      std::this_thread::sleep_for(std::chrono::milliseconds(4 * i * i));  // a moment, whichever it is
+      mobula::kill(killed);
+      throws<mobula::Error>(report, "a call of one that was killed", [&] {
+        (void)wait_for(sum);
+        throw mobula::ActorDiedError("it was done before");
+      });
+    }
+    auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
+    const auto user_pid = static_cast<pid_t>(wait_for(user.call<&Gpu::pid>()));
+    report.equal("by another one", wait_for(user.call<&Gpu::sum>(made)), total_to(many_floats));
+    for (const pid_t stopped : {maker_pid, user_pid}) {
+      const auto next = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
+      mobula::wait(std::vector{next}, {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
+      const auto sum = user.call<&Gpu::sum>(next);
+      ::kill(stopped, SIGSTOP);
+      std::this_thread::sleep_for(seconds(1));
+      ::kill(stopped, SIGCONT);
+      report.equal("after a stop", wait_for(sum), total_to(many_floats));
+    }
+    mobula::kill(user);
+  }
+  wait_for(maker.call<&Gpu::forget>());
+  // Nobody refers to anything any more: nearly the whole share is there again, sooner or later.
+  bool is_free = false;
+  for (int i = 0; i < 100 && !is_free; ++i) {
+    try {
+      is_free = wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{3} << 30)) == 20;
+    } catch (const mobula::TaskError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  report.holds("the memory is free again", is_free);
+  return report.exit_code();
+}
+
 // Tensors of host memory by name. Arguments: transports, each of which has to work; after "not" those that do not.
 int host_paths(const Words& arguments) {
   Report report;
@@ -356,7 +406,7 @@ int gpu_replaced(const Words& arguments) {
 std::map<std::string, Scenario> device_tensor_scenarios() {
   return {{"gpu_values", &gpu_values}, {"gpu_tensors", &gpu_tensors}, {"gpu_paths", &gpu_paths},
           {"gpu_pairs", &gpu_pairs},   {"gpu_tasks", &gpu_tasks},     {"gpu_ring", &gpu_ring},
-          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}};
+          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}, {"gpu_kills", &gpu_kills}};
 }
 
 }  // namespace mobula::e2e
