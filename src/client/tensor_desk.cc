@@ -302,6 +302,7 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     const auto* row = engine_.core().object(arrival.object);
     if (row != nullptr) {
       pull.in_store.push_back(engine_.core().ref_of(arrival.object));
+      if (!record.refusals.empty()) pull.tried[arrival.object] = fmt::format("{}", fmt::join(record.refusals, "; "));
       engine_.want(arrival.object);
     }
   } else {
@@ -381,6 +382,7 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
   std::string why = "the runtime was shut down";
   if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
   if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
+  if (const auto tried = pull.tried.find(ref.object); tried != pull.tried.end()) why += "; before that: " + tried->second;
   auto error = make_error(PublicKind::object_lost,
                           fmt::format("the elements of a tensor of process {} are lost: {}", ref.owner.brief(), why));
   error.cause = why;

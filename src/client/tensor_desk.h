@@ -76,6 +76,7 @@ class TensorDesk {
     std::uint64_t wish = 0;
     std::size_t due = 0;                             // at the exchange
     std::vector<RefRecord> in_store;                 // to be read from there
+    std::map<ObjectId, std::string> tried;           // of these: why they did not come from their holder
     std::vector<ObjectId> held;                      // by a ref each, until it is dropped
     std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };

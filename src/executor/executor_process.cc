@@ -36,6 +36,8 @@ constexpr Duration agent_patience = 30s;
 constexpr std::size_t max_hello_bytes = 4096;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
+// What fails with the devices is told to those who wait for it before the process goes.
+constexpr Duration replaced_after = 250ms;
 
 // Everything of an executor but the loop of its main thread. Guarded by the engine's lock.
 class ExecutorProcess {
@@ -105,6 +107,7 @@ class ExecutorProcess {
   bool told_may_run_again_ = false;
   bool evacuating_ = false;
   bool is_lost_ = false;  // it ends when nothing runs here
+  std::unique_ptr<Timer> replaced_;  // the loop's
   bool leaving_ = false;
 };
 
@@ -374,9 +377,13 @@ void ExecutorProcess::leave(int code) {
 // process takes its place. What is written last is what its end is reported with.
 void ExecutorProcess::be_replaced(const std::string& why) {
   std::fprintf(stderr, "mobula: this executor has to be replaced: %s\n", why.c_str());
-  const auto held = engine_->lock();
-  is_lost_ = true;
-  if (contexts_.empty()) leave(1);
+  if (replaced_) return;
+  replaced_ = std::make_unique<Timer>(engine_->loop(), [this] {
+    const auto held = engine_->lock();
+    is_lost_ = true;
+    if (contexts_.empty()) leave(1);
+  });
+  replaced_->arm(monotonic_now() + replaced_after);
 }
 
 // ---- agent and callers -------------------------------------------------------------------------
