@@ -77,6 +77,17 @@ TEST_F(DeviceTensors, OutliveAPlannedEndOfTheirHolder) {
   drive({"gpu_ends"}, Milliseconds(120'000));
 }
 
+TEST_F(DeviceTensors, AreReadWhenTheirKernelsAreThrough) {
+  start_with_gpus(2);
+  drive({"gpu_streams"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, OfABrokenDeviceThrowAndTheProcessIsReplaced) {
+  start_with_gpus(1);
+  const auto ended = drive({"gpu_broken"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
+}
+
 TEST_F(DeviceTensors, OfALostContextAreLostAndTheirProcessIsReplaced) {
   start_without_ways();
   const auto ended = drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));

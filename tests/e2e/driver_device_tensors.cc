@@ -7,6 +7,7 @@
 #include <string>
 
 #include "e2e/driver.h"
+#include "simulated_gpu/calls.h"
 
 namespace mobula::e2e {
 namespace {
@@ -51,6 +52,20 @@ bool uses_cuda() {
   return false;
 }
 
+// What user code has that calls the driver itself: the device's primary context.
+class UserContext {
+ public:
+  UserContext() {
+    void* context = nullptr;
+    internal::simulated_call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0);
+    internal::simulated_call<int(void*)>("cuCtxPushCurrent_v2")(context);
+  }
+  ~UserContext() {
+    void* context = nullptr;
+    internal::simulated_call<int(void**)>("cuCtxPopCurrent_v2")(&context);
+  }
+};
+
 class Gpu {
  public:
   Tensor make(int count) { return kept_ = on_host(count).to(first_gpu); }
@@ -80,6 +95,26 @@ class Gpu {
   std::vector<std::string> refusals() {
     const auto all = mobula::transfer_log();
     return all.empty() ? std::vector<std::string>() : all.back().refusals;
+  }
+  // By a kernel of half a second that has only begun when this returns. `declared`: on which stream it runs.
+  Tensor paint(int count, bool declared) {
+    Tensor made = Tensor::zeros({count}, mobula::DType::uint8, first_gpu);
+    void* const stream = mobula::current().stream();
+    const UserContext context;
+    internal::simulated_kernel(stream, made.data(), static_cast<std::size_t>(count), 7, 500);
+    if (declared) made.produced_on(stream);
+    return made;
+  }
+  std::int64_t count_painted(const Tensor& tensor) {
+    const Tensor here = tensor.to(Device{});
+    return std::ranges::count(here.view<std::uint8_t>(), std::uint8_t{7});
+  }
+  // As a kernel with a wrong access does.
+  void break_device() {
+    (void)Tensor::zeros({1}, mobula::DType::uint8, first_gpu);
+    const UserContext context;
+    internal::simulated_break(700);
+    (void)Tensor::zeros({1}, mobula::DType::uint8, first_gpu);
   }
   bool sees_cuda() { return uses_cuda(); }
   // Twenty allocations, each of more than half of the share.
@@ -235,6 +270,48 @@ int gpu_pairs(const Words&) {
 }
 
 Tensor made_on_host(int count) { return on_host(count); }
+
+// A kernel still runs when its result is returned: who reads it sees all of it.
+int gpu_streams(const Words&) {
+  Report report;
+  auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
+  auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
+  constexpr int bytes = 1 << 20;
+  for (const bool declared : {false, true}) {
+    for (const auto way : {Transport::object_store, Transport::cuda_ipc, Transport::nccl, Transport::tcp}) {
+      const auto made = maker.method<&Gpu::paint>().options({.tensor_transport = way}).remote(bytes, declared);
+      report.equal("painted", wait_for(user.call<&Gpu::count_painted>(made)), bytes);
+    }
+    report.equal("small ones", wait_for(user.call<&Gpu::count_painted>(maker.call<&Gpu::paint>(100, declared))), 100);
+  }
+  return report.exit_code();
+}
+
+// User code breaks the device: its call ends with that, and its process is replaced.
+int gpu_broken(const Words&) {
+  Report report;
+  mobula::ActorOptions options = on_gpus(1);
+  options.max_restarts = 1;
+  auto broken = mobula::actor<Gpu>.options(options).remote();
+  const auto before = wait_for(broken.call<&Gpu::pid>());
+  try {
+    wait_for(broken.call<&Gpu::break_device>());
+    report.fail("no error of a broken device");
+  } catch (const mobula::Error& error) {
+    tell(std::string("it ends with: ") + error.what());
+  }
+  std::int64_t after = before;
+  for (int i = 0; i < 600 && after == before; ++i) {
+    try {
+      after = wait_for(broken.call<&Gpu::pid>());
+    } catch (const mobula::Error&) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  report.holds("another process has taken its place", after != before);
+  report.equal("which works", wait_for(broken.call<&Gpu::sum>(broken.call<&Gpu::make>(floats))), total_to(floats));
+  return report.exit_code();
+}
 
 int gpu_tasks(const Words&) {
   Report report;
@@ -407,7 +484,8 @@ int gpu_replaced(const Words& arguments) {
 std::map<std::string, Scenario> device_tensor_scenarios() {
   return {{"gpu_values", &gpu_values}, {"gpu_tensors", &gpu_tensors}, {"gpu_paths", &gpu_paths},
           {"gpu_pairs", &gpu_pairs},   {"gpu_tasks", &gpu_tasks},     {"gpu_ring", &gpu_ring},
-          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}, {"gpu_kills", &gpu_kills}};
+          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}, {"gpu_kills", &gpu_kills},
+          {"gpu_streams", &gpu_streams}, {"gpu_broken", &gpu_broken}};
 }
 
 }  // namespace mobula::e2e
