@@ -59,7 +59,6 @@ struct Publication {
 
 TensorDesk::TensorDesk(ProcessEngine& engine, exchange::ExchangeOptions options, Callbacks callbacks)
     : engine_(engine), options_(std::move(options)), callbacks_(std::move(callbacks)) {
-  (void)engine_.loop().post([] { exchange::GpuDevices::keep_off_this_thread(); });
   if (options_.gpus) set_device_memory(options_.gpus->memory());
   detail::on_landing([this](const detail::Landing& landing) { landed(landing); });
   const auto held = engine_.lock();

@@ -10,12 +10,6 @@
 #include "transport/thread_start.h"
 
 namespace mobula::internal::exchange {
-namespace {
-
-thread_local bool is_kept_off = false;
-
-}  // namespace
-
 // What tensors use: opens the devices when it is needed, and frees by way of GpuDevices.
 class LeasedMemory final : public DeviceMemory {
  public:
@@ -179,7 +173,7 @@ void GpuDevices::on_closed(std::uint32_t lane, std::function<void(std::uint64_t)
 
 Result<DeviceAllocation> GpuDevices::take(int device, std::uint64_t size_bytes) {
   auto taken = cuda_->take(device, size_bytes);
-  if (!taken && taken.error().code == ErrorCode::resource_exhausted && !is_kept_off) {
+  if (!taken && taken.error().code == ErrorCode::resource_exhausted) {
     wait_until_freed();
     taken = cuda_->take(device, size_bytes);
   }
@@ -187,12 +181,9 @@ Result<DeviceAllocation> GpuDevices::take(int device, std::uint64_t size_bytes) 
   return DeviceAllocation{taken->bytes, freed_elsewhere(std::move(taken->owner))};
 }
 
-void GpuDevices::keep_off_this_thread() { is_kept_off = true; }
-
 std::shared_ptr<const void> GpuDevices::freed_elsewhere(std::shared_ptr<const void> owner) {
   const void* const at = owner.get();
   return {at, [owner = std::move(owner), self = weak_from_this()](const void*) mutable {
-            if (!is_kept_off) return owner.reset();
             if (const auto alive = self.lock()) return alive->free_later(std::move(owner));
             owner.reset();
           }};

@@ -67,14 +67,11 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   // Where a tensor of that device comes to lie: there, else on the first; on_host without any.
   int landing(const std::string& uuid) const;
 
-  // Memory that may be let go of by any thread: one that must not call CUDA leaves that to another.
+  // Memory that may be let go of by any thread, a loop's too: it is freed by a thread for that. Whoever finds no
+  // room waits for what is on its way to be freed.
   Result<DeviceAllocation> take(int device, std::uint64_t size_bytes);
   // Told of each chunk of a device's arena that is gone; null: nobody.
   void on_closed(std::uint32_t lane, std::function<void(std::uint64_t chunk)> told);
-  // The calling thread, which moves bytes for others, never calls CUDA to free memory.
-  static void keep_off_this_thread();
-  // The same for an owner of memory, whichever it is.
-  std::shared_ptr<const void> freed_elsewhere(std::shared_ptr<const void> owner);
 
   // For tensors; opens when it is used first.
   std::shared_ptr<DeviceMemory> memory();
@@ -89,6 +86,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   Result<void> open_all();
   Result<Device> open_one(const std::shared_ptr<const CudaDriver>& driver, const DeviceUuid& uuid,
                           const GpuTerms& terms, std::size_t index);
+  std::shared_ptr<const void> freed_elsewhere(std::shared_ptr<const void> owner);
   void free_later(std::shared_ptr<const void> owner);
   void wait_until_freed();
   void free_all();

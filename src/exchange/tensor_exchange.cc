@@ -46,7 +46,6 @@ Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions op
 }
 
 Result<void> TensorExchange::open() {
-  GpuDevices::keep_off_this_thread();
   EventLoop& loop = sockets_->loop();
   timer_ = std::make_unique<Timer>(loop, [this] {
     step([&](Time now, auto& out) { core_.tick(now, out); });

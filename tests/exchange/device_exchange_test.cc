@@ -60,6 +60,28 @@ TEST(DeviceExchange, BetweenMachinesThatTrustTheirFabricIsByNccl) {
   });
 }
 
+TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member first = with_gpu(1, 0), second = with_gpu(2, 1);
+    first.chunk_bytes = second.chunk_bytes = 256u << 10;
+    Process one(folder.path(), first);
+    Process two(folder.path(), second);
+    const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
+    std::vector<RefRecord> from_one, from_two;
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
+      from_two.push_back(two.publish_on_gpu(object + 10, bytes_of_one, by_nccl));
+    }
+    one.exchange().want(1000, from_two, false);
+    const auto to_two = two.pull_all(from_one);
+    const auto to_one = one.wait_for(3);
+    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+  });
+}
+
 TEST(DeviceExchange, BetweenOthersIsByWayOfTheHostAndSealed) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {

@@ -36,6 +36,7 @@ struct Member {
   std::string own_host = {};  // as ExchangeOptions have it
   bool trusts_fabric = false;
   std::string plugins = {};
+  std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::shared_ptr<GpuDevices> gpus = nullptr;
 };
 
@@ -65,6 +66,7 @@ class Process {
     options.trusts_fabric = member.trusts_fabric;
     options.plugins = member.plugins;
     options.gpus = member.gpus;
+    options.regions.chunk_bytes = member.chunk_bytes;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),
