@@ -350,7 +350,7 @@ int gpu_ends(const Words&) {
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto made = maker.method<&Gpu::make>().options(gpu_stays).remote(floats);
-  throws<std::exception>(report, "what user code throws", [&] { wait_for(maker.call<&Gpu::throws>()); });
+  throws<std::runtime_error>(report, "what user code throws", [&] { wait_for(maker.call<&Gpu::throws>()); });
   report.equal("after that", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   maker.call<&Gpu::leave>();
   throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { wait_for(maker.call<&Gpu::pid>()); });
