@@ -3,7 +3,8 @@
 //
 // `.tensor_transport` of a call, or of put, other than object_store leaves the tensors in a large value
 // where they are. Whoever reads the value pulls them from there, by the path that is named or the best
-// there is: of a process of the same machine they are seen in place.
+// there is: of a process of the same machine they are seen in place. Those of GPUs come to a GPU of the reader,
+// the same one if it has that, or to host memory if it has none.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,13 @@ namespace mobula {
 
 // How one tensor came here.
 struct Transfer {
-  std::string path = {};               // "shm", "tcp", or "store": it had been written there
+  // A transport's name; "staged": by way of the host's memory at both ends; "store": it had been written there.
+  std::string path = {};
   std::int64_t bytes = 0;
   Duration queue_time{};               // until there was room for it
   Duration wire_time{};
-  std::vector<std::string> refusals = {};  // of better paths, and of tries that failed: "PATH: WHY"
+  // Of better paths, of tries that failed, and why it lies on no GPU: "PATH: WHY".
+  std::vector<std::string> refusals = {};
   bool encrypted = false;              // on its way
   bool in_place = false;               // nothing was copied
   std::string peer = {};               // the process that had it

@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/fd.h"
 #include "cli/exit_code.h"
@@ -106,6 +108,16 @@ void look_at_machine(Examination& found) {
   for (const auto& note : machine.notes) found.note("machine", note);
 }
 
+// What the environment says about the ways of tensors.
+void look_at_transports(Examination& found) {
+  const char* const plugins = std::getenv("MOBULA_TRANSPORT_PLUGINS");
+  found.note("transport plug-ins", plugins == nullptr ? "none are named" : plugins);
+  const char* const separate = std::getenv("MOBULA_TEST_SEPARATE_HOSTS");
+  if (separate == nullptr || std::string_view(separate) != "1") return;
+  found.check("hosts", false,
+              "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no memory: it is for tests alone");
+}
+
 // Whether a cluster answers.
 bool look_at_cluster(const CommandLine& line, Examination& found) {
   const auto cluster = find_cluster(line);
@@ -130,6 +142,7 @@ int examine(const CommandLine& line) {
   check_folders(line, found);
   check_system(found);
   look_at_machine(found);
+  look_at_transports(found);
   const bool cluster = look_at_cluster(line, found);
   std::fputs(format_document(found.document(), line.output, "checks").c_str(), stdout);
   if (!found.all_well()) return exit_failed;

@@ -296,6 +296,15 @@ std::vector<RefRecord> ProcessRuntime::tensors_of(std::span<const RawId> objects
 
 detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
                                  std::span<detail::StoredValue> values) {
+  if (request.device && request.device->kind != Device::cpu) {
+    tensors_.open_devices();
+    const auto memory = device_memory();
+    if (!memory || memory->uuid_of(request.device->index).empty()) {
+      return make_error(PublicKind::invalid_request,
+                        "get: device: this process has no lease on a GPU of index " + std::to_string(request.device->index) +
+                            "; a task asks for one with num_gpus");
+    }
+  }
   std::vector<TensorDesk::PullPtr> pulls;  // go after the lock
   auto lock = engine_->lock();
   for (const RawId object : objects) engine_->want(ObjectId(bits(object)));
@@ -320,8 +329,10 @@ detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::G
   } else if (request.tensor_transport != Transport::automatic) {
     wish = wish_of(request.tensor_transport, request.allow_fallback);
   }
+  std::optional<int> device;
+  if (request.device) device = request.device->kind == Device::cpu ? on_host : request.device->index;
   for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
-    pulls.push_back(tensors_.pull(tensors, false, wish));
+    pulls.push_back(tensors_.pull(tensors, false, wish, device));
     if (!blocking_wait(lock, request.deadline, [&] { return tensors_.ready(*pulls.back()); })) {
       for (const auto& pull : pulls) tensors_.drop(pull);
       let_go();
@@ -342,7 +353,10 @@ detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::G
       return late;
     }
   }
-  for (std::size_t i = 0; i < objects.size(); ++i) values[i] = stored_object(lock, ObjectId(bits(objects[i])));
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    values[i] = stored_object(lock, ObjectId(bits(objects[i])));
+    values[i].device = request.device;
+  }
   for (const auto& pull : pulls) tensors_.drop(pull);
   let_go();
   return std::nullopt;
@@ -420,8 +434,10 @@ void ProcessRuntime::release_all(std::span<const ContainedRef> refs) noexcept {
 
 std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record(); }
 bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }
-// No device streams are made here: kernels of user code run on the device's default stream.
-void* ProcessRuntime::stream() { return nullptr; }
+void* ProcessRuntime::stream() {
+  const auto memory = device_memory();
+  return memory ? memory->thread_stream() : nullptr;
+}
 
 detail::Done ProcessRuntime::exit_actor() {
   const auto context = task();

@@ -88,6 +88,7 @@ Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoi
   std::vector<RefRecord> kept;
   if (!wish.direct || value.size_bytes() < least_apart_of_small) return kept;
   const bool small = value.size_bytes() <= inline_value_limit;
+  if (!small) tensors_.open_devices();
   value.set_apart(small ? least_apart_of_small : least_apart_bytes);
   if (value.apart().empty()) return kept;
   auto lock = engine_->lock();

@@ -8,6 +8,9 @@
 
 #include "base/log.h"
 #include "client/conversion.h"
+#include "exchange/machine.h"
+#include "exchange/plugin_files.h"
+#include "transport/direct/cuda_ipc_transport.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -120,6 +123,8 @@ TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::Exchange
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
       left_(std::make_shared<Left>()) {
+  if (options_.gpus) set_device_memory(options_.gpus->memory());
+  detail::on_landing([this](const detail::Landing& landing) { landed(landing); });
   const auto held = engine_.lock();
   engine_.on_tensors({.unneeded = [this](ObjectId object) { unneeded(object); },
                       .dead = [this](const std::vector<ProcessId>& processes) {
@@ -138,6 +143,7 @@ TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::Exchange
 }
 
 TensorDesk::~TensorDesk() {
+  detail::on_landing(nullptr);
   std::unique_ptr<exchange::TensorExchange> ending;
   {
     const auto held = engine_.lock();
@@ -148,20 +154,29 @@ TensorDesk::~TensorDesk() {
   }
   if (ending) detail::use_tensor_memory(nullptr);
   ending.reset();  // first: until then it may start the thread that stores
+  if (opening_.joinable()) opening_.join();
   if (storing_.joinable()) storing_.join();
+}
+
+void TensorDesk::open_devices() {
+  if (options_.gpus) (void)options_.gpus->open();  // why it failed is said by the paths
 }
 
 Result<void> TensorDesk::prepare() {
   if (exchange_) return {};
+  open_devices();
   auto options = options_;
   options.self.node = engine_.core().node();
+  options.own_host = exchange::separate_host(options.self.node);
+  options.plugins = exchange::plugins_of_environment();
   auto started = exchange::TensorExchange::start(
       std::move(options),
       {.arrived = [this](exchange::Arrival arrival) { arrived(std::move(arrival)); },
-       .store = [this](ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+       .store = [this](ObjectId object, const SourceRegion& elements, std::shared_ptr<const void> owner) {
          const auto held = engine_.lock();
          if (ending_) return;
-         to_store_.push_back({object, bytes, std::move(owner)});
+         const auto lane = elements.place.on_host() ? std::nullopt : options_.gpus->lane_of(to_string(elements.place.device));
+         to_store_.push_back({object, elements.bytes, lane ? static_cast<int>(*lane) : on_host, std::move(owner)});
          if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
          engine_.notify();
        },
@@ -184,18 +199,32 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   const auto range = detail::range_of(parts);
   const std::span<const std::byte> bytes(parts.storage->bytes() + range.begin,
                                          static_cast<std::size_t>(range.end - range.begin));
+  const Device device = parts.storage->device();
   SourceRegion elements{.bytes = bytes};
-  if (exchange_->arena()) elements.file = exchange_->arena()->file_of(bytes);
+  std::string uuid;
+  if (device.kind != Device::cpu) {
+    const auto index = static_cast<std::size_t>(device.index);
+    if (!options_.gpus || index >= options_.gpus->devices().size() || !options_.gpus->devices()[index].arena) {
+      return failure(ErrorCode::invalid_argument, "a tensor of a device that this process has no lease on");
+    }
+    const auto& own = options_.gpus->devices()[index];
+    uuid = own.uuid;
+    if (const auto file = own.arena->file_of(bytes.data())) elements = region_of(own.context->uuid(), bytes, *file);
+    elements.place = {MemoryKind::device, own.context->uuid()};
+  } else if (exchange_->arena()) {
+    elements.file = exchange_->arena()->file_of(bytes);
+  }
   RefRecord ref{object, engine_.core().node(), process, {}};
   TensorRecord& record = ref.tensor.edit();
   record.size_bytes = static_cast<std::int64_t>(bytes.size());
   record.in_shared_memory = elements.file.has_value();
   record.wish = wish;
   record.holder = exchange_->self();
-  if (elements.file) {
+  if (elements.file && uuid.empty()) {
     record.block = elements.file->block;
     record.block_offset = elements.file->offset;
   }
+  record.device = std::move(uuid);
   auto hold = parts.storage->hold(range, "others may read it: it was returned or put by reference, and that value is still "
                                          "referred to (tensor " + object.brief() + ")");
   const std::uint64_t order = made_;
@@ -306,11 +335,16 @@ std::optional<Failure> TensorDesk::write_held(ProcessEngine::Lock& lock, const T
   }
   if (!room) return room.error().code == ErrorCode::already_exists ? std::nullopt : std::optional(room.error());
   lock.unlock();
-  std::memcpy(room->data(), what.bytes.data(), what.bytes.size());
+  Result<void> copied;
+  if (what.device == on_host) {
+    std::memcpy(room->data(), what.bytes.data(), what.bytes.size());
+  } else {
+    copied = detail::copy_to_host(what.device, what.bytes, room->data());
+  }
   lock.lock();
-  engine_.seal(lock, what.object, false, {}, true);
+  engine_.seal(lock, what.object, !copied, {}, true);
   engine_.step(ReleaseRef{what.object});  // writing a value gives one
-  return std::nullopt;
+  return copied ? std::nullopt : std::optional(copied.error());
 }
 
 // ---- what it needs -----------------------------------------------------------------------------
@@ -325,7 +359,7 @@ detail::ApartTensor TensorDesk::find(ObjectId object) {
 }
 
 TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool arguments,
-                                     const std::optional<DirectWish>& wish) {
+                                     const std::optional<DirectWish>& wish, std::optional<int> device) {
   const auto pull = std::make_shared<Pull>();
   std::vector<RefRecord> wanted;
   for (RefRecord ref : tensors) {
@@ -347,15 +381,23 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
     wanted.push_back(std::move(ref));
   }
   if (wanted.empty()) return pull;
-  if (auto prepared = prepare(); !prepared) {
-    for (const RefRecord& each : wanted) fail(each.object, error_of(prepared.error()));
-    return pull;
+  const bool must_open = !exchange_ && options_.gpus && !options_.gpus->is_open();
+  if (!must_open) {
+    if (auto prepared = prepare(); !prepared) {
+      for (const RefRecord& each : wanted) fail(each.object, error_of(prepared.error()));
+      return pull;
+    }
   }
   pull->wish = ++wishes_;
   pull->due = wanted.size();
   pull->wanted = wanted;
   pulls_[pull->wish] = pull;
-  exchange_->want(pull->wish, std::move(wanted), arguments);
+  if (!must_open) {
+    exchange_->want(pull->wish, std::move(wanted), arguments, device);
+    return pull;
+  }
+  early_.push_back({pull->wish, std::move(wanted), arguments, device});
+  if (!opening_.joinable()) opening_ = std::thread([this] { want_early(); });
   return pull;
 }
 
@@ -381,7 +423,7 @@ bool TensorDesk::see_in_place(Pull& pull, const RefRecord& ref) {
   transfer.holder = ref.owner;
   transfer.ended = monotonic_now();
   note(std::move(transfer));
-  got(pull, ref.object, whole.subspan(record.block_offset, size), lease(ref.object, std::move(mapping), false),
+  got(pull, ref.object, {.bytes = whole.subspan(record.block_offset, size), .owner = nullptr}, lease(ref.object, std::move(mapping), false),
       why_sealed_in_place);
   return true;
 }
@@ -408,6 +450,26 @@ std::shared_ptr<const void> TensorDesk::lease(ObjectId object, std::shared_ptr<c
 
 void TensorDesk::take_back(ProcessEngine::Lock& lock) { Lease::take(engine_, *left_, lock); }
 
+// Opening may take long, and who pulls has the lock.
+void TensorDesk::want_early() {
+  open_devices();
+  const auto held = engine_.lock();
+  if (ending_) return;
+  const auto prepared = prepare();
+  for (Early& each : std::exchange(early_, {})) {
+    const auto at = pulls_.find(each.wish);
+    if (at == pulls_.end()) continue;  // dropped
+    if (prepared) {
+      exchange_->want(each.wish, std::move(each.tensors), each.arguments, each.device);
+      continue;
+    }
+    for (const RefRecord& ref : each.tensors) fail(ref.object, error_of(prepared.error()));
+    at->second->due = 0;
+  }
+  callbacks_.changed();
+  engine_.notify();
+}
+
 void TensorDesk::arrived(exchange::Arrival arrival) {
   const auto held = engine_.lock();
   const auto at = pulls_.find(arrival.wish);
@@ -432,7 +494,7 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     if (elements->in_place && ref != pull.wanted.end()) remember_block(*ref, *elements);
     auto owner = elements->in_place ? lease(arrival.object, std::move(elements->owner), false)
                                     : std::move(elements->owner);
-    got(pull, arrival.object, elements->bytes, std::move(owner), why_sealed_in_place);
+    got(pull, arrival.object, *elements, std::move(owner), why_sealed_in_place);
     note(std::move(record));
   } else if (std::holds_alternative<exchange::InStore>(arrival.outcome)) {
     const auto* row = engine_.core().object(arrival.object);
@@ -458,6 +520,20 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
   engine_.notify();
 }
 
+// Of a value in the store, which was made on a device.
+void TensorDesk::landed(const detail::Landing& landing) {
+  TransferRecord record;
+  record.size_bytes = landing.size_bytes;
+  record.moved = landing.took;
+  if (landing.device.kind == Device::cpu) {
+    record.refusals.push_back("cuda: it was made on " + landing.made_on +
+                              ", and this process has no GPU to put it on: it lies in host memory");
+  }
+  const auto held = engine_.lock();
+  transfers_.push_back(std::move(record));
+  if (transfers_.size() > remembered_transfers) transfers_.pop_front();
+}
+
 const detail::ErrorRecord* TensorDesk::why_missing(ObjectId object) const {
   const auto at = failed_.find(object);
   return at == failed_.end() ? nullptr : &at->second;
@@ -468,12 +544,13 @@ void TensorDesk::fail(ObjectId object, detail::ErrorRecord error) {
   failed_[object] = std::move(error);
 }
 
-void TensorDesk::got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+void TensorDesk::got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
                      std::string why_sealed) {
   failed_.erase(object);
   if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));  // another pull was faster
-  auto* first = const_cast<std::byte*>(bytes.data());  // the seal keeps it from being written
-  auto storage = std::make_shared<detail::TensorStorage>(first, bytes.size(), Device(), std::move(owner),
+  auto* first = const_cast<std::byte*>(elements.bytes.data());  // the seal keeps it from being written
+  const Device device = elements.device == on_host ? Device() : Device{Device::cuda, elements.device};
+  auto storage = std::make_shared<detail::TensorStorage>(first, elements.bytes.size(), device, std::move(owner),
                                                          std::move(why_sealed));
   here_[object] = storage;
   pull.got.push_back(std::move(storage));
@@ -501,7 +578,7 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
   record.ended = monotonic_now();
   if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
     const auto bytes = view->bytes();
-    got(pull, ref.object, bytes, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
+    got(pull, ref.object, {.bytes = bytes, .owner = nullptr}, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
         "it was read from an object, which others read as well");
     note(std::move(record));
     return;  // still wanted: that keeps it in its place
@@ -523,7 +600,7 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
 void TensorDesk::drop(const PullPtr& pull) {
   for (const ObjectId each : std::exchange(pull->held, {})) engine_.release(each);
   if (pull->wish == 0 || pulls_.erase(pull->wish) == 0) return;
-  if (pull->due > 0) exchange_->unwant(pull->wish);
+  if (pull->due > 0 && exchange_) exchange_->unwant(pull->wish);
   for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.unwant(each.object);
 }
 

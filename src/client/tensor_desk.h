@@ -21,6 +21,7 @@
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/wire.h"
 #include "mobula/tensor.h"
+#include "tensor/device_elements.h"
 #include "tensor/storage.h"
 
 namespace mobula::internal::client {
@@ -40,6 +41,9 @@ class TensorDesk {
   TensorDesk(const TensorDesk&) = delete;
   TensorDesk& operator=(const TensorDesk&) = delete;
 
+  // Opens the GPUs of this process's lease, where they are not, which may take a second: without the lock,
+  // before anything that starts the exchange.
+  void open_devices();
   // Starts the exchange, where it is not: what is allocated from then on can be read by others in place.
   Result<void> prepare();
 
@@ -75,8 +79,11 @@ class TensorDesk {
   };
   using PullPtr = std::shared_ptr<Pull>;
 
-  // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and let go of without it.
-  PullPtr pull(const std::vector<RefRecord>& tensors, bool arguments, const std::optional<DirectWish>& wish = {});
+  // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and
+  // let go of without it.
+  // Those of devices come to `device` (as DeviceMemory counts), without it where each belongs.
+  PullPtr pull(const std::vector<RefRecord>& tensors, bool arguments, const std::optional<DirectWish>& wish = {},
+               std::optional<int> device = {});
   // Whether all has come or failed; what has come is then here.
   bool ready(Pull& pull);
   // It is not waited for any more, or its values have been read.
@@ -102,7 +109,15 @@ class TensorDesk {
   struct ToStore {
     ObjectId object;
     std::span<const std::byte> bytes;
+    int device = on_host;
     std::shared_ptr<const void> owner;
+  };
+  // Waits for the devices to be open.
+  struct Early {
+    std::uint64_t wish = 0;
+    std::vector<RefRecord> tensors;
+    bool arguments = false;
+    std::optional<int> device;
   };
 
   // A block of another process's shared memory that is mapped here.
@@ -123,7 +138,9 @@ class TensorDesk {
   std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size);
   void take_from_store(Pull& pull, const RefRecord& ref);
   void fail(ObjectId object, detail::ErrorRecord error);
-  void got(Pull& pull, ObjectId object, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+  void want_early();
+  void landed(const detail::Landing& landing);
+  void got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
            std::string why_sealed);
 
   const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
@@ -143,7 +160,9 @@ class TensorDesk {
   std::map<BlockOf, MappedFile> blocks_;                           // where more may be seen
   const std::shared_ptr<Left> left_;
   std::deque<ToStore> to_store_;
+  std::vector<Early> early_;
   bool ending_ = false;
+  std::thread opening_;  // opens the devices for pulls that nobody's thread waits for
   std::thread storing_;  // writes what has to go into the store; from the first of them on
   std::unique_ptr<exchange::TensorExchange> exchange_;
 };

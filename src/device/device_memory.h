@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -53,6 +54,18 @@ class DeviceMemory {
   // There when this returns, for every stream. invalid_argument while one of the streams is being captured
   // into a graph, which waiting would break.
   virtual Result<void> copy(const DeviceCopy& copy) = 0;
+  // Waits until what these streams of `device` have is through; none: whatever this process has issued
+  // there. invalid_argument as of copy().
+  virtual Result<void> finish(int device, const std::vector<void*>& streams) = 0;
+
+  // What names a device everywhere; empty for one that this process has no lease on.
+  virtual std::string uuid_of(int device) = 0;
+  // Where a tensor of that device comes to lie here: there, else on the first one; on_host without any.
+  virtual int landing(const std::string& uuid) = 0;
+  // Whether these bytes lie where other processes can reach them.
+  virtual bool is_shareable(int device, const std::byte* bytes) = 0;
+  // A stream of the first device, for the calling thread; null where there is none.
+  virtual void* thread_stream() = 0;
 };
 
 // That of this process, once it has one; tensors are made by static functions, which nobody can hand it to.

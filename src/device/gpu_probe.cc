@@ -122,4 +122,20 @@ GpuFacts probe_gpus(const GpuPaths& paths) {
   return facts;
 }
 
+GpuPeers probe_gpu_peers(const std::string& nvml_library) {
+  GpuPeers peers;
+  const auto nvml = Nvml::open(nvml_library);
+  if (!nvml) return peers;
+  const auto devices = nvml->devices();
+  if (!devices) return peers;
+  for (const NvmlDevice& each : *devices) {
+    for (const NvmlDevice& other : *devices) {
+      if (each.index == other.index || each.mig_mode || other.mig_mode) continue;
+      const auto reaches = nvml->reaches(each.index, other.index);
+      if (reaches && *reaches) peers[each.uuid].push_back(other.uuid);
+    }
+  }
+  return peers;
+}
+
 }  // namespace mobula::internal

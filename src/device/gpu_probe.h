@@ -2,11 +2,13 @@
 // else the PCI bus. For the agent's start; any thread. Knows nothing of masks or requested counts.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/accelerator_device.h"
+#include "device/nvml.h"
 
 namespace mobula::internal {
 
@@ -21,11 +23,16 @@ struct GpuFacts {
 };
 
 struct GpuPaths {
-  std::string nvml_library = "libnvidia-ml.so.1";
+  std::string nvml_library = Nvml::library_name();
   std::string proc = "/proc";
   std::string topology_xml{};  // see nvidia_pci_devices
 };
 
 GpuFacts probe_gpus(const GpuPaths& paths = {});
+
+// By UUID, which other devices of the machine's it reaches: their memory may be read by its kernels and copies.
+// Asked of NVML, which needs no context. A slice reaches none.
+using GpuPeers = std::map<std::string, std::vector<std::string>>;
+GpuPeers probe_gpu_peers(const std::string& nvml_library = Nvml::library_name());
 
 }  // namespace mobula::internal

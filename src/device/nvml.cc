@@ -1,5 +1,6 @@
 #include "device/nvml.h"
 
+#include <cstdlib>
 #include <array>
 #include <utility>
 
@@ -49,6 +50,11 @@ struct Nvml::Functions {
   nvml_abi::Processes* processes = nullptr;
   nvml_abi::PeerStatus* peer_status = nullptr;
 };
+
+std::string Nvml::library_name() {
+  const char* const named = std::getenv("MOBULA_NVML_LIBRARY");
+  return named == nullptr || *named == '\0' ? default_library : named;
+}
 
 Result<Nvml> Nvml::open(const std::string& library_name) {
   auto library = SharedLibrary::open(library_name);

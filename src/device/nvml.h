@@ -54,6 +54,8 @@ struct DeviceUser {
 class Nvml {
  public:
   static constexpr const char* default_library = "libnvidia-ml.so.1";
+  // MOBULA_NVML_LIBRARY, else the default.
+  static std::string library_name();
 
   // Loads and initialises the library; the destructor shuts it down. not_found without the library
   // or a function of it, unavailable if it does not initialise (no driver, no permission).

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <string_view>
 
@@ -24,6 +25,11 @@ std::string machine_identity() {
   const std::string processes = link_target("/proc/self/ns/pid");
   if (boot.empty() || memory.empty() || processes.empty()) return {};
   return boot + " " + memory + " " + processes;
+}
+
+std::string separate_host(NodeId node) {
+  const char* const said = std::getenv(separate_hosts_variable);
+  return said != nullptr && std::string_view(said) == "1" ? node.hex() : std::string();
 }
 
 }  // namespace mobula::internal::exchange

@@ -54,7 +54,11 @@ Result<void> TensorExchange::open() {
   PathOptions paths{.process = options_.self.process,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
                     .host_bind = options_.host_bind,
-                    .fabric = options_.fabric};
+                    .fabric = options_.fabric,
+                    .own_host = options_.own_host,
+                    .plugins = options_.plugins,
+                    .gpus = options_.gpus,
+                    .lost = options_.lost};
   paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
   arena_ = paths_->arena();
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
@@ -107,10 +111,8 @@ void TensorExchange::take_up() {
     told_ = false;
   }
   for (auto& each : fresh) {
-    const ObjectId object = each.first;
-    const std::size_t size = each.second.elements.bytes.size();
-    published_[object] = std::move(each.second);
-    step([&](Time now, auto& out) { core_.publish(now, object, size, 0, out); });
+    const auto at = published_.insert_or_assign(each.first, std::move(each.second)).first;
+    publish_to_core(at->first, at->second);
   }
   for (const auto& task : tasks) task();
 }
@@ -134,6 +136,13 @@ void TensorExchange::step(Step step) {
   } else {
     timer_->disarm();
   }
+}
+
+void TensorExchange::publish_to_core(ObjectId object, const Published& published) {
+  const SourceRegion& elements = published.elements;
+  std::uint32_t lane = 0;
+  if (!elements.place.on_host() && options_.gpus) lane = options_.gpus->lane_of(to_string(elements.place.device)).value_or(0);
+  step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), lane, out); });
 }
 
 void TensorExchange::carry_out(transfer::RegionCommand& command) {
@@ -160,7 +169,7 @@ void TensorExchange::publish_again(ObjectId object) {
     const auto at = published_.find(object);
     if (at == published_.end() || !at->second.let_go || at->second.retired) return;
     at->second.let_go = false;
-    step([&](Time now, auto& out) { core_.publish(now, object, at->second.elements.bytes.size(), 0, out); });
+    publish_to_core(object, at->second);
   });
 }
 
@@ -204,7 +213,7 @@ void TensorExchange::carry_out(const transfer::Export& command) {
   const auto at = published_.find(command.object);
   auto transfer = at == published_.end()
                       ? Result<TransferId>(failure(ErrorCode::not_found, "it is not here any more"))
-                      : paths_->offer(command.path, command.peer, at->second.elements, told);
+                      : paths_->offer({command.path, command.peer, command.peer_lane}, at->second.elements, told);
   if (!transfer) return told(transfer.error());
   operations_[operation] = {command.path, *transfer, 0};
 }
@@ -216,7 +225,7 @@ void TensorExchange::carry_out(const transfer::Unexport& command) {
     step([&](Time now, auto& out) { core_.ended(now, operation, std::nullopt, out); });
   };
   if (at == operations_.end()) return ended();
-  paths_->release(at->second.path, at->second.transfer, ended);
+  paths_->release(at->second.transfer, ended);
 }
 
 // Bytes that others see in place stay until nobody refers to them, also when they lie in the store as well.
@@ -229,18 +238,19 @@ void TensorExchange::carry_out(const transfer::FreeRegions& command) {
 
 void TensorExchange::carry_out(const transfer::StoreRegions& command) {
   const Published& what = published_.at(command.object);
-  callbacks_.store(command.object, what.elements.bytes, what.owner);
+  callbacks_.store(command.object, what.elements, what.owner);
 }
 
 // ---- what it wants -----------------------------------------------------------------------------
 
-void TensorExchange::want(std::uint64_t number, std::vector<RefRecord> tensors, bool arguments) {
-  post([this, number, tensors = std::move(tensors), arguments]() mutable {
+void TensorExchange::want(std::uint64_t number, std::vector<RefRecord> tensors, bool arguments, std::optional<int> device) {
+  post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
     if (!paths_) return;
     Wish& wish = wishes_[number];
     wish.due = tensors.size();
     wish.tensors = std::move(tensors);
     wish.arguments = arguments;
+    wish.device = device;
     waiting_.push_back(number);
     // Also where it is known: that it has connected to this process does not connect this one to it.
     for (const RefRecord& each : wish.tensors) {
@@ -303,8 +313,7 @@ void TensorExchange::begin_wishes() {
 void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   std::vector<Arrival> at_once;
   std::vector<transfer::RegionWish> together;
-  std::vector<RefRecord> wanted;
-  std::vector<std::vector<transfer::PathRefusal>> refusals;
+  std::vector<Wanted> wanted;
   for (const RefRecord& each : wish.tensors) {
     Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
                  .refusals = {}, .failed_tries = {}, .fell_back = false};
@@ -318,7 +327,9 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       at_once.push_back(std::move(none));
       continue;
     }
-    const auto choice = paths_->choose(each.owner, each.tensor->wish);
+    const bool moves = !each.tensor->device.empty() && wish.device;  // what lies on the host comes to it
+    const int device = moves ? *wish.device : paths_->landing(*each.tensor);
+    const auto choice = paths_->choose(each.owner, *each.tensor, device);
     if (choice.paths.empty()) {
       for (const auto& refusal : choice.refusals) none.refusals.push_back(text_of(refusal.path, refusal.why));
       none.outcome = failure(ErrorCode::unavailable, "none of the paths it may take is there");
@@ -326,17 +337,17 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       continue;
     }
     together.push_back({.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
-                        .holders = {each.owner}, .paths = choice.paths});
-    wanted.push_back(each);
-    refusals.push_back(choice.refusals);
+                        .holders = {each.owner}, .paths = choice.paths,
+                        .lane = static_cast<std::uint32_t>(std::max(device, 0))});
+    wanted.push_back({.ref = each, .device = device, .refusals = choice.refusals});
   }
   if (!together.empty()) {
     step([&](Time now, auto& out) {
       const auto pulls = core_.want(now, std::move(together), wish.arguments, out);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         if (!pulls) {
-          at_once.push_back({.wish = number, .object = wanted[i].object, .outcome = pulls.error(), .path = {},
-                             .holder = wanted[i].owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
+          at_once.push_back({.wish = number, .object = wanted[i].ref.object, .outcome = pulls.error(), .path = {},
+                             .holder = wanted[i].ref.owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
           continue;
         }
         wish.pulls.emplace((*pulls)[i], wanted[i]);
@@ -370,25 +381,93 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
   const auto wish = wishes_.find(pulls_.at(command.pull));
   Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
   if (wish != wishes_.end()) {
-    const TensorRecord& record = *wish->second.pulls.at(command.pull).tensor;
-    transfer = paths_->fetch({.path = command.path, .holder = command.holder, .ticket = command.ticket,
-                              .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
-                              .in_place = record.in_shared_memory},
+    const Wanted& wanted = wish->second.pulls.at(command.pull);
+    const TensorRecord& record = *wanted.ref.tensor;
+    const bool stays = wanted.device == on_host ? record.device.empty()
+                                                : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
+    transfer = paths_->fetch({.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
+                              .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
+                              .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
+                              .device = wanted.device},
                              told);
   }
   if (!transfer) return told(transfer.error());
   operations_[operation] = {command.path, *transfer, command.pull};
 }
 
-// No path on which both sides act is there yet: none was said to be, so none is chosen.
-void TensorExchange::carry_out(const transfer::Issue& command) {
-  step([&](Time now, auto& out) {
-    core_.ended(now, command.operation, failure(ErrorCode::unavailable, "this process does not have that path"), out);
+// ---- both at the same time ---------------------------------------------------------------------
+
+void TensorExchange::issued(transfer::OperationId operation, const Result<void>& result) {
+  operations_.erase(operation);
+  const auto failed = result ? std::nullopt : std::optional<Failure>(result.error());
+  step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
+}
+
+void TensorExchange::issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
+                           bool sends) {
+  // Both sides come to the same number, which nothing else that goes on between them has.
+  const ProcessId receiver = sends ? command.peer : options_.self.process;
+  const auto of_channel = ObjectId::derived(command.object, receiver.hex(), command.epoch);
+  const auto transfer = TransferId::derived(of_channel, "piece", command.offset);
+  operations_[command.operation].transfer = transfer;
+  paths_->move_pair(pair, transfer, bytes, sends, [this, operation = command.operation](const Result<void>& result) {
+    issued(operation, result);
   });
 }
 
+void TensorExchange::carry_out(const transfer::Issue& command) {
+  const TensorPaths::Pairing pair{command.peer, command.lane, command.peer_lane, command.epoch};
+  operations_[command.operation] = {command.path, {}, command.pull, pair};
+  const auto ends = [this, operation = command.operation](const Result<void>& result) { issued(operation, result); };
+  if (command.opens) return paths_->open_pair(pair, ends);
+  if (command.pull == 0) {
+    const auto at = published_.find(command.object);
+    if (at == published_.end()) return ends(failure(ErrorCode::not_found, "it is not here any more"));
+    const auto all = at->second.elements.bytes;
+    auto* const first = const_cast<std::byte*>(all.data());  // it is read only
+    return issue(command, pair, std::span(first, all.size()).subspan(command.offset, command.size_bytes), true);
+  }
+  if (command.offset > 0 && arriving_.contains(command.pull)) {
+    auto* const first = arriving_[command.pull].memory->bytes;
+    return issue_next(command, pair, first);
+  }
+  const auto wish = pulls_.find(command.pull);
+  if (wish == pulls_.end() || !wishes_.contains(wish->second)) {
+    return ends(failure(ErrorCode::cancelled, "nobody wants it any more"));
+  }
+  const Wanted& wanted = wishes_.at(wish->second).pulls.at(command.pull);
+  const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
+  // A try that failed may still be written to: each has memory of its own.
+  paths_->take(wanted.device, size, [this, command, pair, ends](Result<DeviceAllocation> taken) {
+    if (!operations_.contains(command.operation)) return;
+    if (!taken) return ends(taken.error());
+    arriving_[command.pull].memory = std::make_shared<const DeviceAllocation>(std::move(*taken));
+    issue_next(command, pair, arriving_[command.pull].memory->bytes);
+  });
+}
+
+// The next piece of what is received.
+void TensorExchange::issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first) {
+  const auto wish = pulls_.find(command.pull);
+  if (wish != pulls_.end() && wishes_.contains(wish->second)) {
+    const Wanted& wanted = wishes_.at(wish->second).pulls.at(command.pull);
+    const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
+    if (command.offset + command.size_bytes == size) {
+      fetched_[command.pull] = {{first, size}, arriving_.at(command.pull).memory->owner, false, false, wanted.device};
+    }
+  }
+  issue(command, pair, {first + command.offset, command.size_bytes}, false);
+}
+
 void TensorExchange::carry_out(const transfer::Cancel& command) {
-  if (const auto at = operations_.find(command.operation); at != operations_.end()) paths_->cancel(at->second.transfer);
+  const auto at = operations_.find(command.operation);
+  if (at == operations_.end()) return;
+  if (at->second.pair) return paths_->break_pair(*at->second.pair, at->second.transfer);
+  paths_->cancel(at->second.transfer);
+}
+
+void TensorExchange::carry_out(const transfer::DropChannel& command) {
+  paths_->drop_pair({command.peer, command.lane, command.peer_lane, command.epoch});
 }
 
 // Of a holder that answers nobody knows more than it does itself; what one that cannot be reached has left
@@ -397,7 +476,7 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
   bool reachable = false;
   for (const auto& [number, wish] : wishes_) {
     for (const auto& [pull, ref] : wish.pulls) {
-      if (ref.object == command.object) reachable = reachable || paths_->knows(ref.owner);
+      if (ref.ref.object == command.object) reachable = reachable || paths_->knows(ref.ref.owner);
     }
   }
   step([&](Time now, auto& out) {
@@ -409,10 +488,12 @@ void TensorExchange::carry_out(PullEnded& command) {
   const auto at = pulls_.find(command.pull);
   const std::uint64_t number = at->second;
   pulls_.erase(at);
+  arriving_.erase(command.pull);
   auto elements = fetched_.extract(command.pull);
   const auto wish = wishes_.find(number);
   if (wish == wishes_.end()) return;  // unwanted
-  const RefRecord ref = wish->second.pulls.at(command.pull);
+  const Wanted wanted = wish->second.pulls.at(command.pull);
+  const RefRecord& ref = wanted.ref;
   Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
                   .refusals = {}, .failed_tries = {}, .fell_back = false,
                   .queued = command.queued, .moved = command.moved};
@@ -426,11 +507,19 @@ void TensorExchange::carry_out(PullEnded& command) {
   }
   const auto named = ref.tensor->wish.named;
   arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
-  for (const auto& each : wish->second.refusals.at(command.pull)) {
-    const bool better = !arrival.path || transfer::is_better(each.path, *arrival.path) || named == each.path;
-    if (better) arrival.refusals.push_back(text_of(each.path, each.why));
+  for (const auto& each : wanted.refusals) {
+    // That a way is for other memory than this is no news.
+    const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
+    const bool fits = !is_of_devices || (!ref.tensor->device.empty() && wanted.device != on_host);
+    const bool better = fits && (!arrival.path || transfer::is_better(each.path, *arrival.path));
+    if (better || named == each.path) arrival.refusals.push_back(text_of(each.path, each.why));
   }
-  if (std::holds_alternative<RegionsHere>(command.outcome) && !elements.empty()) {
+  const bool here = std::holds_alternative<RegionsHere>(command.outcome);
+  if (here && !ref.tensor->device.empty() && !wish->second.device && wanted.device == on_host) {
+    arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +
+                               ", and this process has no GPU to put it on: it lies in host memory");
+  }
+  if (here && !elements.empty()) {
     arrival.outcome = std::move(elements.mapped());
   } else if (const auto* failed = std::get_if<Failure>(&command.outcome)) {
     arrival.outcome = *failed;

@@ -31,6 +31,11 @@ struct ExchangeOptions {
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
   std::string host_bind;         // HOST:0 for other machines; empty: none connect
   std::string fabric;            // trusted network of its node; empty: none
+  std::string own_host;          // not empty: this process shares no machine with those of other names
+  std::string plugins;           // as MOBULA_TRANSPORT_PLUGINS has it
+  std::shared_ptr<GpuDevices> gpus;  // of the process's lease, open or failed to; null: none
+  // Once, from the thread of the exchange: this process has to be replaced, and why.
+  std::function<void(const std::string&)> lost;
   transfer::RegionOptions regions = {};
 };
 
@@ -54,7 +59,7 @@ class TensorExchange {
   struct Callbacks {
     std::function<void(Arrival)> arrived;
     // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
-    std::function<void(ObjectId, std::span<const std::byte>, std::shared_ptr<const void> owner)> store;
+    std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
     // What wake() asked for.
     std::function<void()> woken;
   };
@@ -76,8 +81,9 @@ class TensorExchange {
   // Returns the owner of what was never taken up, else nothing: the exchange lets go of it, at once or when
   // nobody is given it any more.
   std::shared_ptr<const void> retire(ObjectId object);
-  // All of them have room together; each arrives. Numbers are the caller's, and never used again.
-  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments);
+  // All of them have room together; each arrives. Numbers are the caller's, and never used again. Those of
+  // devices come to `device`, or on_host; without it where each one belongs.
+  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments, std::optional<int> device = {});
   // Nothing arrives any more.
   void unwant(std::uint64_t wish);
   // Into the store with everything.
@@ -95,17 +101,27 @@ class TensorExchange {
     bool retired = false;
     bool let_go = false;  // by the core
   };
+  struct Wanted {
+    RefRecord ref;
+    int device = on_host;  // where it comes to lie
+    std::vector<transfer::PathRefusal> refusals = {};
+  };
   struct Wish {
     std::vector<RefRecord> tensors;
     bool arguments = false;
-    std::map<transfer::RegionPullId, RefRecord> pulls;
-    std::map<transfer::RegionPullId, std::vector<transfer::PathRefusal>> refusals;
+    std::optional<int> device;
+    std::map<transfer::RegionPullId, Wanted> pulls;
     std::size_t due = 0;  // arrivals
   };
   struct Operation {
     DirectPath path = DirectPath::shm;
     TransferId transfer;
     transfer::RegionPullId pull = 0;  // of a fetch
+    std::optional<TensorPaths::Pairing> pair = {};  // of what both sides issue
+  };
+  // What is received piece by piece.
+  struct Arriving {
+    std::shared_ptr<const DeviceAllocation> memory;  // shared with the piece in progress
   };
 
   TensorExchange(ExchangeOptions options, Callbacks callbacks);
@@ -115,6 +131,7 @@ class TensorExchange {
   // One step of the core, and what follows from it.
   template <class Step>
   void step(Step step);
+  void publish_to_core(ObjectId object, const Published& published);
   void carry_out(transfer::RegionCommand& command);
   void carry_out(const transfer::SendRegions& command);
   void carry_out(const transfer::Export& command);
@@ -122,7 +139,10 @@ class TensorExchange {
   void carry_out(const transfer::Fetch& command);
   void carry_out(const transfer::Issue& command);
   void carry_out(const transfer::Cancel& command);
-  void carry_out(const transfer::DropChannel&) {}
+  void carry_out(const transfer::DropChannel& command);
+  void issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes, bool sends);
+  void issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first);
+  void issued(transfer::OperationId operation, const Result<void>& result);
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
   void carry_out(const transfer::LookUp& command);
@@ -153,6 +173,7 @@ class TensorExchange {
   std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for
   std::map<transfer::RegionPullId, std::uint64_t> pulls_;   // to wishes
   std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
+  std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
   std::unique_ptr<Timer> timer_, alarm_;
   std::unique_ptr<TensorPaths> paths_;

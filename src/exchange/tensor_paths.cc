@@ -1,11 +1,16 @@
 #include "exchange/tensor_paths.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "exchange/machine.h"
+#include "exchange/plugin_files.h"
 #include "transport/direct/blob.h"
+#include "transport/direct/cuda_ipc_transport.h"
+#include "transport/direct/plugin_transport.h"
 #include "transport/direct/shm_transport.h"
 #include "transport/direct/tcp_transport.h"
 
@@ -14,9 +19,17 @@ namespace {
 
 constexpr std::size_t id_bytes = sizeof(Hash128);
 constexpr Duration open_within = 5s;
+constexpr Duration pair_within = 30s;  // what a first communicator may take
 
 // A process numbers nothing anew: each incarnation has an id of its own, and a ticket a token.
 ChannelKey channel_to(ProcessId peer) { return {peer, 1}; }
+
+// What a device of a process is to the transports of devices.
+ProcessId party_of(ProcessId process, std::uint32_t lane) {
+  return lane == 0 ? process : ProcessId::derived(process, "device", lane);
+}
+
+bool is_of_devices(DirectPath path) { return path == DirectPath::cuda_ipc || path == DirectPath::nccl; }
 
 Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOptions& options,
                                                   std::shared_ptr<Arena>& arena) {
@@ -43,9 +56,12 @@ std::string text_of(TransferId transfer, const Blob& blob) {
   return text;
 }
 
+Failure not_here() { return failure(ErrorCode::unavailable, "this process does not have that path"); }
+
 }  // namespace
 
-// One fetch on its way: its channel is opened, then the bytes are mapped or pulled.
+// One fetch on its way: its channel is opened, then the bytes are mapped or pulled, then brought to a device
+// where they came to the host.
 struct TensorPaths::Fetching {
   TensorTransport* way = nullptr;
   TransferId transfer;
@@ -53,48 +69,155 @@ struct TensorPaths::Fetching {
   Blob ticket;
   std::uint64_t size_bytes = 0;
   bool in_place = false;
+  int device = on_host;
+  bool lands_directly = true;  // the way writes where the elements are wanted
   Fetched fetched;
   std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors that will lie in it
+  DeviceAllocation memory;
+  std::uint64_t copy = 0;  // under way
   bool cancelled = false;
 };
 
-TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : options_(std::move(options)) {
-  reach_.machine = machine_identity();
+TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(std::move(options)) {
+  reach_.machine = options_.own_host.empty() ? machine_identity() : machine_identity() + " " + options_.own_host;
   reach_.fabric = options_.fabric;
-  add(DirectPath::shm, make_shm(loop, options_, arena_));
-  add(DirectPath::tcp, make_tcp(loop, options_));
+  add({DirectPath::shm, 0}, make_shm(loop, options_, arena_));
+  add({DirectPath::tcp, 0}, make_tcp(loop, options_));
+  reach_.paths.emplace_back().path = DirectPath::staged;
+  add_devices();
+  add_plugins();
 }
 
-TensorPaths::~TensorPaths() = default;
+TensorPaths::~TensorPaths() {
+  if (!options_.gpus) return;
+  for (std::uint32_t lane = 0; lane < options_.gpus->devices().size(); ++lane) options_.gpus->on_closed(lane, nullptr);
+}
 
-void TensorPaths::add(DirectPath path, Result<std::unique_ptr<TensorTransport>> made) {
+void TensorPaths::add(Key key, Result<std::unique_ptr<TensorTransport>> made, std::string version) {
   RegionPath& said = reach_.paths.emplace_back();
-  said.path = path;
+  said.path = key.first;
+  said.lane = key.second;
   if (!made) {
     said.why_not = made.error().text;
     return;
   }
+  said.version = std::move(version);
   said.endpoint = (*made)->endpoint();
-  transports_[path] = std::move(*made);
+  transports_[key] = std::move(*made);
 }
 
-TensorTransport* TensorPaths::transport(DirectPath path) const {
-  const auto at = transports_.find(path);
+void TensorPaths::add_devices() {
+  const auto none = [&](const std::string& why) {
+    for (const auto path : {DirectPath::cuda_ipc, DirectPath::nccl}) add({path, 0}, failure(ErrorCode::unavailable, why));
+  };
+  if (!options_.gpus) return none("it has no lease on a GPU");
+  if (!options_.gpus->why_none().empty()) return none(options_.gpus->why_none());
+  const auto& devices = options_.gpus->devices();
+  for (std::uint32_t lane = 0; lane < devices.size(); ++lane) {
+    const auto& device = devices[lane];
+    reach_.devices.push_back(device.uuid);
+    if (!device.context) continue;
+    const ProcessId party = party_of(options_.process, lane);
+    CudaIpcOptions ipc;
+    ipc.socket = options_.socket + ".g" + std::to_string(lane);
+    ipc.peers = device.peers;
+    auto made = options_.socket.empty()
+                    ? Result<std::unique_ptr<CudaIpcTransport>>(
+                          failure(ErrorCode::unavailable, "this process has no place for its sockets"))
+                    : CudaIpcTransport::create(loop_, party, device.context, std::move(ipc));
+    if (made) {
+      copies_[static_cast<int>(lane)] = &(*made)->copies();
+      options_.gpus->on_closed(lane, (*made)->closed());
+      add({DirectPath::cuda_ipc, lane}, std::unique_ptr<TensorTransport>(std::move(*made)));
+    } else {
+      add({DirectPath::cuda_ipc, lane}, made.error());
+    }
+    const auto& library = options_.gpus->nccl();
+    if (!library) {
+      add({DirectPath::nccl, lane}, library.error());
+      continue;
+    }
+    NcclOptions nccl;
+    if (!options_.host_bind.empty()) nccl.listen = options_.host_bind;
+    const char* const host = std::getenv("NCCL_HOSTID");
+    nccl.host = host != nullptr ? host : reach_.machine;
+    nccl.lost = options_.lost;
+    auto two_sided = NcclTransport::create(loop_, party, device.context, *library, std::move(nccl));
+    if (two_sided) {
+      add({DirectPath::nccl, lane}, std::unique_ptr<TensorTransport>(std::move(*two_sided)),
+          nccl_version_text((*library)->version()));
+    } else {
+      add({DirectPath::nccl, lane}, two_sided.error());
+    }
+  }
+}
+
+void TensorPaths::add_plugins() {
+  std::map<DirectPath, Failure> refused;
+  PluginOptions options;
+  if (!options_.host_bind.empty()) options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
+  for (const OpenedPlugin& each : open_transport_plugins(plugin_paths(options_.plugins), plugin_folder())) {
+    if (!each.plugin) {
+      log_warn("a transport plug-in is not used: {}", each.plugin.error().text);
+      if (const auto path = path_of_plugin(each.path)) refused.emplace(*path, each.plugin.error());
+      continue;
+    }
+    const auto path = path_of_plugin(each.plugin->name());
+    if (!path || transports_.contains({*path, 0})) {
+      log_warn("the transport plug-in {} is not used: it is called {}, and programs can name gloo and ucx", each.path,
+               each.plugin->name());
+      continue;
+    }
+    auto made = PluginTransport::create(loop_, options_.process, *each.plugin, options);
+    if (!made) log_warn("the transport plug-in {} is not used: {}", each.path, made.error().text);
+    add({*path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(std::unique_ptr<TensorTransport>(std::move(*made)))
+                         : Result<std::unique_ptr<TensorTransport>>(made.error()));
+  }
+  for (const auto path : {DirectPath::gloo, DirectPath::ucx}) {
+    const bool said = std::ranges::any_of(reach_.paths, [&](const RegionPath& each) { return each.path == path; });
+    if (said) continue;
+    const auto why = refused.find(path);
+    add({path, 0}, why != refused.end() ? why->second
+                                        : failure(ErrorCode::not_found, std::string(plugins_variable) + " does not name it there"));
+  }
+}
+
+TensorTransport* TensorPaths::transport(DirectPath path, std::uint32_t lane) const {
+  const auto at = transports_.find({path, lane});
   return at == transports_.end() ? nullptr : at->second.get();
 }
 
+NcclTransport* TensorPaths::nccl(std::uint32_t lane) const {
+  return static_cast<NcclTransport*>(transport(DirectPath::nccl, lane));
+}
+
+DeviceCopies* TensorPaths::copies_of(int device) const {
+  const auto at = copies_.find(device);
+  return at == copies_.end() ? nullptr : at->second;
+}
+
 void TensorPaths::gone(ProcessId peer) {
-  if (peers_.erase(peer) == 0) return;
-  for (const auto& [path, way] : transports_) way->peer_down(peer, [] {});
+  const auto known = peers_.find(peer);
+  if (known == peers_.end()) return;
+  const auto lanes = std::max<std::size_t>(1, known->second.devices.size());
+  peers_.erase(known);
+  for (const auto& [key, way] : transports_) {
+    way->peer_down(peer, [] {});
+    if (!is_of_devices(key.first)) continue;
+    for (std::uint32_t lane = 1; lane < lanes; ++lane) way->peer_down(party_of(peer, lane), [] {});
+  }
 }
 
 // ---- choosing ----------------------------------------------------------------------------------
 
-transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReach& reach) const {
+transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const {
   transfer::ProcessReach out;
   out.process = process;
   out.machine = reach.machine;
-  for (const auto& each : reach.paths) out.paths[each.path] = {each.why_not, each.version};
+  for (const auto& each : reach.paths) {
+    if (is_of_devices(each.path) && each.lane != lane && !(each.lane == 0 && reach.devices.empty())) continue;
+    out.paths[each.path] = {each.why_not, each.version};
+  }
   return out;
 }
 
@@ -103,67 +226,184 @@ bool TensorPaths::is_trusted(const RegionReach& peer) const {
   return !reach_.fabric.empty() && reach_.fabric == peer.fabric;
 }
 
-transfer::PathChoice TensorPaths::choose(ProcessId holder, const DirectWish& wish) const {
+bool TensorPaths::is_near(const RegionReach& there) const {
+  return !reach_.machine.empty() && reach_.machine == there.machine;
+}
+
+int TensorPaths::landing(const TensorRecord& record) const {
+  return record.device.empty() || !options_.gpus ? on_host : options_.gpus->landing(record.device);
+}
+
+transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& record, int device) const {
   const RegionReach& there = peers_.at(holder);
+  const auto source = std::ranges::find(there.devices, record.device);
+  const auto source_lane = record.device.empty() || source == there.devices.end() ? 0 : source - there.devices.begin();
   transfer::PathQuestion question;
-  question.from = reach_of(holder, there);
-  question.to = reach_of(options_.process, reach_);
+  question.from = reach_of(holder, there, static_cast<std::uint32_t>(source_lane));
+  question.to = reach_of(options_.process, reach_, device == on_host ? 0 : static_cast<std::uint32_t>(device));
+  question.source = {record.device, record.in_shared_memory, record.in_shared_memory};
+  if (device != on_host) {
+    const auto& own = options_.gpus->devices().at(static_cast<std::size_t>(device));
+    question.destination.device = own.uuid;
+    const auto uuid = device_uuid_from(record.device);
+    question.peer_access = uuid && own.peers.contains(*uuid);
+  }
   question.trusted = is_trusted(there);
-  question.named = wish.named;
-  question.allow_fallback = wish.allow_fallback;
+  question.named = record.wish.named;
+  question.allow_fallback = record.wish.allow_fallback;
   return transfer::choose_paths(question);
 }
 
-Peer TensorPaths::peer_of(ProcessId process, DirectPath path) const {
-  Peer peer{.process = process, .endpoint = {}};
+Peer TensorPaths::peer_of(ProcessId process, Key key) const {
+  const bool of_devices = is_of_devices(key.first);
+  Peer peer{.process = of_devices ? party_of(process, key.second) : process, .endpoint = {}};
   const auto known = peers_.find(process);
   if (known == peers_.end()) return peer;
-  peer.trusted_fabric = is_trusted(known->second);
+  // Plain bytes that do not leave the machine are heard by nobody who could not read its memory.
+  const bool stays = is_near(known->second) && key.first != DirectPath::tcp;
+  peer.trusted_fabric = stays || is_trusted(known->second);
   for (const auto& each : known->second.paths) {
-    if (each.path == path) peer.endpoint = each.endpoint;
+    if (each.path == key.first && each.lane == key.second) peer.endpoint = each.endpoint;
   }
   return peer;
 }
 
+// By which way of host memory.
+Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
+  const auto known = peers_.find(peer);
+  if (known == peers_.end()) return failure(ErrorCode::unavailable, "the other process is gone");
+  for (const auto path : {DirectPath::shm, DirectPath::tcp}) {
+    if (path == DirectPath::shm && !is_near(known->second)) continue;
+    const bool there = std::ranges::any_of(known->second.paths, [&](const RegionPath& each) {
+      return each.path == path && each.why_not.empty();
+    });
+    if (there && transport(path, 0) != nullptr) return path;
+  }
+  return failure(ErrorCode::unavailable, "neither shared memory nor a connection is there for it");
+}
+
 // ---- as a holder -------------------------------------------------------------------------------
 
-Result<TransferId> TensorPaths::offer(DirectPath path, ProcessId peer, const SourceRegion& region, Offered offered) {
-  TensorTransport* way = transport(path);
-  if (way == nullptr) return failure(ErrorCode::unavailable, "this process does not have that path");
+Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region, Offered offered) {
   const auto transfer = TransferId::random();
-  Offer offer{.transfer = transfer, .to = channel_to(peer), .regions = {region}, .peer = peer_of(peer, path)};
-  way->offer(std::move(offer), [transfer, offered = std::move(offered)](const Result<Blob>& ticket) {
-    if (!ticket) return offered(ticket.error());
-    offered(text_of(transfer, *ticket));
+  std::optional<std::uint32_t> lane;
+  if (!region.place.on_host()) {
+    if (options_.gpus) lane = options_.gpus->lane_of(to_string(region.place.device));
+    if (!lane) return not_here();
+    if (!is_of_devices(give.path)) return offer_staged(give, region, static_cast<int>(*lane), std::move(offered));
+  }
+  TensorTransport* way = transport(give.path, lane.value_or(0));
+  if (way == nullptr) return not_here();
+  const bool of_devices = is_of_devices(give.path);
+  if (is_two_sided(give.path)) {
+    // Both know what is moved in each step: there is nothing to reach it by.
+    offered(text_of(transfer, {}));
+    return transfer;
+  }
+  const ProcessId to = of_devices ? party_of(give.peer, give.peer_lane) : give.peer;
+  Offer offer{.transfer = transfer, .to = channel_to(to), .regions = {region},
+              .peer = peer_of(give.peer, {give.path, of_devices ? give.peer_lane : 0})};
+  giving_[transfer].way = way;
+  way->offer(std::move(offer), [this, transfer, offered = std::move(offered)](const Result<Blob>& ticket) {
+    if (ticket) return offered(text_of(transfer, *ticket));
+    giving_.erase(transfer);
+    offered(ticket.error());
   });
   return transfer;
 }
 
-void TensorPaths::release(DirectPath path, TransferId transfer, std::function<void()> quiet) {
-  transports_.at(path)->release(transfer, std::move(quiet));
+// The ticket begins with the way by which the copy goes.
+Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered) {
+  DeviceCopies* const copies = copies_of(device);
+  if (copies == nullptr) return not_here();
+  const auto path = give.path == DirectPath::staged ? carrier_to(give.peer) : Result<DirectPath>(give.path);
+  if (!path) return path.error();
+  TensorTransport* const way = transport(*path, 0);
+  if (way == nullptr) return not_here();
+  const std::size_t size = region.bytes.size();
+  SourceRegion staged;
+  std::shared_ptr<const void> stage;
+  std::byte* at = nullptr;
+  if (auto room = arena_ ? arena_->take(size) : Result<ArenaBytes>(not_here())) {
+    const auto kept = std::make_shared<ArenaBytes>(std::move(*room));
+    at = kept->bytes().data();
+    staged = kept->region();
+    stage = kept;
+  } else {
+    auto buffer = pool_.take(size);
+    if (!buffer) return buffer.error();
+    const auto kept = std::make_shared<ReceiveBuffer>(std::move(*buffer));
+    at = kept->bytes().data();
+    staged.bytes = kept->bytes();
+    stage = kept;
+  }
+  const auto transfer = TransferId::random();
+  Copy copy;
+  copy.pieces.push_back({at, region.bytes.data(), size});
+  copy.keeps = stage;
+  copy.ended = [this, transfer, way, give, staged, path = *path, offered = std::move(offered)](const CopyEnd& end) {
+    if (!end.result) {
+      giving_.erase(transfer);
+      return offered(end.result.error());
+    }
+    Offer offer{.transfer = transfer, .to = channel_to(give.peer), .regions = {staged}, .peer = peer_of(give.peer, {path, 0})};
+    way->offer(std::move(offer), [this, transfer, path, offered](const Result<Blob>& ticket) {
+      if (!ticket) {
+        giving_.erase(transfer);
+        return offered(ticket.error());
+      }
+      offered(static_cast<char>(path) + text_of(transfer, *ticket));
+    });
+  };
+  if (auto started = copies->start(std::move(copy)); !started) return started.error();
+  giving_[transfer] = {way, std::move(stage)};
+  return transfer;
+}
+
+void TensorPaths::release(TransferId transfer, std::function<void()> quiet) {
+  const auto at = giving_.find(transfer);
+  if (at == giving_.end()) return quiet();
+  TensorTransport* const way = at->second.way;
+  way->release(transfer, [stage = std::move(at->second.stage), quiet = std::move(quiet)] { quiet(); });
+  giving_.erase(transfer);
 }
 
 // ---- as a receiver -----------------------------------------------------------------------------
 
 Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
-  TensorTransport* way = transport(wanted.path);
-  if (way == nullptr) return failure(ErrorCode::unavailable, "this process does not have that path");
-  if (wanted.ticket.size() < id_bytes) return failure(ErrorCode::corrupt, "its holder gave a ticket that is none");
+  const bool of_devices = is_of_devices(wanted.path);
+  auto text = wanted.ticket;
+  auto path = wanted.path;
+  // What lies in a device and does not come by a way of devices has been copied to the host first.
+  const bool is_staged = wanted.of_device && !of_devices;
+  if (is_staged && !text.empty()) {
+    path = static_cast<DirectPath>(text.front());
+    text.remove_prefix(1);
+    if (is_of_devices(path) || (path != wanted.path && wanted.path != DirectPath::staged)) {
+      return failure(ErrorCode::corrupt, "its holder gave a ticket of another way");
+    }
+  }
+  TensorTransport* way = transport(path, of_devices ? static_cast<std::uint32_t>(wanted.device) : 0);
+  if (way == nullptr) return not_here();
+  if (text.size() < id_bytes) return failure(ErrorCode::corrupt, "its holder gave a ticket that is none");
   Hash128 bits;
-  std::memcpy(&bits, wanted.ticket.data(), id_bytes);
+  std::memcpy(&bits, text.data(), id_bytes);
   const auto fetching = std::make_shared<Fetching>();
   fetching->way = way;
   fetching->transfer = TransferId(bits);
-  fetching->from = channel_to(wanted.holder);
+  fetching->from = channel_to(of_devices ? party_of(wanted.holder, wanted.peer_lane) : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
-  fetching->in_place = wanted.in_place && way->caps().maps;
+  fetching->device = wanted.device;
+  fetching->lands_directly = of_devices || wanted.device == on_host;
+  // A copy on the host is gone once it is not offered any more.
+  fetching->in_place = wanted.in_place && !is_staged && way->caps().maps;
   fetching->fetched = std::move(fetched);
-  const auto blob = std::as_bytes(std::span(wanted.ticket.substr(id_bytes)));
+  const auto blob = std::as_bytes(std::span(text.substr(id_bytes)));
   fetching->ticket.assign(blob.begin(), blob.end());
   if (!fetching_.emplace(fetching->transfer, fetching).second) {
     return failure(ErrorCode::corrupt, "its holder gave the ticket of another transfer");
   }
-  way->open(fetching->from, peer_of(wanted.holder, wanted.path), monotonic_now() + open_within,
+  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}), monotonic_now() + open_within,
             [this, fetching](const Result<void>& opened) {
               if (!opened) return answer(fetching, opened.error());
               begin(fetching);
@@ -181,12 +421,13 @@ void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
                          return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
                        }
                        MappedFile file = (*mapped)->file();
-                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file)});
+                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file), fetching->device});
                      });
 }
 
 void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+  if (fetching->device != on_host && fetching->lands_directly) return pull_to_device(fetching);
   auto buffer = pool_.take(fetching->size_bytes);
   if (!buffer) return answer(fetching, buffer.error());
   fetching->buffer = std::make_shared<ReceiveBuffer>(std::move(*buffer));
@@ -194,8 +435,45 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
             .targets = {TargetRegion{fetching->buffer->bytes()}}};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
+    if (fetching->device != on_host) return bring_in(fetching, end.encrypted);
     const auto bytes = fetching->buffer->bytes();
-    answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted, {}});
+    answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted, {}, on_host});
+  });
+}
+
+void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
+  take(fetching->device, fetching->size_bytes, [this, fetching](Result<DeviceAllocation> taken) {
+    if (!taken) return answer(fetching, taken.error());
+    if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+    fetching->memory = std::move(*taken);
+    const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
+    const auto& context = options_.gpus->devices().at(static_cast<std::size_t>(fetching->device)).context;
+    Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
+              .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}}};
+    fetching->way->pull(std::move(pull), [this, fetching, bytes](const TransferEnd& end) {
+      if (!end.result) return answer(fetching, end.result.error());
+      answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, end.encrypted, {}, fetching->device});
+    });
+  });
+}
+
+// From the host to the device where the elements are wanted.
+void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching, bool encrypted) {
+  take(fetching->device, fetching->size_bytes, [this, fetching, encrypted](Result<DeviceAllocation> taken) {
+    if (!taken) return answer(fetching, taken.error());
+    if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+    fetching->memory = std::move(*taken);
+    const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
+    Copy copy;
+    copy.pieces.push_back({bytes.data(), fetching->buffer->bytes().data(), bytes.size()});
+    copy.keeps = fetching->buffer;
+    copy.ended = [this, fetching, bytes, encrypted](const CopyEnd& end) {
+      if (!end.result) return answer(fetching, end.result.error());
+      answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, encrypted, {}, fetching->device});
+    };
+    const auto started = copies_of(fetching->device)->start(std::move(copy));
+    if (!started) return answer(fetching, started.error());
+    fetching->copy = *started;
   });
 }
 
@@ -208,7 +486,62 @@ void TensorPaths::cancel(TransferId transfer) {
   const auto at = fetching_.find(transfer);
   if (at == fetching_.end()) return;
   at->second->cancelled = true;
+  if (at->second->copy != 0) return copies_of(at->second->device)->stop(at->second->copy);
   at->second->way->cancel(transfer, [] {});
+}
+
+void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
+  DeviceCopies* const copies = copies_of(device);
+  if (copies == nullptr) return taken(not_here());
+  copies->run([gpus = options_.gpus, device, size_bytes, taken = std::move(taken)]() -> std::function<void()> {
+    auto made = gpus->take(device, size_bytes);
+    return [taken, made = std::move(made)] { taken(made); };
+  });
+}
+
+// ---- both at the same time ---------------------------------------------------------------------
+
+// The transport's epochs begin with 1.
+void TensorPaths::open_pair(const Pairing& pair, Done done) {
+  NcclTransport* const way = nccl(pair.lane);
+  if (way == nullptr) return done(not_here());
+  way->open({party_of(pair.peer, pair.peer_lane), pair.epoch + 1}, peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}),
+            monotonic_now() + pair_within, std::move(done));
+}
+
+void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done) {
+  NcclTransport* const way = nccl(pair.lane);
+  if (way == nullptr) return done(not_here());
+  const ProcessId self = party_of(options_.process, pair.lane), other = party_of(pair.peer, pair.peer_lane);
+  const ChannelKey channel{other, pair.epoch + 1};
+  const MemoryPlace place{MemoryKind::device, options_.gpus->devices().at(pair.lane).context->uuid()};
+  if (!sends) {
+    const Blob ticket = NcclTransport::ticket_for(other, self, transfer, channel.epoch, bytes.size());
+    Pull pull{.transfer = transfer, .from = channel, .ticket = ticket, .targets = {TargetRegion{bytes, place}}};
+    way->pull(std::move(pull), [done = std::move(done)](const TransferEnd& end) { done(end.result); });
+    return;
+  }
+  Offer offer{.transfer = transfer, .to = channel, .regions = {SourceRegion{bytes, place}}, .peer = {}};
+  way->offer(std::move(offer), [way, channel, transfer, done = std::move(done)](const Result<Blob>& ticket) {
+    if (!ticket) return done(ticket.error());
+    way->serve(channel, transfer, [way, transfer, done](const TransferEnd& end) {
+      way->release(transfer, nullptr);
+      done(end.result);
+    });
+  });
+}
+
+void TensorPaths::break_pair(const Pairing& pair, TransferId transfer) {
+  NcclTransport* const way = nccl(pair.lane);
+  if (way == nullptr) return;
+  way->cancel(transfer, nullptr);
+  way->close({party_of(pair.peer, pair.peer_lane), pair.epoch + 1});
+}
+
+void TensorPaths::drop_pair(const Pairing& pair) {
+  NcclTransport* const way = nccl(pair.lane);
+  if (way == nullptr) return;
+  way->close_below({party_of(pair.peer, pair.peer_lane), pair.epoch + 1});
 }
 
 }  // namespace mobula::internal::exchange

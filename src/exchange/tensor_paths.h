@@ -1,5 +1,8 @@
 // The ways by which this process can exchange tensors, and what others can: transports with the channels
-// that are open to peers, and the choice among them. For the loop's thread.
+// that are open to peers, and the choice among them. For the loop's thread, which never calls CUDA.
+//
+// Each device of a process is a party of its own to the transports of devices: a lane. Ways of host memory
+// bring device memory, too, by way of the host's at both ends ("staged").
 #pragma once
 
 #include <functional>
@@ -7,13 +10,18 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/id.h"
 #include "base/result.h"
+#include "exchange/gpu_devices.h"
+#include "model/task.h"
 #include "protocol/region_messages.h"
 #include "transfer/core/path_choice.h"
 #include "transport/direct/arena.h"
+#include "transport/direct/device_copies.h"
+#include "transport/direct/nccl_transport.h"
 #include "transport/direct/receive_pool.h"
 #include "transport/direct/tensor_transport.h"
 
@@ -21,9 +29,13 @@ namespace mobula::internal::exchange {
 
 struct PathOptions {
   ProcessId process;
-  std::string socket;     // of shared memory; empty: none
+  std::string socket;     // of shared memory, and of devices; empty: none
   std::string host_bind;  // of connections from other machines; empty: the loopback
   std::string fabric;     // trusted network of its node; empty: none
+  std::string own_host;   // not empty: what shares this name alone is of one machine with it
+  std::string plugins;    // "gloo:ucx:/path/to/one.so": what carries bytes besides
+  std::shared_ptr<GpuDevices> gpus;  // open, or have failed to; null: no lease
+  std::function<void(const std::string&)> lost;  // this process has to be replaced, and why
 };
 
 // Elements that have come: readable as long as the owner lives.
@@ -33,10 +45,13 @@ struct Elements {
   bool in_place = false;              // where the holder has them
   bool encrypted = false;             // on their way
   MappedFile file = {};               // in place: what they lie in
+  int device = on_host;               // of this process
 };
 
 class TensorPaths {
  public:
+  using Key = std::pair<DirectPath, std::uint32_t>;  // a way, and for which lane
+
   TensorPaths(EventLoop& loop, PathOptions options);
   // Ends transfers without an answer.
   ~TensorPaths();
@@ -48,47 +63,92 @@ class TensorPaths {
   void met(ProcessId peer, const RegionReach& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
-  transfer::PathChoice choose(ProcessId holder, const DirectWish& wish) const;
+  // Of what lies in a device: onto which of this process it comes, or on_host.
+  int landing(const TensorRecord& record) const;
+  // To `device`, or on_host.
+  transfer::PathChoice choose(ProcessId holder, const TensorRecord& record, int device) const;
 
   // ---- as a holder ----
   using Offered = std::function<void(Result<std::string> ticket)>;
+  struct Give {
+    DirectPath path = DirectPath::shm;
+    ProcessId peer;
+    std::uint32_t peer_lane = 0;
+  };
   // Fails at once, without an answer, for a path that is not there.
-  Result<TransferId> offer(DirectPath path, ProcessId peer, const SourceRegion& region, Offered offered);
-  void release(DirectPath path, TransferId transfer, std::function<void()> quiet);
+  Result<TransferId> offer(const Give& give, const SourceRegion& region, Offered offered);
+  void release(TransferId transfer, std::function<void()> quiet);
 
   // ---- as a receiver ----
   using Fetched = std::function<void(Result<Elements>)>;
   struct Fetch {
     DirectPath path = DirectPath::shm;
     ProcessId holder;
+    std::uint32_t peer_lane = 0;
     std::string_view ticket;  // read within the call
     std::uint64_t size_bytes = 0;
     bool in_place = false;    // where they can be had so
+    bool of_device = false;   // the holder has them in one
+    int device = on_host;     // where they are wanted
   };
   // Fails at once, without an answer, for a path or a ticket that is none.
   Result<TransferId> fetch(const Fetch& wanted, Fetched fetched);
   // fetch() is still answered.
   void cancel(TransferId transfer);
 
+  // ---- both at the same time, under turns ----
+  using Done = std::function<void(Result<void>)>;
+  using Taken = std::function<void(Result<DeviceAllocation>)>;
+  struct Pairing {
+    ProcessId peer;
+    std::uint32_t lane = 0, peer_lane = 0;
+    std::uint64_t epoch = 0;
+  };
+  void open_pair(const Pairing& pair, Done done);
+  // What the other side does with the same number: `bytes` of a device of this process go there, or come.
+  void move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done);
+  // What goes on by it ends with a failure, when it is quiet.
+  void break_pair(const Pairing& pair, TransferId transfer);
+  // Everything of a lower epoch is taken down.
+  void drop_pair(const Pairing& pair);
+  // By the device's thread.
+  void take(int device, std::uint64_t size_bytes, Taken taken);
+
  private:
   struct Fetching;
+  struct Giving {
+    TensorTransport* way = nullptr;
+    std::shared_ptr<const void> stage;  // shared with the copy into it: until nobody can read it
+  };
 
-  void add(DirectPath path, Result<std::unique_ptr<TensorTransport>> transport);
-  TensorTransport* transport(DirectPath path) const;
-  Peer peer_of(ProcessId process, DirectPath path) const;
+  void add(Key key, Result<std::unique_ptr<TensorTransport>> transport, std::string version = {});
+  void add_devices();
+  void add_plugins();
+  TensorTransport* transport(DirectPath path, std::uint32_t lane) const;
+  NcclTransport* nccl(std::uint32_t lane) const;
+  DeviceCopies* copies_of(int device) const;
   bool is_trusted(const RegionReach& peer) const;
-  transfer::ProcessReach reach_of(ProcessId process, const RegionReach& reach) const;
+  bool is_near(const RegionReach& there) const;
+  Peer peer_of(ProcessId process, Key key) const;
+  transfer::ProcessReach reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const;
+  Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered);
+  Result<DirectPath> carrier_to(ProcessId peer) const;
   void begin(const std::shared_ptr<Fetching>& fetching);
   void pull(const std::shared_ptr<Fetching>& fetching);
+  void pull_to_device(const std::shared_ptr<Fetching>& fetching);
+  void bring_in(const std::shared_ptr<Fetching>& fetching, bool encrypted);
   void answer(const std::shared_ptr<Fetching>& fetching, Result<Elements> result);
 
+  EventLoop& loop_;
   const PathOptions options_;
   RegionReach reach_;
   std::shared_ptr<Arena> arena_;  // shared with tensors that lie in it
   ReceivePool pool_;
   std::map<ProcessId, RegionReach> peers_;
+  std::map<TransferId, Giving> giving_;
   std::map<TransferId, std::shared_ptr<Fetching>> fetching_;  // shared with the answers that are due
-  std::map<DirectPath, std::unique_ptr<TensorTransport>> transports_;
+  std::map<Key, std::unique_ptr<TensorTransport>> transports_;
+  std::map<int, DeviceCopies*> copies_;  // of the transports' threads
 };
 
 }  // namespace mobula::internal::exchange

@@ -18,6 +18,7 @@
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
 #include "executor/call_runner.h"
+#include "executor/gpu_start.h"
 #include "executor/core/executor_core.h"
 #include "executor/core/pull_ahead.h"
 #include "mobula/detail/registry.h"
@@ -36,6 +37,8 @@ constexpr Duration agent_patience = 30s;
 constexpr std::size_t max_hello_bytes = 4096;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
+// What fails with the devices is told to those who wait for it before the process goes.
+constexpr Duration replaced_after = 250ms;
 
 // Everything of an executor but the loop of its main thread. Guarded by the engine's lock.
 class ExecutorProcess {
@@ -77,7 +80,8 @@ class ExecutorProcess {
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void tell_running(const RunCall& run);
-  void leave();
+  void leave(int code = 0);
+  void be_replaced(const std::string& why);
   void serve(Queue<RunCall>& calls);
 
   const PrepareExecutor prepare_;
@@ -112,6 +116,8 @@ class ExecutorProcess {
   bool told_may_run_again_ = false;
   Residence told_held_;
   bool evacuating_ = false;
+  bool is_lost_ = false;  // it ends when nothing runs here
+  std::unique_ptr<Timer> replaced_;  // the loop's
   bool leaving_ = false;
 };
 
@@ -157,6 +163,11 @@ Result<void> ExecutorProcess::start() {
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
   exchange.fabric = assignment_.fabric;
+  // From any thread, whatever that is at.
+  exchange.lost = [this](const std::string& why) {
+    (void)engine_->loop().post([this, why] { be_replaced(why); });
+  };
+  exchange.gpus = gpus_of(assignment_, exchange.lost);
   runtime_options.tensors_changed = [this] { tensors_changed(); };
   runtime_options.blocked = [this](std::uint64_t token, bool on) { step(CallBlocked{token, on}); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
@@ -402,14 +413,27 @@ void ExecutorProcess::tell_running(const RunCall& run) {
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.
-void ExecutorProcess::leave() {
+void ExecutorProcess::leave(int code) {
   if (std::exchange(leaving_, true)) return;
   runtime_->tensors().hand_on_counts();
-  (void)engine_->loop().post([this] {
+  (void)engine_->loop().post([this, code] {
     engine_->flush();
     flush_recordings();
-    leave_executor(0);
+    leave_executor(code);
   });
+}
+
+// Its devices are of no use to it any more: what runs ends, with an error where it needs them, then another
+// process takes its place. What is written last is what its end is reported with.
+void ExecutorProcess::be_replaced(const std::string& why) {
+  std::fprintf(stderr, "mobula: this executor has to be replaced: %s\n", why.c_str());
+  if (replaced_) return;
+  replaced_ = std::make_unique<Timer>(engine_->loop(), [this] {
+    const auto held = engine_->lock();
+    is_lost_ = true;
+    if (contexts_.empty()) leave(1);
+  });
+  replaced_->arm(monotonic_now() + replaced_after);
 }
 
 // ---- agent and callers -------------------------------------------------------------------------
@@ -490,6 +514,7 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     tell_held();
     const bool short_call = finished.run_time < answers_gather_below;
     step(std::move(finished));
+    if (is_lost_ && contexts_.empty()) leave(1);
     if (engine_->over_sockets() && !calls.empty()) engine_->attend(lock, !short_call);
   }
 }
@@ -547,6 +572,7 @@ AssignExecutor wait_for_assignment(const Fd& link) {
   auto sockets = open_sockets(prepare);
   AssignExecutor assignment = wait_for_assignment(start.link);
   for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
+  set_library_environment(prepare, assignment);
   // Never destroyed: the process ends by _exit while its threads may still be inside.
   auto* process =
       new ExecutorProcess(std::move(prepare), std::move(assignment), std::move(sockets), std::move(start.link));

@@ -3,6 +3,8 @@
 // GpuContext. Shared by all that call it, and never unloaded, because the driver keeps threads. Any thread.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -37,6 +39,10 @@ class CudaDriver {
 
   // "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)", with the code nearest to it.
   Failure error(std::string_view what, cuda_abi::Status status) const;
+  // Told once, by the thread that meets it first, when an error has left the context of this process
+  // useless. Set before others call.
+  void on_lost(std::function<void(const std::string&)> told) const;
+  bool lost() const { return lost_.load(); }
   // Success, or error() of it.
   Result<void> check(std::string_view what, cuda_abi::Status status) const;
 
@@ -45,6 +51,8 @@ class CudaDriver {
   CudaFunctions functions_;
   int version_ = 0;
   std::string library_;
+  mutable std::function<void(const std::string&)> told_lost_;
+  mutable std::atomic<bool> lost_ = false;
 };
 
 // These errors leave the context useless for good: what lies there is lost, and the process ends.

@@ -144,6 +144,54 @@ Result<void> CudaMemory::copy(const DeviceCopy& copy) {
   return issued ? waited : issued;
 }
 
+Result<void> CudaMemory::finish(int device, const std::vector<void*>& streams) {
+  const auto arena = arena_of(device);
+  if (!arena) return arena.error();
+  const auto& on = (*arena)->context();
+  if (streams.empty()) return on->synchronize();
+  for (void* const each : streams) {
+    const auto stream = static_cast<cuda_abi::Stream>(each);
+    if (auto may = check_no_capture(*on, stream); !may) return may;
+    const GpuContext::Current current(*on);
+    if (!current.made()) return current.made();
+    auto waited = on->driver().check("cuStreamSynchronize", on->call().stream_synchronize(stream));
+    if (!waited) return waited;
+  }
+  return {};
+}
+
+std::string CudaMemory::uuid_of(int device) {
+  const auto arena = arena_of(device);
+  return arena ? to_string((*arena)->context()->uuid()) : std::string();
+}
+
+int CudaMemory::landing(const std::string& uuid) {
+  int first = on_host;
+  for (std::size_t i = 0; i < arenas_.size(); ++i) {
+    if (!arenas_[i]) continue;
+    const int index = static_cast<int>(i);
+    if (to_string(arenas_[i]->context()->uuid()) == uuid) return index;
+    if (first == on_host) first = index;
+  }
+  return first;
+}
+
+bool CudaMemory::is_shareable(int device, const std::byte* bytes) {
+  const auto arena = arena_of(device);
+  return arena && (*arena)->file_of(bytes).has_value();
+}
+
+void* CudaMemory::thread_stream() {
+  const int first = landing({});
+  if (first == on_host) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  const auto known = streams_.find(std::this_thread::get_id());
+  if (known != streams_.end()) return known->second.get();
+  auto made = GpuStream::create(arenas_[static_cast<std::size_t>(first)]->context());
+  if (!made) return nullptr;
+  return streams_.emplace(std::this_thread::get_id(), std::move(*made)).first->second.get();
+}
+
 // Between devices that do not reach each other.
 Result<void> CudaMemory::copy_by_host(const DeviceCopy& copy) {
   std::size_t size = 0;

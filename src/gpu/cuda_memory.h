@@ -2,7 +2,11 @@
 // copies between them and the host. Any thread that holds no lock for which a stream's work waits.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "device/device_memory.h"
@@ -19,6 +23,11 @@ class CudaMemory final : public DeviceMemory {
   Result<DeviceAllocation> take(int device, std::size_t size_bytes) override;
   Result<void> clear(int device, std::byte* bytes, std::size_t size_bytes) override;
   Result<void> copy(const DeviceCopy& copy) override;
+  Result<void> finish(int device, const std::vector<void*>& streams) override;
+  std::string uuid_of(int device) override;
+  int landing(const std::string& uuid) override;
+  bool is_shareable(int device, const std::byte* bytes) override;
+  void* thread_stream() override;
 
  private:
   Result<void> copy_by_host(const DeviceCopy& copy);
@@ -26,6 +35,8 @@ class CudaMemory final : public DeviceMemory {
 
   const std::vector<std::shared_ptr<DeviceArena>>
       arenas_;  // shared with who offers what lies there
+  std::mutex mutex_;
+  std::map<std::thread::id, GpuStream> streams_;  // guarded by mutex_: of threads that asked for one
 };
 
 }  // namespace mobula::internal

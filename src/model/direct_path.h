@@ -39,6 +39,6 @@ struct DirectWish {
 };
 
 // Both processes act at the same time, in an order that all agree on.
-constexpr bool is_two_sided(DirectPath path) { return path == DirectPath::gloo || path == DirectPath::nccl; }
+constexpr bool is_two_sided(DirectPath path) { return path == DirectPath::nccl; }
 
 }  // namespace mobula::internal

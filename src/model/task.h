@@ -42,12 +42,13 @@ struct TensorRecord {
   // and where in it; 0: not known. Who has mapped the block finds them there without asking.
   std::uint64_t block = 0;
   std::uint64_t block_offset = 0;
+  std::string device = {};  // where they lie: its UUID; empty: host memory
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("size_bytes", &TensorRecord::size_bytes),
                  field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
                  field("holder", &TensorRecord::holder), field("block", &TensorRecord::block),
-                 field("block_offset", &TensorRecord::block_offset));
+                 field("block_offset", &TensorRecord::block_offset), field("device", &TensorRecord::device));
   }
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };

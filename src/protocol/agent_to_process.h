@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "model/node_shape.h"
 #include "model/task.h"
+#include "protocol/leased_gpu.h"
 #include "protocol/place_return.h"
 #include "protocol/process_control.h"
 #include "protocol/process_to_agent.h"
@@ -42,8 +43,6 @@ struct DriverAttached {
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
 
-// First message to an executor: who it is and what it may use. The device masks are in its
-// environment.
 // To a process that is to be an executor, before it is known of what: it opens its sockets. Nothing of
 // a job's runs in it before the assignment.
 struct PrepareExecutor {
@@ -61,6 +60,8 @@ struct PrepareExecutor {
   friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
 };
 
+// First message to an executor: who it is and what it may use. The device masks are in its
+// environment.
 struct AssignExecutor {
   ProcessId process;
   NodeId node;
@@ -79,6 +80,7 @@ struct AssignExecutor {
   std::uint64_t seed = 0;
   Environment accelerator_env;
   std::string fabric;  // as in DriverAttached
+  std::vector<LeasedGpu> gpus;  // in the order in which its process sees them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -93,7 +95,7 @@ struct AssignExecutor {
         field("head_signing_key", &AssignExecutor::head_signing_key),
         field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
         field("accelerator_env", &AssignExecutor::accelerator_env),
-        field("fabric", &AssignExecutor::fabric));
+        field("fabric", &AssignExecutor::fabric), field("gpus", &AssignExecutor::gpus));
   }
   friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
 };

@@ -146,11 +146,13 @@ struct RegionPath {
   DirectPath path = DirectPath::shm;
   std::string why_not;  // empty: it has it
   std::string version;  // that has to be equal on both sides; empty: any
+  std::uint32_t lane = 0;  // of device memory: which of the process's devices
   std::vector<std::byte> endpoint;  // where the path's transport is reached; for that transport alone
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("path", &RegionPath::path), field("why_not", &RegionPath::why_not),
-                 field("version", &RegionPath::version), field("endpoint", &RegionPath::endpoint));
+                 field("version", &RegionPath::version), field("lane", &RegionPath::lane),
+                 field("endpoint", &RegionPath::endpoint));
   }
   friend bool operator==(const RegionPath&, const RegionPath&) = default;
 };
@@ -158,11 +160,13 @@ struct RegionPath {
 struct RegionReach {
   std::string machine;  // what processes with common memory have in common
   std::string fabric;   // the trusted network that its node is on: bytes may go plain where both name the same
+  std::vector<std::string> devices;  // UUIDs, by lane; empty: one that is not the process's
   std::vector<RegionPath> paths;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("machine", &RegionReach::machine),
-                 field("fabric", &RegionReach::fabric), field("paths", &RegionReach::paths));
+                 field("fabric", &RegionReach::fabric), field("devices", &RegionReach::devices),
+                 field("paths", &RegionReach::paths));
   }
   friend bool operator==(const RegionReach&, const RegionReach&) = default;
 };

@@ -17,6 +17,14 @@ void refuse(std::string_view field, std::string_view rule, std::string_view give
   throw InvalidRequestError(std::shared_ptr<const detail::ErrorRecord>(std::move(record)));
 }
 
+void fail(const Failure& why, std::string_view tried) {
+  if (why.code == ErrorCode::resource_exhausted) throw OutOfMemoryError(why.text);
+  if (why.code == ErrorCode::not_found || why.code == ErrorCode::invalid_argument) {
+    refuse("device", why.text, std::string(tried));
+  }
+  throw ObjectLostError(std::string(tried) + ": " + why.text);
+}
+
 void refuse_shared(std::string_view tried, const Tensor& tensor,
                    const std::vector<std::string>& readers) {
   throw TensorSharedError(

@@ -7,12 +7,17 @@
 
 #include <mobula/tensor.h>
 
+#include "base/result.h"
 #include "tensor/layout.h"
 
 namespace mobula::internal::tensor {
 
 // InvalidRequestError: "FIELD: RULE; given: GIVEN".
 [[noreturn]] void refuse(std::string_view field, std::string_view rule, std::string_view given);
+
+// What a failure of device memory becomes: OutOfMemoryError, InvalidRequestError for a device that is not
+// there, else ObjectLostError.
+[[noreturn]] void fail(const Failure& why, std::string_view tried);
 
 // TensorSharedError. `tried`: "mutable_view"; `readers` is not empty.
 [[noreturn]] void refuse_shared(std::string_view tried, const Tensor& tensor,

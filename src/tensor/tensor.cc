@@ -16,6 +16,7 @@ namespace {
 using detail::TensorParts;
 using detail::TensorStorage;
 using internal::tensor::Numbers;
+using internal::tensor::fail;
 using internal::tensor::refuse;
 using internal::tensor::refuse_shared;
 using internal::tensor::text_of;
@@ -47,15 +48,6 @@ std::shared_ptr<internal::DeviceMemory> memory_of(Device device, std::string_vie
          "with num_gpus, "
          "and memory of others is exported with to_dlpack",
          std::string(tried) + " on " + text_of(device));
-}
-
-[[noreturn]] void fail(const internal::Failure& why, std::string_view tried) {
-  if (why.code == internal::ErrorCode::resource_exhausted) throw OutOfMemoryError(why.text);
-  if (why.code == internal::ErrorCode::not_found ||
-      why.code == internal::ErrorCode::invalid_argument) {
-    refuse("device", why.text, std::string(tried));
-  }
-  throw ObjectLostError(std::string(tried) + ": " + why.text);
 }
 
 std::shared_ptr<TensorStorage> allocated_on(Device device, std::size_t bytes, bool zeroed,
@@ -175,12 +167,32 @@ Numbers completed(const Numbers& wanted, const Tensor& tensor) {
 // Copies between devices, and between one and the host: so many at the most.
 constexpr std::size_t most_device_copies = 65'536;
 
+Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_view tried);
+
+// Of a device, and so that too many copies would be needed there: as they lie, and packed here.
+Tensor packed_on_host(const Tensor& from, void* stream, std::string_view tried) {
+  TensorParts as_they_lie = from.parts();
+  as_they_lie.shape = {from.size()};
+  as_they_lie.strides = {1};
+  TensorParts here = from.parts();
+  here.storage = copied_to(Tensor(as_they_lie), Device(), stream, tried).parts().storage;
+  here.byte_offset = 0;
+  here.device = Device();
+  return Tensor(std::move(here)).clone();
+}
+
 // The elements, contiguous, in memory of their own on `device`; one of the two places is a device.
 Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_view tried) {
   const TensorParts& parts = from.parts();
   const auto memory = memory_of(device.kind == Device::cpu ? parts.device : device, tried);
   const auto packed = internal::tensor::packed_rows(parts.shape, parts.strides,
                                                     item_bytes(parts.dtype), most_device_copies);
+  const bool dense = internal::tensor::is_dense(parts.shape, parts.strides);
+  if (!packed && dense && device.kind == Device::cpu) return packed_on_host(from, stream, tried);
+  if (!packed && dense) {
+    // Rather by way of the host than not at all.
+    return copied_to(packed_on_host(from, stream, tried), device, stream, tried);
+  }
   if (!packed) {
     refuse("strides",
            "elements that lie so that 65536 copies can pack them; call contiguous() of a library "

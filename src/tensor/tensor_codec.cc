@@ -1,5 +1,5 @@
-// Tensors as parts of values: kind, dtype, dimensions, extents, for permuted ones strides, where it
-// was asked for a checksum, padding, then the elements as they lie.
+// Tensors as parts of values: kind, dtype, dimensions, extents, for permuted ones strides, of those of
+// devices which one, where it was asked for a checksum, padding, then the elements as they lie.
 #include <mobula/tensor.h>
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <mobula/errors.h>
 
 #include "base/hash.h"
+#include "tensor/device_elements.h"
 #include "tensor/layout.h"
 #include "tensor/packing.h"
 #include "tensor/refusals.h"
@@ -24,7 +25,9 @@ using internal::tensor::Numbers;
 constexpr std::uint8_t has_strides = 1;
 constexpr std::uint8_t has_checksum = 2;
 constexpr std::uint8_t is_apart = 4;  // a ref stands in the place of the elements
-constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart;
+constexpr std::uint8_t is_of_device = 8;
+constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart | is_of_device;
+constexpr std::size_t most_device_name = 64;
 
 constexpr const char* check_variable = "MOBULA_CHECK_TENSORS";
 
@@ -57,13 +60,37 @@ Order order_of(const TensorParts& parts) {
   return {dense, dense};
 }
 
+// Throws what the failure becomes.
+template <class Outcome>
+void require(const Outcome& outcome, std::string_view tried) {
+  if (!outcome) internal::tensor::fail(outcome.error(), tried);
+}
+
 void write_elements(std::span<std::byte> into, const TensorParts& parts, bool dense) {
   const std::byte* first = parts.storage->bytes() + parts.byte_offset;
-  if (dense) {
+  if (parts.device.kind != Device::cpu) {
+    require(copy_to_host(parts.device.index, {first, into.size()}, into.data()), "writing a tensor of a device");
+  } else if (dense) {
     std::memcpy(into.data(), first, into.size());
   } else {
     internal::tensor::pack(into.data(), first, parts.shape, parts.strides, item_bytes(parts.dtype));
   }
+}
+
+void write_device(Writer& out, const std::string& made_on) {
+  if (made_on.empty()) return;
+  const auto size = static_cast<std::uint8_t>(made_on.size());
+  out.write_bytes(&size, sizeof size);
+  out.write_bytes(made_on.data(), size);
+}
+
+std::string read_device(Reader& in) {
+  std::uint8_t size = 0;
+  in.read_bytes(&size, sizeof size);
+  if (size == 0 || size > most_device_name) throw_corrupt("a tensor is of a device without a name");
+  std::string made_on(size, '\0');
+  in.read_bytes(made_on.data(), size);
+  return made_on;
 }
 
 struct Head {
@@ -142,6 +169,11 @@ namespace {
 void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
   const bool packs = out.is_counting() || !sum_room.empty();
   const auto parts = std::make_shared<TensorParts>(dense || !packs ? tensor.parts() : tensor.contiguous().parts());
+  if (packs && parts->device.kind != Device::cpu) {
+    auto shared = shareable(*parts);
+    require(shared, "a tensor of a device that stays where it is");
+    *parts = std::move(*shared);
+  }
   if (!sum_room.empty()) {
     const std::uint64_t sum = checksum({parts->storage->bytes() + parts->byte_offset,
                                         static_cast<std::size_t>(tensor.bytes())});
@@ -153,18 +185,21 @@ void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byt
 }  // namespace
 
 void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
-  const TensorParts& parts = tensor.parts();
-  if (parts.device.kind != Device::cpu) {
-    internal::tensor::refuse("device",
-                             "values hold tensors in host memory alone so far; copy it there first",
-                             internal::tensor::text_of(tensor));
-  }
-  const Order order = order_of(parts);
+  const std::string of_device = made_on(tensor);
+  const Order order = order_of(tensor.parts());
+  // A device packs while it copies to the host; what is written is the copy then.
+  const bool packs = !of_device.empty() && !order.dense && !out.is_counting() &&
+                     !out.stand_apart(static_cast<std::size_t>(tensor.bytes()));
+  const Tensor packed = packs ? tensor.to(Device()) : tensor;
+  const TensorParts& parts = packed.parts();
+  // Waiting for kernels is for who has no lock yet.
+  if (out.is_counting() && !of_device.empty()) require(finish_elements(parts), "writing a tensor of a device");
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
   const bool apart = out.stand_apart(size_bytes);
-  const bool checked = size_bytes != 0 && checks();
+  const bool checked = size_bytes != 0 && checks() && (of_device.empty() || !apart);
   const auto bits = static_cast<std::uint8_t>((order.permuted ? has_strides : 0) |
-                                              (checked ? has_checksum : 0) | (apart ? is_apart : 0));
+                                              (checked ? has_checksum : 0) | (apart ? is_apart : 0) |
+                                              (of_device.empty() ? 0 : is_of_device));
   const Head head{bits, static_cast<std::uint8_t>(parts.dtype),
                   static_cast<std::uint8_t>(parts.shape.size())};
   out.write_bytes(&head, sizeof head);
@@ -172,17 +207,32 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   if (order.permuted) {
     out.write_bytes(parts.strides.data(), parts.strides.size() * sizeof(std::int64_t));
   }
+  write_device(out, of_device);
   const auto sum_room = out.claim(checked ? sizeof(std::uint64_t) : 0);
   if (apart) return set_apart(out, tensor, order.dense, sum_room);
   out.align_to(alignment_of(size_bytes));
   const auto room = out.claim(size_bytes);
   if (room.empty()) return;
   const auto hold = parts.storage->hold(range_of(parts), "it is being written into an object");
-  write_elements(room, parts, order.dense);
+  write_elements(room, parts, order.dense || packs);
   if (!checked) return;
   const std::uint64_t sum = checksum(room);
   std::memcpy(sum_room.data(), &sum, sizeof sum);
 }
+
+namespace {
+
+// Where it is wanted, or belongs.
+Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<Device>& wanted, bool was_apart) {
+  const Device device = wanted ? *wanted : of_device.empty() ? tensor.device() : landing_of(of_device);
+  const auto began = internal::monotonic_now();
+  Tensor there = tensor.to(device);
+  if (of_device.empty() || was_apart) return there;
+  tell_landing({of_device, there.bytes(), device, internal::monotonic_now() - began});
+  return there;
+}
+
+}  // namespace
 
 Tensor OwnCodec<Tensor>::read(Reader& in) {
   Head head;
@@ -190,6 +240,8 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   if ((head.bits & ~known_bits) != 0) throw_corrupt("a tensor is written in an unknown form");
   std::size_t size_bytes = 0;
   TensorParts parts = read_layout(in, head, size_bytes);
+  std::string of_device;
+  if ((head.bits & is_of_device) != 0) of_device = read_device(in);
   std::uint64_t sum = 0;
   if ((head.bits & has_checksum) != 0) in.read_bytes(&sum, sizeof sum);
   ApartTensor apart;
@@ -202,7 +254,8 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
     bytes = in.take(size_bytes);
   }
   if (bytes.empty()) return Tensor(std::move(parts));
-  if (parts.dtype == DType::boolean) check_booleans(bytes);
+  if (apart.storage) parts.device = apart.storage->device();
+  if (parts.dtype == DType::boolean && parts.device.kind == Device::cpu) check_booleans(bytes);
   if ((head.bits & has_checksum) != 0 && checksum(bytes) != sum) {
     throw SerializationError("reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
                              "): its bytes changed after they were published (" + check_variable +
@@ -210,7 +263,7 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   }
   parts.storage = apart.storage ? apart.storage : storage_of(bytes, in.owner());
   parts.byte_offset = apart.byte_offset;
-  return Tensor(std::move(parts));
+  return landed(Tensor(std::move(parts)), of_device, in.device(), apart.storage != nullptr);
 }
 
 }  // namespace mobula::detail

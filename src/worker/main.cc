@@ -184,6 +184,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
     auto shape = node_shape(machine, *request);
     if (!shape) return shape.error();
     service.shape = std::move(*shape);
+    if (service.shape.total(resource::gpu) > Quantity()) service.gpu_peers = probe_gpu_peers();
     service.shape.labels["mobula.io/node-id"] = service.node.hex();
     watch_gpus(options, paths.devices.nvidia.nvml_library, service);
   }

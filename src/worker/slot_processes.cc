@@ -41,6 +41,9 @@ EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
 // The place where it is called, and those where its tensors are asked for and read.
 void remove_sockets(const PrepareExecutor& prepare) {
   for (const char* ending : {"", ".t", ".s"}) ::unlink((prepare.local_endpoint + ending).c_str());
+  // Of its devices, from the first on.
+  for (int lane = 0; ::unlink(fmt::format("{}.g{}", prepare.local_endpoint, lane).c_str()) == 0; ++lane) {
+  }
 }
 
 }  // namespace

@@ -109,6 +109,28 @@ Environment WorkerService::masks_of(const Allocation& allocation, const Environm
                             options_.vendors_present);
 }
 
+// Its process's, if they are NVIDIA's: those that tensors can lie on.
+std::vector<LeasedGpu> WorkerService::gpus_of(const AssignExecutor& assign) const {
+  std::vector<LeasedGpu> gpus;
+  const ResourceShape* shape = options_.shape.find(resource::gpu);
+  const ResourceShare* share = assign.allocation.find(resource::gpu);
+  const bool of_nvidia = shape != nullptr && (shape->vendor.empty() || shape->vendor == row_of(Vendor::nvidia).name);
+  if (!of_nvidia || share == nullptr) return gpus;
+  std::map<std::uint32_t, const InstanceShare*> in_order;  // as masks have them
+  for (const InstanceShare& each : share->shares) in_order[each.index] = &each;
+  for (const auto& [index, each] : in_order) {
+    if (index >= shape->instances.size()) continue;
+    const InstanceShape& instance = shape->instances[index];
+    LeasedGpu& gpu = gpus.emplace_back();
+    gpu.uuid = instance.uuid;
+    gpu.amount = each->amount;
+    gpu.memory_bytes = assign.demand_class.request.gpu_memory;
+    gpu.context_bytes = instance.context_bytes;
+    if (const auto peers = options_.gpu_peers.find(instance.uuid); peers != options_.gpu_peers.end()) gpu.peers = peers->second;
+  }
+  return gpus;
+}
+
 void WorkerService::complete(AssignExecutor& assign, const Environment& job_env) const {
   assign.head_signing_key = signer_.head_signing_key();
   assign.resource_ids = all_instance_ids(options_.shape, assign.allocation);
@@ -117,6 +139,7 @@ void WorkerService::complete(AssignExecutor& assign, const Environment& job_env)
   users.insert(assign.demand_class.env.begin(), assign.demand_class.env.end());
   for (const auto& each : options_.pool.environment) users.try_emplace(each.substr(0, each.find('=')));
   assign.accelerator_env.merge(framework_limits(options_.shape, assign.allocation, users));
+  assign.gpus = gpus_of(assign);
   assign.seed = random_bits().low;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device/gpu_probe.h"
 #include "model/accelerator_vendor.h"
 #include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
@@ -41,6 +42,7 @@ struct ServiceOptions {
   Role role = Role::agent;
   NodeShape shape;
   std::vector<Vendor> vendors_present;  // whose devices the machine has, offered or not
+  GpuPeers gpu_peers;                   // which GPUs reach each other
   std::string bind_host;       // of this machine; brackets around V6
   std::string advertise_host;  // what others are told instead; may be empty
   WorkerOptions core;
@@ -139,6 +141,7 @@ class WorkerService {
   void carry_out(Exit& command);
   void carry_out(WarnPeople& command);
 
+  std::vector<LeasedGpu> gpus_of(const AssignExecutor& assign) const;
   void complete(AssignExecutor& assign, const Environment& job_env) const;
   // The masks of a slot that was given `allocation`.
   Environment masks_of(const Allocation& allocation, const Environment& call_env,

@@ -39,6 +39,7 @@ std::map<std::string, Scenario> tensor_scenarios();
 std::map<std::string, Scenario> direct_scenarios();
 std::map<std::string, Scenario> transfer_scenarios();
 std::map<std::string, Scenario> chaos_scenarios();
+std::map<std::string, Scenario> device_tensor_scenarios();
 std::map<std::string, Scenario> allocation_scenarios();
 std::map<std::string, Scenario> collective_scenarios();
 std::map<std::string, Scenario> residence_scenarios();

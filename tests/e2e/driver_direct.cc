@@ -135,7 +135,7 @@ int direct_paths(const Words&) {
   report.equal("by shm", by({.tensor_transport = Transport::shm}), sum_to(many));
   const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
   report.holds("by these", paths == std::vector<std::string>{"tcp", "shm in place"});
-  throws<mobula::InvalidRequestError>(report, "one that is not there", [&] { by({.tensor_transport = Transport::nccl}); });
+  throws<mobula::TransferError>(report, "one that is not there", [&] { by({.tensor_transport = Transport::nccl}); });
   return report.exit_code();
 }
 

@@ -124,9 +124,6 @@ int tensors(const Words&) {
       mobula::get(
           mobula::task<sum_of_elements>.options({.tensor_transport = mobula::Transport::object_store}).remote(small)),
       66.0);
-  throws<mobula::InvalidRequestError>(report, "another transport", [&] {
-    (void)mobula::task<sum_of_elements>.options({.tensor_transport = mobula::Transport::nccl}).remote(small);
-  });
 
   const Batch sent{counted({200, 300}), {1, 2, 3}, counted({5}), {{"one", {small, small}}}};
   const Batch back = mobula::get(mobula::task<turned>.remote(sent));

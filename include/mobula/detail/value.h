@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -81,6 +82,7 @@ struct StoredValue {
   std::vector<ContainedRef> contained = {};
   // One for each contained ref, if one of them is a tensor.
   std::vector<ApartTensor> apart = {};
+  std::optional<Device> device = {};  // where its tensors are wanted; else where each one belongs
   std::shared_ptr<const ErrorRecord> error = {};
 };
 

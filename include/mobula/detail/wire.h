@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <mobula/detail/export.h>
 #include <mobula/detail/raw_id.h>
+#include <mobula/device.h>
 
 namespace mobula {
 
@@ -172,6 +174,10 @@ class MOBULA_API Reader {
     return apart_[index];
   }
 
+  // Where tensors are wanted; nothing: where each one belongs.
+  const std::optional<Device>& device() const { return device_; }
+  void set_device(std::optional<Device> device) { device_ = device; }
+
   std::size_t position() const { return position_; }
   std::size_t remaining() const { return bytes_.size() - position_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -195,6 +201,7 @@ class MOBULA_API Reader {
   std::span<const detail::ContainedRef> contained_;
   std::span<const detail::ApartTensor> apart_;
   std::shared_ptr<const void> owner_;
+  std::optional<Device> device_;
   std::size_t position_ = 0;
   int depth_ = 0;
 };

@@ -135,20 +135,14 @@ void check_placement(const std::optional<Placement>& placement) {
 }
 
 void check_transport(Transport transport) {
-  const bool is_there = transport == Transport::object_store || transport == Transport::automatic ||
-                        transport == Transport::shm || transport == Transport::tcp;
-  if (is_there) return;
-  refuse("tensor_transport",
-         "another transport than automatic, shm, tcp and object_store is not supported yet", transport_name(transport));
+  if (transport >= Transport::automatic && transport <= Transport::object_store) return;
+  refuse("tensor_transport", "one of mobula::Transport", transport_name(transport));
 }
 
 void check_reading(Transport transport, const std::optional<Device>& device) {
   if (transport != Transport::automatic) check_transport(transport);
   if (!device) return;
   check_not_negative("device.index", device->index);
-  if (device->kind != Device::cpu) {
-    refuse("device", "reading into the memory of a device is not supported yet", "a CUDA device");
-  }
 }
 
 std::int64_t units_of(const std::string& field, double amount) {

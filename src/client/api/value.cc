@@ -60,6 +60,7 @@ void Outgoing::rethrow_failure() const {
 Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::string_view type) {
   if (stored.error) throw_error(*stored.error);
   Reader in(stored.bytes, stored.contained, stored.owner, stored.apart);
+  in.set_device(stored.device);
   if (in.remaining() < header_bytes) throw_corrupt("it has no header");
   std::uint32_t mark = 0;
   std::uint32_t reserved = 0;

@@ -55,7 +55,7 @@ class Judge {
         if (source.device != destination.device && !q_.peer_access) return "the two devices cannot reach each other";
         return {};
       case DirectPath::shm:
-        if (!no_device) return "one end is in device memory";
+        if (!no_device && !is_named(path)) return "one end is in device memory";
         if (!same_machine()) return "the ends are on two machines";
         return {};
       case DirectPath::nccl:
@@ -66,15 +66,15 @@ class Judge {
         }
         return {};
       case DirectPath::ucx:
-        if (source.is_device() || destination.is_device()) {
+        if (!no_device && !is_named(path)) {
           if (!q_.from.ucx_devices || !q_.to.ucx_devices) return "this UCX does not know device memory";
         }
         if (same_machine() && !is_named(path)) return "on one machine shared memory is better";
         if (!is_named(path) && !(q_.from.rdma && q_.to.rdma)) return "no RDMA between the two machines";
         return {};
-      case DirectPath::gloo: return no_device ? "" : "one end is in device memory";
+      case DirectPath::gloo: return {};
       case DirectPath::tcp:
-        if (!no_device) return "one end is in device memory";
+        if (!no_device && !is_named(path)) return "one end is in device memory";
         if (same_machine() && !is_named(path) && why_not(DirectPath::shm).empty()) return "on one machine shared memory is better";
         return {};
       case DirectPath::staged: return no_device ? "both ends are in host memory" : "";
@@ -102,6 +102,7 @@ PathChoice choose_paths(const PathQuestion& question) {
       choice.paths.push_back(path);
     } else {
       choice.refusals.push_back({path, why});
+      if (choice.paths.empty()) ++choice.better;
     }
   };
   if (question.named) look_at(*question.named);

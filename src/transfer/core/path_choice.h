@@ -10,7 +10,8 @@
 //   staged    whatever has a device at one end at least
 //   store     whatever is left
 //
-// gloo is taken by name alone: tcp is as fast and breaks less. What is named is taken alone, or first where
+// gloo is taken by name alone: tcp is as fast and breaks less. A way of host memory that is named brings device
+// memory, too, by way of the host's. What is named is taken alone, or first where
 // others may stand in for it. NCCL's, gloo's and UCX's bytes are not sealed, so between machines they need
 // a fabric that is declared trusted.
 #pragma once
@@ -68,6 +69,7 @@ struct PathRefusal {
 struct PathChoice {
   std::vector<DirectPath> paths;  // in the order in which to try them
   std::vector<PathRefusal> refusals;
+  std::size_t better = 0;  // the first so many are of ways that would have been taken before any of `paths`
   bool sealed = false;            // what the first of them sends cannot be read on its way
 };
 

@@ -234,7 +234,7 @@ void RegionPulls::heard(ProcessId from, const RegionsReady& message) {
   pull->operation = ++context_.last_operation;
   operations_[pull->operation] = id;
   pull->due = context_.now + context_.options.progress_within;
-  context_.out->push_back(Fetch{pull->operation, id, path, from, message.ticket});
+  context_.out->push_back(Fetch{pull->operation, id, path, from, message.ticket, message.lane});
 }
 
 void RegionPulls::heard(ProcessId from, const RegionsWait& message) {

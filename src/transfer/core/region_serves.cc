@@ -179,7 +179,7 @@ void RegionServes::start(ServeId id, Serve& serve, Row& row) {
   serve.stage = Stage::exporting;
   serve.operation = ++context_.last_operation;
   operations_[serve.operation] = id;
-  context_.out->push_back(Export{serve.operation, serve.object, serve.path, serve.peer});
+  context_.out->push_back(Export{serve.operation, serve.object, serve.path, serve.peer, serve.channel.peer_lane});
 }
 
 bool RegionServes::exported(OperationId operation, const Result<std::string>& ticket) {

@@ -61,6 +61,7 @@ struct Export {
   ObjectId object;
   DirectPath path = DirectPath::shm;
   ProcessId peer;
+  std::uint32_t peer_lane = 0;  // the receiver's device
 };
 // Nobody may reach them by that export any more; tell `ended` when that is so.
 struct Unexport {
@@ -73,6 +74,7 @@ struct Fetch {
   DirectPath path = DirectPath::shm;
   ProcessId holder;
   std::string ticket;
+  std::uint32_t peer_lane = 0;  // the holder's device
 };
 // Two-sided: issue this side's half now; the other side does, too. Tell `ended`.
 struct Issue {

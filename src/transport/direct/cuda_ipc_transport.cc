@@ -74,6 +74,7 @@ Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
       return std::function<void()>([done, answer] { done(answer); });
     });
   };
+  made->device_copies_ = copies->get();
   auto started =
       made->start(std::move(medium), std::move(copies).value(), nullptr, max_mapped_bytes);
   if (!started) return started.error();

@@ -44,6 +44,8 @@ class CudaIpcTransport final : public MappedTransport {
   // What an arena tells of chunks that it has given up, by DeviceArena's `closed`. Any thread, also after the
   // transport's end.
   std::function<void(std::uint64_t chunk)> closed();
+  // By which it copies; for other copies of the same device, until this ends.
+  DeviceCopies& copies() const { return *device_copies_; }
 
  private:
   CudaIpcTransport(EventLoop& loop, CudaIpcOptions options, ShmEndpoint self,
@@ -51,6 +53,7 @@ class CudaIpcTransport final : public MappedTransport {
 
   const CudaIpcOptions options_;
   const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  DeviceCopies* device_copies_ = nullptr;            // of the base class
 };
 
 // To be offered as it is.

@@ -86,7 +86,8 @@ struct NcclTransport::Channel {
 struct NcclTransport::Step {
   TransferId transfer;
   ChannelPtr channel;
-  Ended ended;  // of a pull
+  Ended ended;
+  bool sends = false;
   std::uint64_t bytes = 0;
   bool released = false;  // of a send: nobody wants it any more
   Time since;
@@ -206,12 +207,7 @@ void NcclTransport::open(const ChannelKey& key, const Peer& peer, Time deadline,
     return refuse(failure(ErrorCode::already_exists,
                           fmt::format("a channel of epoch {} is there", higher->first.epoch)));
   }
-  while (true) {
-    const auto lower = channels_.lower_bound({key.peer, 0});
-    if (lower == channels_.end() || lower->first.peer != key.peer) break;
-    take_down(ChannelPtr(lower->second),
-              failure(ErrorCode::cancelled, "a channel of a higher epoch was opened"), nullptr);
-  }
+  close_below(key);
   if (channels_.size() >= options_.max_open) {
     return refuse(
         failure(ErrorCode::resource_exhausted,
@@ -320,6 +316,15 @@ void NcclTransport::close(const ChannelKey& key) {
             nullptr);
 }
 
+void NcclTransport::close_below(const ChannelKey& key) {
+  while (true) {
+    const auto lower = channels_.lower_bound({key.peer, 0});
+    if (lower == channels_.end() || !(lower->first < key) || lower->first.peer != key.peer) return;
+    take_down(ChannelPtr(lower->second),
+              failure(ErrorCode::cancelled, "a channel of a higher epoch was opened"), nullptr);
+  }
+}
+
 void NcclTransport::offer(Offer offer, Offered offered) {
   const auto refuse = [&](const Failure& why) {
     later_.call([offered = std::move(offered), why] { offered(why); });
@@ -346,7 +351,7 @@ void NcclTransport::offer(Offer offer, Offered offered) {
 
 void NcclTransport::release(TransferId transfer, Quiet quiet) {
   offers_.erase(transfer);
-  if (!step_ || step_->transfer != transfer || step_->ended) return later_.call(std::move(quiet));
+  if (!step_ || step_->transfer != transfer || !step_->sends) return later_.call(std::move(quiet));
   // The receiver may be done a little before this side sees it.
   if (quiet) step_->quiet.push_back(std::move(quiet));
   step_->released = true;
@@ -368,11 +373,22 @@ Result<NcclTransport::ChannelPtr> NcclTransport::ready_channel(const ChannelKey&
                  "nccl: a step is under way on this device; the next one needs its turn");
 }
 
-void NcclTransport::serve(const ChannelKey& key, TransferId transfer) {
+// Where it cannot begin the receiver's step ends by its limit, and costs the channel.
+void NcclTransport::serve(const ChannelKey& key, TransferId transfer) { serve(key, transfer, nullptr); }
+
+void NcclTransport::serve(const ChannelKey& key, TransferId transfer, Ended ended) {
+  const auto refuse = [&](const Failure& why) {
+    if (ended) later_.call([ended = std::move(ended), why] { ended({.result = why}); });
+  };
   const auto at = offers_.find(transfer);
-  if (at == offers_.end() || at->second.to != key) return;
+  if (at == offers_.end() || at->second.to != key) {
+    return refuse(failure(ErrorCode::not_found, "nccl: nothing is offered there"));
+  }
   const auto channel = ready_channel(key);
-  if (!channel) return;  // the receiver's step ends by its limit, and costs the channel
+  if (!channel) return refuse(channel.error());
+  Step step;
+  step.sends = true;
+  step.ended = std::move(ended);
   NcclMove move;
   move.sends = true;
   for (const SourceRegion& each : at->second.regions) {
@@ -380,7 +396,14 @@ void NcclTransport::serve(const ChannelKey& key, TransferId transfer) {
       move.regions.emplace_back(const_cast<std::byte*>(each.bytes.data()), each.bytes.size());
     }
   }
-  start_step(*channel, transfer, Step{}, std::move(move));
+  start_step(*channel, transfer, std::move(step), std::move(move));
+}
+
+Blob NcclTransport::ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer, std::uint64_t epoch,
+                               std::uint64_t size_bytes) {
+  const Offer offer{.transfer = transfer, .to = {receiver, epoch},
+                    .regions = {SourceRegion{.bytes = {static_cast<const std::byte*>(nullptr), size_bytes}}}, .peer = {}};
+  return ticket_of(holder, offer);
 }
 
 Result<std::vector<std::span<std::byte>>> NcclTransport::targets_of(const Pull& pull) const {
@@ -475,12 +498,12 @@ void NcclTransport::end_step(const Result<void>& result) {
   if (!result) take_down(step->channel, result.error(), nullptr);
   if (step->ended) {
     const bool was_cancelled = !result && result.error().code == ErrorCode::cancelled;
-    ++(result ? stats_.pulled : was_cancelled ? stats_.cancelled : stats_.failed);
+    if (!step->sends) ++(result ? stats_.pulled : was_cancelled ? stats_.cancelled : stats_.failed);
     TransferEnd told{.result = result};
     if (result) {
       told.bytes = step->bytes;
       told.moving = now - step->since;
-      stats_.pulled_bytes += step->bytes;
+      if (!step->sends) stats_.pulled_bytes += step->bytes;
     }
     later_.call([ended = std::move(step->ended), told] { ended(told); });
   }
@@ -534,7 +557,7 @@ void NcclTransport::finish_shutdown() {
 TransportStats NcclTransport::stats() const {
   TransportStats now = stats_;
   now.offers = offers_.size();
-  now.pulls = step_ && step_->ended ? 1 : 0;
+  now.pulls = step_ && !step_->sends ? 1 : 0;
   now.channels = channels_.size();
   return now;
 }

@@ -52,9 +52,16 @@ class NcclTransport final : public TensorTransport {
                          const MemoryPlace& target) const override;
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
+  // All of that peer whose epoch is lower.
+  void close_below(const ChannelKey& key);
   void offer(Offer offer, Offered offered) override;
   void release(TransferId transfer, Quiet quiet) override;
   void serve(const ChannelKey& channel, TransferId transfer) override;
+  // The same, answered when nothing of the offer is read any more.
+  void serve(const ChannelKey& channel, TransferId transfer, Ended ended);
+  // The ticket of an offer of one region, for a receiver that has agreed with its holder on all of it.
+  static Blob ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer, std::uint64_t epoch,
+                         std::uint64_t size_bytes);
   void pull(Pull pull, Ended ended) override;
   void map(TransferId transfer, const ChannelKey& from, std::span<const std::byte> ticket,
            Mapped mapped) override;

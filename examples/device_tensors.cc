@@ -1,0 +1,37 @@
+//   tensors on the GPU of a task: made, copied, returned
+// Without a wish a tensor goes by the object store, and comes to lie on a GPU of whoever reads it, if there is one.
+#include <mobula/mobula.h>
+
+#include <iostream>
+#include <numeric>
+
+using mobula::Device;
+using mobula::Tensor;
+
+const Device gpu{Device::cuda, 0};
+
+Tensor make(int count) {
+  Tensor made = Tensor::zeros({count}, mobula::DType::float32, gpu);
+  // Kernels run on a stream; who reads the tensor waits for that one alone.
+  made.produced_on(mobula::current().stream());
+  return made;
+}
+
+std::string describe(const Tensor& tensor) {
+  const Tensor copy = tensor.clone();  // on the same GPU, to be written
+  return std::string(copy.device() == gpu ? "on the GPU" : "in host memory") + ", " + std::to_string(copy.bytes()) + " bytes";
+}
+
+int main(int argc, char** argv) {
+  auto cluster = mobula::init(argc, argv);
+  if (mobula::cluster_resources()["GPU"] < 1) {
+    std::cout << "this takes a GPU, which is not here\n";
+    return 0;
+  }
+  const auto tensor = mobula::task<make>.options({.num_gpus = 1}).remote(1'000'000);
+  std::cout << "a task with a GPU has it " << mobula::get(mobula::task<describe>.options({.num_gpus = 1}).remote(tensor)) << "\n"
+            << "one without has it " << mobula::get(mobula::task<describe>.remote(tensor)) << "\n";
+  const Tensor here = mobula::get(tensor);
+  const auto elements = here.view<float>();
+  std::cout << "its sum is " << std::accumulate(elements.begin(), elements.end(), 0.0) << "\n";
+}

@@ -1,0 +1,61 @@
+#include "exchange/plugin_files.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+namespace mobula::internal::exchange {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view file_begin = "mobula_transport_";
+constexpr std::string_view file_end = ".so";
+
+}  // namespace
+
+std::string plugins_of_environment() {
+  const char* const said = std::getenv(plugins_variable);
+  return said == nullptr ? std::string() : said;
+}
+
+std::string plugin_paths(std::string_view words) {
+  std::string paths;
+  while (!words.empty()) {
+    const std::size_t colon = std::min(words.find(':'), words.size());
+    const std::string_view word = words.substr(0, colon);
+    words.remove_prefix(std::min(colon + 1, words.size()));
+    if (word.empty()) continue;
+    if (!paths.empty()) paths += ':';
+    const bool bare = word.find('/') == std::string_view::npos && !word.ends_with(file_end);
+    paths += bare ? std::string(file_begin) + std::string(word) + std::string(file_end) : std::string(word);
+  }
+  return paths;
+}
+
+// Beside the library, or the program where that has it inside: lib/mobula.
+std::string plugin_folder() {
+  Dl_info here{};
+  if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 || here.dli_fname == nullptr) return ".";
+  std::error_code error;
+  const fs::path file = fs::canonical(here.dli_fname, error);
+  if (error) return ".";
+  const fs::path folder = file.parent_path();
+  for (const fs::path& each : {folder / "mobula", folder.parent_path() / "lib" / "mobula"}) {
+    if (fs::is_directory(each, error)) return each.string();
+  }
+  return (folder / "mobula").string();
+}
+
+std::optional<DirectPath> path_of_plugin(std::string_view name) {
+  if (const auto slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+  if (name.starts_with(file_begin)) name.remove_prefix(file_begin.size());
+  if (name.ends_with(file_end)) name.remove_suffix(file_end.size());
+  if (name == "gloo") return DirectPath::gloo;
+  if (name == "ucx") return DirectPath::ucx;
+  return std::nullopt;
+}
+
+}  // namespace mobula::internal::exchange

@@ -1,0 +1,110 @@
+#include "tensor/device_elements.h"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "device/device_memory.h"
+#include "tensor/refusals.h"
+#include "tensor/storage.h"
+
+namespace mobula::detail {
+namespace {
+
+using internal::ErrorCode;
+using internal::Result;
+
+struct LandingsTold {
+  std::mutex mutex;
+  std::shared_ptr<const std::function<void(const Landing&)>> told;  // guarded by mutex
+};
+
+LandingsTold& landings_told() {
+  static auto* told = new LandingsTold;  // never destroyed: tensors are read until the process ends
+  return *told;
+}
+
+Result<std::shared_ptr<internal::DeviceMemory>> leased_memory() {
+  auto memory = internal::device_memory();
+  if (memory) return memory;
+  return internal::failure(ErrorCode::unavailable, "this process has no lease on a GPU");
+}
+
+}  // namespace
+
+void on_landing(std::function<void(const Landing&)> told) {
+  LandingsTold& all = landings_told();
+  const std::lock_guard lock(all.mutex);
+  all.told = told ? std::make_shared<const std::function<void(const Landing&)>>(std::move(told)) : nullptr;
+}
+
+void tell_landing(const Landing& landing) {
+  LandingsTold& all = landings_told();
+  std::shared_ptr<const std::function<void(const Landing&)>> told;
+  {
+    const std::lock_guard lock(all.mutex);
+    told = all.told;
+  }
+  if (told) (*told)(landing);
+}
+
+Result<void> finish_elements(const TensorParts& parts) {
+  if (!parts.storage || parts.storage->device().kind == Device::cpu || parts.storage->settled()) return {};
+  const auto memory = leased_memory();
+  if (!memory) return memory.error();
+  return (*memory)->finish(parts.storage->device().index, parts.storage->producers());
+}
+
+Result<void> copy_to_host(int device, std::span<const std::byte> from, std::byte* to) {
+  const auto memory = leased_memory();
+  if (!memory) return memory.error();
+  internal::DeviceCopy copy;
+  copy.from = device;
+  copy.settled = true;
+  copy.rows.push_back({.to = to, .from = from.data(), .width = from.size()});
+  return (*memory)->copy(copy);
+}
+
+Result<TensorParts> shareable(const TensorParts& parts) {
+  if (!parts.storage || parts.storage->device().kind == Device::cpu) return parts;
+  const auto memory = leased_memory();
+  if (!memory) return memory.error();
+  if (auto finished = finish_elements(parts); !finished) return finished.error();
+  const Device device = parts.storage->device();
+  const ByteRange range = range_of(parts);
+  const std::byte* const first = parts.storage->bytes() + range.begin;
+  const auto size = static_cast<std::size_t>(range.end - range.begin);
+  if (size == 0 || (*memory)->is_shareable(device.index, first)) return parts;
+  auto taken = (*memory)->take(device.index, size);
+  if (!taken) return taken.error();
+  internal::DeviceCopy copy;
+  copy.to = copy.from = device.index;
+  copy.settled = true;
+  copy.rows.push_back({.to = taken->bytes, .from = first, .width = size});
+  if (auto copied = (*memory)->copy(copy); !copied) return copied.error();
+  TensorParts moved = parts;
+  moved.storage = std::make_shared<TensorStorage>(taken->bytes, size, device, std::move(taken->owner));
+  moved.byte_offset = 0;
+  return moved;
+}
+
+std::string made_on(const Tensor& tensor) {
+  if (tensor.device().kind == Device::cpu) return {};
+  const auto memory = internal::device_memory();
+  std::string uuid = memory ? memory->uuid_of(tensor.device().index) : std::string();
+  if (uuid.empty()) {
+    internal::tensor::refuse("device",
+                             "values hold tensors in host memory, and of GPUs that this process has a lease on; copy it "
+                             "there first",
+                             internal::tensor::text_of(tensor));
+  }
+  return uuid;
+}
+
+Device landing_of(const std::string& made_on) {
+  const auto memory = internal::device_memory();
+  const int index = memory ? memory->landing(made_on) : internal::on_host;
+  return index == internal::on_host ? Device() : Device{Device::cuda, index};
+}
+
+}  // namespace mobula::detail

@@ -1,0 +1,151 @@
+// Tensors in the memory of GPUs, between real processes on simulated ones.
+#include <gmock/gmock.h>
+
+#include "e2e/cluster.h"
+#include "simulated_gpu/machine.h"
+
+namespace mobula::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class DeviceTensors : public ClusterTest {
+ protected:
+  // Every process is one of a machine with so many GPUs of 4 GiB.
+  void have_gpus(int count, const std::string& words = {}) {
+    more_environment["MOBULA_SIMULATED_GPU"] =
+        machine_.environment("count=" + std::to_string(count) + " memory=4294967296 " + words);
+    more_environment["MOBULA_CUDA_LIBRARY"] = SIMULATED_CUDA;
+    more_environment["MOBULA_NCCL_LIBRARY"] = SIMULATED_NCCL;
+    more_environment["MOBULA_NVML_LIBRARY"] = SIMULATED_NVML;
+  }
+  void start_with_gpus(int count, const std::string& words = {}) {
+    have_gpus(count, words);
+    start_head({"--num-cpus", "4"});
+  }
+  // GPUs that do not reach each other, on a machine without NCCL.
+  void start_without_ways() {
+    have_gpus(2, "peers=none");
+    more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
+    start_head({"--num-cpus", "4"});
+  }
+
+  internal::SimulatedMachine machine_;
+};
+
+TEST_F(DeviceTensors, LieInValuesAndComeOutWhereTheyBelong) {
+  start_with_gpus(2);
+  drive({"gpu_values"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, GoFromGpuToGpu) {
+  start_with_gpus(2);
+  drive({"gpu_tensors", "cuda_ipc"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, OfTasksAreThereWhenTheirProcessHasLeft) {
+  start_with_gpus(1);
+  drive({"gpu_tasks"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, GoByWayOfTheHostWhereGpusDoNotReachEachOther) {
+  start_without_ways();
+  drive({"gpu_tensors", "staged"}, Milliseconds(120'000));
+  const auto ended = drive({"gpu_paths", "shm", "tcp", "not", "cuda_ipc", "nccl"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("cuda_ipc: the two devices cannot reach each other"));
+  EXPECT_THAT(ended.out, HasSubstr("libno-such-nccl.so"));
+  EXPECT_THAT(ended.out, HasSubstr("cuda_ipc for another: staged"));
+}
+
+TEST_F(DeviceTensors, GoByTheNamedTransportAlone) {
+  start_with_gpus(2);
+  drive({"gpu_paths", "nccl", "cuda_ipc", "shm", "tcp", "not", "gloo", "ucx"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, OfAProcessWithTwoGpusGoByBoth) {
+  start_with_gpus(3);
+  drive({"gpu_pairs"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, GoRoundInBothDirections) {
+  start_with_gpus(3);
+  drive({"gpu_ring", "nccl"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, OutliveAPlannedEndOfTheirHolder) {
+  start_with_gpus(2);
+  drive({"gpu_ends"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, AreReadWhenTheirKernelsAreThrough) {
+  start_with_gpus(2);
+  drive({"gpu_streams"}, Milliseconds(120'000));
+}
+
+TEST_F(DeviceTensors, OfABrokenDeviceThrowAndTheProcessIsReplaced) {
+  start_with_gpus(1);
+  const auto ended = drive({"gpu_broken"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
+}
+
+TEST_F(DeviceTensors, OfALostContextAreLostAndTheirProcessIsReplaced) {
+  start_without_ways();
+  const auto ended = drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
+  EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
+}
+
+TEST_F(DeviceTensors, OfAProcessWhoseNcclCannotBeEndedGoToAnother) {
+  start_with_gpus(2);
+  drive({"gpu_replaced", "hang=kernel@1,destroy@1,abort@1", "nccl"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceTensors, AreReadByOthersWhenAReaderIsKilledOrStopped) {
+  start_with_gpus(2);
+  drive({"gpu_kills", "cuda_ipc"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceTensors, AreReadByOthersWhenAReaderByNcclIsKilledOrStopped) {
+  start_with_gpus(2);
+  drive({"gpu_kills", "nccl"}, Milliseconds(150'000));
+}
+
+class Plugins : public DeviceTensors {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"gloo", "ucx"}) {
+      if (::access((programs + "/../lib/mobula/mobula_transport_" + name + ".so").c_str(), R_OK) != 0) {
+        GTEST_SKIP() << name << " was not installed where this was built";
+      }
+    }
+    more_environment["MOBULA_TRANSPORT_PLUGINS"] = "gloo:ucx:no-such";
+  }
+};
+
+TEST_F(Plugins, CarryTensorsThatNameThem) {
+  start_head({"--num-cpus", "4"});
+  drive({"host_paths", "gloo", "ucx"}, Milliseconds(120'000));
+}
+
+TEST_F(Plugins, CarryTensorsOfGpusByWayOfTheHost) {
+  start_with_gpus(2);
+  drive({"gpu_paths", "gloo", "ucx"}, Milliseconds(120'000));
+}
+
+TEST_F(Plugins, AreNotForFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  have_gpus(2);
+  more_environment["CUDA_VISIBLE_DEVICES"] = "0";
+  start_head({"--num-cpus", "2"});
+  more_environment["CUDA_VISIBLE_DEVICES"] = "1";
+  start_node("b", {"--num-cpus", "2"});
+  more_environment.erase("CUDA_VISIBLE_DEVICES");
+  const auto ended = drive({"gpu_paths", "not", "gloo", "ucx", "nccl"}, Milliseconds(120'000));
+  for (const char* each : {"gloo: fabric not trusted", "ucx: fabric not trusted", "nccl: fabric not trusted"}) {
+    EXPECT_THAT(ended.out, HasSubstr(each));
+  }
+  EXPECT_THAT(ended.out, HasSubstr("nccl for another: staged"));
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,207 @@
+// Exchanges of tensors of simulated GPUs, and by plug-ins, between what would be processes of one machine or of two.
+#include "exchange/exchange_process.h"
+#include "simulated_gpu/machine.h"
+
+namespace mobula::internal::exchange {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes_of_one = 3'000'001;
+
+// The only use of CUDA in a process of its own.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
+    MOBULA_CHECK(::mkdtemp(path_.data()) != nullptr, "mkdtemp");
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> peers = {}) {
+  const auto driver = CudaDriver::open();
+  MOBULA_CHECK(driver.ok(), "driver");
+  const auto visible = GpuContext::visible(**driver);
+  MOBULA_CHECK(visible.ok() && which < visible->size(), "devices");
+  GpuTerms terms{.uuid = to_string((*visible)[which]), .memory_bytes = 256u << 20, .peers = std::move(peers)};
+  auto made = std::make_shared<GpuDevices>(std::vector{terms}, [](const std::string&) {});
+  EXPECT_TRUE(made->open().ok()) << made->why_none();
+  return made;
+}
+
+Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {}, bool trusts = false) {
+  Member member;
+  member.number = number;
+  member.node = host.empty() ? 1 : number;
+  member.own_host = host;
+  if (trusts) member.fabric = "rack";
+  member.gpus = gpu_number(which);
+  return member;
+}
+
+TEST(DeviceExchange, BetweenMachinesThatTrustTheirFabricIsByNccl) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0, "a", true));
+    Process two(folder.path(), with_gpu(2, 1, "b", true));
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      const auto arrival = two.pull(one.publish_on_gpu(object, bytes_of_one));
+      EXPECT_TRUE(two.is_numbered_here(arrival, object, bytes_of_one));
+      EXPECT_EQ(arrival.path, DirectPath::nccl);
+      const auto back = one.pull(two.publish_on_gpu(object + 10, bytes_of_one));
+      EXPECT_TRUE(one.is_numbered_here(back, object + 10, bytes_of_one));
+    }
+  });
+}
+
+TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member first = with_gpu(1, 0), second = with_gpu(2, 1);
+    first.chunk_bytes = second.chunk_bytes = 256u << 10;
+    Process one(folder.path(), first);
+    Process two(folder.path(), second);
+    const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
+    std::vector<RefRecord> from_one, from_two;
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
+      from_two.push_back(two.publish_on_gpu(object + 10, bytes_of_one, by_nccl));
+    }
+    one.exchange().want(1000, from_two, false);
+    const auto to_two = two.pull_all(from_one);
+    const auto to_one = one.wait_for(3);
+    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+  });
+}
+
+TEST(DeviceExchange, BetweenOthersIsByWayOfTheHostAndSealed) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0, "a", true));
+    Process two(folder.path(), with_gpu(2, 1, "b", false));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
+    EXPECT_THAT(arrival.refusals, Contains("nccl: fabric not trusted"));
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  });
+}
+
+TEST(DeviceExchange, OnOneGpuIsInPlace) {
+  const SimulatedMachine machine("count=1");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), with_gpu(2, 0));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
+    EXPECT_TRUE(std::get<Elements>(arrival.outcome).in_place);
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+    EXPECT_THAT(strict.refusals, Contains(HasSubstr("both ends are on one device")));
+  });
+}
+
+TEST(DeviceExchange, WithoutAGpuLandsInHostMemoryAndSaysSo) {
+  const SimulatedMachine machine("count=1");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), {2});
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(is_numbered(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("it lies in host memory")));
+  });
+}
+
+TEST(DeviceExchange, ThatHasNoRoomIsAFailureWithTheNumbers) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Member small = with_gpu(2, 1);
+    Process two(folder.path(), small);
+    const auto lane = two.first_lane();
+    const auto kept = small.gpus->take(lane, 250u << 20);
+    ASSERT_TRUE(kept.ok());
+    const auto arrival = two.pull(one.publish_on_gpu(7, 16u << 20, {.direct = true, .named = DirectPath::nccl}));
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("bytes of device memory")));
+    const auto after = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(two.is_numbered_here(after, 8, bytes_of_one)) << "it cost a channel, no more";
+  });
+}
+
+TEST(DeviceExchange, WithoutNcclGoesAnotherWayAndSaysWhy) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), with_gpu(2, 1));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one, {.direct = true, .named = DirectPath::nccl, .allow_fallback = true}));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("libno-such-nccl.so")));
+  });
+}
+
+// What a plug-in carries: bytes of the host, and between machines only where both trust the fabric.
+class PluginExchange : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string file = std::string(PLUGIN_FOLDER) + "/mobula_transport_" + GetParam() + ".so";
+    if (::access(file.c_str(), R_OK) != 0) GTEST_SKIP() << GetParam() << " was not installed where this was built";
+    plugin_ = file;
+    wish_ = {.direct = true, .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
+  }
+  Member member(std::uint64_t number, bool trusts) {
+    Member made;
+    made.number = made.node = number;
+    made.own_host = std::to_string(number);
+    if (trusts) made.fabric = "rack";
+    made.plugins = plugin_;
+    return made;
+  }
+
+  Folder folder_;
+  std::string plugin_;
+  DirectWish wish_;
+};
+
+TEST_P(PluginExchange, CarriesBetweenMachinesThatTrustTheirFabric) {
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  for (std::uint64_t object = 7; object < 12; ++object) {
+    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
+    EXPECT_EQ(arrival.path, wish_.named);
+  }
+}
+
+TEST_P(PluginExchange, IsRefusedWhereNobodyTrustsIt) {
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, false));
+  const auto arrival = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+  EXPECT_THAT(arrival.refusals, Contains(std::string(GetParam()) + ": fabric not trusted"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PluginExchange, ::testing::Values("gloo", "ucx"),
+                         [](const auto& each) { return std::string(each.param); });
+
+}  // namespace
+}  // namespace mobula::internal::exchange
