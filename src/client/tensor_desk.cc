@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "base/log.h"
 #include "client/conversion.h"
 #include "exchange/machine.h"
 #include "exchange/plugin_files.h"
@@ -18,9 +16,6 @@ namespace {
 using PublicKind = detail::ErrorKind;
 
 constexpr Duration counts_told_within = 1s;
-// Where the store is full others may make room.
-constexpr Duration room_within = 10s;
-constexpr Duration room_again_after = 100ms;
 constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
 constexpr const char* why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
@@ -295,58 +290,6 @@ bool TensorDesk::evacuated() const {
   return std::ranges::all_of(kept_, [](const auto& each) { return each.second.stored; });
 }
 
-// Room in the store is waited for, which nobody else should have to.
-void TensorDesk::write_to_store() {
-  auto lock = engine_.lock();
-  while (true) {
-    engine_.wait(lock, std::nullopt, [this] { return ending_ || !to_store_.empty(); });
-    if (ending_ || engine_.stopping()) return;
-    ToStore what = std::move(to_store_.front());
-    to_store_.pop_front();
-    const auto failed = write_one(lock, what);
-    if (const auto at = kept_.find(what.object); at != kept_.end()) at->second.stored = true;
-    if (failed) log_error("a tensor that others refer to could not be stored: {}", failed->text);
-    if (exchange_) exchange_->stored(what.object, failed);
-    callbacks_.changed();
-    lock.unlock();
-    what = {};  // may be the last share of it, whose end may take the lock
-    lock.lock();
-  }
-}
-
-std::optional<Failure> TensorDesk::write_one(ProcessEngine::Lock& lock, const ToStore& what) {
-  const auto size = static_cast<std::int64_t>(what.bytes.size());
-  const auto& core = engine_.core();
-  if (core.object(what.object) == nullptr) return std::nullopt;  // nobody refers to it any more
-  // Who got it may confirm so meanwhile: letting go of it then would take the room away before it is written.
-  engine_.step(RetainRef{what.object});
-  auto failed = write_held(lock, what, size);
-  engine_.step(ReleaseRef{what.object});
-  return failed;
-}
-
-std::optional<Failure> TensorDesk::write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size) {
-  const auto& core = engine_.core();
-  const Time until = monotonic_now() + room_within;
-  auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
-  while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until && !ending_) {
-    engine_.wait(lock, monotonic_now() + room_again_after, [this] { return ending_; });
-    room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
-  }
-  if (!room) return room.error().code == ErrorCode::already_exists ? std::nullopt : std::optional(room.error());
-  lock.unlock();
-  Result<void> copied;
-  if (what.device == on_host) {
-    std::memcpy(room->data(), what.bytes.data(), what.bytes.size());
-  } else {
-    copied = detail::copy_to_host(what.device, what.bytes, room->data());
-  }
-  lock.lock();
-  engine_.seal(lock, what.object, !copied, {}, true);
-  engine_.step(ReleaseRef{what.object});  // writing a value gives one
-  return copied ? std::nullopt : std::optional(copied.error());
-}
-
 // ---- what it needs -----------------------------------------------------------------------------
 
 detail::ApartTensor TensorDesk::find(ObjectId object) {
@@ -530,8 +473,7 @@ void TensorDesk::landed(const detail::Landing& landing) {
                               ", and this process has no GPU to put it on: it lies in host memory");
   }
   const auto held = engine_.lock();
-  transfers_.push_back(std::move(record));
-  if (transfers_.size() > remembered_transfers) transfers_.pop_front();
+  note(std::move(record));
 }
 
 const detail::ErrorRecord* TensorDesk::why_missing(ObjectId object) const {

@@ -351,7 +351,6 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
           continue;
         }
         wish.pulls.emplace((*pulls)[i], wanted[i]);
-        wish.refusals.emplace((*pulls)[i], std::move(refusals[i]));
         pulls_[(*pulls)[i]] = number;
       }
     });
@@ -453,7 +452,8 @@ void TensorExchange::issue_next(const transfer::Issue& command, const TensorPath
     const Wanted& wanted = wishes_.at(wish->second).pulls.at(command.pull);
     const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
     if (command.offset + command.size_bytes == size) {
-      fetched_[command.pull] = {{first, size}, arriving_.at(command.pull).memory->owner, false, false, wanted.device};
+      fetched_[command.pull] = {.bytes = {first, size}, .owner = arriving_.at(command.pull).memory->owner,
+                                 .device = wanted.device};
     }
   }
   issue(command, pair, {first + command.offset, command.size_bytes}, false);

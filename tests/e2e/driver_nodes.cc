@@ -71,7 +71,7 @@ int use_detached_parent(const Words&) {
 }
 
 // An actor that may not be restarted, on a node that is drained meanwhile.
-int stays(const Words& arguments) {
+int stays_on_a_draining_node(const Words& arguments) {
   Report report;
   auto actor = mobula::actor<Counter>
                    .options({.scheduling = mobula::NodeAffinity{arguments.at(0), false}})
@@ -103,7 +103,7 @@ std::map<std::string, Scenario> node_scenarios() {
           {"prints_and_ends", &prints_and_ends},
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},
-          {"stays", &stays},
+          {"stays", &stays_on_a_draining_node},
           {"large_object", &large_object}};
 }
 

@@ -22,11 +22,11 @@ using mobula::Transport;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int many = 1 << 20;  // floats
+constexpr int elements_of_a_result = 1 << 20;  // floats
 
 // Its first element says which process made it.
 Tensor made_here() {
-  Tensor tensor = Tensor::zeros({many});
+  Tensor tensor = Tensor::zeros({elements_of_a_result});
   tensor.mutable_view<float>()[0] = static_cast<float>(::getpid());
   return tensor;
 }

@@ -16,7 +16,7 @@ using mobula::Tensor;
 using mobula::Transport;
 using std::chrono::seconds;
 
-constexpr int many = 1 << 18;  // floats: 1 MiB
+constexpr int many_floats = 1 << 18;  // floats: 1 MiB
 
 Tensor ramp(int count) {
   Tensor tensor = Tensor::empty({count});
@@ -77,16 +77,16 @@ int transfers_told(const Words& arguments) {
   if (!arguments.empty()) elsewhere.resources = {{arguments[0], 1}};
   auto maker = mobula::actor<Sharer>.options(here).remote();
   auto user = mobula::actor<Sharer>.options(elsewhere).remote();
-  const auto made = maker.method<&Sharer::make>().options(stays).remote(many);
-  report.equal("in place", mobula::get(user.call<&Sharer::sum>(made), seconds(30)), ramp_sum(many));
+  const auto made = maker.method<&Sharer::make>().options(stays).remote(many_floats);
+  report.equal("in place", mobula::get(user.call<&Sharer::sum>(made), seconds(30)), ramp_sum(many_floats));
   for (int i = 0; i < 3; ++i) {
-    const auto tensor = maker.method<&Sharer::make>().options(by_tcp).remote(many);
-    report.equal("by tcp", mobula::get(user.call<&Sharer::sum>(tensor), seconds(30)), ramp_sum(many));
+    const auto tensor = maker.method<&Sharer::make>().options(by_tcp).remote(many_floats);
+    report.equal("by tcp", mobula::get(user.call<&Sharer::sum>(tensor), seconds(30)), ramp_sum(many_floats));
   }
-  report.equal("here", sum_of(mobula::get(made, seconds(30))), ramp_sum(many));
+  report.equal("here", sum_of(mobula::get(made, seconds(30))), ramp_sum(many_floats));
   {
     auto mortal = mobula::actor<Sharer>.remote();
-    const auto lost = mortal.method<&Sharer::make>().options(stays).remote(many);
+    const auto lost = mortal.method<&Sharer::make>().options(stays).remote(many_floats);
     const auto pid = static_cast<pid_t>(mobula::get(mortal.call<&Sharer::pid>(), seconds(30)));
     ::kill(pid, SIGKILL);
     throws<mobula::ObjectLostError>(report, "elements of a killed process", [&] { mobula::get(lost, seconds(30)); });
@@ -112,7 +112,7 @@ int lost_elements(const Words& arguments) {
   const auto killed = [&](const std::string& log, int retries) {
     const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
                                     .tensor_transport = Transport::automatic};
-    auto made = mobula::task<made_again>.options(alone).remote(log, many);
+    auto made = mobula::task<made_again>.options(alone).remote(log, many_floats);
     const auto busy = mobula::task<stay_until>.options(alone).remote(log + ".go");
     mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
     const pid_t last = pids_in(log).back();
@@ -123,13 +123,13 @@ int lost_elements(const Words& arguments) {
     return made;
   };
   const std::string folder = arguments.at(0) + "/";
-  report.equal("read here", sum_of(mobula::get(killed(folder + "here", 3), seconds(60))), ramp_sum(many));
+  report.equal("read here", sum_of(mobula::get(killed(folder + "here", 3), seconds(60))), ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "here").size(), 2u);
   report.equal("an actor's argument", mobula::get(user.call<&Sharer::sum>(killed(folder + "call", 3)), seconds(60)),
-               ramp_sum(many));
+               ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "call").size(), 2u);
   report.equal("a task's argument", mobula::get(mobula::task<sum_by_a_task>.remote(killed(folder + "task", 3)), seconds(60)),
-               ramp_sum(many));
+               ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "task").size(), 2u);
   const auto lost = killed(folder + "lost", 0);
   throws<mobula::ObjectLostError>(report, "no retries", [&] { (void)mobula::get(lost, seconds(60)); });
@@ -138,12 +138,12 @@ int lost_elements(const Words& arguments) {
 
   const std::string again = arguments.at(0) + "/actor";
   auto maker = mobula::actor<Sharer>.options({.max_restarts = 2, .max_task_retries = 2}).remote();
-  const auto by_actor = maker.method<&Sharer::make_logged>().options(stays).remote(again, many);
-  report.equal("an actor's", mobula::get(user.call<&Sharer::sum>(by_actor), seconds(30)), ramp_sum(many));
+  const auto by_actor = maker.method<&Sharer::make_logged>().options(stays).remote(again, many_floats);
+  report.equal("an actor's", mobula::get(user.call<&Sharer::sum>(by_actor), seconds(30)), ramp_sum(many_floats));
   ::kill(pids_in(again).back(), SIGKILL);
   while (::kill(pids_in(again).back(), 0) == 0) std::this_thread::yield();
   auto other = mobula::actor<Sharer>.remote();
-  report.equal("an actor's, made again", mobula::get(other.call<&Sharer::sum>(by_actor), seconds(60)), ramp_sum(many));
+  report.equal("an actor's, made again", mobula::get(other.call<&Sharer::sum>(by_actor), seconds(60)), ramp_sum(many_floats));
   report.equal("attempts of the actor", pids_in(again).size(), 2u);
   return report.exit_code();
 }

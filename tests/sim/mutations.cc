@@ -10,17 +10,6 @@ namespace mobula::internal::sim {
 namespace {
 
 // The message of type T on its way to the agent, or null.
-template <class T>
-T* to_agent(client::Command& command) {
-  auto* agent = std::get_if<client::TellAgent>(&command);
-  return agent ? std::get_if<T>(&agent->message) : nullptr;
-}
-template <class T>
-const T* to_agent(const client::Command& command) {
-  const auto* agent = std::get_if<client::TellAgent>(&command);
-  return agent ? std::get_if<T>(&agent->message) : nullptr;
-}
-
 // The message of type T on its way to the head, or null.
 template <class T>
 T* for_head(client::Command& command) {
@@ -152,59 +141,6 @@ Hooks hold_is_not_asked_for() {
       if (hold != nullptr) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
     }
     return events;
-  };
-  return hooks;
-}
-
-// The same of elements of tensors alone.
-Hooks tensor_is_not_held() {
-  Hooks hooks;
-  hooks.client.out = [](std::vector<client::Command>& commands) {
-    std::erase_if(commands, [](const auto& each) {
-      const auto* hold = to_agent<HoldObject>(each);
-      return hold != nullptr && !hold->ref.tensor.is_empty();
-    });
-  };
-  hooks.client.echo = [](const std::vector<client::Command>& commands) {
-    std::vector<client::Event> events;
-    for (const auto& each : commands) {
-      const auto* hold = to_agent<HoldObject>(each);
-      if (hold != nullptr && !hold->ref.tensor.is_empty()) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
-    }
-    return events;
-  };
-  return hooks;
-}
-
-// Replies with tensors that are held are said to have been of no use to anybody.
-Hooks held_replies_are_called_unheld() {
-  Hooks hooks;
-  hooks.client.out = [](std::vector<client::Command>& commands) {
-    for (auto& each : commands) {
-      auto* told = std::get_if<client::TellExecutor>(&each);
-      if (told == nullptr || !told->frame.message) continue;
-      if (auto* held = std::get_if<ReplyHeld>(&*told->frame.message)) held->unheld = true;
-    }
-  };
-  return hooks;
-}
-
-// What a call goes on using is lent no longer, and nobody holds it.
-Hooks loans_end_without_holds() {
-  Hooks hooks;
-  hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](const auto& each) { return std::holds_alternative<client::EndLoans>(each); });
-  };
-  return hooks;
-}
-
-// Callers are not told what calls go on using.
-Hooks kept_refs_are_not_named() {
-  Hooks hooks;
-  hooks.executor.in = [](std::vector<executor::Event>& events) {
-    for (auto& each : events) {
-      if (auto* finished = std::get_if<executor::CallFinished>(&each)) finished->kept.clear();
-    }
   };
   return hooks;
 }
@@ -513,30 +449,6 @@ Hooks results_belong_to_others() {
   return hooks;
 }
 
-// Lessees are not told that an executor holds results.
-Hooks results_are_hidden() {
-  Hooks hooks;
-  hooks.executor.out = [](std::vector<executor::Command>& commands) {
-    for (auto& each : commands) {
-      auto* tell = std::get_if<executor::TellCaller>(&each);
-      auto* holds = tell && tell->frame.message ? std::get_if<HoldsResults>(&*tell->frame.message) : nullptr;
-      if (holds != nullptr) holds->on = false;
-    }
-  };
-  return hooks;
-}
-
-// What is to be stored counts as stored.
-Hooks results_are_not_stored() {
-  Hooks hooks;
-  hooks.executor.in = [](std::vector<executor::Event>& events) {
-    for (auto& each : events) {
-      if (auto* end = std::get_if<executor::EndAsked>(&each)) end->stores = false;
-    }
-  };
-  return hooks;
-}
-
 std::vector<Mutation> make_mutations() {
   auto all = std::vector<Mutation>{
       {"client drops ReturnSlot", {"tasks", "drivers"}, client_forgets<ReturnSlot>},
@@ -544,13 +456,7 @@ std::vector<Mutation> make_mutations() {
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
-      {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
-      {"executor hides that it holds results", {"resident"}, results_are_hidden},
-      {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
-      {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
-      {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
-      {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
@@ -594,6 +500,7 @@ std::vector<Mutation> make_mutations() {
   };
   for (auto& each : memory_mutations()) all.push_back(std::move(each));
   for (auto& each : bulk_mutations()) all.push_back(std::move(each));
+  for (auto& each : tensor_mutations()) all.push_back(std::move(each));
   return all;
 }
 

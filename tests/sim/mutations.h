@@ -19,7 +19,21 @@ const std::vector<Mutation>& mutations();
 std::vector<Mutation> memory_mutations();
 // And those about bytes between nodes (mutations_bulk.cc).
 std::vector<Mutation> bulk_mutations();
+// And those about tensors (mutations_tensors.cc).
+std::vector<Mutation> tensor_mutations();
 const Mutation* find_mutation(const std::string& name);
+
+// What a client tells its agent, or null.
+template <class T>
+T* to_agent(client::Command& command) {
+  auto* agent = std::get_if<client::TellAgent>(&command);
+  return agent ? std::get_if<T>(&agent->message) : nullptr;
+}
+template <class T>
+const T* to_agent(const client::Command& command) {
+  const auto* agent = std::get_if<client::TellAgent>(&command);
+  return agent ? std::get_if<T>(&agent->message) : nullptr;
+}
 
 // Every event that agents get is changed on its way.
 template <class Change>
