@@ -298,35 +298,44 @@ void Door::greet(Guest& guest) {
     if (!memory || !wakes) return;
     std::vector<Fd> fds;
     fds.push_back(std::move(wakes));
-    const auto sent = send_some(guest.socket.get(), welcome, {}, fds);
-    if (!sent || *sent != welcome.size()) return;
-    Link link;
-    link.words = std::make_unique<Words>(std::move(guest.socket), WireKeys{});
-    link.wire = std::make_unique<ShmWire>(std::move(*memory), false, std::move(guest.fds[1]));
-    link.shares_memory = true;
-    return group->arrived(hello->from, std::move(link));
+    return group->arrived(hello->from, [&]() -> std::optional<Link> {
+      const auto sent = send_some(guest.socket.get(), welcome, {}, fds);
+      if (!sent || *sent != welcome.size()) return std::nullopt;
+      Link link;
+      link.words = std::make_unique<Words>(std::move(guest.socket), WireKeys{});
+      link.wire = std::make_unique<ShmWire>(std::move(*memory), false, std::move(guest.fds[1]));
+      link.shares_memory = true;
+      return link;
+    });
   }
-  const auto sent = send_some(guest.socket.get(), welcome, {}, {});
-  if (!sent || *sent != welcome.size()) return;
   watch_over(guest.socket);
+  const auto welcomed = [&](const Fd& socket) {
+    const auto sent = send_some(socket.get(), welcome, {}, {});
+    return sent && *sent == welcome.size();
+  };
   const bool plain = hello->plain;
   Half half{std::move(guest.socket), plain ? WireKeys{} : keys_of(group->key, hello->salt, salt, false),
             hello->channel == Channel::wire, monotonic_now()};
   const HalfKey key{hello->group, hello->from};
   const auto other = halves_.find(key);
   if (other == halves_.end() || other->second.is_wire == half.is_wire) {
+    if (!welcomed(half.socket)) return;
     halves_[key] = std::move(half);
     if (!timer_->armed()) timer_->arm(monotonic_now() + options_.greeting_within);
     return;
   }
-  Half& words = half.is_wire ? other->second : half;
-  Half& wire = half.is_wire ? half : other->second;
-  Link link;
-  link.words = std::make_unique<Words>(std::move(words.socket), words.keys);
-  link.wire = std::make_unique<TcpWire>(std::move(wire.socket), wire.keys);
-  link.sealed = !plain;
+  Half first = std::move(other->second);
   halves_.erase(other);
-  group->arrived(hello->from, std::move(link));
+  group->arrived(hello->from, [&]() -> std::optional<Link> {
+    if (!welcomed(half.socket)) return std::nullopt;
+    Half& words = half.is_wire ? first : half;
+    Half& wire = half.is_wire ? half : first;
+    Link link;
+    link.words = std::make_unique<Words>(std::move(words.socket), words.keys);
+    link.wire = std::make_unique<TcpWire>(std::move(wire.socket), wire.keys);
+    link.sealed = !plain;
+    return link;
+  });
 }
 
 // Who does not say who he is, or has come by half, is let go.

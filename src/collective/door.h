@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/fd.h"
@@ -45,8 +46,10 @@ class Door {
 
   const Meeting& meeting() const { return meeting_; }
 
-  using Arrived = std::function<void(std::uint32_t rank, Link link)>;
-  // Who comes for this group is given to `arrived`, by the door's thread, until close(). `wakes` is copied for
+  // Says welcome to who has come, and makes the link; none: it has gone again.
+  using LetIn = std::function<std::optional<Link>()>;
+  using Arrived = std::function<void(std::uint32_t rank, const LetIn& let_in)>;
+  // Who comes for this group is shown to `arrived`, by the door's thread, until close(). `wakes` is copied for
   // each who shares memory.
   void expect(const Membership& group, int wakes, Arrived arrived);
   void close(const GroupId& group);

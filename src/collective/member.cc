@@ -37,11 +37,14 @@ Member::Member(Door& door, Membership group, PlanOptions plans)
       plans_(plans),
       wakes_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       peers_(group_.size()) {
-  door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, Link link) {
+  door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Door::LetIn& let_in) {
+    // Who has been let in finds the group whole when this is the last who was missing.
     const std::lock_guard lock(mutex_);
     // Each comes once, and only those of lower rank do.
     if (rank >= group_.rank || peers_[rank].link.words) return;
-    peers_[rank].link = std::move(link);
+    auto link = let_in();
+    if (!link) return;
+    peers_[rank].link = std::move(*link);
     ++connected_;
   });
 }
@@ -51,8 +54,6 @@ Member::~Member() {
   door_.close(group_.id);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !busy_; });
-  // Others may be waiting in the middle of an operation: they are told that nothing comes any more.
-  if (!over_) (void)give_up({Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"});
 }
 
 Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
@@ -96,6 +97,13 @@ void Member::leave() {
   const std::uint64_t one = 1;
   while (::write(wakes_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
+  const std::lock_guard lock(mutex_);
+  if (!busy_) say_that_it_left();  // or who is busy with it does
+}
+
+// Others may be waiting in the middle of an operation: they are told that nothing comes any more.
+void Member::say_that_it_left() {
+  if (!over_) (void)give_up({Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"});
 }
 
 // ---- ends --------------------------------------------------------------------------------------
@@ -108,7 +116,9 @@ std::string Member::names(const std::vector<std::uint32_t>& ranks) const {
 
 // Nothing more is done: the others hear why, and then the end of what this member says.
 Refusal Member::give_up(Refusal why) {
-  Word word{.kind = WordKind::broken, .number = number_, .operation = {}, .operand = {}, .ranks = why.ranks, .text = why.text};
+  // The operation before this number is whole as far as this member goes.
+  Word word{.kind = WordKind::broken, .number = number_ + (together_ ? 0 : 1), .operation = {}, .operand = {},
+            .ranks = why.ranks, .text = why.text};
   for (Peer& peer : peers_) {
     if (!peer.link.words) continue;
     (void)peer.link.words->say(word);
@@ -131,7 +141,8 @@ std::optional<Refusal> Member::take(std::uint32_t rank, Word word) {
   Peer& peer = peers_[rank];
   if (word.kind == WordKind::broken) {
     if (word.text.empty()) word.text = fmt::format("{} has given up", group_.member(rank));
-    return give_up({Refusal::Kind::broken, std::move(word.ranks), std::move(word.text)});
+    peer.gave_up = std::move(word);
+    return heard_of_an_end();
   }
   if (word.kind == WordKind::accept) {
     peer.accepted = true;
@@ -144,17 +155,27 @@ std::optional<Refusal> Member::take(std::uint32_t rank, Word word) {
   return std::nullopt;
 }
 
+// What others gave up after the operation under way does not end this one.
+std::optional<Refusal> Member::heard_of_an_end() {
+  for (const Peer& peer : peers_) {
+    if (!peer.gave_up || (together_ && peer.gave_up->number > number_)) continue;
+    return give_up({Refusal::Kind::broken, peer.gave_up->ranks, peer.gave_up->text});
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> Member::talk(bool& moved) {
+  if (auto refused = heard_of_an_end()) return refused;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     Peer& peer = peers_[rank];
-    if (!peer.link.words) continue;
-    for (;;) {
+    while (peer.talks()) {
       auto word = peer.link.words->hear();
       if (!word) return lost(rank, word.error());
       if (!word->has_value()) break;
       moved = true;
       if (auto refused = take(rank, std::move(**word))) return refused;
     }
+    if (!peer.talks()) continue;
     if (auto flushed = peer.link.words->flush(); !flushed) {
       // What it has said last may tell more than that it is gone.
       auto word = peer.link.words->hear();
@@ -191,7 +212,9 @@ std::optional<Refusal> Member::pause(const std::function<std::vector<std::uint32
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     Peer& peer = peers_[rank];
     if (!peer.link.words) continue;
-    fds.push_back({peer.link.words->descriptor(), static_cast<short>(POLLIN | (peer.link.words->flushed() ? 0 : POLLOUT)), 0});
+    if (peer.talks()) {
+      fds.push_back({peer.link.words->descriptor(), static_cast<short>(POLLIN | (peer.link.words->flushed() ? 0 : POLLOUT)), 0});
+    }
     const bool to_send = moving != nullptr && !moving->to_send(rank).empty();
     const bool to_receive = moving != nullptr && !moving->to_receive(rank).empty();
     if (peer.link.wire->prepare_sleep(to_send, to_receive)) ready = true;
@@ -311,12 +334,15 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
   const std::lock_guard lock(mutex_);
+  together_ = false;
+  if (left_.load()) say_that_it_left();
   busy_ = false;
   changed_.notify_all();
   return refused;
 }
 
 std::optional<Refusal> Member::meet(const Operation& own, std::span<const std::byte> operand, std::vector<Word>& words) {
+  together_ = true;
   Word word{.kind = WordKind::meeting, .number = ++number_, .operation = own, .operand = {}, .ranks = {}, .text = {}};
   if (!own.open && goes_with_words(own, size()) && (own.kind != OperationKind::broadcast || own.root == group_.rank)) {
     word.operand.assign(operand.begin(), operand.end());

@@ -85,6 +85,9 @@ class Member {
     Link link;
     std::deque<Word> heard;  // meetings and offers that nobody has asked for yet
     bool accepted = false;   // an offer of this member
+    std::optional<Word> gave_up = {};  // the last that it said
+
+    bool talks() const { return link.words && !gave_up; }
   };
   // What is under way, for texts.
   struct Doing {
@@ -102,12 +105,14 @@ class Member {
   // Hears and says what is there; true where something was.
   std::optional<Refusal> talk(bool& moved);
   std::optional<Refusal> take(std::uint32_t rank, Word word);
+  std::optional<Refusal> heard_of_an_end();
   // Turns until `ready`; `missing` names those that it waits for.
   template <class Ready, class Missing>
   std::optional<Refusal> until(Ready ready, Missing missing);
   std::optional<Refusal> pause(const std::function<std::vector<std::uint32_t>()>& missing, Progress* moving);
   std::optional<Refusal> expired(const std::function<std::vector<std::uint32_t>()>& missing);
   Refusal give_up(Refusal why);
+  void say_that_it_left();
   Refusal lost(std::uint32_t rank, const Failure& why);
   std::string names(const std::vector<std::uint32_t>& ranks) const;
 
@@ -125,7 +130,8 @@ class Member {
 
   // Of the thread whose turn it is.
   std::optional<Refusal> over_;  // why nothing more can be done
-  std::uint64_t number_ = 0;     // of the operation
+  std::uint64_t number_ = 0;     // of the last operation of all members together
+  bool together_ = false;        // it is under way
   Doing doing_;
   Limits limits_;
   std::vector<std::byte> scratch_;  // kept for its memory
