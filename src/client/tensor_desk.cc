@@ -157,6 +157,8 @@ void TensorDesk::open_devices() {
   if (options_.gpus) (void)options_.gpus->open();  // why it failed is said by the paths
 }
 
+bool TensorDesk::would_open_devices() const { return !exchange_ && options_.gpus && !options_.gpus->is_open(); }
+
 Result<void> TensorDesk::prepare() {
   if (exchange_) return {};
   open_devices();
@@ -324,7 +326,7 @@ TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool
     wanted.push_back(std::move(ref));
   }
   if (wanted.empty()) return pull;
-  const bool must_open = !exchange_ && options_.gpus && !options_.gpus->is_open();
+  const bool must_open = would_open_devices();
   if (!must_open) {
     if (auto prepared = prepare(); !prepared) {
       for (const RefRecord& each : wanted) fail(each.object, error_of(prepared.error()));

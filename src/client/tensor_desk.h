@@ -44,6 +44,8 @@ class TensorDesk {
   // Opens the GPUs of this process's lease, where they are not, which may take a second: without the lock,
   // before anything that starts the exchange.
   void open_devices();
+  // prepare() would have to open them.
+  bool would_open_devices() const;
   // Starts the exchange, where it is not: what is allocated from then on can be read by others in place.
   Result<void> prepare();
 

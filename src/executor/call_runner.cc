@@ -153,11 +153,13 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   {
     RecycledVector<detail::StoredValue> arguments;
     if (run.call.form->tensors.direct) {
-      // Tensors that it makes lie where others can read them. Without that they are copied, no more.
-      runtime->tensors().open_devices();
+      // Tensors that it makes lie where others can read them. Without that they are copied, no more: which is
+      // less than a GPU context costs that nothing in the call may need.
       auto lock = engine.lock();
-      if (auto prepared = runtime->tensors().prepare(); !prepared) {
-        log_warn("tensors are not shared with other processes: {}", prepared.error().text);
+      if (!runtime->tensors().would_open_devices()) {
+        if (auto prepared = runtime->tensors().prepare(); !prepared) {
+          log_warn("tensors are not shared with other processes: {}", prepared.error().text);
+        }
       }
     }
     if (!run.call.arguments->empty()) {

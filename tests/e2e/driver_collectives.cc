@@ -303,6 +303,9 @@ int collective_groups(const Words&) {
   const auto again = mobula::create_collective_group({a, b}, Transport::automatic, "first");
   report.equal("its name is free", again.size(), 2);
   mobula::kill(c);
+  throws<mobula::ActorDiedError>(report, "killed, some time", [&] {
+    for (int i = 0; i < 10'000; ++i) mobula::get(c.call<&Singer::rank>(anew), seconds(30));
+  });
   throws<mobula::ActorDiedError>(report, "a dead one", [&] { (void)mobula::create_collective_group({a, c}, Transport::automatic, "third"); });
   report.equal("the others are well", mobula::get(a.call<&Singer::sum_by_name>("alone", 3.0), seconds(30)), 3.0);
   return report.exit_code();

@@ -142,6 +142,12 @@ class Creation {
     detail::throw_error(error);
   }
 
+  [[noreturn]] void fail_dead(std::size_t rank, const ActorDiedError& died) const {
+    detail::ErrorRecord error = died.record();
+    error.message = what() + ": " + member(rank) + " is dead: " + error.message;
+    detail::throw_error(error);
+  }
+
   // The answers of all, in order.
   template <class T>
   std::vector<T> all(const std::vector<ObjectRef<T>>& refs, const char* doing) const {
@@ -155,9 +161,7 @@ class Creation {
         late.push_back(static_cast<int>(rank));
         names += (names.empty() ? "" : ", ") + member(rank);
       } catch (const ActorDiedError& died) {
-        detail::ErrorRecord error = died.record();
-        error.message = what() + ": " + member(rank) + " is dead: " + error.message;
-        detail::throw_error(error);
+        fail_dead(rank, died);
       } catch (const Error& failed) {
         fail({static_cast<int>(rank)}, member(rank) + " cannot " + doing + ": " + failed.what());
       }
@@ -212,7 +216,27 @@ class Creation {
     for (const auto& actor : actors_) refs.push_back(detail::ask<&detail::collective_connect>(actor.anchor(), request));
     const auto answers = all(refs, "connect");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-      if (!answers[rank].empty()) fail({static_cast<int>(rank)}, member(rank) + ": " + answers[rank]);
+      if (answers[rank].empty()) continue;
+      look_for_the_dead();
+      fail({static_cast<int>(rank)}, member(rank) + ": " + answers[rank]);
+    }
+  }
+
+  // A member that cannot be reached by another has perhaps died since it answered: that is the reason then.
+  void look_for_the_dead() const {
+    std::vector<ObjectRef<void>> refs;
+    for (const auto& actor : actors_) {
+      refs.push_back(detail::ask<&detail::collective_leave>(actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
+    }
+    const Duration patience = std::min(left(), Duration(std::chrono::seconds(5)));
+    for (std::size_t rank = 0; rank < refs.size(); ++rank) {
+      try {
+        get(refs[rank], patience);
+      } catch (const ActorDiedError& died) {
+        fail_dead(rank, died);
+      } catch (const Error&) {
+        // It lives, or is not known to be dead.
+      }
     }
   }
 
