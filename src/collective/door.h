@@ -30,8 +30,8 @@ struct Link {
 };
 
 struct DoorOptions {
-  std::string socket;     // of processes of this machine; empty: none
-  std::string host_bind;  // HOST:0 for other machines; empty: the loopback
+  std::string socket = {};     // of processes of this machine; empty: none
+  std::string host_bind = {};  // HOST:0 for other machines; empty: the loopback
   std::string fabric{};  // trusted network of its node; empty: none
   Duration greeting_within = 10s;
   std::size_t max_greeting = 256;  // connections that have not said who they are
