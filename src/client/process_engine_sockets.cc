@@ -100,8 +100,9 @@ void ProcessEngine::flush() {
     flush_scheduled_ = false;
     outbox.swap(outbox_);
     move_gathered(outbox);
+    // One that has become later is found when the timer rings for nothing: rarer than calls begin and end.
     const auto deadline = next_deadline();
-    if (deadline && (!armed_ || *deadline != *armed_)) {
+    if (deadline && (!armed_ || *deadline < *armed_)) {
       timer_->arm(*deadline);
       armed_ = deadline;
     }

@@ -70,6 +70,9 @@ struct TensorDesk::Left {
   std::vector<Elements> elements;  // guarded by mutex
 };
 
+// This thread takes back what it lets go of: nobody has to be told.
+thread_local bool takes_back = false;
+
 // Elements of another process that are read where they lie, or in the store. The last tensor over them may
 // go under any lock.
 struct TensorDesk::Lease {
@@ -84,7 +87,7 @@ struct TensorDesk::Lease {
     {
       const std::lock_guard lock(to->mutex);
       to->elements.push_back(std::move(elements));
-      if (to->elements.size() > 1) return;  // somebody is on the way
+      if (to->elements.size() > 1 || takes_back) return;  // somebody is on the way
     }
     (void)alive->loop().post([engine = engine, left = left] {
       const auto still_alive = engine.lock();
@@ -394,6 +397,15 @@ std::shared_ptr<const void> TensorDesk::lease(ObjectId object, std::shared_ptr<c
 }
 
 void TensorDesk::take_back(ProcessEngine::Lock& lock) { Lease::take(engine_, *left_, lock); }
+
+void TensorDesk::let_go(PullPtr pull, ProcessEngine::Lock& lock) {
+  lock.unlock();
+  takes_back = true;
+  pull.reset();
+  takes_back = false;
+  lock.lock();
+  take_back(lock);
+}
 
 // Opening may take long, and who pulls has the lock.
 void TensorDesk::want_early() {

@@ -67,7 +67,6 @@ class TensorDesk {
   // Tensors over elements of others, whose last ones may go under any lock, leave them here; it is taken
   // back by the engine's loop, or by who calls this first. Gives the lock up meanwhile.
   void take_back(ProcessEngine::Lock& lock);
-
   // What is pulled together. Shared by who waits and the desk, which lets go when all has come.
   struct Pull {
     std::uint64_t wish = 0;
@@ -90,6 +89,8 @@ class TensorDesk {
   bool ready(Pull& pull);
   // It is not waited for any more, or its values have been read.
   void drop(const PullPtr& pull);
+  // Of one that was dropped: takes back what it leaves, with no word to the loop. Gives the lock up meanwhile.
+  void let_go(PullPtr pull, ProcessEngine::Lock& lock);
   // Elements that are here: own ones, or those that a pull keeps, or a tensor that is still used.
   detail::ApartTensor find(ObjectId object);
   // Why the last pull of it failed; null if it did not.

@@ -61,7 +61,7 @@ class TensorExchange {
     // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
     std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
     // What wake() asked for.
-    std::function<void()> woken;
+    std::function<void()> woken = {};
   };
 
   static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);

@@ -505,9 +505,7 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     std::vector<ObjectId> lent;
     if (auto pull = drop_fetched(run.token)) {
       lent = std::move(pull->lent);
-      lock.unlock();
-      pull.reset();
-      lock.lock();
+      runtime_->tensors().let_go(std::move(pull), lock);
     }
     settle_call(finished, run, *runtime_, {std::move(reachable), std::move(lent)}, lock);
     contexts_.erase(run.token);

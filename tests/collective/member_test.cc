@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -220,15 +221,17 @@ TEST_F(Members, WhoLeavesInTheMiddleEndsTheOperationOfTheOthers) {
 TEST_F(Members, ACancelledCallBreaksTheGroupAndSaysSo) {
   form(2, Reach::any);
   std::vector<std::optional<Refusal>> refused(2);
+  std::atomic<bool> cancelled{false};
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
     Limits limits = within(patience);
     if (rank == 0) limits.cancelled = [] { return true; };
     if (rank == 0) {
       refused[rank] = reduce(member, rank, 10, to, limits);
+      cancelled = true;
     } else {
       Operation other = sum_of(10);
-      while (!refused[0] && !member.over()) std::this_thread::yield();
+      while (!cancelled && !member.over()) std::this_thread::yield();
       refused[rank] = member.run(other, {}, [](const Operation&) -> Result<Memory> { return Memory{}; }, limits);
     }
   });

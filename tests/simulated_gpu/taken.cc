@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -98,7 +99,7 @@ std::uint64_t bytes_of(const std::vector<Name>& all, int device) {
 Taken take(int device, Taking what, std::uint64_t size, std::uint64_t id) {
   const MachineLock lock;
   if (what != Taking::import && bytes_of(held(), device) + size > settings().memory) return {};
-  static std::uint64_t last = 0;  // under the lock of this machine, which no two threads have
+  static std::atomic<std::uint64_t> last{0};
   const auto own = (static_cast<std::uint64_t>(::getpid()) << 32) + ++last;
   const Name name{device, what, ::getpid(), size, id == 0 ? own : id};
   const std::string path = settings().folder + "/" + text_of(name);

@@ -225,7 +225,7 @@ std::vector<ObjectId> ClientCore::held(const std::vector<RefRecord>& refs) const
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {
     const auto* row = object(ref.object);
-    if (row && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
+    if (row && !row->owned && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
   }
   return result;
 }
