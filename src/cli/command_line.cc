@@ -342,6 +342,7 @@ class Grammar {
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+    app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
     CLI::App& version = *app_.add_subcommand("version", "the version of this program");
     add_output(version);
   }

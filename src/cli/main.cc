@@ -22,6 +22,7 @@
 #include "cli/start.h"
 #include "cli/state_commands.h"
 #include "cli/stop.h"
+#include "cli/symmetric.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -176,6 +177,7 @@ void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
 int main_of_mobula(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   // Of the agent's start, in a process of its own.
   if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
   const Parsed parsed = parse_command_line(argc, argv);
