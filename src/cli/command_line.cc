@@ -343,6 +343,10 @@ class Grammar {
     static_cast<void>(doctor);
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
     app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
+    app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
+    app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");
+    app_.add_subcommand("attach", "a shell at the head of CLUSTER.yaml");
+    app_.add_subcommand("exec", "a command at the head of CLUSTER.yaml");
     CLI::App& version = *app_.add_subcommand("version", "the version of this program");
     add_output(version);
   }

@@ -8,7 +8,7 @@
 namespace mobula::internal::deploy {
 namespace {
 
-constexpr std::size_t max_hosts = 65'536;
+constexpr std::size_t max_names = 65'536;
 constexpr int max_ranks = 1'000'000;
 
 Failure wrong(std::string text) { return failure(ErrorCode::invalid_argument, std::move(text)); }
@@ -184,12 +184,12 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
       const auto last = number_of("number", high);
       if (!first || !last || *first > *last)
         return refuse("a range is not two numbers, the smaller one first");
-      for (int each = *first; each <= *last && numbers.size() <= max_hosts; ++each) {
+      for (int each = *first; each <= *last && numbers.size() <= max_names; ++each) {
         numbers.push_back(fmt::format("{:0>{}}", each, low.size()));
       }
       from = end + 1;
     }
-    if (heads.size() * numbers.size() > max_hosts) return refuse("more than 65,536 names");
+    if (heads.size() * numbers.size() > max_names) return refuse("more than 65,536 names");
     std::vector<std::string> longer;
     for (const auto& each : heads) {
       for (const auto& number : numbers) longer.push_back(each + number);
@@ -198,7 +198,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
     at = close;
   }
   add_name();
-  if (hosts.size() > max_hosts) return refuse("more than 65,536 names");
+  if (hosts.size() > max_names) return refuse("more than 65,536 names");
   return hosts;
 }
 
