@@ -113,7 +113,9 @@ Result<std::string> Bundle::archive() const {
   for (const char* each : {"/bin", "/lib"}) fs::create_directory(name + each, code);
   for (const auto& [in_archive, path] : files_) {
     const auto copy = name + "/" + in_archive;
-    if (output_of({"strip", "--strip-debug", "-o", copy, path})) continue;
+    // Packages of the system have theirs stripped already.
+    const bool own = in_archive == "bin/mobula" || in_archive.ends_with(runtime_library);
+    if (own && output_of({"strip", "--strip-debug", "-o", copy, path})) continue;
     if (!fs::copy_file(path, copy, fs::copy_options::overwrite_existing, code)) {
       return failure(ErrorCode::resource_exhausted,
                      fmt::format("cannot copy {} to {}: {}", path, copy, code.message()));
