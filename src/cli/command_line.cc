@@ -295,6 +295,8 @@ class Grammar {
                      "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
     start.add_option("--record", options.record.folder,
                      "folder for recordings of what head, agent and executors are told");
+    // For mobula up.
+    start.add_flag("--check-only", options.check_only)->group("");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
     start.add_flag("--driver-agent", options.driver_agent)->group("");

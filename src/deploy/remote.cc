@@ -64,6 +64,10 @@ receive)
     [ $used = yes ] || rm -rf "$old"
   done
   ;;
+check)
+  use "$programs/$hash"
+  eval "\"\$program/bin/mobula\" start --check-only $flags" || exit 1
+  ;;
 end)
   running >"$folder/.ending"
   while read -r pid head exe; do kill -TERM "$pid" 2>/dev/null; done <"$folder/.ending"

@@ -101,6 +101,28 @@ void Rollout::probe(const std::string& hash) {
       [](const Machine&) { return true; }, max_at_once);
 }
 
+// What the program there says to the flags, before anything that runs is ended for them.
+void Rollout::check(const std::string& hash) {
+  for_each(
+      [&](Machine& machine) {
+        const auto flags = words_of(flags_of(machine, "HEAD:1"));
+        const auto said = machine.remote.act("check", {{"hash", hash}, {"flags", flags}}, "",
+                                             inventory_.connect_timeout + short_patience);
+        if (!said) give_up(machine, said.error());
+      },
+      [](const Machine&) { return true; }, max_at_once);
+}
+
+std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) {
+  auto flags = machine.remote.host().flags;
+  if (machine.report.head) {
+    flags.insert(flags.begin(), "--head");
+  } else {
+    flags.insert(flags.begin(), {"--address", address});
+  }
+  return flags;
+}
+
 std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
   for (auto& each : machines_) {
     // What it was started with, so that a change of it is noticed.
@@ -130,6 +152,7 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
         },
         [](const Machine& each) { return !each.has_program; }, max_at_once);
   }
+  check(bundle.hash());
   for_each([&](Machine& machine) { start(machine, bundle.hash()); },
            [](const Machine& each) { return each.report.head; }, 1);
   bring_up_nodes(bundle.hash());
@@ -175,12 +198,7 @@ void Rollout::start(Machine& machine, const std::string& hash) {
         "end", {}, "", inventory_.grace + short_patience + inventory_.connect_timeout);
     if (!ended) return give_up(machine, ended.error());
   }
-  auto flags = machine.remote.host().flags;
-  if (machine.report.head) {
-    flags.insert(flags.begin(), "--head");
-  } else {
-    flags.insert(flags.begin(), {"--address", address_});
-  }
+  const auto flags = flags_of(machine, address_);
   const auto said = machine.remote.act("start",
                                        {{"hash", hash},
                                         {"flags", words_of(flags)},

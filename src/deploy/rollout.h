@@ -58,6 +58,8 @@ class Rollout {
   void for_each(const Step& step, const std::function<bool(const Machine&)>& which,
                 std::size_t at_once);
   void probe(const std::string& hash);
+  void check(const std::string& hash);
+  static std::vector<std::string> flags_of(const Machine& machine, const std::string& address);
   void bring_up_nodes(const std::string& hash);
   void start(Machine& machine, const std::string& hash);
   void learn_of_head();

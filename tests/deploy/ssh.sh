@@ -148,6 +148,8 @@ check "with file, line and key" grep -q "wrong.yaml:9: defaults.num_cpus: 'many'
 sed -i 's/num_cpus: 2}/num_cpus: 2, flags: ["--no-such-flag"]}/' "$blue"
 check "what mobula start refuses is said for each host" code_is 1 into refused desk up "$blue" -o json
 check "in its words" grep -q 'no-such-flag' "$work/refused.json"
+check "and what runs is left alone" into alone desk status "$blue" -o json
+check "at every host" results "$work/alone.json" runs runs runs
 check "down at the end" desk down "$blue"
 
 summary
