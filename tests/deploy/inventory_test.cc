@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 namespace mobula::internal::deploy {
 namespace {
 
@@ -57,6 +59,9 @@ struct Fault {
   const char* text;
   const char* says;
 };
+
+// The name of the test: nothing that differs from run to run.
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.says; }
 
 class InventoryFault : public ::testing::TestWithParam<Fault> {};
 
