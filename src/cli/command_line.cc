@@ -295,6 +295,8 @@ class Grammar {
                      "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
     start.add_option("--record", options.record.folder,
                      "folder for recordings of what head, agent and executors are told");
+    // For mobula up.
+    start.add_flag("--check-only", options.check_only)->group("");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
     start.add_flag("--driver-agent", options.driver_agent)->group("");
@@ -342,6 +344,11 @@ class Grammar {
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+    app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
+    app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
+    app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");
+    app_.add_subcommand("attach", "a shell at the head of CLUSTER.yaml");
+    app_.add_subcommand("exec", "a command at the head of CLUSTER.yaml");
     CLI::App& version = *app_.add_subcommand("version", "the version of this program");
     add_output(version);
   }

@@ -41,6 +41,7 @@ struct StartOptions {
   bool head = false;
   bool local = false;         // of one driver, ends with it
   bool driver_agent = false;  // offers nothing
+  bool check_only = false;    // the flags, and nothing is started
   bool expect_head = false;   // it is there, or the start fails
   bool worker = true;
   bool block = false;

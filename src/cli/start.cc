@@ -211,6 +211,7 @@ class Start {
 }  // namespace
 
 int start(const Programs& programs, const CommandLine& line) {
+  if (line.start.check_only) return exit_done;
   if (line.start.local || line.start.driver_agent) return start_for_driver(programs, line);
   return Start(programs, line).run();
 }

@@ -1,0 +1,194 @@
+#include "cli/fleet_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/text_table.h"
+#include "deploy/process.h"
+#include "deploy/rollout.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using deploy::HostReport;
+using Json = nlohmann::ordered_json;
+
+const std::set<std::string, std::less<>> sessions{"attach", "exec"};
+
+struct FleetLine {
+  std::string command;
+  std::string file;
+  std::string output;
+  std::string host;
+  std::vector<std::string> words;
+  deploy::RolloutOptions options{};
+};
+
+// Either a line, or that the program ends now with `exit`.
+struct FleetParsed {
+  std::optional<FleetLine> line{};
+  int exit = 0;
+};
+
+FleetParsed parse_fleet(int argc, char** argv) {
+  FleetLine line;
+  line.command = argv[1];
+  if (line.command == "exec") {
+    const auto words = std::find_if(
+        argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+    const auto count = static_cast<int>(words - argv);
+    if (count < argc) line.words.assign(words + 1, argv + argc);
+    argc = count;
+  }
+  CLI::App app("Machines of a cluster, over ssh; the file is described in docs/operations.md",
+               "mobula " + line.command);
+  app.add_option("cluster", line.file, "CLUSTER.yaml")->required();
+  if (sessions.contains(line.command)) {
+    app.add_option("--host", line.host, "machine of the file (default: the head's)");
+  } else {
+    app.add_option("-o,--output,--format", line.output, "table or json")
+        ->check(CLI::IsMember({"table", "json"}));
+  }
+  if (line.command == "up" || line.command == "down") {
+    app.add_flag("--dry-run", line.options.dry_run, "say what would be done, and do nothing");
+  }
+  if (line.command == "up") {
+    app.add_option("--at-once", line.options.at_once,
+                   "nodes that are replaced side by side (default: 1)")
+        ->check(CLI::Range(1, 32));
+  }
+  try {
+    app.parse(argc - 1, argv + 1);
+    if (line.command == "exec" && line.words.empty()) {
+      throw CLI::ValidationError("exec",
+                                 "no command: mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
+    }
+    return {line, exit_done};
+  } catch (const CLI::Success&) {
+    std::fputs(app.help().c_str(), stdout);
+    return {std::nullopt, exit_done};
+  } catch (const CLI::ParseError& why) {
+    return {std::nullopt,
+            complain(failure(ErrorCode::invalid_argument,
+                             fmt::format("{}; see 'mobula {} --help'", why.what(), line.command)))};
+  }
+}
+
+int exit_code_of(const std::vector<HostReport>& reports) {
+  std::set<std::string> bad;
+  for (const auto& each : reports) {
+    for (const char* result : {"unreachable", "refused", "failed", "skipped"}) {
+      if (each.result == result) bad.insert(result);
+    }
+  }
+  if (bad.empty()) return exit_done;
+  bad.erase("skipped");  // for the head's reason
+  if (bad == std::set<std::string>{"unreachable"}) return exit_unreachable;
+  if (bad == std::set<std::string>{"refused"}) return exit_refused;
+  return exit_failed;
+}
+
+void show(const FleetLine& line, const std::string& cluster,
+          const std::vector<HostReport>& reports) {
+  if (line.output == "json") {
+    Json document = {{"apiVersion", "mobula/v1"},
+                     {"kind", "HostList"},
+                     {"cluster_name", cluster},
+                     {"items", Json::array()}};
+    for (const auto& each : reports) {
+      document["items"].push_back({{"host", each.host},
+                                   {"role", each.head ? "head" : "worker"},
+                                   {"result", each.result},
+                                   {"detail", each.detail},
+                                   {"seconds", each.seconds}});
+    }
+    std::fputs(format_document(document, OutputFormat::json, {}).c_str(), stdout);
+    return;
+  }
+  TextTable table;
+  table.add({"HOST", "ROLE", "RESULT", "SECONDS", "DETAIL"});
+  for (const auto& each : reports) {
+    table.add({each.host, each.head ? "head" : "worker", each.result,
+               fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
+  }
+  std::fputs(table.text().c_str(), stdout);
+}
+
+std::string own_program() {
+  std::error_code code;
+  return fs::read_symlink("/proc/self/exe", code).string();
+}
+
+// A shell there, or a command; this process becomes ssh.
+int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
+  const auto host = std::ranges::find_if(inventory.hosts, [&](const auto& each) {
+    return line.host.empty() ? each.head : each.name == line.host;
+  });
+  if (host == inventory.hosts.end()) {
+    return complain(
+        failure(ErrorCode::not_found, fmt::format("{} has no host '{}'", line.file, line.host)));
+  }
+  std::string command = "exec \"${SHELL:-/bin/sh}\" -i";
+  if (line.command == "exec") {
+    command = "exec";
+    for (const auto& each : line.words) command += " " + deploy::quoted(each);
+  }
+  const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+  auto words =
+      deploy::Remote(inventory, *host).session(command, terminal || line.command == "attach");
+  std::vector<char*> pointers;
+  for (auto& each : words) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::execvp(pointers.front(), pointers.data());
+  return complain(
+      failure(ErrorCode::not_found, fmt::format("cannot run ssh: {}", std::strerror(errno))));
+}
+
+}  // namespace
+
+bool is_fleet_command(int argc, char** argv) {
+  if (argc < 2) return false;
+  const std::string_view command = argv[1];
+  const auto is_yaml = [](std::string_view word) {
+    return word.ends_with(".yaml") || word.ends_with(".yml");
+  };
+  if (command == "status") {
+    return std::any_of(argv + 2, argv + argc, is_yaml);
+  }
+  return command == "up" || command == "down" || command == "attach" || command == "exec";
+}
+
+int run_fleet_command(int argc, char** argv) {
+  const auto parsed = parse_fleet(argc, argv);
+  if (!parsed.line) return parsed.exit;
+  const FleetLine& line = *parsed.line;
+  const auto inventory = deploy::read_inventory(line.file);
+  if (!inventory) return complain(inventory.error());
+  if (sessions.contains(line.command)) return open_session(line, *inventory);
+  deploy::Rollout rollout(*inventory, line.options);
+  std::vector<HostReport> reports;
+  if (line.command == "up") {
+    const auto bundle = deploy::Bundle::of_program(own_program());
+    if (!bundle) return complain(bundle.error());
+    reports = rollout.bring_up(*bundle);
+  } else {
+    reports = line.command == "down" ? rollout.take_down() : rollout.look();
+  }
+  show(line, inventory->cluster, reports);
+  return exit_code_of(reports);
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,136 @@
+#include "deploy/bundle.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "deploy/process.h"
+
+namespace mobula::internal::deploy {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration tool_patience = 120s;
+constexpr const char* runtime_library = "libmobula.so.0";
+
+Result<std::string> output_of(std::vector<std::string> words) {
+  Command command;
+  command.words = std::move(words);
+  const auto outcome = run(command, "", tool_patience);
+  if (!outcome) return outcome.error();
+  if (outcome->code != 0) {
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} has failed: {}", command.words.front(), outcome->err.substr(0, 300)));
+  }
+  return outcome->out;
+}
+
+// They belong to the C library of their machine.
+bool of_the_system(const std::string& name) {
+  constexpr std::array<std::string_view, 9> prefixes{"libc.so",    "libm.so",   "libpthread.so",
+                                                     "libdl.so",   "librt.so",  "libresolv.so",
+                                                     "libutil.so", "libnsl.so", "ld-linux"};
+  return std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+struct Folder {
+  std::string path;
+  Folder() = default;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    if (!path.empty()) fs::remove_all(path, ignored);
+  }
+};
+
+}  // namespace
+
+Result<Bundle> Bundle::of_program(const std::string& path) {
+  Bundle bundle;
+  bundle.files_.emplace_back("bin/mobula", path);
+  std::vector<std::string> words{"ldd", path};
+  const auto beside = fs::path(path).parent_path().parent_path();
+  for (const char* folder : {"lib", "lib64", "lib/x86_64-linux-gnu"}) {
+    const auto library = beside / folder / runtime_library;
+    std::error_code code;
+    if (!fs::exists(library, code)) continue;
+    bundle.files_.emplace_back(std::string("lib/") + runtime_library, library.string());
+    words.push_back(library.string());
+    break;
+  }
+  const auto needed = output_of(words);
+  if (!needed) return needed.error();
+  std::istringstream lines(*needed);
+  std::set<std::string> seen{runtime_library};
+  for (std::string line; std::getline(lines, line);) {
+    // "	libzmq.so.5 => /lib/libzmq.so.5 (0x…)"
+    const auto arrow = line.find(" => /");
+    const auto name =
+        arrow == std::string::npos
+            ? ""
+            : line.substr(line.find_first_not_of("\t "), arrow - line.find_first_not_of("\t "));
+    if (name.empty() || of_the_system(name) || !seen.insert(name).second) continue;
+    bundle.files_.emplace_back("lib/" + name,
+                               line.substr(arrow + 4, line.find(" (", arrow) - arrow - 4));
+  }
+  std::ranges::sort(bundle.files_);
+  std::vector<std::string> hashing{"sha256sum", "--"};
+  for (const auto& [unused, file] : bundle.files_) hashing.push_back(file);
+  const auto hashes = output_of(hashing);
+  if (!hashes) return hashes.error();
+  // Of the hashes and the names in the archive, so that where a file lies here makes no difference.
+  std::string together;
+  std::istringstream sums(*hashes);
+  for (const auto& [name, unused] : bundle.files_) {
+    std::string line;
+    std::getline(sums, line);
+    together += line.substr(0, 64) + " " + name + "\n";
+  }
+  Command command;
+  command.words = {"sha256sum"};
+  const auto all = run(command, together, tool_patience);
+  if (!all) return all.error();
+  bundle.hash_ = all->out.substr(0, 16);
+  return bundle;
+}
+
+Result<std::string> Bundle::archive() const {
+  Folder folder;
+  std::error_code code;
+  std::string name = (fs::temp_directory_path(code) / "mobula-bundle-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) return errno_failure("make a folder " + name, errno);
+  folder.path = name;
+  for (const char* each : {"/bin", "/lib"}) fs::create_directory(name + each, code);
+  for (const auto& [in_archive, path] : files_) {
+    const auto copy = name + "/" + in_archive;
+    // Packages of the system have theirs stripped already.
+    const bool own = in_archive == "bin/mobula" || in_archive.ends_with(runtime_library);
+    if (own && output_of({"strip", "--strip-debug", "-o", copy, path})) continue;
+    if (!fs::copy_file(path, copy, fs::copy_options::overwrite_existing, code)) {
+      return failure(ErrorCode::resource_exhausted,
+                     fmt::format("cannot copy {} to {}: {}", path, copy, code.message()));
+    }
+  }
+  const auto archive = name + "/bundle.tgz";
+  auto packed = output_of(
+      {"tar", "--use-compress-program=gzip -1", "-cf", archive, "-C", name, "bin", "lib"});
+  if (!packed) return packed.error();
+  std::ifstream file(archive, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file || bytes.empty()) {
+    return failure(ErrorCode::resource_exhausted, "cannot read " + archive + "; is the disk full?");
+  }
+  return bytes;
+}
+
+}  // namespace mobula::internal::deploy

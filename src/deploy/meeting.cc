@@ -1,0 +1,108 @@
+#include "deploy/meeting.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "protocol/cluster_files.h"
+
+namespace mobula::internal::deploy {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* run_file = "run.json";
+constexpr const char* key_file = "cluster.key";
+constexpr const char* rank_prefix = "rank-";
+
+Json read_json(const std::string& path) {
+  const auto text = read_file(path);
+  return text ? Json::parse(*text, nullptr, false) : Json();
+}
+
+}  // namespace
+
+Result<Meeting> Meeting::at(std::string folder) {
+  if (auto made = make_private_folder(folder); !made) return made.error();
+  struct stat found {};
+  if (::stat(folder.c_str(), &found) != 0) return errno_failure("look at " + folder, errno);
+  if (found.st_uid != ::geteuid() || (found.st_mode & 077U) != 0) {
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("{} holds the cluster's key, and is not of user {} alone: remove it, or "
+                    "give another --shared-folder",
+                    folder, ::geteuid()));
+  }
+  return Meeting(std::move(folder));
+}
+
+void Meeting::clear() const {
+  std::error_code code;
+  for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
+    const auto name = at->path().filename().string();
+    std::error_code ignored;
+    // Notes of ranks that have come before the first one are of this launch as likely as not.
+    if (name == run_file || name == key_file) fs::remove(at->path(), ignored);
+  }
+}
+
+Result<void> Meeting::say(const RunNote& note) const {
+  const Json json = {{"schema", 1},
+                     {"token", note.token},
+                     {"address", note.address},
+                     {"over", note.over},
+                     {"code", note.code}};
+  return write_file(path(run_file), json.dump() + "\n", 0600);
+}
+
+Result<void> Meeting::leave_key(const std::string& text) const {
+  return write_file(path(key_file), text, 0600);
+}
+
+std::optional<RankNote> Meeting::of_rank(int rank) const {
+  const Json json = read_json(path(fmt::format("{}{}.json", rank_prefix, rank)));
+  if (!json.is_object()) return std::nullopt;
+  try {
+    return RankNote{json.value("token", std::string()), json.value("host", std::string()),
+                    json.value("state", std::string()), json.value("why", std::string())};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void Meeting::close(bool all_have_left) const {
+  std::error_code code;
+  if (all_have_left) {
+    fs::remove_all(folder_, code);
+    return;
+  }
+  fs::remove(path(key_file), code);
+}
+
+std::optional<RunNote> Meeting::look() const {
+  const Json json = read_json(path(run_file));
+  if (!json.is_object()) return std::nullopt;
+  try {
+    return RunNote{json.value("token", std::string()), json.value("address", std::string()),
+                   json.value("over", false), json.value("code", 0)};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+Result<std::string> Meeting::key() const { return read_file(path(key_file)); }
+
+Result<void> Meeting::say(int rank, const RankNote& note) const {
+  const Json json = {{"schema", 1},
+                     {"token", note.token},
+                     {"host", note.host},
+                     {"state", note.state},
+                     {"why", note.why}};
+  return write_file(path(fmt::format("{}{}.json", rank_prefix, rank)), json.dump() + "\n", 0600);
+}
+
+}  // namespace mobula::internal::deploy

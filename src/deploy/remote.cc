@@ -1,0 +1,204 @@
+#include "deploy/remote.h"
+
+#include <fmt/format.h>
+
+#include "deploy/process.h"
+
+namespace mobula::internal::deploy {
+namespace {
+
+constexpr int ssh_failed = 255;
+
+// For any POSIX shell. Variables: install, state (may be empty), name, hash, action, and those of the
+// action. Of its own processes it knows only those that the cluster's folder names.
+constexpr const char* script_text = R"sh(
+set -u
+umask 077
+case $install in /*) ;; *) install=$HOME/$install ;; esac
+if [ -z "$state" ]; then
+  if [ -n "${MOBULA_STATE_DIR:-}" ]; then state=$MOBULA_STATE_DIR
+  elif [ "$(id -u)" = 0 ]; then state=/var/lib/mobula
+  else state=${XDG_STATE_HOME:-$HOME/.local/state}/mobula; fi
+fi
+case $state in /*) ;; *) state=$HOME/$state ;; esac
+folder=$state/$name
+programs=$install/programs
+current=$install/clusters/$name
+fail() { echo "$*" >&2; exit 1; }
+use() { program=$1; LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; }
+# "PID HEAD PROGRAM" of each that runs.
+running() {
+  for file in "$folder"/running/*.json; do
+    [ -f "$file" ] || continue
+    pid=$(sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$file")
+    head=$(sed -n 's/.*"head": *\([a-z]*\).*/\1/p' "$file")
+    exe=$(readlink "/proc/$pid/exe" 2>/dev/null) || continue
+    exe=${exe% (deleted)}
+    case $exe in */mobula) echo "$pid $head $exe" ;; esac
+  done
+}
+case $action in
+probe)
+  [ -x "$programs/$hash/bin/mobula" ] && echo program=yes || echo program=no
+  running | while read -r pid head exe; do
+    echo "runs=$head"
+  done
+  [ -f "$folder/deployed" ] && echo "deployed=$(cat "$folder/deployed")"
+  echo "machine=$(uname -s) $(uname -m)"
+  ;;
+receive)
+  mkdir -p "$programs" || fail "cannot make $programs"
+  new=$(mktemp -d "$programs/.new-XXXXXX") || fail "cannot make a folder in $programs"
+  trap 'rm -rf "$new"' EXIT
+  tar -xzf - -C "$new" || fail "the program has not arrived whole in $programs; is the disk full?"
+  use "$new"
+  said=$("$new/bin/mobula" version 2>&1) || fail "the program does not run here: $(echo "$said" | tail -n 1)"
+  [ -d "$programs/$hash" ] || mv "$new" "$programs/$hash" || fail "cannot name $programs/$hash"
+  # Those that no cluster uses any more.
+  for old in "$programs"/*; do
+    used=no
+    [ "$old" = "$programs/$hash" ] && used=yes
+    for each in "$install"/clusters/*; do
+      [ "$(readlink "$each" 2>/dev/null)" = "$old" ] && used=yes
+    done
+    [ $used = yes ] || rm -rf "$old"
+  done
+  ;;
+check)
+  use "$programs/$hash"
+  eval "\"\$program/bin/mobula\" start --check-only $flags" || exit 1
+  ;;
+end)
+  running >"$folder/.ending"
+  while read -r pid head exe; do kill -TERM "$pid" 2>/dev/null; done <"$folder/.ending"
+  left=$((grace * 5 + 25))
+  while read -r pid head exe; do
+    while [ -d "/proc/$pid" ] && [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "" ]; do
+      [ $left -gt 0 ] || fail "process $pid has not ended within $grace s"
+      left=$((left - 1))
+      sleep 0.2
+    done
+  done <"$folder/.ending"
+  rm -f "$folder/.ending"
+  ;;
+start)
+  use "$programs/$hash"
+  cd / || exit 1
+  mkdir -p "$install/clusters" "$folder" || fail "cannot make $folder"
+  set --
+  if [ "$keyed" = yes ]; then
+    key=$(mktemp "$install/.key-XXXXXX") || fail "cannot write in $install"
+    trap 'rm -f "$key"' EXIT
+    cat >"$key" || fail "the key has not arrived"
+    set -- --key "$key"
+  fi
+  eval "\"\$program/bin/mobula\" start -o jsonl --name \"\$name\" --state-dir \"\$state\" \"\$@\" $flags" || exit 1
+  ln -sfn "$programs/$hash" "$current" && echo "$settings" >"$folder/deployed" || fail "cannot write in $install"
+  ;;
+facts)
+  tr -d '\n' <"$folder/head/head.json" || fail "the head has left no address"
+  echo
+  cat "$folder/$name.key" || fail "the head has left no key"
+  ;;
+stop)
+  exe=$(running | tail -n 1 | cut -d ' ' -f 3-)
+  if [ -z "$exe" ]; then echo nothing; exit 0; fi
+  use "${exe%/bin/mobula}"
+  [ -x "$exe" ] || exe=$current/bin/mobula
+  "$exe" stop --name "$name" --state-dir "$state" --grace "$grace" || exit 1
+  ;;
+session)
+  [ -x "$current/bin/mobula" ] || fail "cluster $name has no program here; bring it up first"
+  use "$current"
+  PATH=$current/bin:$PATH MOBULA_STATE_DIR=$state
+  export PATH MOBULA_STATE_DIR
+  umask 022
+  eval "$line"
+  ;;
+esac
+)sh";
+
+std::string last_line(const std::string& text) {
+  const auto end = text.find_last_not_of(" \r\n");
+  if (end == std::string::npos) return {};
+  const auto begin = text.find_last_of("\r\n", end);
+  auto line = text.substr(begin == std::string::npos ? 0 : begin + 1,
+                          end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+  return line.starts_with("mobula: ") ? line.substr(8) : line;
+}
+
+// Which of ssh's own failures it was.
+Failure failure_of_ssh(const std::string& err) {
+  for (const char* refusal :
+       {"Permission denied", "Host key verification failed", "REMOTE HOST IDENTIFICATION",
+        "Too many authentication failures", "bad permissions", "No such identity"}) {
+    if (err.find(refusal) != std::string::npos) {
+      return failure(ErrorCode::permission_denied, "ssh: " + last_line(err));
+    }
+  }
+  const auto why = last_line(err);
+  return failure(ErrorCode::unavailable, why.starts_with("ssh: ") ? why : "ssh: " + why);
+}
+
+}  // namespace
+
+std::vector<std::string> Remote::ssh(bool terminal) const {
+  const Access& access = host_.access;
+  const auto seconds = std::max<std::int64_t>(1, inventory_.connect_timeout / 1s);
+  std::vector<std::string> words{
+      "ssh", terminal ? "-t" : "-T",  "-o", fmt::format("ConnectTimeout={}", seconds),
+      "-o",  "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
+  const auto option = [&](std::string text) { words.insert(words.end(), {"-o", std::move(text)}); };
+  if (!terminal) option("BatchMode=yes");
+  if (!access.user.empty()) words.insert(words.end(), {"-l", access.user});
+  if (access.port) words.insert(words.end(), {"-p", std::to_string(*access.port)});
+  if (!access.private_key.empty()) {
+    words.insert(words.end(), {"-i", access.private_key});
+    option("IdentitiesOnly=yes");
+  }
+  if (!access.known_hosts.empty()) option("UserKnownHostsFile=\"" + access.known_hosts + "\"");
+  if (access.accept_new_hosts) option("StrictHostKeyChecking=accept-new");
+  words.insert(words.end(), {"--", host_.name});
+  return words;
+}
+
+std::string Remote::script(const std::string& action,
+                           std::map<std::string, std::string> variables) const {
+  variables["action"] = action;
+  variables["install"] = inventory_.install_folder;
+  variables["state"] = inventory_.state_folder;
+  variables["name"] = inventory_.cluster;
+  variables["grace"] = std::to_string(inventory_.grace / 1s);
+  std::string text;
+  for (const auto& [name, value] : variables) text += name + "=" + quoted(value) + "\n";
+  // The login shell need know no more than quotes.
+  return "exec sh -c " + quoted(text + script_text);
+}
+
+Result<std::string> Remote::act(const std::string& action,
+                                std::map<std::string, std::string> variables,
+                                const std::string& input, Duration patience) const {
+  Command command;
+  command.words = ssh(false);
+  command.words.push_back(script(action, std::move(variables)));
+  const auto outcome = run(command, input, patience);
+  if (!outcome) return outcome.error();
+  if (outcome->timed_out) {
+    return failure(ErrorCode::timed_out,
+                   fmt::format("'{}' was not done within {} s", action, patience / 1s));
+  }
+  if (outcome->code == ssh_failed) return failure_of_ssh(outcome->err);
+  if (outcome->code == 0) return outcome->out;
+  const auto why = last_line(outcome->err);
+  return failure(
+      ErrorCode::resource_exhausted,
+      why.empty() ? fmt::format("'{}' ended there with code {}", action, outcome->code) : why);
+}
+
+std::vector<std::string> Remote::session(const std::string& line, bool terminal) const {
+  auto words = ssh(terminal);
+  words.push_back(script("session", {{"line", line}}));
+  return words;
+}
+
+}  // namespace mobula::internal::deploy

@@ -1,0 +1,77 @@
+// What `mobula up` and `mobula down` do to the machines of an inventory: all of them at once over ssh,
+// the head first. Repeating it changes nothing; what one machine cannot do leaves the others alone.
+// Starts threads, and has none when it returns. Main thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "deploy/bundle.h"
+#include "deploy/inventory.h"
+#include "deploy/remote.h"
+
+namespace mobula::internal::deploy {
+
+// How it went at one machine.
+struct HostReport {
+  std::string host{};
+  bool head = false;
+  // "started", "replaced", "unchanged", "stopped", "runs", "down"; "would start", "would replace",
+  // "would stop"; "skipped", "unreachable", "refused", "failed"
+  std::string result{};
+  std::string detail{};
+  double seconds = 0;
+};
+
+struct RolloutOptions {
+  bool dry_run = false;     // looks, and changes nothing
+  std::size_t at_once = 1;  // nodes that are replaced side by side
+};
+
+class Rollout {
+ public:
+  Rollout(const Inventory& inventory, RolloutOptions options);
+
+  // A head and nodes with this program and these settings. Machines that run others of this cluster
+  // are replaced, the head first, then `at_once` nodes at a time: each is given no more work, and
+  // has the inventory's grace to finish. A head takes its jobs up again.
+  std::vector<HostReport> bring_up(const Bundle& bundle);
+  // Ends what runs of the cluster, nodes before the head. Keys and the journal stay.
+  std::vector<HostReport> take_down();
+  std::vector<HostReport> look();
+
+ private:
+  struct Machine {
+    explicit Machine(Remote reached) : remote(std::move(reached)) {}
+    Remote remote;
+    HostReport report{};
+    bool done = false;  // the report is final
+    bool has_program = false;
+    bool runs = false;
+    std::string deployed{};  // settings it runs with
+    std::string settings{};  // those it is to have
+  };
+  using Step = std::function<void(Machine&)>;
+
+  void for_each(const Step& step, const std::function<bool(const Machine&)>& which,
+                std::size_t at_once);
+  void probe(const std::string& hash);
+  void check(const std::string& hash);
+  static std::vector<std::string> flags_of(const Machine& machine, const std::string& address);
+  void bring_up_nodes(const std::string& hash);
+  void start(Machine& machine, const std::string& hash);
+  void learn_of_head();
+  std::vector<HostReport> reports();
+  static void settle(Machine& machine, const std::string& result, const std::string& detail = {});
+  static void give_up(Machine& machine, const Failure& why);
+
+  const Inventory& inventory_;
+  RolloutOptions options_;
+  std::vector<Machine> machines_;  // the head first
+  std::string address_;            // of the head
+  std::string key_;                // of the cluster: kept in memory alone
+};
+
+}  // namespace mobula::internal::deploy

@@ -1,0 +1,131 @@
+#include "deploy/launch_place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace mobula::internal::deploy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Variables = std::map<std::string, std::string>;
+
+Result<Place> place_with(const Variables& variables, const PlaceFlags& flags = {}) {
+  return place_of(
+      [&](const char* name) {
+        const auto at = variables.find(name);
+        return at == variables.end() ? std::nullopt : std::optional(at->second);
+      },
+      flags);
+}
+
+TEST(LaunchPlace, WithoutALauncherARankIsAlone) {
+  const auto place = place_with({});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 0);
+  EXPECT_EQ(place->size, 1);
+  EXPECT_EQ(place->launcher, "none");
+}
+
+TEST(LaunchPlace, SlurmSaysRankSizeHostsAndAName) {
+  const auto place = place_with({{"SLURM_PROCID", "2"},
+                                 {"SLURM_NTASKS", "3"},
+                                 {"SLURM_LOCALID", "0"},
+                                 {"SLURM_JOB_ID", "41"},
+                                 {"SLURM_STEP_ID", "1"},
+                                 {"SLURM_JOB_NODELIST", "n[1-3]"}});
+  ASSERT_TRUE(place) << place.error().text;
+  EXPECT_EQ(place->rank, 2);
+  EXPECT_EQ(place->size, 3);
+  EXPECT_EQ(place->run, "41.1.0");
+  EXPECT_TRUE(place->unique);
+  EXPECT_THAT(place->hosts, ElementsAre("n1", "n2", "n3"));
+}
+
+TEST(LaunchPlace, AJobThatIsRunAgainHasAnotherName) {
+  const auto place = place_with({{"SLURM_PROCID", "0"},
+                                 {"SLURM_NTASKS", "2"},
+                                 {"SLURM_JOB_ID", "41"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_RESTART_COUNT", "2"}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->run, "41.0.2");
+}
+
+TEST(LaunchPlace, ABatchScriptIsToldToUseSrun) {
+  const auto place =
+      place_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_ID", "41"}});
+  ASSERT_FALSE(place);
+  EXPECT_THAT(place.error().text, HasSubstr("srun mobula symmetric"));
+}
+
+TEST(LaunchPlace, MpiWithinASlurmJobGoesBeforeTheBatchScript) {
+  const auto place = place_with({{"SLURM_PROCID", "0"},
+                                 {"SLURM_NTASKS", "8"},
+                                 {"SLURM_JOB_ID", "41"},
+                                 {"PMI_RANK", "3"},
+                                 {"PMI_SIZE", "4"},
+                                 {"MPI_LOCALRANKID", "1"}});
+  ASSERT_TRUE(place) << place.error().text;
+  EXPECT_EQ(place->launcher, "PMI");
+  EXPECT_EQ(place->rank, 3);
+  EXPECT_EQ(place->size, 4);
+  EXPECT_EQ(place->local_rank, 1);
+}
+
+TEST(LaunchPlace, OpenMpiIsRead) {
+  const auto place = place_with({{"OMPI_COMM_WORLD_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                 {"PMIX_NAMESPACE", "prterun-host-12@1"}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->local_rank, 1);
+  EXPECT_EQ(place->run, "prterun-host-12-1");
+}
+
+TEST(LaunchPlace, FlagsGoBeforeAllVariables) {
+  PlaceFlags flags;
+  flags.rank = 1;
+  flags.size = 4;
+  flags.run = "a/b";
+  const auto place = place_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, flags);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->size, 4);
+  EXPECT_EQ(place->run, "a-b");
+}
+
+TEST(LaunchPlace, NamesWhatIsMissingOrWrong) {
+  EXPECT_THAT(place_with({{"PMI_RANK", "0"}}).error().text, HasSubstr("PMI_SIZE"));
+  EXPECT_THAT(place_with({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}).error().text,
+              HasSubstr("PMI_RANK: 'x'"));
+  EXPECT_THAT(place_with({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}).error().text,
+              HasSubstr("rank 2 of 2"));
+  PlaceFlags half;
+  half.rank = 0;
+  EXPECT_THAT(place_with({}, half).error().text, HasSubstr("--size"));
+  EXPECT_THAT(
+      place_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}}).error().text,
+      HasSubstr("rank 0"));
+}
+
+TEST(ExpandHosts, RangesListsAndLeadingNoughts) {
+  EXPECT_THAT(*expand_hosts("n[1-3,07],login"), ElementsAre("n1", "n2", "n3", "n07", "login"));
+  EXPECT_THAT(*expand_hosts("gpu[008-011]"), ElementsAre("gpu008", "gpu009", "gpu010", "gpu011"));
+  EXPECT_THAT(*expand_hosts("r[1-2]c[1,3]-ib"),
+              ElementsAre("r1c1-ib", "r1c3-ib", "r2c1-ib", "r2c3-ib"));
+  EXPECT_THAT(*expand_hosts(""), IsEmpty());
+}
+
+TEST(ExpandHosts, RefusesWhatIsNoList) {
+  for (const char* text : {"n[1-3", "n[3-1]", "n[a-b]", "n[]", "n[0-999999]", "n[1-999]m[1-999]"}) {
+    EXPECT_FALSE(expand_hosts(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::deploy

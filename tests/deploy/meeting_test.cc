@@ -1,0 +1,108 @@
+#include "deploy/meeting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+namespace mobula::internal::deploy {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class MeetingTest : public ::testing::Test {
+ protected:
+  MeetingTest() {
+    char name[] = "/tmp/mobula-meeting-test-XXXXXX";
+    folder_ = ::mkdtemp(name);
+  }
+  ~MeetingTest() override { fs::remove_all(folder_); }
+  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  std::string folder_;
+};
+
+TEST_F(MeetingTest, WhatOneSaysTheOtherFinds) {
+  const auto first = Meeting::at(at("run"));
+  ASSERT_TRUE(first);
+  const auto other = Meeting::at(at("run"));
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(other->look());
+  EXPECT_FALSE(first->of_rank(1));
+  const RunNote note{"token", "10.0.0.1:5", false, 0};
+  ASSERT_TRUE(first->leave_key("secret"));
+  ASSERT_TRUE(first->say(note));
+  EXPECT_EQ(other->look(), note);
+  EXPECT_EQ(*other->key(), "secret");
+  ASSERT_TRUE(other->say(1, {"token", "host", "failed", "why"}));
+  const auto rank = first->of_rank(1);
+  ASSERT_TRUE(rank);
+  EXPECT_EQ(rank->state, "failed");
+  EXPECT_EQ(rank->why, "why");
+}
+
+TEST_F(MeetingTest, FilesAreOfTheirUserAlone) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  ASSERT_TRUE(meeting->leave_key("secret"));
+  ASSERT_TRUE(meeting->say(RunNote{}));
+  ASSERT_TRUE(meeting->say(1, RankNote{}));
+  struct stat found {};
+  ASSERT_EQ(::stat(at("run").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0700U);
+  int files = 0;
+  for (const auto& each : fs::directory_iterator(at("run"))) {
+    ASSERT_EQ(::stat(each.path().c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777U, 0600U) << each.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 3);
+}
+
+TEST_F(MeetingTest, AFolderOpenToOthersIsRefused) {
+  fs::create_directory(at("run"));
+  ASSERT_EQ(::chmod(at("run").c_str(), 0770), 0);
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_FALSE(meeting);
+  EXPECT_EQ(meeting.error().code, ErrorCode::permission_denied);
+  EXPECT_THAT(meeting.error().text, HasSubstr("--shared-folder"));
+}
+
+TEST_F(MeetingTest, WhatAnEarlierLaunchLeftIsCleared) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  ASSERT_TRUE(meeting->leave_key("old"));
+  ASSERT_TRUE(meeting->say(RunNote{"old", "address", true, 1}));
+  meeting->clear();
+  EXPECT_FALSE(meeting->look());
+  EXPECT_FALSE(meeting->key());
+}
+
+TEST_F(MeetingTest, TheNoteStaysForThoseWhoMayStillLook) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  ASSERT_TRUE(meeting->leave_key("secret"));
+  ASSERT_TRUE(meeting->say(RunNote{"token", "address", true, 3}));
+  meeting->close(false);
+  EXPECT_EQ(meeting->look()->code, 3);
+  EXPECT_FALSE(meeting->key());
+  meeting->close(true);
+  EXPECT_FALSE(fs::exists(at("run")));
+}
+
+TEST_F(MeetingTest, WhatIsNoNoteIsNone) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  for (const char* text : {"", "[1]", "{\"token\": 3}", "{\"to"}) {
+    std::FILE* file = std::fopen(at("run/run.json").c_str(), "w");
+    ASSERT_NE(file, nullptr);
+    std::fputs(text, file);
+    std::fclose(file);
+    EXPECT_FALSE(meeting->look()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::deploy

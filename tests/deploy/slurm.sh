@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# The templates of deploy/slurm with a real Slurm of three nodes on this machine. Takes minutes; needs
+# root and the packages slurmctld, slurmd, slurm-client and munge.
+#
+# Usage: tests/deploy/slurm.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+set -uo pipefail
+
+build=$(cd "${1:?usage: slurm.sh BUILD_FOLDER}" && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/deploy/hosts.sh"
+((EUID == 0)) || { echo "slurm: only root can run Slurm's daemons"; exit 77; }
+for each in munged slurmctld slurmd sbatch; do
+  command -v $each >/dev/null || { echo "slurm: no program $each (packages slurmctld, slurmd, slurm-client, munge)"; exit 77; }
+done
+
+export MOBULA=$build/bin/mobula
+here=$(hostname -s)
+mkdir "$work"/{state,spool,log,job,munge}
+cat >"$work/slurm.conf" <<CONF
+ClusterName=mobula
+SlurmctldHost=$here(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$work/munge/socket
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool/%n
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/slurmd-%n.pid
+SlurmctldLogFile=$work/log/slurmctld.log
+SlurmdLogFile=$work/log/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+MailProg=/bin/true
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmctldPort=26817
+NodeName=n[1-3] NodeHostname=$here NodeAddr=127.0.0.1 Port=[27001-27003] CPUs=4 RealMemory=2000
+PartitionName=debug Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
+CONF
+export SLURM_CONF=$work/slurm.conf
+head -c 1024 /dev/urandom >"$work/munge/key"
+chmod 400 "$work/munge/key"
+chown -R munge: "$work/munge"
+chmod 755 "$work/munge"
+su -s /bin/sh munge -c "/usr/sbin/munged --key-file=$work/munge/key --socket=$work/munge/socket --pid-file=$work/munge/pid --log-file=$work/munge/log --seed-file=$work/munge/seed" || exit 1
+daemons+=("$(<"$work/munge/pid")")
+pid_of() { within 20 test -s "$1" && daemons=("$(<"$1")" "${daemons[@]}"); }
+slurmctld -f "$SLURM_CONF"
+pid_of "$work/slurmctld.pid"
+for node in n1 n2 n3; do
+  slurmd -N $node -f "$SLURM_CONF"
+  pid_of "$work/slurmd-$node.pid"
+done
+idle() { [[ $(sinfo -h -o '%D %t' 2>/dev/null) == "3 idle" ]]; }
+within 60 idle || { tail -n 20 "$work"/log/*; exit 1; }
+cd "$work/job"
+
+now_ms() { date +%s%3N; }
+counts='date +%s%3N; "$0" list nodes -o json | python3 -c "
+import json, sys
+nodes = json.load(sys.stdin)[\"items\"]
+print(sum(n[\"state\"] == \"ALIVE\" for n in nodes), int(sum(n[\"resources\"][\"CPU\"][\"total\"] for n in nodes)))"'
+code_is() { local expected=$1 code=0; shift; "$@" || code=$?; ((code == expected)) || { echo "ended with $code, and $expected was expected"; cat slurm-*.out; return 1; }; }
+batch() { sbatch --quiet --wait --output "$work/job/$1.out" "${@:2}"; }
+nothing_is_left() {
+  local left
+  left=$(ls -A "$work/job" | grep '^\.mobula'; pgrep -af "^$MOBULA|/proc/self/exe start" || true)
+  [[ -z $left ]] || { echo "$left"; return 1; }
+}
+
+begin=$(now_ms)
+check "three nodes by symmetric.sbatch" batch three --nodes 3 "$root/deploy/slurm/symmetric.sbatch" bash -c "$counts" "$MOBULA"
+check "all three are there, with Slurm's processors" grep -qx "3 12" three.out
+first=$(($(head -n 1 three.out) - begin))
+echo "      the program began $first ms after sbatch was called, and its job had ended after $(($(now_ms) - begin)) ms"
+check "nothing is left" within 20 nothing_is_left
+check "a program of tasks" batch tasks --nodes 3 "$root/deploy/slurm/symmetric.sbatch" "$build/bin/example_hello"
+check "the job's code is the program's" code_is 5 batch five --nodes 2 "$root/deploy/slurm/symmetric.sbatch" bash -c 'exit 5'
+check "gpus.sbatch is taken but for the GPUs" batch gpus --nodes 2 --cpus-per-task 2 --gpus-per-node 0 "$root/deploy/slurm/gpus.sbatch" bash -c "$counts" "$MOBULA"
+check "with the processors of its tasks" grep -qx "2 4" gpus.out
+
+job=$(sbatch --parsable --nodes 3 --output "$work/job/long.out" "$root/deploy/slurm/symmetric.sbatch" bash -c 'echo began; exec sleep 1000')
+check "a long job begins" within 30 grep -q began long.out
+scancel "$job"
+check "scancel leaves no process" within 60 nothing_is_left
+
+# Nodes for a head elsewhere.
+check "a head on the login node" "$MOBULA" start --head --no-worker --state-dir "$work/head" --name login
+address=$("$MOBULA" status --state-dir "$work/head" -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["address"])' 2>/dev/null ||
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["address"])' "$work/head/login/head/head.json")
+job=$(sbatch --parsable --nodes 3 --output "$work/job/joined.out" "$root/deploy/slurm/joined.sbatch" "$address" "$work/head/login/login.key")
+nodes_are() {
+  "$MOBULA" list nodes -o json --state-dir "$work/head" | python3 -c '
+import json, sys
+sys.exit(sum(n["state"] == "ALIVE" and n["resources"].get("CPU", {}).get("total", 0) > 0 for n in json.load(sys.stdin)["items"]) != int(sys.argv[1]))' "$1"
+}
+check "joined.sbatch brings three" within 30 nodes_are 3
+scancel "$job"
+check "they leave with the job" within 60 nodes_are 0
+"$MOBULA" stop --state-dir "$work/head" --grace 0 >/dev/null
+check "nothing is left" within 20 nothing_is_left
+
+summary

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# `mobula up`, `down`, `status` and `exec` with real ssh servers: three hosts in network namespaces, each
+# with home, state and temporary folders of its own and nothing of the build, and a desk that has the
+# program. Needs root and the packages openssh-server and openssh-client.
+#
+# Usage: tests/deploy/ssh.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+set -uo pipefail
+
+build=$(cd "${1:?usage: ssh.sh BUILD_FOLDER}" && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/deploy/hosts.sh"
+for each in ssh ssh-keygen /usr/sbin/sshd; do
+  command -v $each >/dev/null || { echo "ssh: no program $each (packages openssh-server, openssh-client)"; exit 77; }
+done
+make_hosts 4 || exit 77
+
+for each in host id stranger; do ssh-keygen -q -t ed25519 -N '' -f "$work/$each"; done
+cp "$work/id.pub" "$work/authorized_keys"
+mkdir -p /run/sshd "$work/desk"
+mkdir "$work/home"
+# A host shares its system's programs with this machine, and no folder that is written.
+for host in 1 2 3; do
+  on $host unshare --mount --propagation private bash -c '
+    home=$(getent passwd root | cut -d : -f 6)
+    for folder in "$home" /tmp "$1"; do
+      [[ ! -d $folder ]] || mount -t tmpfs -o mode=755 tmpfs "$folder"
+    done
+    exec /usr/sbin/sshd -D -f /dev/null -h "$2/host" -o AuthorizedKeysFile="$2/authorized_keys" -o UsePAM=no -o StrictModes=no \
+      -o PasswordAuthentication=no -o PermitRootLogin=prohibit-password -o PidFile=none' bash "$build" "$work" \
+    >"$work/sshd-$host.log" 2>&1 &
+  daemons+=($!)
+  echo "$(host_address $host) $(cut -d ' ' -f 1-2 "$work/host.pub")" >>"$work/known_hosts"
+done
+listens() { on desk bash -c "exec 3<>/dev/tcp/$(host_address "$1")/22" 2>/dev/null; }
+for host in 1 2 3; do within 20 listens $host || { cat "$work/sshd-$host.log"; exit 1; }; done
+
+# desk WORDS...: the program as the operator runs it.
+desk() { on desk env -u SSH_AUTH_SOCK HOME="$work/home" timeout 60 "$build/bin/mobula" "$@" </dev/null; }
+inventory() {
+  cat <<YAML
+cluster_name: blue
+auth:
+  ssh_user: root
+  ssh_private_key: id
+  ssh_known_hosts: known_hosts
+state_dir: state
+connect_timeout_seconds: 3
+grace_seconds: 5
+defaults: {num_cpus: 2}
+head:
+  host: 10.78.0.1
+  port: 46391
+YAML
+}
+{ inventory; printf 'workers:\n  - 10.78.0.2\n  - {host: 10.78.0.3, num_cpus: 3, labels: {zone: a}, resources: {shuttle: 2}}\n'; } >"$work/blue.yaml"
+blue=$work/blue.yaml
+
+now_ms() { date +%s%3N; }
+code_is() { local expected=$1 code=0; shift; "$@" || code=$?; ((code == expected)) || { echo "ended with $code, and $expected was expected"; return 1; }; }
+# results FILE RESULT...: of all machines, in order.
+results() {
+  python3 -c '
+import json, sys
+got = [each["result"] for each in json.load(open(sys.argv[1]))["items"]]
+sys.exit(0 if got == sys.argv[2:] else f"{got}: " + str([each["detail"] for each in json.load(open(sys.argv[1]))["items"]]))' "$@"
+}
+into() { local file=$work/$1.json; shift; "$@" >"$file" 2>"$file.err"; local code=$?; cat "$file.err"; return $code; }
+cpus_are() {
+  desk exec "$blue" -- mobula list nodes -o json | python3 -c '
+import json, sys
+nodes = [n for n in json.load(sys.stdin)["items"] if n["state"] == "ALIVE"]
+got = sorted(int(n["resources"]["CPU"]["total"]) for n in nodes)
+sys.exit(0 if got == [int(a) for a in sys.argv[1:]] else str(got))' "$@"
+}
+at_host() { on desk ssh -F none -i "$work/id" -o UserKnownHostsFile="$work/known_hosts" -o BatchMode=yes "root@$(host_address "$1")" "$2"; }
+
+check "dry run says what it would do" into dry desk up "$blue" --dry-run -o json
+check "on all three" results "$work/dry.json" "would start" "would start" "would start"
+check "and has done nothing" code_is 1 at_host 2 'ls -A ~ | grep -E "mobula|state"'
+begin=$(now_ms)
+check "three hosts without the program come up" into up desk up "$blue" -o json
+echo "      within $(($(now_ms) - begin)) ms, the program copied"
+check "each has been started" results "$work/up.json" started started started
+check "with what the file says of each" cpus_are 2 2 3
+begin=$(now_ms)
+check "once more changes nothing" into again desk up "$blue" -o json
+echo "      within $(($(now_ms) - begin)) ms"
+[[ $failed == no ]] || { echo "the rest needs these"; exit 1; }
+check "on any of them" results "$work/again.json" unchanged unchanged unchanged
+check "status finds all" into status desk status "$blue" -o json
+check "at work" results "$work/status.json" runs runs runs
+modes() { at_host "$1" 'find ~/.mobula ~/state -name "*.key" -printf "%m\n" | sort -u'; }
+for host in 1 2 3; do check "keys of host $host are 600" [ "$(modes $host)" = 600 ]; done
+check "no key is left where it was sent" code_is 1 at_host 2 'find ~/.mobula -name ".key*" | grep .'
+check "no key has come to the desk" code_is 1 grep -rl secret_key "$work/desk" "$work/home"
+check "exec runs at the head, and ends with the command's code" code_is 7 desk exec "$blue" -- sh -c 'exit 7'
+check "its words arrive as they are" [ "$(desk exec "$blue" -- printf '<%s>' 'a b' "c'd" '$HOME' '*')" = "<a b><c'd><\$HOME><*>" ]
+check "exec at another host" [ "$(desk exec --host 10.78.0.3 "$blue" -- sh -c 'ip -o -4 address show dev eth0' | grep -o '10\.78\.0\.[0-9]*/')" = 10.78.0.3/ ]
+check "attach opens a shell with the program" bash -c "echo 'mobula version; exit 3' | ip netns exec $(host_name desk) env HOME=$work/home timeout 60 $build/bin/mobula attach $blue 2>/dev/null | grep -q 'mobula 0'"
+
+begin=$(now_ms)
+check "down" into down desk down "$blue" -o json
+echo "      within $(($(now_ms) - begin)) ms"
+check "ends all" results "$work/down.json" stopped stopped stopped
+check "once more finds nothing" into down2 desk down "$blue" -o json
+check "to end" results "$work/down2.json" down down down
+begin=$(now_ms)
+check "up again, with the program there" into third desk up "$blue" -o json
+took=$(($(now_ms) - begin))
+echo "      within $took ms"
+check "has started all" results "$work/third.json" started started started
+
+# Settings of one node change.
+sed -i 's/num_cpus: 3/num_cpus: 1/' "$blue"
+check "a changed setting" into change desk up "$blue" -o json
+check "replaces that node alone" results "$work/change.json" unchanged unchanged replaced
+check "which has it" within 20 cpus_are 1 2 2
+
+# Another program: a release whose bytes differ.
+mkdir -p "$work/next/bin" "$work/next/lib"
+cp "$build/bin/mobula" "$work/next/bin/"
+cp "$build/lib/libmobula.so.0" "$work/next/lib/"
+printf '\0' >>"$work/next/bin/mobula"
+check "an upgrade" into upgrade on desk env HOME="$work/home" timeout 300 "$work/next/bin/mobula" up "$blue" -o json
+check "replaces all, the head and then one node after another" results "$work/upgrade.json" replaced replaced replaced
+check "and all are there" within 30 cpus_are 1 2 2
+programs() { at_host 2 'ls ~/.mobula/programs | wc -l'; }
+check "the next one clears the programs that nobody uses" desk up "$blue"
+check "two are left at most" bash -c "(( $(programs) <= 2 ))"
+
+# What goes wrong, each at one machine.
+{ inventory; printf 'workers: ["10.78.0.[2-4]"]\n'; } >"$work/one-absent.yaml"
+check "one host of four that is not there is an exit code of 3" code_is 3 into absent desk up "$work/one-absent.yaml" -o json
+check "and is named, while the others are up" bash -c "$(declare -f results); results $work/absent.json unchanged replaced replaced unreachable || results $work/absent.json unchanged unchanged replaced unreachable"
+check "with ssh's reason" grep -q '10.78.0.4' "$work/absent.json"
+sed 's/ssh_private_key: id/ssh_private_key: stranger/' "$blue" >"$work/stranger.yaml"
+check "a key that nobody knows is an exit code of 4" code_is 4 into stranger desk up "$work/stranger.yaml" -o json
+check "at every host" results "$work/stranger.json" refused refused refused
+check "with ssh's words" grep -q 'Permission denied (publickey' "$work/stranger.json"
+: >"$work/unknown_hosts"
+sed 's/ssh_known_hosts: known_hosts/ssh_known_hosts: unknown_hosts/' "$blue" >"$work/unknown.yaml"
+check "a host key that nobody knows is refused" code_is 4 into unknown desk status "$work/unknown.yaml" -o json
+check "unless new hosts are accepted" bash -c "sed -i 's/^auth:/auth:\n  accept_new_hosts: true/' $work/unknown.yaml"
+check "which then are" into unknown2 desk status "$work/unknown.yaml" -o json
+sed 's/num_cpus: 2/num_cpus: many/' "$blue" >"$work/wrong.yaml"
+check "a wrong value is an exit code of 2" code_is 2 into wrong desk up "$work/wrong.yaml"
+check "with file, line and key" grep -q "wrong.yaml:9: defaults.num_cpus: 'many'" "$work/wrong.json.err"
+sed -i 's/num_cpus: 2}/num_cpus: 2, flags: ["--no-such-flag"]}/' "$blue"
+check "what mobula start refuses is said for each host" code_is 1 into refused desk up "$blue" -o json
+check "in its words" grep -q 'no-such-flag' "$work/refused.json"
+check "and what runs is left alone" into alone desk status "$blue" -o json
+check "at every host" results "$work/alone.json" runs runs runs
+check "down at the end" desk down "$blue"
+
+summary

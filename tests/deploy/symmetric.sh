@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# `mobula symmetric` as launchers start it: one process for each rank, in network namespaces that share
+# nothing but a network and a folder, with the variables that Slurm, Hydra or Open MPI would set.
+#
+# Usage: tests/deploy/symmetric.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+set -uo pipefail
+
+build=$(cd "${1:?usage: symmetric.sh BUILD_FOLDER}" && pwd)
+mobula=$build/bin/mobula
+example=$build/bin/example_hello
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/deploy/hosts.sh"
+
+make_hosts 3 || exit 77
+export MOBULA_SHARED_FOLDER=$work/shared
+mkdir "$MOBULA_SHARED_FOLDER"
+
+# launch NAME RANKS VARIABLES... -- WORDS: all ranks at once; "@" in a variable is the rank. Ranks go to
+# hosts in turn. Their codes and outputs lie in $work/NAME.RANK.*.
+launch() {
+  local name=$1 ranks=$2 rank variables=() pids=()
+  shift 2
+  while [[ $1 != -- ]]; do variables+=("$1"); shift; done
+  shift
+  # The last one first: the head may come after all others.
+  for ((rank = ranks - 1; rank >= 0; rank--)); do
+    on $((rank % hosts + 1)) env "${variables[@]//@/$rank}" TMPDIR="$work/tmp" timeout 120 "$mobula" symmetric --num-cpus 1 "$@" \
+      >"$work/$name.$rank.out" 2>"$work/$name.$rank.err" </dev/null &
+    pids[rank]=$!
+  done
+  for ((rank = 0; rank < ranks; rank++)); do
+    wait "${pids[rank]}"
+    echo $? >"$work/$name.$rank.code"
+  done
+}
+mkdir "$work/tmp"
+code_is() { [[ $(<"$work/$1.$2.code") == "$3" ]] || { echo "rank $2 ended with $(<"$work/$1.$2.code"):"; cat "$work/$1.$2.err"; return 1; }; }
+codes_are() { local name=$1 rank=0 code; shift; for code in "$@"; do code_is "$name" $rank "$code" || return 1; rank=$((rank + 1)); done; }
+says() { grep -qF -- "$3" "$work/$1.$2.err" || { cat "$work/$1.$2.err"; return 1; }; }
+# Neither a process nor a file of a launch is left.
+nothing_is_left() {
+  local left
+  left=$(find "$MOBULA_SHARED_FOLDER" "$work/tmp" -mindepth 1)
+  [[ -z $left ]] || { echo "$left"; return 1; }
+  left=$(for host in $(seq $hosts); do ip netns pids "$(host_name $host)"; done)
+  [[ -z $left ]] || { ps -o pid,args -p $left; return 1; }
+}
+slurm=(SLURM_PROCID=@ SLURM_NTASKS=3 SLURM_LOCALID=0 SLURM_STEP_ID=0 "SLURM_JOB_NODELIST=n[1-3]")
+nodes_program='"$0" list nodes -o json | python3 -c "import json,sys; print(sum(n[\"state\"] == \"ALIVE\" for n in json.load(sys.stdin)[\"items\"]))"'
+
+launch three 3 SLURM_JOB_ID=11 "${slurm[@]}" -- -- bash -c "$nodes_program" "$mobula"
+check "three ranks as of Slurm end well" codes_are three 0 0 0
+check "the program has found three nodes" grep -qx 3 "$work/three.0.out"
+check "the others have printed nothing on stdout" bash -c "! [[ -s $work/three.1.out || -s $work/three.2.out ]]"
+check "nothing is left" nothing_is_left
+
+launch work 3 PMI_RANK=@ PMI_SIZE=3 MPI_LOCALRANKID=0 -- -- "$example"
+check "a program runs its tasks, started as by Hydra" codes_are work 0 0 0
+check "nothing is left" nothing_is_left
+
+launch seven 3 OMPI_COMM_WORLD_RANK=@ OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0 -- -- bash -c 'exit 7'
+check "the program's code is rank 0's, as of Open MPI" codes_are seven 7 0 0
+launch killed 2 SLURM_JOB_ID=12 SLURM_PROCID=@ SLURM_NTASKS=2 SLURM_STEP_ID=0 -- -- bash -c 'kill -KILL $$'
+check "128 and its number for a signal" code_is killed 0 137
+launch absent 2 SLURM_JOB_ID=13 SLURM_PROCID=@ SLURM_NTASKS=2 SLURM_STEP_ID=0 -- -- no-such-program
+check "127 for a program that is not there" code_is absent 0 127
+check "and its name" says absent 0 "no-such-program"
+check "nothing is left" nothing_is_left
+
+launch flag 2 SLURM_JOB_ID=14 SLURM_PROCID=@ SLURM_NTASKS=2 SLURM_STEP_ID=0 -- --no-such-flag -- true
+check "a wrong flag of a node is named by all" codes_are flag 2 1
+check "by its name" says flag 0 no-such-flag
+launch batch 1 SLURM_JOB_ID=15 SLURM_PROCID=0 SLURM_NTASKS=2 -- -- true
+check "a batch script without srun is told of it" code_is batch 0 2
+check "with the word" says batch 0 srun
+launch missing 2 SLURM_JOB_ID=16 SLURM_PROCID=@ SLURM_NTASKS=3 SLURM_STEP_ID=0 -- --wait 3 -- true
+check "a rank that does not come is named" says missing 0 "1 of 3 ranks have not joined in time: 2"
+check "with the code of what took too long" code_is missing 0 5
+check "nothing is left but the note that it is over" bash -c "[[ \$(find $work/tmp -mindepth 1 | wc -l) == 0 ]]"
+rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
+
+# Two ranks of one machine: the second one joins nothing.
+launch pair 2 SLURM_JOB_ID=17 SLURM_PROCID=@ SLURM_LOCALID=@ SLURM_NTASKS=2 SLURM_STEP_ID=0 -- -- bash -c "$nodes_program" "$mobula"
+check "of two ranks of one machine one joins" grep -qx 1 "$work/pair.0.out"
+
+# A signal to rank 0, as scancel sends it.
+(launch long 3 SLURM_JOB_ID=18 "${slurm[@]}" -- --grace 2 -- bash -c "echo \$\$ >$work/long.pid; exec sleep 100") &
+launched=$!
+within 60 test -s "$work/long.pid"
+kill -TERM "$(ps -o ppid= -p "$(<"$work/long.pid")" | tr -d ' ')"
+wait "$launched"
+check "a signal to rank 0 ends the program and all ranks" codes_are long 143 0 0
+check "nothing is left" within 10 nothing_is_left
+
+# Rank 0 is killed: the head goes with it, and the others find out.
+(launch lost 3 SLURM_JOB_ID=19 "${slurm[@]}" -- -- bash -c "echo \$\$ >$work/lost.pid; exec sleep 300") &
+launched=$!
+within 60 test -s "$work/lost.pid"
+kill -KILL "$(ps -o ppid= -p "$(<"$work/lost.pid")" | tr -d ' ')"
+wait "$launched"
+check "the others end when rank 0 was killed" codes_are lost 137 3 3
+check "and say why" says lost 1 "does not answer any more"
+rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
+
+# A folder that others may write into takes no key.
+mkdir -m 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
+chmod 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
+launch open 1 SLURM_JOB_ID=20 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 -- --wait 3 -- true
+check "a folder open to others is refused" says open 0 "is not of user"
+
+summary
