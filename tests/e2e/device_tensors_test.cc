@@ -110,6 +110,28 @@ TEST_F(DeviceTensors, AreReadByOthersWhenAReaderByNcclIsKilledOrStopped) {
   drive({"gpu_kills", "nccl"}, Milliseconds(150'000));
 }
 
+class DeviceCollectives : public DeviceTensors {};
+
+TEST_F(DeviceCollectives, GoByWayOfTheHost) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfMembersWithAGpuAndWithout) {
+  start_with_gpus(2);
+  drive({"gpu_collectives", "tcp", "3", "2"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfTwoByNccl) {
+  start_with_gpus(2);
+  drive({"gpu_collectives", "nccl", "2", "2"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfThreeByNccl) {
+  start_with_gpus(3, "late_us=1000 seed=7");
+  drive({"gpu_collectives", "nccl", "3", "3"}, Milliseconds(150'000));
+}
+
 class Plugins : public DeviceTensors {
  protected:
   void SetUp() override {
