@@ -132,6 +132,54 @@ TEST_F(DeviceCollectives, OfThreeByNccl) {
   drive({"gpu_collectives", "nccl", "3", "3"}, Milliseconds(150'000));
 }
 
+TEST_F(DeviceCollectives, ByNcclAreRefusedWithTheReason) {
+  start_with_gpus(2);
+  drive({"gpu_collective_refusals"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclAreNotWithoutTheLibrary) {
+  have_gpus(2);
+  more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
+  start_head({"--num-cpus", "2"});
+  drive({"gpu_collective_refusals", "libno-such-nccl.so", "rank 0"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclAreNotForFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  have_gpus(2);
+  more_environment["CUDA_VISIBLE_DEVICES"] = "0";
+  start_head({"--num-cpus", "2"});
+  more_environment["CUDA_VISIBLE_DEVICES"] = "1";
+  start_node("b", {"--num-cpus", "2"});
+  more_environment.erase("CUDA_VISIBLE_DEVICES");
+  drive({"gpu_collective_refusals", "fabric not trusted"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclWhoseBeginningFailsLeaveNothing) {
+  start_with_gpus(2, "fail=ncclCommInitRankConfig@1:3");
+  drive({"gpu_collective_refusals", "ncclCommInitRankConfig"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclEndForAllWhenTheyEndForOne) {
+  start_with_gpus(4);
+  drive({"gpu_collective_ends"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAProcessWhoseNcclHangsEndAndItIsReplaced) {
+  start_with_gpus(3);
+  drive({"gpu_collective_hangs", "hang=kernel@2,destroy@1,abort@1"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAProcessWhoseNcclNeverBeginsAreNotMadeAndItIsReplaced) {
+  start_with_gpus(3);
+  drive({"gpu_collective_hangs", "hang=init@1,abort@1"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, GoBesideTransfersOfTheSameGpus) {
+  start_with_gpus(3, "seed=5");
+  drive({"gpu_collective_beside"}, Milliseconds(170'000));
+}
+
 class Plugins : public DeviceTensors {
  protected:
   void SetUp() override {

@@ -1,6 +1,7 @@
 // Scenarios about collective groups whose tensors lie in the memory of GPUs.
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -223,13 +224,190 @@ int gpu_collectives(const Words& arguments) {
     report.holds("operations", state.operations > 50);
     const bool staged = way != "nccl" && rank < with_gpu;
     report.equal("by way of the host", state.staged_bytes > 0, staged);
+    report.equal("what it says", state.device_path, way == "nccl" ? "nccl" : "staged");
   }
   mobula::destroy_collective_group(group);
   return report.exit_code();
 }
 
+std::vector<std::string> outcomes(const Band& all, const CollectiveGroup& group, std::int64_t count, double timeout) {
+  return each_of<&Player::outcome>(all, group, count, true, timeout);
+}
+
+// What a group over NCCL cannot have, and what it does not take. Arguments: parts of the reason for the whole group;
+// none: it can be made.
+int gpu_collective_refusals(const Words& arguments) {
+  Report report;
+  const auto all = band(3, 2);
+  const Band two{all[0], all[1]};
+  const auto reason_of = [&](const Band& members, const mobula::CollectiveGroupOptions& options) {
+    try {
+      (void)mobula::create_collective_group(members, Transport::nccl, "refused", options);
+      return std::string("none");
+    } catch (const mobula::TransferError& error) {
+      report.equal("path", error.path(), "nccl");
+      return std::string(error.what());
+    }
+  };
+  const auto holds = [&](const std::string& text, const std::string& part) {
+    report.holds((part + ", in: " + text).c_str(), text.find(part) != std::string::npos);
+  };
+  if (!arguments.empty()) {
+    const auto text = reason_of(two, {});
+    for (const auto& part : arguments) holds(text, part);
+    // Nothing of it is left, and another way works.
+    const auto group = mobula::create_collective_group(two, Transport::automatic, "refused");
+    for (const auto& each : outcomes(two, group, 1000, 60)) report.equal("by another way", each, "done");
+    return report.exit_code();
+  }
+  holds(reason_of(all, {}), "rank 2");
+  holds(reason_of(all, {}), "it has no lease on a GPU");
+  holds(reason_of(two, {.device = 1}), "no lease on a GPU of index 1");
+  throws<mobula::InvalidRequestError>(report, "a device below the first", [&] {
+    (void)mobula::create_collective_group(two, Transport::nccl, "", {.device = -1});
+  });
+  const auto group = mobula::create_collective_group(two, Transport::nccl, "refused");
+  report.holds("transport", group.transport() == Transport::nccl);
+  holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "invalid: ");
+  holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "one in host memory");
+  holds(mobula::get(two[1].call<&Player::refused_types>(group), seconds(60)), "NCCL does not reduce");
+  // Other shapes are seen before anything moves.
+  const auto one = two[0].call<&Player::outcome>(group, std::int64_t{8}, true, 30.0);
+  const auto other = two[1].call<&Player::outcome>(group, std::int64_t{9}, true, 30.0);
+  report.equal("another shape", mobula::get(one, seconds(60)), "mismatch: 1");
+  report.equal("another shape", mobula::get(other, seconds(60)), "mismatch: 1");
+  for (const auto& each : outcomes(two, group, 1000, 60)) report.equal("and it goes on", each, "done");
+  return report.exit_code();
+}
+
+// A member is killed in the middle, another is late, one is cancelled: the others are told, live, and form anew.
+int gpu_collective_ends(const Words&) {
+  Report report;
+  auto all = band(3, 3);
+  for (const std::int64_t count : {1000, 1 << 20}) {
+    const auto group = mobula::create_collective_group(all, Transport::nccl, "ends");
+    auto late = all[0].call<&Player::outcome>(group, count, true, 0.5);
+    auto waits = all[1].call<&Player::outcome>(group, count, true, 60.0);
+    report.equal("who waits", mobula::get(late, seconds(60)), "timed_out: 2");
+    report.equal("who waits for longer", mobula::get(waits, seconds(60)), "broken: 2");
+    mobula::destroy_collective_group(group);
+
+    const auto next = mobula::create_collective_group(all, Transport::nccl, "ends");
+    std::vector<mobula::ObjectRef<std::string>> refs;
+    const auto pid = mobula::get(all[1].call<&Player::pid>(), seconds(30));
+    for (const auto& each : all) refs.push_back(each.call<&Player::play_for_ever>(next, count));
+    (void)mobula::wait(refs, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+    report.equal("at the first", mobula::get(refs[0], seconds(100)), "broken: 1");
+    report.equal("at the last", mobula::get(refs[2], seconds(100)), "broken: 1");
+    throws<mobula::ActorDiedError>(report, "at itself", [&] { mobula::get(refs[1], seconds(60)); });
+    mobula::destroy_collective_group(next);
+    all[1] = band(1, 1)[0];
+    const auto anew = mobula::create_collective_group(all, Transport::nccl, "ends");
+    for (const auto& each : outcomes(all, anew, count, 60)) report.equal("anew", each, "done");
+
+    const auto cancelled = all[0].call<&Player::outcome>(anew, count, true, 60.0);
+    const auto left = all[1].call<&Player::outcome>(anew, count, true, 60.0);
+    (void)mobula::wait(std::vector{cancelled}, {.num_returns = 1, .timeout = mobula::Duration(0.2), .fetch_local = false});
+    mobula::cancel(cancelled);
+    throws<mobula::TaskCancelledError>(report, "the cancelled call", [&] { mobula::get(cancelled, seconds(60)); });
+    report.equal("the other", mobula::get(left, seconds(60)), "broken: 0");
+    mobula::destroy_collective_group(anew);
+  }
+  return report.exit_code();
+}
+
+// One member's library hangs: nobody waits for ever, and its process is replaced. Arguments: words of its GPU.
+int gpu_collective_hangs(const Words& arguments) {
+  Report report;
+  auto all = band(2, 2);
+  mobula::ActorOptions options;
+  options.num_cpus = 0;
+  options.num_gpus = 1;
+  options.max_restarts = 1;
+  options.env["MOBULA_SIMULATED_GPU"] = std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
+  all.push_back(mobula::actor<Player>.options(options).remote());
+  const auto before = mobula::get(all[2].call<&Player::pid>(), seconds(60));
+  try {
+    const auto group = mobula::create_collective_group(all, Transport::nccl, "hangs", {.create_timeout = seconds(4)});
+    bool broke = false;
+    for (int i = 0; i < 3 && !broke; ++i) {
+      std::vector<mobula::ObjectRef<std::string>> refs;
+      for (const auto& each : all) refs.push_back(each.call<&Player::outcome>(group, std::int64_t{1000}, true, 3.0));
+      for (const auto& ref : refs) {
+        try {
+          const auto said = mobula::get(ref, seconds(100));
+          broke = broke || said != "done";
+          tell("it ends with: " + said);
+        } catch (const mobula::Error& error) {
+          broke = true;
+          tell(std::string("meanwhile: ") + error.what());
+        }
+      }
+    }
+    report.holds("the group broke", broke);
+    mobula::destroy_collective_group(group);
+  } catch (const mobula::Error& error) {
+    tell(std::string("it is not made: ") + error.what());
+  }
+  std::int64_t after = before;
+  for (int i = 0; i < 900 && after == before; ++i) {
+    try {
+      after = mobula::get(all[2].call<&Player::pid>(), seconds(60));
+    } catch (const mobula::Error&) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  report.holds("another process has taken its place", after != before);
+  // The others are as good as before.
+  const Band well{all[0], all[1]};
+  const auto group = mobula::create_collective_group(well, Transport::nccl, "hangs");
+  for (const auto& each : outcomes(well, group, 1000, 60)) report.equal("the others", each, "done");
+  return report.exit_code();
+}
+
+// Two groups and transfers between the same GPUs at once, all by NCCL: nobody waits in a circle.
+int gpu_collective_beside(const Words&) {
+  Report report;
+  Band all;
+  for (int i = 0; i < 3; ++i) {
+    mobula::ActorOptions options;
+    options.num_cpus = 0;
+    options.num_gpus = 1;
+    options.max_concurrency = 4;
+    all.push_back(mobula::actor<Player>.options(options).remote());
+    all.back().call<&Player::sit>(i, 3);
+  }
+  const auto one = mobula::create_collective_group(all, Transport::nccl, "one");
+  const auto two = mobula::create_collective_group({all[2], all[0], all[1]}, Transport::nccl, "two");
+  const std::int64_t count = 1 << 18;
+  double expected = 0;
+  for (std::int64_t i = 0; i < count; ++i) expected += note_of(0, i);
+  const mobula::CallOptions strict{.tensor_transport = Transport::nccl};
+  for (int round = 0; round < 5; ++round) {
+    std::vector<mobula::ObjectRef<std::string>> ends;
+    std::vector<mobula::ObjectRef<double>> sums;
+    for (const auto& each : all) ends.push_back(each.call<&Player::outcome>(one, count, true, 60.0));
+    for (const auto& each : all) ends.push_back(each.call<&Player::outcome>(two, count, true, 60.0));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
+        sums.push_back(all[(i + step) % 3].call<&Player::sum_of>(all[i].method<&Player::make>().options(strict).remote(count)));
+      }
+    }
+    for (const auto& each : ends) report.equal("a group", mobula::get(each, seconds(100)), "done");
+    for (const auto& each : sums) report.equal("a transfer", mobula::get(each, seconds(100)), expected);
+  }
+  return report.exit_code();
+}
+
 }  // namespace
 
-std::map<std::string, Scenario> device_collective_scenarios() { return {{"gpu_collectives", &gpu_collectives}}; }
+std::map<std::string, Scenario> device_collective_scenarios() {
+  return {{"gpu_collectives", &gpu_collectives},
+          {"gpu_collective_refusals", &gpu_collective_refusals},
+          {"gpu_collective_ends", &gpu_collective_ends},
+          {"gpu_collective_hangs", &gpu_collective_hangs},
+          {"gpu_collective_beside", &gpu_collective_beside}};
+}
 
 }  // namespace mobula::e2e
