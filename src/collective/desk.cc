@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "exchange/machine.h"
+#include "exchange/plugin_files.h"
 #include "gpu/device_uuid.h"
+#include "transport/direct/plugin_transport.h"
 
 namespace mobula::internal::collective {
 
@@ -20,6 +22,19 @@ Desk::~Desk() {
   }
   for (const auto& [id, member] : members) member->leave();
 }
+
+namespace {
+
+// Opened by who has a group over it, and never unloaded.
+Result<TransportPlugin> plugin_of(Reach reach) {
+  const char* const name = reach == Reach::gloo ? "gloo" : "ucx";
+  auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_folder());
+  if (opened.empty()) return failure(ErrorCode::invalid_argument, fmt::format("{}: there is no such plug-in", name));
+  if (!opened[0].plugin) return failure(ErrorCode::invalid_argument, fmt::format("{}: {}", name, opened[0].plugin.error().text));
+  return opened[0].plugin;
+}
+
+}  // namespace
 
 Result<Door*> Desk::door() {
   if (!door_) {
@@ -90,7 +105,17 @@ Result<Meeting> Desk::join(Membership group) {
     meeting.nccl_version = nccl_version_text(side->nccl->version());
     device = std::move(*side);
   }
-  members_.emplace(id, std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(device)));
+  const Reach reach = group.reach;
+  const auto member = std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(device));
+  if (reach == Reach::gloo || reach == Reach::ucx) {
+    const auto plugin = plugin_of(reach);
+    if (!plugin) return plugin.error();
+    const std::string& bind = options_.door.host_bind;
+    auto carried = member->carry_by(plugin->table(), bind.empty() ? "127.0.0.1" : bind.substr(0, bind.rfind(':')));
+    if (!carried) return failure(ErrorCode::invalid_argument, carried.error().text);
+    meeting.carrier = std::move(*carried);
+  }
+  members_.emplace(id, member);
   return meeting;
 }
 

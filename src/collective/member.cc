@@ -103,7 +103,7 @@ std::vector<std::string> Member::paths() const {
   std::vector<std::string> paths;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Link& link = peers_[rank].link;
-    paths.emplace_back(rank == group_.rank ? "" : link.shares_memory ? "shm" : link.sealed ? "tcp, sealed" : "tcp");
+    paths.emplace_back(rank == group_.rank ? "" : carrier_ ? std::string(carrier_->name()) : link.shares_memory ? "shm" : link.sealed ? "tcp, sealed" : "tcp");
   }
   return paths;
 }

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "collective/core/operation.h"
 #include "collective/core/progress.h"
+#include "collective/carrier.h"
 #include "collective/communicator.h"
 #include "collective/door.h"
 #include "collective/membership.h"
@@ -85,7 +86,9 @@ class Member {
   // Those of lower rank come from when this exists. This connects to those of higher rank, of which each says
   // where it is: `meetings`, by rank.
   Result<void> connect(std::vector<Meeting> meetings, Time deadline);
-  // When all are connected: the group's communicator is begun by all of them.
+  // Before others are told where it is reached: bytes go by this plug-in's library. Its endpoint.
+  Result<std::string> carry_by(const mobula_transport_plugin& plugin, const std::string& listen);
+  // When all are connected: the group's communicator is begun by all of them, or they meet in the plug-in's library.
   std::optional<Refusal> open(Time deadline);
   // Whether all are connected, and a communicator that the group has is open.
   bool complete() const;
@@ -145,6 +148,7 @@ class Member {
   std::optional<Refusal> in_turn(std::vector<std::uint32_t> ranks, const Body& body);
   std::optional<Refusal> take_turn(const std::vector<std::uint32_t>& ranks, std::uint64_t& claim);
   std::optional<Refusal> begin_together(Time deadline);
+  std::optional<Refusal> meet_in_carrier();
   std::optional<Refusal> move_on_device(const Operation& agreed, const Memory& memory, std::vector<std::uint32_t> ranks,
                                         std::uint32_t peer);
   std::optional<Refusal> communicated(const std::vector<std::uint32_t>& ranks);
@@ -159,6 +163,7 @@ class Member {
   Membership group_;  // its meetings are set by connect()
   const PlanOptions plans_;
   Fd wakes_;  // eventfd: peers that share memory, and leave()
+  std::shared_ptr<Carrier> carrier_;  // shared with its wires; null: the wires are connections
   const std::optional<DeviceSide> device_;
   std::shared_ptr<Communicator> communicator_;  // shared with the device's thread; null without a device
 

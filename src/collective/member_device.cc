@@ -1,4 +1,5 @@
-// The part of a member that has a communicator: begun with the group, and used under the turns of devices.
+// The part of a member whose bytes a library moves. Most of it is of a communicator: begun with the group, and used
+// under the turns of devices.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -154,11 +155,43 @@ std::optional<Refusal> Member::begin_together(Time deadline) {
   });
 }
 
+Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin, const std::string& listen) {
+  auto opened = Carrier::open(plugin, listen, group_, waker());
+  if (!opened) return opened.error();
+  const std::lock_guard lock(mutex_);
+  carrier_ = std::move(*opened);
+  open_ = false;
+  return carrier_->endpoint();
+}
+
+// Those of lower rank connect to those of higher; bytes then go there, and not by the connections.
+std::optional<Refusal> Member::meet_in_carrier() {
+  for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) carrier_->connect(rank, group_.meetings[rank].carrier);
+  std::vector<std::uint32_t> absent;
+  std::optional<std::pair<std::uint32_t, Failure>> broken;
+  const auto met = [&] {
+    absent.clear();
+    for (std::uint32_t rank = 0; rank < size(); ++rank) {
+      if (rank == group_.rank) continue;
+      const auto linked = carrier_->linked(rank);
+      if (!linked) broken.emplace(rank, linked.error());
+      if (!linked || !*linked) absent.push_back(rank);
+    }
+    return absent.empty() || broken.has_value();
+  };
+  if (auto refused = until(met, [&] { return absent; })) return refused;
+  if (broken) return lost(broken->first, broken->second);
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    if (rank != group_.rank) peers_[rank].link.wire = carrier_->wire(rank);
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> Member::open(Time deadline) {
-  if (!communicator_) return std::nullopt;
-  return alone({.deadline = deadline, .cancelled = nullptr}, "the beginning of a communicator",
+  if (!communicator_ && !carrier_) return std::nullopt;
+  return alone({.deadline = deadline, .cancelled = nullptr}, "the beginning of the group's library",
                [&]() -> std::optional<Refusal> {
-                 auto refused = begin_together(deadline);
+                 auto refused = carrier_ ? meet_in_carrier() : begin_together(deadline);
                  const std::lock_guard lock(mutex_);
                  open_ = !refused;
                  return refused;

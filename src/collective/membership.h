@@ -18,6 +18,8 @@ enum class Reach : std::uint8_t {
   any,  // shared memory within a machine, else TCP
   shm,
   tcp,
+  gloo,  // words as with any; bytes by a library that a transport plug-in brings
+  ucx,
   nccl,  // words go as with any; tensors of devices by a communicator of all
 };
 
@@ -27,6 +29,7 @@ struct Meeting {
   std::string local;         // a unix socket; empty: none
   std::string address;       // HOST:PORT for TCP
   std::string fabric{};    // trusted network of its node; empty: none
+  std::string carrier{};   // where its library is reached, of groups over a plug-in's
   // Of groups with a communicator:
   std::string process{};       // hexadecimal; turns of devices are taken in their order
   std::string device{};        // its GPU, by UUID

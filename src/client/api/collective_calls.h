@@ -44,6 +44,7 @@ struct CollectiveJoined {
   std::string fabric = {};
   std::string refusal = {};
   bool transport_refused = false;
+  std::string carrier = {};  // of a group over a plug-in's library
   // Of a group with a communicator.
   std::string process = {};
   std::string device = {};

@@ -31,6 +31,8 @@ const std::map<Transport, collective::Reach>& reaches() {
   static const std::map<Transport, collective::Reach> all = {{Transport::automatic, collective::Reach::any},
                                                              {Transport::shm, collective::Reach::shm},
                                                              {Transport::tcp, collective::Reach::tcp},
+                                                             {Transport::gloo, collective::Reach::gloo},
+                                                             {Transport::ucx, collective::Reach::ucx},
                                                              {Transport::nccl, collective::Reach::nccl}};
   return all;
 }
@@ -97,6 +99,7 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   joined.local = meeting->local;
   joined.address = meeting->address;
   joined.fabric = meeting->fabric;
+  joined.carrier = meeting->carrier;
   joined.process = meeting->process;
   joined.device = meeting->device;
   joined.nccl_host = meeting->nccl_host;
@@ -109,7 +112,7 @@ std::string collective_connect(const CollectiveConnect& request) {
   if (!desk) return "its process has no part in collective groups";
   std::vector<collective::Meeting> meetings;
   for (const auto& each : request.members) {
-    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.process, each.device, each.nccl_host,
+    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier, each.process, each.device, each.nccl_host,
                         each.nccl_version});
   }
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
@@ -144,7 +147,7 @@ class Creation {
   void carry_out() {
     try {
       connect(join());
-      if (record_->transport == Transport::nccl) open();
+      if (is_of_library()) open();
     } catch (...) {
       leave();
       throw;
@@ -228,10 +231,25 @@ class Creation {
       }
     }
     if (record_->transport == Transport::nccl) check_communicator(joined);
+    for (std::size_t rank = 0; rank < joined.size() && is_of_library(); ++rank) {
+      const auto& each = joined[rank];
+      if (each.machine != joined[0].machine && (each.fabric.empty() || each.fabric != joined[0].fabric)) {
+        refuse_transport(rank, "fabric not trusted: it is on another machine than rank 0, and what " + path() + " sends is not sealed");
+      }
+    }
     return joined;
   }
+  bool is_of_library() const {
+    return record_->transport == Transport::nccl || record_->transport == Transport::gloo || record_->transport == Transport::ucx;
+  }
+  std::string path() const {
+    static const std::map<Transport, std::string> names = {
+        {Transport::shm, "shm"}, {Transport::gloo, "gloo"}, {Transport::ucx, "ucx"}, {Transport::nccl, "nccl"}};
+    const auto at = names.find(record_->transport);
+    return at == names.end() ? "tcp" : at->second;
+  }
 
-  // What NCCL would refuse, or would do with bytes that are not sealed.
+  // What NCCL would refuse.
   void check_communicator(const std::vector<detail::CollectiveJoined>& joined) const {
     std::map<std::pair<std::string, std::string>, std::size_t> devices;
     for (std::size_t rank = 0; rank < joined.size(); ++rank) {
@@ -243,9 +261,6 @@ class Creation {
       if (!fresh) {
         refuse_transport(rank, "it is on the same GPU as rank " + std::to_string(at->second) + ", and NCCL has one member for each");
       }
-      if (each.machine != joined[0].machine && (each.fabric.empty() || each.fabric != joined[0].fabric)) {
-        refuse_transport(rank, "fabric not trusted: it is on another machine than rank 0, and what NCCL sends is not sealed");
-      }
     }
   }
 
@@ -254,7 +269,7 @@ class Creation {
         record_->id.high, record_->id.low, std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(), {}};
     std::vector<ObjectRef<std::string>> refs;
     for (const auto& actor : actors_) refs.push_back(detail::ask<&detail::collective_open>(actor.anchor(), request));
-    const auto answers = all(refs, "open its communicator");
+    const auto answers = all(refs, "open its library");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
       if (answers[rank].empty()) continue;
       look_for_the_dead();
@@ -265,7 +280,7 @@ class Creation {
   [[noreturn]] void refuse_transport(std::size_t rank, const std::string& why) const {
     detail::ErrorRecord error;
     error.kind = detail::ErrorKind::transfer;
-    error.path = record_->transport == Transport::shm ? "shm" : record_->transport == Transport::nccl ? "nccl" : "tcp";
+    error.path = path();
     error.reason = member(rank) + ": " + why;
     error.message = what() + " over " + error.path + ": " + error.reason + "; Transport::automatic takes another way";
     error.ranks = {static_cast<int>(rank)};
@@ -326,18 +341,18 @@ void check_transport(Transport transport) {
     case Transport::automatic:
     case Transport::shm:
     case Transport::tcp:
+    case Transport::gloo:
+    case Transport::ucx:
     case Transport::nccl: return;
     case Transport::object_store:
       rules::refuse("transport", "collective groups have connections of their own", "object_store");
     default: break;
   }
-  static const std::map<Transport, std::string> names = {
-      {Transport::gloo, "gloo"}, {Transport::ucx, "ucx"}, {Transport::cuda_ipc, "cuda_ipc"}};
   detail::ErrorRecord error;
   error.kind = detail::ErrorKind::transfer;
-  error.path = names.at(transport);
+  error.path = "cuda_ipc";
   error.reason = "collective groups do not go over " + error.path + " in this version";
-  error.message = "create_collective_group: " + error.reason + "; take Transport::automatic, shm, tcp or nccl";
+  error.message = "create_collective_group: " + error.reason + "; take nccl, which goes between the GPUs of a machine, too";
   detail::throw_error(error);
 }
 
