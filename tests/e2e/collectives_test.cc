@@ -79,9 +79,9 @@ TEST_P(CollectivesByPlugins, AMemberThatIsKilledEndsTheOperationAtAllOthers) {
 
 TEST_P(CollectivesByPlugins, AreNotForFabricsThatNobodyTrusts) {
   more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
-  start_head({"--num-cpus", "2", "--resources", R"({"a": 8})"});
+  start_head({"--num-cpus", "2", "--resources", R"({"here": 8})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
-  drive({"collective_refused", GetParam(), "fabric not trusted", "there"}, long_enough);
+  drive({"collective_refused", GetParam(), "fabric not trusted", "here", "there"}, long_enough);
 }
 
 INSTANTIATE_TEST_SUITE_P(Libraries, CollectivesByPlugins, testing::Values("gloo", "ucx"),

@@ -439,10 +439,13 @@ int collective_time_outs(const Words& arguments) {
   return report.exit_code();
 }
 
-// Arguments: a transport that there is not, what the error says, a resource of the second member.
+// Arguments: a transport that there is not, what the error says, a resource of each member.
 int collective_refused(const Words& arguments) {
   Report report;
-  const auto all = choir(2, arguments.size() > 2 ? arguments[2] : "");
+  Choir all;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    all.push_back(mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{arguments[i], 1}}}).remote());
+  }
   try {
     (void)mobula::create_collective_group(all, transport_of(arguments.at(0)), "refused");
     report.fail("no error");

@@ -140,6 +140,13 @@ class Player {
       return error.what();
     }
   }
+  std::string failed_tries() {
+    std::string all;
+    for (const auto& each : mobula::transfer_log()) {
+      for (const auto& why : each.refusals) all += why + "; ";
+    }
+    return all;
+  }
   Tensor make(std::int64_t count) { return operand(0, count); }
   // What is pulled by its own way while the group works.
   double sum_of(const Tensor& tensor) {
@@ -397,6 +404,8 @@ int gpu_collective_beside(const Words&) {
     for (const auto& each : ends) report.equal("a group", mobula::get(each, seconds(100)), "done");
     for (const auto& each : sums) report.equal("a transfer", mobula::get(each, seconds(100)), expected);
   }
+  // Without turns each of two waits on its device for the other, until a limit of time takes the channel.
+  for (const auto& said : each_of<&Player::failed_tries>(all)) report.equal("tries that failed", said, "");
   return report.exit_code();
 }
 
