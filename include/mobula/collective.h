@@ -75,7 +75,7 @@ struct RootReduceOptions {
 
 // How a group goes, as one of its members sees it.
 struct CollectiveGroupState {
-  std::vector<std::string> paths = {};  // to each other member, by rank: "shm", "tcp, sealed", "tcp"; empty for itself
+  std::vector<std::string> paths = {};  // to each other member, by rank: "shm", "tcp, sealed", "tcp", "gloo"; empty for itself
   std::string device_path = {};         // of tensors on GPUs: "nccl", or "staged" by way of host memory
   std::int64_t operations = 0;          // that this member has done
   std::int64_t bytes_sent = 0;
@@ -151,8 +151,8 @@ struct MOBULA_API Serializer<CollectiveGroup> {
 
 // Connects 1 to 512 actors, whose ranks are their places in the list; returns when all are connected, whatever
 // they are doing. An actor may be in several groups. `automatic`: shared memory within a machine, else TCP, sealed
-// unless both machines trust the fabric; `shm`, `tcp`: only that. `nccl`: one communicator of all members' GPUs, for
-// tensors that lie there.
+// unless both machines trust the fabric; `shm`, `tcp`: only that. `gloo`, `ucx`: by the library of that transport
+// plug-in. `nccl`: one communicator of all members' GPUs, for tensors that lie there.
 //
 // InvalidRequestError: an empty list, an actor twice, a handle of none. TransferError: a transport that the group
 // cannot have, with the member and the reason. ActorDiedError: a member is dead. CollectiveError: a member is in

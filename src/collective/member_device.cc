@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -83,9 +84,9 @@ std::optional<Refusal> Member::in_turn(std::vector<std::uint32_t> ranks, const B
 std::optional<Refusal> Member::communicated(const std::vector<std::uint32_t>& ranks) {
   std::optional<Result<void>> done;
   const auto others = [&] {
-    std::vector<std::uint32_t> others = ranks;
-    std::erase(others, group_.rank);
-    return others;
+    std::vector<std::uint32_t> left = ranks;
+    std::erase(left, group_.rank);
+    return left;
   };
   const auto over = [&] {
     if (!done) done = communicator_->done();
