@@ -53,6 +53,7 @@ enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 struct CollectiveGroupOptions {
   Duration timeout = std::chrono::minutes(5);         // of operations that have none of their own
   Duration create_timeout = std::chrono::seconds(60);  // until all actors run and are connected
+  int device = 0;  // of `nccl`: which of its GPUs each member takes part with, as mobula::Device counts
 };
 
 struct CollectiveOptions {
@@ -72,6 +73,16 @@ struct RootReduceOptions {
   std::optional<Duration> timeout = {};
 };
 
+// How a group goes, as one of its members sees it.
+struct CollectiveGroupState {
+  std::vector<std::string> paths = {};  // to each other member, by rank: "shm", "tcp, sealed", "tcp", "gloo"; empty for itself
+  std::string device_path = {};         // of tensors on GPUs: "nccl", or "staged" by way of host memory
+  std::int64_t operations = 0;          // that this member has done
+  std::int64_t bytes_sent = 0;
+  std::int64_t bytes_received = 0;
+  std::int64_t staged_bytes = 0;        // copied between devices and the host's memory for that
+};
+
 // Names a group. Copies name the same; may be passed and stored in values. Its end does not destroy the group,
 // and it does not keep the actors.
 class MOBULA_API CollectiveGroup {
@@ -89,9 +100,14 @@ class MOBULA_API CollectiveGroup {
   const std::vector<std::string>& actor_ids() const;
   // Of the actor in whose process this is called; InvalidRequestError elsewhere.
   int rank() const;
+  CollectiveGroupState state() const;
 
   // ---- operations: in methods of the group's actors ---------------------------------------------
-  // Tensors lie in host memory; those that are not contiguous are copied first. What is returned may be written.
+  // Tensors lie in host memory, or on a GPU of this process's lease; those that are not contiguous are copied
+  // first. What is returned may be written, and lies where the operand does; without one, on the GPU that the
+  // others name, else on the first of the lease, else in host memory. Tensors on GPUs go by way of host memory
+  // (state() says so), and the members' need not lie on the same kind of device. In groups over `nccl` all lie on
+  // the GPUs that the group was made with.
 
   void barrier(const CollectiveOptions& options = {}) const;
   // The root's tensor. The others give nothing, or a tensor of the same shape and dtype.
@@ -135,7 +151,8 @@ struct MOBULA_API Serializer<CollectiveGroup> {
 
 // Connects 1 to 512 actors, whose ranks are their places in the list; returns when all are connected, whatever
 // they are doing. An actor may be in several groups. `automatic`: shared memory within a machine, else TCP, sealed
-// unless both machines trust the fabric; `shm`, `tcp`: only that.
+// unless both machines trust the fabric; `shm`, `tcp`: only that. `gloo`, `ucx`: by the library of that transport
+// plug-in. `nccl`: one communicator of all members' GPUs, for tensors that lie there.
 //
 // InvalidRequestError: an empty list, an actor twice, a handle of none. TransferError: a transport that the group
 // cannot have, with the member and the reason. ActorDiedError: a member is dead. CollectiveError: a member is in

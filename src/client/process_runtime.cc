@@ -4,6 +4,7 @@
 
 #include "client/collective_desk.h"
 #include "client/conversion.h"
+#include "exchange/machine.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -28,10 +29,31 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
     : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
-      collectives_(std::make_shared<detail::CollectiveDesk>(collective::DoorOptions{
-          .socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c",
-          .host_bind = options_.exchange.host_bind,
-          .fabric = options_.exchange.fabric})) {}
+      collectives_(std::make_shared<detail::CollectiveDesk>(desk_options())) {}
+
+// Asked by operations, which keep this runtime.
+collective::DeskOptions ProcessRuntime::desk_options() {
+  collective::DeskOptions options;
+  options.door.socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
+  options.door.host_bind = options_.exchange.host_bind;
+  options.door.fabric = options_.exchange.fabric;
+  options.door.own_host = [this] {
+    const auto held = engine_->lock();
+    return exchange::separate_host(engine_->core().node());
+  };
+  options.gpus = options_.exchange.gpus;
+  options.process = options_.exchange.self.process.hex();
+  options.turns.claim = [this](std::uint32_t lane, std::function<void()> taken) {
+    const auto held = engine_->lock();
+    return tensors_.claim_turn(lane, std::move(taken));
+  };
+  options.turns.give_back = [this](std::uint64_t claim) {
+    const auto held = engine_->lock();
+    tensors_.return_turn(claim);
+  };
+  options.lost = options_.exchange.lost;
+  return options;
+}
 
 std::shared_ptr<TaskContext> ProcessRuntime::task() const {
   auto context = current_context();

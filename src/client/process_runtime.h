@@ -15,6 +15,10 @@
 #include "client/tensor_desk.h"
 #include "mobula/detail/runtime.h"
 
+namespace mobula::internal::collective {
+struct DeskOptions;
+}  // namespace mobula::internal::collective
+
 namespace mobula::internal::client {
 
 struct RuntimeOptions {
@@ -137,6 +141,7 @@ class ProcessRuntime final : public detail::Runtime,
                            ActorId actor, Prepare prepare);
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
+  collective::DeskOptions desk_options();
   detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
 
   const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls

@@ -190,6 +190,17 @@ Result<void> TensorDesk::prepare() {
   return {};
 }
 
+Result<std::uint64_t> TensorDesk::claim_turn(std::uint32_t lane, std::function<void()> taken) {
+  if (ending_) return failure(ErrorCode::unavailable, "this process leaves its cluster");
+  if (auto prepared = prepare(); !prepared) return prepared.error();
+  exchange_->claim_turn(lane, ++claims_, std::move(taken));
+  return claims_;
+}
+
+void TensorDesk::return_turn(std::uint64_t claim) {
+  if (exchange_) exchange_->return_turn(claim);
+}
+
 // ---- what this process has ---------------------------------------------------------------------
 
 Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const DirectWish& wish) {

@@ -49,6 +49,10 @@ class TensorDesk {
   // Starts the exchange, where it is not: what is allocated from then on can be read by others in place.
   Result<void> prepare();
 
+  // ---- turns of its devices, for what is no transfer (exchange/tensor_exchange.h) ----
+  Result<std::uint64_t> claim_turn(std::uint32_t lane, std::function<void()> taken);
+  void return_turn(std::uint64_t claim);
+
   // ---- what this process has ----
   // The elements of `parts`, which fill their memory, are readable by whoever refers to them. The caller
   // gets one ref.
@@ -151,6 +155,7 @@ class TensorDesk {
   const exchange::ExchangeOptions options_;
   const Callbacks callbacks_;
   std::uint64_t made_ = 0;
+  std::uint64_t claims_ = 0;
   std::uint64_t wishes_ = 0;
   std::map<ObjectId, Kept> kept_;
   std::map<std::uint64_t, ObjectId> kept_by_age_;

@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
+
+#include "exchange/machine.h"
+#include "exchange/plugin_files.h"
+#include "gpu/device_uuid.h"
+#include "transport/direct/plugin_transport.h"
 
 namespace mobula::internal::collective {
 
@@ -17,16 +23,54 @@ Desk::~Desk() {
   for (const auto& [id, member] : members) member->leave();
 }
 
+namespace {
+
+// Opened by who has a group over it, and never unloaded.
+Result<TransportPlugin> plugin_of(Reach reach) {
+  const char* const name = reach == Reach::gloo ? "gloo" : "ucx";
+  auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_folder());
+  if (opened.empty()) return failure(ErrorCode::invalid_argument, fmt::format("{}: there is no such plug-in", name));
+  if (!opened[0].plugin) return failure(ErrorCode::invalid_argument, fmt::format("{}: {}", name, opened[0].plugin.error().text));
+  return opened[0].plugin;
+}
+
+}  // namespace
+
 Result<Door*> Desk::door() {
   if (!door_) {
-    auto opened = Door::open(options_);
+    auto opened = Door::open(options_.door);
     if (!opened) return opened.error();
     door_ = std::move(*opened);
   }
   return door_.get();
 }
 
+// With the devices open.
+Result<DeviceSide> Desk::device_side(std::uint32_t lane) {
+  const auto refused = [](std::string why) { return failure(ErrorCode::invalid_argument, std::move(why)); };
+  if (!options_.gpus || !options_.turns.claim) {
+    return refused("it has no lease on a GPU; its actor asks for one with num_gpus");
+  }
+  if (!options_.gpus->why_none().empty()) return refused(options_.gpus->why_none());
+  const auto& devices = options_.gpus->devices();
+  if (lane >= devices.size() || !devices[lane].context) {
+    return refused(fmt::format("it has no lease on a GPU of index {}", lane));
+  }
+  const auto& library = options_.gpus->nccl();
+  if (!library) return refused(library.error().text);
+  auto& thread = threads_[lane];
+  if (!thread) {
+    auto started = DeviceThread::start();
+    if (!started) return started.error();
+    thread = std::shared_ptr<DeviceThread>(std::move(*started));
+  }
+  return DeviceSide{.thread = thread, .nccl = *library, .context = devices[lane].context, .lane = lane,
+                    .turns = options_.turns, .lost = options_.lost};
+}
+
 Result<Meeting> Desk::join(Membership group) {
+  // It may take a second, and needs no lock.
+  if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
   const std::lock_guard lock(mutex_);
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
     return failure(ErrorCode::invalid_argument, fmt::format("a group has 1 to {} members", max_members));
@@ -45,24 +89,53 @@ Result<Meeting> Desk::join(Membership group) {
   }
   auto door = this->door();
   if (!door) return door.error();
-  const Meeting meeting = (*door)->meeting();
+  Meeting meeting = (*door)->meeting();
   if (group.reach == Reach::shm && (meeting.local.empty() || meeting.machine.empty())) {
     return failure(ErrorCode::invalid_argument, "it cannot share memory with other processes");
   }
   const GroupId id = group.id;
-  members_.emplace(id, std::make_shared<Member>(**door, std::move(group)));
+  std::optional<DeviceSide> device;
+  if (group.reach == Reach::nccl) {
+    auto side = device_side(group.device);
+    if (!side) return side.error();
+    const char* const host = std::getenv("NCCL_HOSTID");
+    meeting.process = options_.process;
+    meeting.device = to_string(side->context->uuid());
+    meeting.nccl_host = host != nullptr ? host : exchange::machine_identity();
+    meeting.nccl_version = nccl_version_text(side->nccl->version());
+    device = std::move(*side);
+  }
+  const Reach reach = group.reach;
+  const auto member = std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(device));
+  if (reach == Reach::gloo || reach == Reach::ucx) {
+    const auto plugin = plugin_of(reach);
+    if (!plugin) return plugin.error();
+    const std::string& bind = options_.door.host_bind;
+    auto carried = member->carry_by(plugin->table(), bind.empty() ? "127.0.0.1" : bind.substr(0, bind.rfind(':')));
+    if (!carried) return failure(ErrorCode::invalid_argument, carried.error().text);
+    meeting.carrier = std::move(*carried);
+  }
+  members_.emplace(id, member);
   return meeting;
 }
 
+Result<std::shared_ptr<Member>> Desk::joined(const GroupId& group) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = members_.find(group);
+  if (at == members_.end()) return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
+  return at->second;
+}
+
 Result<void> Desk::connect(const GroupId& group, std::vector<Meeting> meetings, Time deadline) {
-  std::shared_ptr<Member> member;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto at = members_.find(group);
-    if (at == members_.end()) return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
-    member = at->second;
-  }
-  return member->connect(std::move(meetings), deadline);
+  const auto member = joined(group);
+  return member ? (*member)->connect(std::move(meetings), deadline) : Result<void>(member.error());
+}
+
+Result<void> Desk::open(const GroupId& group, Time deadline) {
+  const auto member = joined(group);
+  if (!member) return member.error();
+  if (auto refused = (*member)->open(deadline)) return failure(ErrorCode::unavailable, refused->text);
+  return {};
 }
 
 void Desk::leave(const GroupId& group) {

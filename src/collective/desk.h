@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,13 +10,24 @@
 #include <string_view>
 #include <vector>
 
+#include "collective/device_thread.h"
 #include "collective/member.h"
+#include "exchange/gpu_devices.h"
 
 namespace mobula::internal::collective {
 
+struct DeskOptions {
+  DoorOptions door = {};
+  // For groups with a communicator; without GPUs there are none.
+  std::shared_ptr<exchange::GpuDevices> gpus = nullptr;
+  std::string process = {};  // hexadecimal
+  TurnsOfDevices turns = {};
+  std::function<void(const std::string&)> lost = nullptr;  // this process has to be replaced, and why
+};
+
 class Desk {
  public:
-  explicit Desk(DoorOptions options) : options_(std::move(options)) {}
+  explicit Desk(DeskOptions options) : options_(std::move(options)) {}
   // Ends all groups.
   ~Desk();
   Desk(const Desk&) = delete;
@@ -26,6 +38,8 @@ class Desk {
   Result<Meeting> join(Membership group);
   // not_found for a group that has been left since.
   Result<void> connect(const GroupId& group, std::vector<Meeting> meetings, Time deadline);
+  // When all have connected, of a group with a communicator: all of them begin it together.
+  Result<void> open(const GroupId& group, Time deadline);
   // Also of one that nobody has joined.
   void leave(const GroupId& group);
 
@@ -39,10 +53,13 @@ class Desk {
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
   Result<Door*> door();
+  Result<DeviceSide> device_side(std::uint32_t lane);
+  Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 
-  const DoorOptions options_;
+  const DeskOptions options_;
   mutable std::mutex mutex_;
   std::unique_ptr<Door> door_;
+  std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_;  // by device; shared with the members
   // Shared with operations under way, which end when their group is left.
   std::map<GroupId, std::shared_ptr<Member>> members_;
   std::deque<GroupId> left_;

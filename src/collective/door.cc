@@ -192,7 +192,7 @@ Result<void> Door::listen() {
     if (!local) return local.error();
     local_ = std::move(*local);
     meeting_.local = options_.socket;
-    meeting_.machine = exchange::machine_identity();
+    meeting_.machine = exchange::machine_identity() + (options_.own_host ? options_.own_host() : std::string());
   }
   auto listener = listen_at(options_.host_bind.empty() ? "127.0.0.1:0" : options_.host_bind);
   if (!listener) return listener.error();

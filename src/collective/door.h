@@ -33,6 +33,8 @@ struct DoorOptions {
   std::string socket = {};     // of processes of this machine; empty: none
   std::string host_bind = {};  // HOST:0 for other machines; empty: the loopback
   std::string fabric{};  // trusted network of its node; empty: none
+  // Not empty: this process shares no machine with those of other names. Asked when the first group is joined.
+  std::function<std::string()> own_host = nullptr;
   Duration greeting_within = 10s;
   std::size_t max_greeting = 256;  // connections that have not said who they are
 };

@@ -31,12 +31,20 @@ bool goes_with_words(const Operation& operation, std::uint32_t members) {
 
 }  // namespace
 
-Member::Member(Door& door, Membership group, PlanOptions plans)
+Member::Member(Door& door, Membership group, PlanOptions plans, std::optional<DeviceSide> device)
     : door_(door),
       group_(std::move(group)),
       plans_(plans),
       wakes_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      peers_(group_.size()) {
+      device_(std::move(device)),
+      peers_(group_.size()),
+      open_(!device_) {
+  if (device_) {
+    communicator_ = std::make_shared<Communicator>(
+        *device_->thread, Communicator::Terms{.nccl = device_->nccl, .context = device_->context, .rank = group_.rank,
+                                              .ranks = group_.size(), .patience = device_->patience, .lost = device_->lost,
+                                              .wake = waker()});
+  }
   door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Door::LetIn& let_in) {
     // Who has been let in finds the group whole when this is the last who was missing.
     const std::lock_guard lock(mutex_);
@@ -74,7 +82,7 @@ Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
 
 bool Member::complete() const {
   const std::lock_guard lock(mutex_);
-  return connected_ + 1 == group_.size();
+  return connected_ + 1 == group_.size() && open_;
 }
 
 bool Member::over() {
@@ -90,7 +98,17 @@ bool Member::shares_memory_with(std::uint32_t rank) const {
   return rank < peers_.size() && peers_[rank].link.shares_memory;
 }
 
-Passage Member::passage() const { return {sent_.load(), received_.load()}; }
+std::vector<std::string> Member::paths() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> paths;
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    const Link& link = peers_[rank].link;
+    paths.emplace_back(rank == group_.rank ? "" : carrier_ ? std::string(carrier_->name()) : link.shares_memory ? "shm" : link.sealed ? "tcp, sealed" : "tcp");
+  }
+  return paths;
+}
+
+Passage Member::passage() const { return {sent_.load(), received_.load(), staged_.load(), operations_.load()}; }
 
 void Member::leave() {
   left_.store(true);
@@ -116,6 +134,7 @@ std::string Member::names(const std::vector<std::uint32_t>& ranks) const {
 
 // Nothing more is done: the others hear why, and then the end of what this member says.
 Refusal Member::give_up(Refusal why) {
+  if (communicator_) communicator_->take_down(failure(ErrorCode::unavailable, why.text));
   // The operation before this number is whole as far as this member goes.
   Word word{.kind = WordKind::broken, .number = number_ + (together_ ? 0 : 1), .operation = {}, .operand = {},
             .ranks = why.ranks, .text = why.text};
@@ -188,7 +207,7 @@ std::optional<Refusal> Member::talk(bool& moved) {
   return std::nullopt;
 }
 
-std::optional<Refusal> Member::expired(const std::function<std::vector<std::uint32_t>()>& missing) {
+std::optional<Refusal> Member::expired(const Missing& missing) {
   if (left_.load()) return give_up({Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"});
   const Time now = monotonic_now();
   if (limits_.cancelled && limits_.cancelled()) {
@@ -205,7 +224,7 @@ std::optional<Refusal> Member::expired(const std::function<std::vector<std::uint
 }
 
 // Sleeps until something may be there.
-std::optional<Refusal> Member::pause(const std::function<std::vector<std::uint32_t>()>& missing, Progress* moving) {
+std::optional<Refusal> Member::pause(const Missing& missing, Progress* moving) {
   if (auto refused = expired(missing)) return refused;
   std::vector<pollfd> fds{{wakes_.get(), POLLIN, 0}};
   bool ready = false;
@@ -232,8 +251,7 @@ std::optional<Refusal> Member::pause(const std::function<std::vector<std::uint32
   return std::nullopt;
 }
 
-template <class Ready, class Missing>
-std::optional<Refusal> Member::until(Ready ready, Missing missing) {
+std::optional<Refusal> Member::until(const std::function<bool()>& ready, const Missing& missing) {
   for (;;) {
     bool moved = false;
     if (auto refused = talk(moved)) return refused;
@@ -302,8 +320,7 @@ std::optional<Refusal> Member::move(Progress& progress) {
 // ---- operations --------------------------------------------------------------------------------
 
 // One at a time; what a body refuses has been told to the others.
-template <class Body>
-std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what, Body body) {
+std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what, const Body& body, bool opens) {
   {
     std::unique_lock lock(mutex_);
     const Time began = monotonic_now();
@@ -317,7 +334,7 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
       }
     }
     if (left_.load()) return Refusal{Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"};
-    if (connected_ + 1 != size()) {
+    if (connected_ + 1 != size() || (!open_ && !opens)) {
       return Refusal{Refusal::Kind::invalid, {group_.rank}, "the group is still being created; wait for create_collective_group"};
     }
     busy_ = true;
@@ -327,10 +344,13 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   std::optional<Refusal> refused = over_;
   try {
     if (!refused) refused = body();
+    if (!refused) ++operations_;
   } catch (const std::bad_alloc&) {
     refused = give_up({Refusal::Kind::broken, {group_.rank},
                        fmt::format("{} has no memory for {}", group_.member(group_.rank), what)});
   }
+  // Nothing of the operands is read or written any more.
+  if (refused && over_ && communicator_) wait_until_quiet();
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
   const std::lock_guard lock(mutex_);
@@ -341,10 +361,12 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   return refused;
 }
 
+bool Member::with_words(const Operation& operation) const { return !device_ && goes_with_words(operation, size()); }
+
 std::optional<Refusal> Member::meet(const Operation& own, std::span<const std::byte> operand, std::vector<Word>& words) {
   together_ = true;
   Word word{.kind = WordKind::meeting, .number = ++number_, .operation = own, .operand = {}, .ranks = {}, .text = {}};
-  if (!own.open && goes_with_words(own, size()) && (own.kind != OperationKind::broadcast || own.root == group_.rank)) {
+  if (!own.open && with_words(own) && (own.kind != OperationKind::broadcast || own.root == group_.rank)) {
     word.operand.assign(operand.begin(), operand.end());
   }
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -406,9 +428,9 @@ std::optional<Refusal> Member::join_small(const Operation& agreed, const std::ve
 
 std::optional<Refusal> Member::run(const Operation& own, std::span<const std::byte> operand, const Prepare& prepare,
                                    const Limits& limits) {
-  if (const auto sound = check(own, size()); !sound) {
-    return Refusal{Refusal::Kind::invalid, {group_.rank}, sound.error().text};
-  }
+  auto sound = check(own, size());
+  if (sound && device_ && !own.open) sound = check_for_nccl(own);
+  if (!sound) return Refusal{Refusal::Kind::invalid, {group_.rank}, sound.error().text};
   return alone(limits, own.text(), [&]() -> std::optional<Refusal> {
     std::vector<Word> words;
     if (auto refused = meet(own, operand, words)) return refused;
@@ -424,7 +446,8 @@ std::optional<Refusal> Member::run(const Operation& own, std::span<const std::by
       return give_up({Refusal::Kind::broken, {group_.rank},
                       fmt::format("{} has no memory for {}: {}", group_.member(group_.rank), agreed.text(), memory.error().text)});
     }
-    if (goes_with_words(agreed, size())) return join_small(agreed, words, operand, *memory);
+    if (device_) return move_on_device(agreed, *memory, all_ranks(), 0);
+    if (with_words(agreed)) return join_small(agreed, words, operand, *memory);
     const Plan plan = make_plan(agreed, group_.rank, size(), plans_);
     if (scratch_.size() < plan.scratch_bytes) scratch_.resize(plan.scratch_bytes);
     Progress progress(agreed, plan, group_.rank, size(), {memory->input, memory->output, scratch_});
@@ -434,8 +457,9 @@ std::optional<Refusal> Member::run(const Operation& own, std::span<const std::by
 
 // ---- of two ------------------------------------------------------------------------------------
 
-std::optional<Refusal> Member::send(std::uint32_t to, const Operation& operation, std::span<const std::byte> bytes,
+std::optional<Refusal> Member::send(std::uint32_t to, const Operation& operation, const Memory& memory,
                                     const Limits& limits) {
+  const auto bytes = memory.input;
   const std::string what = fmt::format("send to {}", group_.member(to));
   if (to >= size() || to == group_.rank) {
     return Refusal{Refusal::Kind::invalid, {group_.rank}, fmt::format("{}: the other members are 0 to {}, without {}", what, size() - 1, group_.rank)};
@@ -455,9 +479,10 @@ std::optional<Refusal> Member::send(std::uint32_t to, const Operation& operation
                      fmt::format("{} and {} send to each other and neither receives; let one of them receive first",
                                  group_.member(group_.rank), group_.member(to))};
     }
+    if (device_) return move_on_device(operation, memory, {group_.rank, to}, to);
     Plan plan;
     if (!bytes.empty()) plan.steps.push_back({.kind = StepKind::send, .peer = to, .length = bytes.size()});
-    Progress progress(operation, plan, group_.rank, size(), {bytes, {}, {}});
+    Progress progress(operation, plan, group_.rank, size(), memory);
     return move(progress);
   });
 }
@@ -482,6 +507,11 @@ std::optional<Refusal> Member::receive(std::uint32_t from, const Prepare& prepar
     }
     Word accept{.kind = WordKind::accept, .number = 0, .operation = {}, .operand = {}, .ranks = {}, .text = {}};
     if (auto said = peer.link.words->say(accept); !said) return lost(from, said.error());
+    if (device_) {
+      Operation half = operation;
+      half.kind = OperationKind::receive;
+      return move_on_device(half, *memory, {group_.rank, from}, from);
+    }
     Plan plan;
     if (!memory->output.empty()) {
       plan.steps.push_back({.kind = StepKind::receive, .peer = from, .to = {Area::output, 0}, .length = memory->output.size()});

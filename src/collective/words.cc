@@ -35,6 +35,8 @@ std::vector<std::byte> encode(const Word& word) {
     put(bytes, operation.size(), 2);
     bytes.insert(bytes.end(), operation.begin(), operation.end());
     bytes.insert(bytes.end(), word.operand.begin(), word.operand.end());
+  } else if (word.kind == WordKind::begin) {
+    bytes.insert(bytes.end(), word.operand.begin(), word.operand.end());
   } else if (word.kind == WordKind::broken) {
     put(bytes, word.ranks.size(), 2);
     for (const auto rank : word.ranks) put(bytes, rank, 2);
@@ -47,7 +49,7 @@ Result<Word> decode(std::span<const std::byte> bytes) {
   const Failure nonsense = failure(ErrorCode::corrupt, "it says what no member of a group says");
   const auto kind = take(bytes, 1);
   const auto number = take(bytes);
-  if (!kind || !number || *kind < 1 || *kind > 4) return nonsense;
+  if (!kind || !number || *kind < 1 || *kind > 6) return nonsense;
   Word word;
   word.kind = static_cast<WordKind>(*kind);
   word.number = *number;
@@ -58,6 +60,8 @@ Result<Word> decode(std::span<const std::byte> bytes) {
     if (!operation) return operation.error();
     word.operation = std::move(*operation);
     bytes = bytes.subspan(*length);
+    word.operand.assign(bytes.begin(), bytes.end());
+  } else if (word.kind == WordKind::begin) {
     word.operand.assign(bytes.begin(), bytes.end());
   } else if (word.kind == WordKind::broken) {
     const auto count = take(bytes, 2);

@@ -282,6 +282,27 @@ void TensorExchange::dead(std::vector<ProcessId> processes) {
   });
 }
 
+// ---- turns for what is no transfer ---------------------------------------------------------------
+
+void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken) {
+  post([this, lane, claim, taken = std::move(taken)] {
+    claims_[claim] = taken;
+    step([&](Time now, auto& out) { core_.claim_turn(now, lane, claim, out); });
+  });
+}
+
+void TensorExchange::return_turn(std::uint64_t claim) {
+  post([this, claim] {
+    claims_.erase(claim);
+    step([&](Time now, auto& out) { core_.return_turn(now, claim, out); });
+  });
+}
+
+void TensorExchange::carry_out(const transfer::TurnTaken& command) {
+  const auto at = claims_.find(command.claim);
+  if (at != claims_.end() && at->second) at->second();
+}
+
 void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
   paths_->met(peer, reach);
   begin_wishes();

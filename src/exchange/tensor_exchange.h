@@ -91,6 +91,11 @@ class TensorExchange {
   void stored(ObjectId object, std::optional<Failure> failure);
   // Later; once, however often it is asked for until then.
   void wake(Duration after);
+  // The turn of a device of this process (by its index), for what it does together with others by NCCL: each of
+  // them takes its turn in the order of their processes' ids. `taken` is told by the exchange's thread, or never
+  // when the claim is returned before. Numbers are the caller's, and never used again.
+  void claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken);
+  void return_turn(std::uint64_t claim);
   // These will never speak again.
   void dead(std::vector<ProcessId> processes);
 
@@ -147,6 +152,7 @@ class TensorExchange {
   void carry_out(const transfer::StoreRegions& command);
   void carry_out(const transfer::LookUp& command);
   void carry_out(transfer::PullEnded& command);
+  void carry_out(const transfer::TurnTaken& command);
   void met(ProcessId peer, const RegionReach& reach);
   void gone(ProcessId peer, const Failure& why);
   void begin_wishes();
@@ -175,6 +181,7 @@ class TensorExchange {
   std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
+  std::map<std::uint64_t, std::function<void()>> claims_;  // who is told of his turn
   std::unique_ptr<Timer> timer_, alarm_;
   std::unique_ptr<TensorPaths> paths_;
   std::unique_ptr<RegionLinks> links_;

@@ -120,6 +120,10 @@ static_assert(success == ncclSuccess && unhandled_cuda_error == ncclUnhandledCud
 static_assert(system_error == ncclSystemError && internal_error == ncclInternalError);
 static_assert(invalid_argument == ncclInvalidArgument && invalid_usage == ncclInvalidUsage);
 static_assert(remote_error == ncclRemoteError && in_progress == ncclInProgress);
+static_assert(type_int8 == ncclInt8 && type_int32 == ncclInt32 && type_uint32 == ncclUint32);
+static_assert(type_int64 == ncclInt64 && type_uint64 == ncclUint64 && type_float16 == ncclFloat16);
+static_assert(type_float32 == ncclFloat32 && type_float64 == ncclFloat64 && type_bfloat16 == ncclBfloat16);
+static_assert(op_sum == ncclSum && op_product == ncclProd && op_max == ncclMax && op_min == ncclMin && op_average == ncclAvg);
 static_assert(type_bytes == ncclUint8 && undefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(version(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) == NCCL_VERSION_CODE);
 }  // namespace nccl_abi

@@ -20,7 +20,23 @@ inline constexpr Status invalid_usage = 5;
 inline constexpr Status remote_error = 6;
 inline constexpr Status in_progress = 7;
 
+// ncclDataType_t
+inline constexpr int type_int8 = 0;
 inline constexpr int type_bytes = 1;  // ncclUint8
+inline constexpr int type_int32 = 2;
+inline constexpr int type_uint32 = 3;
+inline constexpr int type_int64 = 4;
+inline constexpr int type_uint64 = 5;
+inline constexpr int type_float16 = 6;
+inline constexpr int type_float32 = 7;
+inline constexpr int type_float64 = 8;
+inline constexpr int type_bfloat16 = 9;
+// ncclRedOp_t
+inline constexpr int op_sum = 0;
+inline constexpr int op_product = 1;
+inline constexpr int op_max = 2;
+inline constexpr int op_min = 3;
+inline constexpr int op_average = 4;
 inline constexpr int undefined = INT_MIN;
 
 // How a version is written: major 2, minor 28, patch 9.
@@ -68,6 +84,21 @@ struct Config {
                        Status(const void*, std::size_t, int, int, Communicator, cuda_abi::Stream)) \
                       each(receive, ncclRecv,                                                      \
                            Status(void*, std::size_t, int, int, Communicator, cuda_abi::Stream))   \
+                          each(broadcast, ncclBroadcast,                                           \
+                               Status(const void*, void*, std::size_t, int, int, Communicator,     \
+                                      cuda_abi::Stream))                                           \
+                          each(all_reduce, ncclAllReduce,                                          \
+                               Status(const void*, void*, std::size_t, int, int, Communicator,     \
+                                      cuda_abi::Stream))                                           \
+                          each(reduce, ncclReduce,                                                 \
+                               Status(const void*, void*, std::size_t, int, int, int,              \
+                                      Communicator, cuda_abi::Stream))                             \
+                          each(all_gather, ncclAllGather,                                          \
+                               Status(const void*, void*, std::size_t, int, Communicator,          \
+                                      cuda_abi::Stream))                                           \
+                          each(reduce_scatter, ncclReduceScatter,                                  \
+                               Status(const void*, void*, std::size_t, int, int, Communicator,     \
+                                      cuda_abi::Stream))                                           \
                           each(finalize, ncclCommFinalize, Status(Communicator))                   \
                               each(destroy, ncclCommDestroy, Status(Communicator))                 \
                                   each(abort, ncclCommAbort, Status(Communicator))

@@ -65,6 +65,27 @@ Result<void> copy_to_host(int device, std::span<const std::byte> from, std::byte
   return (*memory)->copy(copy);
 }
 
+Result<void> copy_to_device(int device, std::span<const std::byte> from, std::byte* to) {
+  if (from.empty()) return {};
+  const auto memory = leased_memory();
+  if (!memory) return memory.error();
+  internal::DeviceCopy copy;
+  copy.to = device;
+  copy.rows.push_back({.to = to, .from = from.data(), .width = from.size()});
+  return (*memory)->copy(copy);
+}
+
+Result<void> copy_within(int device, std::span<const std::byte> from, std::byte* to) {
+  if (from.empty()) return {};
+  const auto memory = leased_memory();
+  if (!memory) return memory.error();
+  internal::DeviceCopy copy;
+  copy.to = copy.from = device;
+  copy.settled = true;
+  copy.rows.push_back({.to = to, .from = from.data(), .width = from.size()});
+  return (*memory)->copy(copy);
+}
+
 Result<TensorParts> shareable(const TensorParts& parts) {
   if (!parts.storage || parts.storage->device().kind == Device::cpu) return parts;
   const auto memory = leased_memory();

@@ -31,6 +31,10 @@ void tell_landing(const Landing& landing);
 internal::Result<void> finish_elements(const TensorParts& parts);
 // Bytes of a device that nobody writes any more.
 internal::Result<void> copy_to_host(int device, std::span<const std::byte> from, std::byte* to);
+// To bytes of a device; there for every stream when it returns.
+internal::Result<void> copy_to_device(int device, std::span<const std::byte> from, std::byte* to);
+// Within one device, of bytes that nobody writes any more.
+internal::Result<void> copy_within(int device, std::span<const std::byte> from, std::byte* to);
 // The same elements in memory that other processes can reach: as they are, or a copy of the stretch in which
 // they lie. They are there.
 internal::Result<TensorParts> shareable(const TensorParts& parts);

@@ -48,7 +48,7 @@ class Members : public testing::Test {
     while (desks_.size() <= rank) {
       DoorOptions options{.socket = folder_ + "/" + std::to_string(desks_.size())};
       if (trusts) options.fabric = "rack";
-      desks_.push_back(std::make_unique<Desk>(options));
+      desks_.push_back(std::make_unique<Desk>(DeskOptions{.door = options}));
     }
     return *desks_[rank];
   }

@@ -59,5 +59,33 @@ TEST_F(Collectives, TimeOutsAndCancelledCallsBreakAGroupAndNoActor) {
   drive({"collective_time_outs", "--mobula-num-cpus=2"});
 }
 
+// Over the libraries of plug-ins, where they were installed when this was built.
+class CollectivesByPlugins : public Collectives, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    if (::access((programs + "/../lib/mobula/mobula_transport_" + GetParam() + ".so").c_str(), R_OK) != 0) {
+      GTEST_SKIP() << GetParam() << " was not installed where this was built";
+    }
+  }
+};
+
+TEST_P(CollectivesByPlugins, GiveWhatAPlainComputationGives) {
+  drive({"collective_operations", GetParam(), "3", "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_P(CollectivesByPlugins, AMemberThatIsKilledEndsTheOperationAtAllOthers) {
+  drive({"collective_deaths", GetParam(), "--mobula-num-cpus=2"}, long_enough);
+}
+
+TEST_P(CollectivesByPlugins, AreNotForFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  start_head({"--num-cpus", "2", "--resources", R"({"here": 8})"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
+  drive({"collective_refused", GetParam(), "fabric not trusted", "here", "there"}, long_enough);
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, CollectivesByPlugins, testing::Values("gloo", "ucx"),
+                         [](const auto& each) { return std::string(each.param); });
+
 }  // namespace
 }  // namespace mobula::e2e

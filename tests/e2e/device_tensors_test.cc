@@ -110,6 +110,76 @@ TEST_F(DeviceTensors, AreReadByOthersWhenAReaderByNcclIsKilledOrStopped) {
   drive({"gpu_kills", "nccl"}, Milliseconds(150'000));
 }
 
+class DeviceCollectives : public DeviceTensors {};
+
+TEST_F(DeviceCollectives, GoByWayOfTheHost) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfMembersWithAGpuAndWithout) {
+  start_with_gpus(2);
+  drive({"gpu_collectives", "tcp", "3", "2"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfTwoByNccl) {
+  start_with_gpus(2);
+  drive({"gpu_collectives", "nccl", "2", "2"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfThreeByNccl) {
+  start_with_gpus(3, "late_us=1000 seed=7");
+  drive({"gpu_collectives", "nccl", "3", "3"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclAreRefusedWithTheReason) {
+  start_with_gpus(2);
+  drive({"gpu_collective_refusals"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclAreNotWithoutTheLibrary) {
+  have_gpus(2);
+  more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
+  start_head({"--num-cpus", "2"});
+  drive({"gpu_collective_refusals", "libno-such-nccl.so", "rank 0"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclAreNotForFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  have_gpus(2);
+  more_environment["CUDA_VISIBLE_DEVICES"] = "0";
+  start_head({"--num-cpus", "2"});
+  more_environment["CUDA_VISIBLE_DEVICES"] = "1";
+  start_node("b", {"--num-cpus", "2"});
+  more_environment.erase("CUDA_VISIBLE_DEVICES");
+  drive({"gpu_collective_refusals", "fabric not trusted"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclWhoseBeginningFailsLeaveNothing) {
+  start_with_gpus(2, "fail=ncclCommInitRankConfig@1:3");
+  drive({"gpu_collective_refusals", "ncclCommInitRankConfig"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, ByNcclEndForAllWhenTheyEndForOne) {
+  start_with_gpus(4);
+  drive({"gpu_collective_ends"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAProcessWhoseNcclHangsEndAndItIsReplaced) {
+  start_with_gpus(3);
+  drive({"gpu_collective_hangs", "hang=kernel@2,destroy@1,abort@1"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAProcessWhoseNcclNeverBeginsAreNotMadeAndItIsReplaced) {
+  start_with_gpus(3);
+  drive({"gpu_collective_hangs", "hang=init@1,abort@1"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, GoBesideTransfersOfTheSameGpus) {
+  start_with_gpus(3, "seed=5");
+  drive({"gpu_collective_beside"}, Milliseconds(170'000));
+}
+
 class Plugins : public DeviceTensors {
  protected:
   void SetUp() override {

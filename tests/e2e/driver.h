@@ -42,6 +42,7 @@ std::map<std::string, Scenario> chaos_scenarios();
 std::map<std::string, Scenario> device_tensor_scenarios();
 std::map<std::string, Scenario> allocation_scenarios();
 std::map<std::string, Scenario> collective_scenarios();
+std::map<std::string, Scenario> device_collective_scenarios();
 std::map<std::string, Scenario> residence_scenarios();
 
 // Counts what was not as expected.

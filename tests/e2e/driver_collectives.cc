@@ -214,7 +214,10 @@ auto everybody(const Choir& all, const Args&... args) {
 }
 
 Transport transport_of(const std::string& name) {
-  return name == "tcp" ? Transport::tcp : name == "shm" ? Transport::shm : Transport::automatic;
+  static const std::map<std::string, Transport> names = {
+      {"tcp", Transport::tcp}, {"shm", Transport::shm}, {"gloo", Transport::gloo}, {"ucx", Transport::ucx}};
+  const auto at = names.find(name);
+  return at == names.end() ? Transport::automatic : at->second;
 }
 
 // Arguments: transport, then how many members, then a resource of every second one.
@@ -283,6 +286,7 @@ int collective_groups(const Words&) {
   throws<mobula::InvalidRequestError>(report, "a handle of none", [&] { (void)mobula::create_collective_group({a, mobula::ActorHandle<Singer>()}); });
   throws<mobula::InvalidRequestError>(report, "by the store", [&] { (void)mobula::create_collective_group({a, b}, Transport::object_store); });
   throws<mobula::TransferError>(report, "by what is not there", [&] { (void)mobula::create_collective_group({a, b}, Transport::nccl); });
+  throws<mobula::TransferError>(report, "by what is none", [&] { (void)mobula::create_collective_group({a, b}, Transport::cuda_ipc); });
   throws<mobula::InvalidRequestError>(report, "an operation of the driver", [&] { first.barrier(); });
   throws<mobula::NotFoundError>(report, "a name here", [] { (void)mobula::collective_group("first"); });
   throws<mobula::TaskError>(report, "one who is not in it", [&] { mobula::get(c.call<&Singer::rank>(first), seconds(30)); });
@@ -435,10 +439,29 @@ int collective_time_outs(const Words& arguments) {
   return report.exit_code();
 }
 
+// Arguments: a transport that there is not, what the error says, a resource of each member.
+int collective_refused(const Words& arguments) {
+  Report report;
+  Choir all;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    all.push_back(mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{arguments[i], 1}}}).remote());
+  }
+  try {
+    (void)mobula::create_collective_group(all, transport_of(arguments.at(0)), "refused");
+    report.fail("no error");
+  } catch (const mobula::TransferError& error) {
+    report.equal("path", error.path(), arguments.at(0));
+    report.holds(error.what(), std::string(error.what()).find(arguments.at(1)) != std::string::npos);
+  }
+  (void)mobula::create_collective_group(all, Transport::automatic, "refused");
+  for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("refused"), 1.0)) report.equal("by another way", sum, 2.0);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> collective_scenarios() {
-  return {{"collective_operations", &collective_operations}, {"collective_groups", &collective_groups},
+  return {{"collective_refused", &collective_refused}, {"collective_operations", &collective_operations}, {"collective_groups", &collective_groups},
           {"collective_busy", &collective_busy},             {"collective_mismatches", &collective_mismatches},
           {"collective_deaths", &collective_deaths},         {"collective_time_outs", &collective_time_outs}};
 }

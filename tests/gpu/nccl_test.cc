@@ -111,6 +111,35 @@ TEST(SimulatedNccl, BytesGoBothWaysInOneGroup) {
   });
 }
 
+TEST(SimulatedNccl, AllRanksGetWhatTheCollectivesGive) {
+  const SimulatedMachine machine(two_hosts);
+  expect_pair(machine, [](Rank& rank, int number) {
+    ASSERT_EQ(rank.wait(), nccl_abi::success);
+    auto from = DeviceMapping::create(rank.gpu, mib), to = DeviceMapping::create(rank.gpu, 2 * mib);
+    fill_device(*rank.gpu, from->bytes(), static_cast<unsigned char>(3 + number));
+    const GpuContext::Current current(*rank.gpu);
+    const auto stream = rank.stream->get();
+    const auto expect = [&](nccl_abi::Status issued, std::size_t bytes, unsigned char value) {
+      EXPECT_EQ(issued, nccl_abi::in_progress);
+      EXPECT_EQ(rank.wait(), nccl_abi::success);
+      EXPECT_TRUE(rank.stream->synchronize());
+      EXPECT_TRUE(all_are(read_device(*rank.gpu, to->bytes().first(bytes)), value));
+    };
+    const auto* const out = from->bytes().data();
+    auto* const in = to->bytes().data();
+    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_sum, rank.communicator, stream), mib, 7);
+    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_max, rank.communicator, stream), mib, 4);
+    expect(rank.call().broadcast(out, in, 100, nccl_abi::type_bytes, 1, rank.communicator, stream), 100, 4);
+    expect(rank.call().reduce_scatter(out, in, mib / 2, nccl_abi::type_bytes, nccl_abi::op_product, rank.communicator, stream),
+           mib / 2, 12);
+    expect(rank.call().all_gather(out, in, mib, nccl_abi::type_bytes, rank.communicator, stream), mib, 3);
+    EXPECT_TRUE(all_are(read_device(*rank.gpu, to->bytes().subspan(mib)), 4));
+    // Where it is no root nothing is written.
+    expect(rank.call().reduce(out, in, 50, nccl_abi::type_bytes, nccl_abi::op_sum, 0, rank.communicator, stream), 50, number == 0 ? 7 : 3);
+    end_rank(rank);
+  });
+}
+
 TEST(SimulatedNccl, RefusesTwoRanksOfOneDeviceAndDifferentVersions) {
   const SimulatedMachine one;
   const Pipe pipe;
@@ -210,6 +239,12 @@ TEST(SimulatedNccl, EveryMisuseEndsTheProcess) {
         (void)rank.call().group_end();
         (void)rank.gpu->call().fill_async(address_of(memory->bytes().data()), 1, 1, stream.get());
       });
+  expect_misuse_of_nccl("overlaps itself", [](Rank& rank, const GpuStream& stream) {
+    ASSERT_EQ(rank.wait(), nccl_abi::success);
+    auto memory = DeviceMapping::create(rank.gpu, mib);
+    (void)rank.call().all_reduce(memory->bytes().data(), memory->bytes().data() + 8, 64, nccl_abi::type_float32, nccl_abi::op_sum,
+                                 rank.communicator, stream.get());
+  });
   expect_misuse_of_nccl("by two threads", [](Rank& rank, const GpuStream&) {
     // A blocking one is inside NCCL until its peer has come, which never does.
     nccl_abi::UniqueId id{};

@@ -38,6 +38,13 @@ struct Issued {
   Communicator* communicator;
   abi::Stream stream;
   Operation operation;
+  Whole whole;
+};
+// What one communicator does in one group.
+struct Doing {
+  abi::Stream stream = nullptr;
+  std::vector<Operation> operations;
+  Whole whole;
 };
 thread_local int group_depth = 0;
 thread_local std::vector<Issued> group;
@@ -128,10 +135,14 @@ void begin(Communicator& of, const std::string& root) {
   of.state = met;
 }
 
-void run_kernel(Communicator& of, const std::vector<Operation>& operations) {
+void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whole& whole) {
   if (places().take(of.device, of.stopped)) {
     if (hangs("kernel")) wait_while_stopped_not(of);
-    if (!exchange(of, operations)) {
+    // What a collective reads is what lies there when its kernel runs.
+    const auto of_all = whole.kind == Collective::none ? std::vector<Operation>() : begin(whole, of);
+    const bool moved = exchange(of, whole.kind == Collective::none ? operations : of_all);
+    if (moved && whole.kind != Collective::none) finish(whole, of);
+    if (!moved) {
       // A kernel waits for a peer that is gone until it is told to stop.
       if (!of.stopped) of.state = nccl::remote_error;
       wait_while_stopped_not(of);
@@ -142,12 +153,16 @@ void run_kernel(Communicator& of, const std::vector<Operation>& operations) {
 }
 
 // Connects what has to be, then puts the kernel onto its stream.
-void launch(Communicator& of, abi::Stream stream, std::vector<Operation> operations) {
-  const bool connected = !hangs("connect") && connect_peers(of, operations);
+void launch(Communicator& of, Doing doing) {
+  const auto stream = doing.stream;
+  // Whom it needs is known without what it moves.
+  if (doing.whole.kind != Collective::none) doing.operations = begin(doing.whole, of);
+  const bool connected = !hangs("connect") && connect_peers(of, doing.operations);
   if (!connected) wait_while_stopped_not(of);
   if (connected) {
     ++of.kernels;
-    issue_kernel(stream, of.device, [&of, all = std::move(operations)] { run_kernel(of, all); });
+    const auto kept = std::make_shared<Doing>(std::move(doing));
+    issue_kernel(stream, of.device, [&of, kept] { run_kernel(of, kept->operations, kept->whole); });
   }
   forbid(stream, of.device, -1);
   if (of.state == nccl::in_progress) of.state = connected ? nccl::success : nccl::internal_error;
@@ -156,24 +171,29 @@ void launch(Communicator& of, abi::Stream stream, std::vector<Operation> operati
 nccl::Status run_group() {
   std::vector<Issued> all;
   all.swap(group);
-  std::map<Communicator*, std::pair<abi::Stream, std::vector<Operation>>> by_communicator;
+  std::map<Communicator*, Doing> by_communicator;
   for (Issued& each : all) {
-    auto& [stream, operations] = by_communicator[each.communicator];
-    if (!operations.empty() && stream != each.stream)
+    const auto [at, fresh] = by_communicator.try_emplace(each.communicator);
+    Doing& doing = at->second;
+    if (!fresh && doing.stream != each.stream)
       misuse("a communicator is used on two streams in one group");
-    stream = each.stream;
-    operations.push_back(std::move(each.operation));
+    doing.stream = each.stream;
+    if (each.whole.kind != Collective::none) {
+      if (!fresh) misuse("a collective beside other calls in one group, which is not simulated");
+      doing.whole = std::move(each.whole);
+      continue;
+    }
+    if (doing.whole.kind != Collective::none)
+      misuse("a collective beside other calls in one group, which is not simulated");
+    doing.operations.push_back(std::move(each.operation));
   }
   nccl::Status said = nccl::success;
   for (auto& [of, issued] : by_communicator) {
     const Issuing issuing(of->device);
     if (of->thread.joinable()) of->thread.join();
     of->state = nccl::in_progress;
-    forbid(issued.first, of->device, 1);
-    of->thread = std::thread(
-        [of = of, stream = issued.first, operations = std::move(issued.second)]() mutable {
-          launch(*of, stream, std::move(operations));
-        });
+    forbid(issued.stream, of->device, 1);
+    of->thread = std::thread([of = of, doing = std::move(issued)]() mutable { launch(*of, std::move(doing)); });
     if (!of->blocking) {
       said = nccl::in_progress;
       continue;
@@ -195,13 +215,48 @@ nccl::Status add(const void* at, std::size_t count, int type, int peer, Communic
   if (count > settings().most_bytes) return nccl::invalid_argument;
   if (peer == of->self.rank && group_depth == 0)
     misuse("a send to oneself outside a group never ends");
-  Operation operation{sends, peer, count, {}};
+  Operation operation{sends, peer, count, {}, 0};
   if (count > 0) {
     operation.memory = see(reinterpret_cast<std::uintptr_t>(at), count, of->device, !sends);
     if (!operation.memory.found) misuse("NCCL is given memory that is not the device's");
     if (operation.memory.pieces.size() != 1) misuse("NCCL is given memory of several mappings");
   }
-  group.push_back({of, stream, std::move(operation)});
+  group.push_back({of, stream, std::move(operation), {}});
+  return group_depth > 0 ? nccl::success : run_group();
+}
+
+Seen see_all(const void* at, std::size_t bytes, int device, bool writes) {
+  if (bytes == 0) return {};
+  Seen seen = see(reinterpret_cast<std::uintptr_t>(at), bytes, device, writes);
+  if (!seen.found) misuse("NCCL is given memory that is not the device's");
+  if (seen.pieces.size() != 1) misuse("NCCL is given memory of several mappings");
+  return seen;
+}
+
+nccl::Status add_whole(const char* name, Whole whole, const void* from, void* to, nccl::Communicator handle, abi::Stream stream) {
+  auto* const of = reinterpret_cast<Communicator*>(handle);
+  if (of == nullptr || size_of_type(whole.type) == 0 || whole.reduction < 0 || whole.reduction > nccl::op_average || whole.root < 0 ||
+      whole.root >= of->self.ranks) {
+    return nccl::invalid_argument;
+  }
+  if (const int fault = fault_of(name)) return fault;
+  if (of->state == nccl::in_progress) misuse("a communicator is used while it is in progress");
+  if (of->revoked || of->finalized) return nccl::invalid_usage;
+  if (of->state != nccl::success) return of->state;
+  const std::size_t reads = bytes_from(whole, *of), writes = bytes_to(whole, *of);
+  if (reads > settings().most_bytes || writes > settings().most_bytes) return nccl::invalid_argument;
+  whole.from = see_all(from, reads, of->device, false);
+  whole.to = see_all(to, writes, of->device, true);
+  // In place is where its own part lies; else the two do not meet.
+  if (reads > 0 && writes > 0) {
+    const auto a = reinterpret_cast<std::uintptr_t>(from), b = reinterpret_cast<std::uintptr_t>(to);
+    const std::size_t part = whole.count * size_of_type(whole.type) * static_cast<std::size_t>(of->self.rank);
+    const bool in_place = whole.kind == Collective::all_gather       ? a == b + part
+                          : whole.kind == Collective::reduce_scatter ? b == a + part
+                                                                     : a == b;
+    if (!in_place && a < b + writes && b < a + reads) misuse("a collective whose memory overlaps itself");
+  }
+  group.push_back({of, stream, {}, std::move(whole)});
   return group_depth > 0 ? nccl::success : run_group();
 }
 
@@ -307,6 +362,29 @@ int ncclSend(const void* at, std::size_t count, int type, int peer, nccl::Commun
 int ncclRecv(void* at, std::size_t count, int type, int peer, nccl::Communicator handle,
              abi::Stream stream) {
   return add(at, count, type, peer, of_handle(handle), stream, false);
+}
+
+int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclBroadcast", {Collective::broadcast, count, type, 0, root, {}, {}, {}}, from, to, handle, stream);
+}
+
+int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int reduction, nccl::Communicator handle,
+                  abi::Stream stream) {
+  return add_whole("ncclAllReduce", {Collective::all_reduce, count, type, reduction, 0, {}, {}, {}}, from, to, handle, stream);
+}
+
+int ncclReduce(const void* from, void* to, std::size_t count, int type, int reduction, int root, nccl::Communicator handle,
+               abi::Stream stream) {
+  return add_whole("ncclReduce", {Collective::reduce, count, type, reduction, root, {}, {}, {}}, from, to, handle, stream);
+}
+
+int ncclAllGather(const void* from, void* to, std::size_t count, int type, nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclAllGather", {Collective::all_gather, count, type, 0, 0, {}, {}, {}}, from, to, handle, stream);
+}
+
+int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int reduction, nccl::Communicator handle,
+                      abi::Stream stream) {
+  return add_whole("ncclReduceScatter", {Collective::reduce_scatter, count, type, reduction, 0, {}, {}, {}}, from, to, handle, stream);
 }
 
 int ncclCommFinalize(nccl::Communicator handle) {

@@ -32,6 +32,20 @@ struct Operation {
   int peer = 0;
   std::size_t size = 0;
   Seen memory;
+  std::uint64_t announced_as = 0;  // of collectives: which one; both ends say the same
+};
+
+enum class Collective : int { none, broadcast, all_reduce, reduce, all_gather, reduce_scatter };
+
+// What all ranks call: sends and receives, of copies in the host's memory, and what is done when all has come.
+struct Whole {
+  Collective kind = Collective::none;
+  std::size_t count = 0;  // elements, as the call has it
+  int type = 0;
+  int reduction = 0;
+  int root = 0;
+  Seen from, to;
+  std::vector<std::vector<std::byte>> of_ranks;  // what each has given, where this rank reads it
 };
 
 struct Communicator {
@@ -63,5 +77,16 @@ nccl::Status meet(Communicator& of, const std::string& root);
 bool connect_peers(Communicator& of, const std::vector<Operation>& operations);
 // Moves everything; false when it was stopped, or the other end is gone.
 bool exchange(Communicator& of, const std::vector<Operation>& operations);
+
+// ---- nccl_collectives.cc ---------------------------------------------------------------------------
+
+// Bytes of an element; 0 for a type that there is not.
+std::size_t size_of_type(int type);
+// Bytes that this rank reads and writes.
+std::size_t bytes_from(const Whole& whole, const Communicator& of);
+std::size_t bytes_to(const Whole& whole, const Communicator& of);
+// `whole` stays where it is until finish().
+std::vector<Operation> begin(Whole& whole, const Communicator& of);
+void finish(Whole& whole, const Communicator& of);
 
 }  // namespace simulated_gpu

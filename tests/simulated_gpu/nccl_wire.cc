@@ -183,7 +183,9 @@ bool move_some(Moving& moving) {
     if (!moving.announces) {
       moving.over = true;
     } else {
-      if (moving.announced != operation.size) misuse("ncclSend and ncclRecv of different sizes");
+      if (moving.announced != (operation.size ^ operation.announced_as)) {
+        misuse("ncclSend and ncclRecv of different sizes, or ranks that call different collectives");
+      }
       moving.announces = false;
       moving.at = 0;
       moving.over = operation.size == 0;
@@ -198,7 +200,7 @@ bool exchange(Communicator& of, const std::vector<Operation>& operations) {
   std::vector<Moving> all;
   for (const Operation& each : operations) {
     const auto peer = static_cast<std::size_t>(each.peer);
-    all.push_back({&each, each.sends ? of.to[peer] : of.from[peer], each.size});
+    all.push_back({&each, each.sends ? of.to[peer] : of.from[peer], each.size ^ each.announced_as});
   }
   while (true) {
     if (of.stopped) return false;

@@ -11,6 +11,7 @@
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
 #include "client/collective_desk.h"
+#include "tensor/device_elements.h"
 
 namespace mobula {
 namespace {
@@ -51,6 +52,8 @@ class Operating {
     limits_.cancelled = [runtime = runtime_] { return runtime->cancelled(); };
   }
 
+  // Its communicator reads and writes operands where they lie, on that device.
+  bool has_communicator() const { return member_->device().has_value(); }
   std::uint32_t rank() const { return member_->group().rank; }
   std::uint32_t size() const { return member_->group().size(); }
   Operation& operation() { return operation_; }
@@ -67,9 +70,22 @@ class Operating {
   }
   bool is_root() const { return operation_.root == rank(); }
 
+  CollectiveGroupState state() const {
+    const auto passage = member_->passage();
+    CollectiveGroupState state;
+    state.paths = member_->paths();
+    state.device_path = has_communicator() ? "nccl" : "staged";
+    state.operations = static_cast<std::int64_t>(passage.operations);
+    state.bytes_sent = static_cast<std::int64_t>(passage.bytes_sent);
+    state.bytes_received = static_cast<std::int64_t>(passage.bytes_received);
+    state.staged_bytes = static_cast<std::int64_t>(passage.staged_bytes);
+    return state;
+  }
+
   // What this member gives.
   void give(const Tensor& tensor) {
-    given_ = host(tensor);
+    lies_on(tensor);
+    given_ = ready(tensor);
     operation_.dtype = given_.dtype();
     operation_.shape = given_.shape();
     input_ = bytes_of(given_);
@@ -88,17 +104,25 @@ class Operating {
     if (tensors.size() != size()) {
       internal::client::refuse("tensors", "one for each of the " + std::to_string(size()) + " ranks", std::to_string(tensors.size()));
     }
+    lies_on(tensors[0]);
     std::vector<std::int64_t> shape = tensors[0].shape();
     shape.insert(shape.begin(), static_cast<std::int64_t>(size()));
-    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype());
+    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype(), has_communicator() ? place_ : Device{});
     auto* to = static_cast<std::byte*>(together.mutable_data());
     for (const Tensor& each : tensors) {
       if (each.shape() != tensors[0].shape() || each.dtype() != tensors[0].dtype()) {
         internal::client::refuse("tensors", "all of one shape and dtype", "different ones");
       }
-      const Tensor part = host(each);
+      if (each.device() != tensors[0].device()) {
+        internal::client::refuse("tensors", "all on one device, or all in host memory", "different ones");
+      }
+      const Tensor part = ready(each);
       const auto bytes = bytes_of(part);
-      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+      if (has_communicator()) {
+        if (auto copied = detail::copy_within(place_.index, bytes, to); !copied) fail_to_copy(copied.error());
+      } else if (!bytes.empty()) {
+        std::memcpy(to, bytes.data(), bytes.size());
+      }
       to += bytes.size();
     }
     given_ = std::move(together);
@@ -110,30 +134,35 @@ class Operating {
 
   // The whole of what this member gets: `parts` of the agreed shape.
   Tensor run(std::size_t parts = 1) {
-    Tensor got;
+    Tensor got, to;
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
       const auto bytes = collective::output_bytes(agreed, rank(), size());
       agreed_ = agreed;
-      if (bytes == 0 && agreed.bytes() != 0) return collective::Memory{input_, {}, {}};
+      if (bytes == 0 && agreed.bytes() != 0) return collective::Memory{input_, {}, {}, kept()};
       std::vector<std::int64_t> shape = agreed.shape;
       if (agreed.kind == OperationKind::reduce_scatter) shape[0] /= static_cast<std::int64_t>(size());
       if (parts > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts));
       try {
-        got = Tensor::empty(Extents(shape), agreed.dtype);
-        return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}};
+        if (operation_.open) lands(agreed.device);
+        got = Tensor::empty(Extents(shape), agreed.dtype, has_communicator() ? place_ : Device{});
+        to = landing(got);
+        return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
       } catch (const Error& failed) {
         return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
       }
     });
-    return got;
+    return landed(std::move(got), std::move(to));
   }
   void run_in_place(Tensor& tensor) {
-    auto* const elements = static_cast<std::byte*>(tensor.mutable_data());
-    const std::span<std::byte> bytes(elements, static_cast<std::size_t>(tensor.bytes()));
+    (void)tensor.mutable_data();  // refuses before anybody is told
+    const bool staged = is_staged();
+    Tensor& work = staged ? given_ : tensor;
+    const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()), static_cast<std::size_t>(work.bytes()));
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
       agreed_ = agreed;
-      return collective::Memory{bytes, bytes, {}};
+      return collective::Memory{bytes, bytes, {}, kept(tensor)};
     });
+    if (staged) (void)landed(given_, tensor);
   }
   void run_barrier() {
     perform([](const Operation&) -> internal::Result<collective::Memory> { return collective::Memory{}; });
@@ -154,23 +183,28 @@ class Operating {
 
   void send(int to) {
     operation_.kind = OperationKind::send;
-    if (auto refused = member_->send(static_cast<std::uint32_t>(to), operation_, input_, limits_)) fail(std::move(*refused));
+    count_staged();
+    const collective::Memory memory{input_, {}, {}, kept()};
+    if (auto refused = member_->send(static_cast<std::uint32_t>(to), operation_, memory, limits_)) fail(std::move(*refused));
   }
   Tensor receive(int from) {
-    Tensor got;
+    Tensor got, to;
     auto refused = member_->receive(
         static_cast<std::uint32_t>(from),
         [&](const Operation& sent) -> internal::Result<collective::Memory> {
           try {
-            got = Tensor::empty(Extents(sent.shape), sent.dtype);
-            return collective::Memory{{}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}};
+            lands(sent.device);
+            got = Tensor::empty(Extents(sent.shape), sent.dtype, has_communicator() ? place_ : Device{});
+            to = landing(got);
+            return collective::Memory{
+                {}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}, kept(got)};
           } catch (const Error& failed) {
             return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
           }
         },
         limits_);
     if (refused) fail(std::move(*refused));
-    return got;
+    return landed(std::move(got), std::move(to));
   }
 
  private:
@@ -180,17 +214,68 @@ class Operating {
     return text;
   }
 
-  static Tensor host(const Tensor& tensor) {
-    if (tensor.device().kind != Device::cpu) {
-      internal::client::refuse("tensor", "groups over shared memory and TCP take tensors in host memory", "one on a device; use to(Device{})");
+  // What this member gets comes to lie there, too.
+  void lies_on(const Tensor& tensor) {
+    place_ = tensor.device();
+    operation_.device = detail::made_on(tensor);
+  }
+  // Who gives nothing: there where the others have it.
+  void lands(const std::string& device) {
+    if (has_communicator()) {
+      place_ = {Device::cuda, static_cast<int>(*member_->device())};
+    } else {
+      place_ = device.empty() ? Device() : detail::landing_of(device);
     }
-    return tensor.contiguous();
+  }
+  // Connections carry host memory: what lies on devices goes by way of it.
+  bool is_staged() const { return place_.kind != Device::cpu && !has_communicator(); }
+  // The elements as they are carried: contiguous, there, and where they can be.
+  Tensor ready(const Tensor& tensor) const {
+    if (!has_communicator()) return tensor.to(Device{}).contiguous();
+    const int own = static_cast<int>(*member_->device());
+    if (tensor.device() != Device{Device::cuda, own}) {
+      internal::client::refuse("tensor", "this group's communicator is of GPU " + std::to_string(own) + " of this process; to() copies it there",
+                               tensor.device().kind == Device::cpu ? "one in host memory" : "one on GPU " + std::to_string(tensor.device().index));
+    }
+    Tensor there = tensor.contiguous();
+    if (auto finished = detail::finish_elements(there.parts()); !finished) fail_to_copy(finished.error());
+    return there;
+  }
+  // What the library may use for longer than a call that fails.
+  std::shared_ptr<const void> kept(const Tensor& got = {}) const {
+    return std::make_shared<const std::pair<Tensor, Tensor>>(given_, got);
+  }
+  [[noreturn]] void fail_to_copy(const internal::Failure& why) const {
+    detail::ErrorRecord error;
+    error.kind = detail::ErrorKind::transfer;
+    error.path = has_communicator() ? "nccl" : "staged";
+    error.reason = why.text;
+    error.message = what() + ": " + operation_.text() + ": the device does not copy its elements: " + why.text;
+    detail::throw_error(error);
+  }
+  // Memory on the device for what comes to the host: taken before anything moves.
+  Tensor landing(const Tensor& host) const {
+    return is_staged() ? Tensor::empty(Extents(host.shape()), host.dtype(), place_) : Tensor();
+  }
+  Tensor landed(Tensor got, Tensor to) {
+    if (!is_staged()) return got;
+    if (to.device().kind == Device::cpu) return got;  // nothing came
+    if (to.bytes() == 0) return to;
+    const auto bytes = bytes_of(got);
+    auto copied = detail::copy_to_device(place_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
+    if (!copied) fail_to_copy(copied.error());
+    member_->staged(bytes.size());
+    return to;
   }
   static std::span<const std::byte> bytes_of(const Tensor& tensor) {
     return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.bytes())};
   }
 
+  void count_staged() {
+    if (is_staged()) member_->staged(input_.size());
+  }
   void perform(const collective::Prepare& prepare) {
+    count_staged();
     if (auto refused = member_->run(operation_, input_, prepare, limits_)) fail(std::move(*refused));
   }
 
@@ -219,12 +304,17 @@ class Operating {
   std::shared_ptr<collective::Member> member_;
   Operation operation_;
   Operation agreed_;
+  Device place_;  // of the operand, and of what is got
   Tensor given_;
   std::span<const std::byte> input_;
   collective::Limits limits_;
 };
 
 }  // namespace
+
+CollectiveGroupState CollectiveGroup::state() const {
+  return Operating(*this, OperationKind::barrier, {}).state();
+}
 
 int CollectiveGroup::rank() const {
   return static_cast<int>(Operating(*this, OperationKind::barrier, {}).rank());

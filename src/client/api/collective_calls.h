@@ -33,6 +33,7 @@ struct CollectiveJoin {
   std::int64_t timeout_ns = 0;
   std::vector<std::uint8_t> key = {};
   std::vector<std::string> actors = {};
+  std::uint32_t device = 0;
 };
 
 // Where a member is reached, or why it cannot be in the group.
@@ -43,6 +44,12 @@ struct CollectiveJoined {
   std::string fabric = {};
   std::string refusal = {};
   bool transport_refused = false;
+  std::string carrier = {};  // of a group over a plug-in's library
+  // Of a group with a communicator.
+  std::string process = {};
+  std::string device = {};
+  std::string nccl_host = {};
+  std::string nccl_version = {};
 };
 
 struct CollectiveConnect {
@@ -60,6 +67,7 @@ struct CollectiveId {
 CollectiveJoined collective_join(const CollectiveJoin& request);
 // Why it could not; empty where it could.
 std::string collective_connect(const CollectiveConnect& request);
+std::string collective_open(const CollectiveConnect& request);
 void collective_leave(const CollectiveId& group);
 
 }  // namespace detail

@@ -27,6 +27,26 @@ collective::GroupId group_id(std::uint64_t high, std::uint64_t low) {
   return id;
 }
 
+const std::map<Transport, collective::Reach>& reaches() {
+  static const std::map<Transport, collective::Reach> all = {{Transport::automatic, collective::Reach::any},
+                                                             {Transport::shm, collective::Reach::shm},
+                                                             {Transport::tcp, collective::Reach::tcp},
+                                                             {Transport::gloo, collective::Reach::gloo},
+                                                             {Transport::ucx, collective::Reach::ucx},
+                                                             {Transport::nccl, collective::Reach::nccl}};
+  return all;
+}
+collective::Reach reach_of(Transport transport) {
+  const auto at = reaches().find(transport);
+  return at == reaches().end() ? collective::Reach::any : at->second;
+}
+Transport transport_of(collective::Reach reach) {
+  for (const auto& [transport, each] : reaches()) {
+    if (each == reach) return transport;
+  }
+  return Transport::automatic;
+}
+
 const std::shared_ptr<const CallRequest>& beside_request() {
   static const auto made = [] {
     CallRequest request;
@@ -62,9 +82,8 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   group.id = group_id(request.id_high, request.id_low);
   group.name = request.name;
   group.rank = request.rank;
-  group.reach = request.transport == Transport::shm   ? collective::Reach::shm
-                : request.transport == Transport::tcp ? collective::Reach::tcp
-                                                      : collective::Reach::any;
+  group.reach = reach_of(request.transport);
+  group.device = request.device;
   group.actors = request.actors;
   group.timeout = std::chrono::nanoseconds(request.timeout_ns);
   for (std::size_t i = 0; i < std::min(request.key.size(), group.key.size()); ++i) {
@@ -80,6 +99,11 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   joined.local = meeting->local;
   joined.address = meeting->address;
   joined.fabric = meeting->fabric;
+  joined.carrier = meeting->carrier;
+  joined.process = meeting->process;
+  joined.device = meeting->device;
+  joined.nccl_host = meeting->nccl_host;
+  joined.nccl_version = meeting->nccl_version;
   return joined;
 }
 
@@ -88,10 +112,19 @@ std::string collective_connect(const CollectiveConnect& request) {
   if (!desk) return "its process has no part in collective groups";
   std::vector<collective::Meeting> meetings;
   for (const auto& each : request.members) {
-    meetings.push_back({each.machine, each.local, each.address, each.fabric});
+    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier, each.process, each.device, each.nccl_host,
+                        each.nccl_version});
   }
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
   const auto done = desk->connect(group_id(request.id_high, request.id_low), std::move(meetings), deadline);
+  return done ? std::string() : done.error().text;
+}
+
+std::string collective_open(const CollectiveConnect& request) {
+  const auto desk = runtime()->collectives();
+  if (!desk) return "its process has no part in collective groups";
+  const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
+  const auto done = desk->open(group_id(request.id_high, request.id_low), deadline);
   return done ? std::string() : done.error().text;
 }
 
@@ -108,12 +141,13 @@ namespace rules = internal::client;
 // What is known of a group that is being made.
 class Creation {
  public:
-  Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors, Duration within)
-      : record_(std::move(record)), actors_(actors), end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(within)) {}
+  Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors, Duration within, int device)
+      : record_(std::move(record)), actors_(actors), device_(static_cast<std::uint32_t>(device)), end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(within)) {}
 
   void carry_out() {
     try {
       connect(join());
+      if (is_of_library()) open();
     } catch (...) {
       leave();
       throw;
@@ -179,7 +213,8 @@ class Creation {
                                    .name = record_->name,
                                    .transport = record_->transport,
                                    .timeout_ns = record_->timeout_ns,
-                                   .actors = record_->actors};
+                                   .actors = record_->actors,
+                                   .device = device_};
     for (const auto each : internal::random_secret()) request.key.push_back(static_cast<std::uint8_t>(each));
     std::vector<ObjectRef<detail::CollectiveJoined>> refs;
     for (std::size_t rank = 0; rank < actors_.size(); ++rank) {
@@ -195,13 +230,57 @@ class Creation {
         refuse_transport(rank, "it is on another machine than rank 0, and shares no memory with it");
       }
     }
+    if (record_->transport == Transport::nccl) check_communicator(joined);
+    for (std::size_t rank = 0; rank < joined.size() && is_of_library(); ++rank) {
+      const auto& each = joined[rank];
+      if (each.machine != joined[0].machine && (each.fabric.empty() || each.fabric != joined[0].fabric)) {
+        refuse_transport(rank, "fabric not trusted: it is on another machine than rank 0, and what " + path() + " sends is not sealed");
+      }
+    }
     return joined;
+  }
+  bool is_of_library() const {
+    return record_->transport == Transport::nccl || record_->transport == Transport::gloo || record_->transport == Transport::ucx;
+  }
+  std::string path() const {
+    static const std::map<Transport, std::string> names = {
+        {Transport::shm, "shm"}, {Transport::gloo, "gloo"}, {Transport::ucx, "ucx"}, {Transport::nccl, "nccl"}};
+    const auto at = names.find(record_->transport);
+    return at == names.end() ? "tcp" : at->second;
+  }
+
+  // What NCCL would refuse.
+  void check_communicator(const std::vector<detail::CollectiveJoined>& joined) const {
+    std::map<std::pair<std::string, std::string>, std::size_t> devices;
+    for (std::size_t rank = 0; rank < joined.size(); ++rank) {
+      const auto& each = joined[rank];
+      if (each.nccl_version != joined[0].nccl_version) {
+        refuse_transport(rank, "its NCCL is " + each.nccl_version + ", that of rank 0 " + joined[0].nccl_version);
+      }
+      const auto [at, fresh] = devices.emplace(std::pair(each.nccl_host, each.device), rank);
+      if (!fresh) {
+        refuse_transport(rank, "it is on the same GPU as rank " + std::to_string(at->second) + ", and NCCL has one member for each");
+      }
+    }
+  }
+
+  void open() {
+    const detail::CollectiveConnect request{
+        record_->id.high, record_->id.low, std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(), {}};
+    std::vector<ObjectRef<std::string>> refs;
+    for (const auto& actor : actors_) refs.push_back(detail::ask<&detail::collective_open>(actor.anchor(), request));
+    const auto answers = all(refs, "open its library");
+    for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+      if (answers[rank].empty()) continue;
+      look_for_the_dead();
+      refuse_transport(rank, answers[rank]);
+    }
   }
 
   [[noreturn]] void refuse_transport(std::size_t rank, const std::string& why) const {
     detail::ErrorRecord error;
     error.kind = detail::ErrorKind::transfer;
-    error.path = record_->transport == Transport::shm ? "shm" : "tcp";
+    error.path = path();
     error.reason = member(rank) + ": " + why;
     error.message = what() + " over " + error.path + ": " + error.reason + "; Transport::automatic takes another way";
     error.ranks = {static_cast<int>(rank)};
@@ -253,6 +332,7 @@ class Creation {
 
   std::shared_ptr<CollectiveGroup::Record> record_;
   const std::vector<AnyActor>& actors_;
+  const std::uint32_t device_;
   const std::chrono::steady_clock::time_point end_;
 };
 
@@ -260,18 +340,19 @@ void check_transport(Transport transport) {
   switch (transport) {
     case Transport::automatic:
     case Transport::shm:
-    case Transport::tcp: return;
+    case Transport::tcp:
+    case Transport::gloo:
+    case Transport::ucx:
+    case Transport::nccl: return;
     case Transport::object_store:
       rules::refuse("transport", "collective groups have connections of their own", "object_store");
     default: break;
   }
-  static const std::map<Transport, std::string> names = {
-      {Transport::gloo, "gloo"}, {Transport::ucx, "ucx"}, {Transport::cuda_ipc, "cuda_ipc"}, {Transport::nccl, "nccl"}};
   detail::ErrorRecord error;
   error.kind = detail::ErrorKind::transfer;
-  error.path = names.at(transport);
+  error.path = "cuda_ipc";
   error.reason = "collective groups do not go over " + error.path + " in this version";
-  error.message = "create_collective_group: " + error.reason + "; take Transport::automatic, shm or tcp, with tensors in host memory";
+  error.message = "create_collective_group: " + error.reason + "; take nccl, which goes between the GPUs of a machine, too";
   detail::throw_error(error);
 }
 
@@ -333,6 +414,7 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
   };
   not_negative("timeout", options.timeout);
   not_negative("create_timeout", options.create_timeout);
+  if (options.device < 0) rules::refuse("device", "the index of a GPU, from 0", std::to_string(options.device));
   const auto runtime = detail::runtime();
   auto record = std::make_shared<CollectiveGroup::Record>();
   std::map<std::string, std::size_t> seen;
@@ -356,7 +438,7 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
   // Longer ones are as good as none, and have a number of nanoseconds.
   const Duration longest = std::chrono::hours(24 * 365);
   record->timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(options.timeout, longest)).count();
-  Creation(record, actors, std::min(options.create_timeout, longest)).carry_out();
+  Creation(record, actors, std::min(options.create_timeout, longest), options.device).carry_out();
   return CollectiveGroup(std::move(record));
 }
 
@@ -404,9 +486,7 @@ CollectiveGroup collective_group(const std::string& name) {
     record->id.low |= static_cast<std::uint64_t>(group.id[8 + i]) << (8 * i);
   }
   record->name = group.name;
-  record->transport = group.reach == internal::collective::Reach::shm   ? Transport::shm
-                      : group.reach == internal::collective::Reach::tcp ? Transport::tcp
-                                                                        : Transport::automatic;
+  record->transport = detail::transport_of(group.reach);
   record->timeout_ns = group.timeout.count();
   record->actors = group.actors;
   return CollectiveGroup(std::move(record));

@@ -39,6 +39,7 @@ std::vector<std::byte> key_of(const Operation& operation, const Operation& root)
     closed.shape = root.shape;
   }
   closed.open = false;
+  closed.device.clear();
   return encode(closed);
 }
 
@@ -106,9 +107,12 @@ std::vector<std::byte> encode(const Operation& operation) {
   bytes.push_back(static_cast<std::byte>(operation.dtype));
   bytes.push_back(static_cast<std::byte>(operation.open));
   bytes.push_back(static_cast<std::byte>(operation.shape.size()));
-  for (int i = 0; i < 3; ++i) bytes.push_back(std::byte{0});
+  const std::string_view device = std::string_view(operation.device).substr(0, max_device_bytes);
+  bytes.push_back(static_cast<std::byte>(device.size()));
+  for (int i = 0; i < 2; ++i) bytes.push_back(std::byte{0});
   put(bytes, operation.root);
   for (const auto extent : operation.shape) put(bytes, static_cast<std::uint64_t>(extent));
+  for (const char each : device) bytes.push_back(static_cast<std::byte>(each));
   return bytes;
 }
 
@@ -118,7 +122,7 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
   Operation operation;
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };
   if (at(0) > static_cast<int>(OperationKind::receive) || at(1) > static_cast<int>(ReduceKind::average) ||
-      item_bytes(static_cast<DType>(at(2))) == 0 || at(3) > 1 || at(4) > max_dimensions) {
+      item_bytes(static_cast<DType>(at(2))) == 0 || at(3) > 1 || at(4) > max_dimensions || at(5) > max_device_bytes) {
     return broken;
   }
   operation.kind = static_cast<OperationKind>(at(0));
@@ -126,9 +130,10 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
   operation.dtype = static_cast<DType>(at(2));
   operation.open = at(3) == 1;
   const std::size_t dimensions = at(4);
+  const std::size_t device = at(5);
   bytes = bytes.subspan(8);
   const std::uint64_t root = take(bytes);
-  if (root >= max_members || bytes.size() != 8 * dimensions) return broken;
+  if (root >= max_members || bytes.size() != 8 * dimensions + device) return broken;
   operation.root = static_cast<std::uint32_t>(root);
   std::int64_t total = static_cast<std::int64_t>(item_bytes(operation.dtype));
   for (std::size_t i = 0; i < dimensions; ++i) {
@@ -137,6 +142,7 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
     operation.shape.push_back(static_cast<std::int64_t>(extent));
     if (__builtin_mul_overflow(total, operation.shape.back(), &total)) return broken;
   }
+  for (const std::byte each : bytes) operation.device.push_back(static_cast<char>(each));
   return operation;
 }
 
@@ -200,6 +206,8 @@ std::optional<Difference> difference(const std::vector<Operation>& said) {
 }
 
 const Operation& agreed(const std::vector<Operation>& said) {
+  const std::uint32_t root = said.front().root;
+  if (has_root(said.front().kind) && root < said.size() && !said[root].open) return said[root];
   for (const Operation& each : said) {
     if (!each.open) return each;
   }

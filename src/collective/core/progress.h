@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Memory {
   std::span<const std::byte> input;
   std::span<std::byte> output;
   std::span<std::byte> scratch;
+  std::shared_ptr<const void> owner = nullptr;  // keeps it for who goes on using it when the call has ended
 };
 
 class Progress {

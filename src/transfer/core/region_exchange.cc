@@ -69,6 +69,18 @@ void RegionExchange::located(Time now, ObjectId object, const RegionsLocated& an
   settle();
 }
 
+void RegionExchange::claim_turn(Time now, std::uint32_t lane, std::uint64_t claim, Commands& out) {
+  begin(now, out);
+  steps_.claim(lane, claim);
+  settle();
+}
+
+void RegionExchange::return_turn(Time now, std::uint64_t claim, Commands& out) {
+  begin(now, out);
+  steps_.unclaim(claim);
+  settle();
+}
+
 void RegionExchange::heard(Time now, ProcessId from, const RegionMessage& message, Commands& out) {
   begin(now, out);
   struct Dispatch {

@@ -41,6 +41,11 @@ class RegionExchange {
   void unwant(Time now, RegionPullId pull, Commands& out);
   void located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out);
 
+  // ---- turns of devices, for what is no transfer ----
+  // TurnTaken follows; numbers are the caller's.
+  void claim_turn(Time now, std::uint32_t lane, std::uint64_t claim, Commands& out);
+  void return_turn(Time now, std::uint64_t claim, Commands& out);
+
   // ---- what happens ----
   void heard(Time now, ProcessId from, const RegionMessage& message, Commands& out);
   // It is dead, or what was said between the two is void for another reason.

@@ -211,7 +211,32 @@ void RegionSteps::end(SideId id, SideNews news) {
 void RegionSteps::pass_turn(SideId id, std::uint32_t lane) {
   const auto next = turns_.leave(lane, id);
   if (!next) return;
+  if (const auto claim = claiming_.find(*next); claim != claiming_.end()) {
+    context_.out->push_back(TurnTaken{claim->second});
+    return;
+  }
   got_turn(*next, sides_.at(*next));
+}
+
+void RegionSteps::claim(std::uint32_t lane, std::uint64_t claim) {
+  const auto [at, fresh] = claims_.try_emplace(claim);
+  if (!fresh) return;
+  at->second = {++last_, lane};
+  claiming_.emplace(last_, claim);
+  if (turns_.ask(lane, last_)) {
+    context_.out->push_back(TurnTaken{claim});
+  } else {
+    mark_in_line.hit();
+  }
+}
+
+void RegionSteps::unclaim(std::uint64_t claim) {
+  const auto at = claims_.find(claim);
+  if (at == claims_.end()) return;
+  const Claim gone = at->second;
+  claims_.erase(at);
+  claiming_.erase(gone.taker);
+  pass_turn(gone.taker, gone.lane);
 }
 
 void RegionSteps::stop(const SideKey& key) {

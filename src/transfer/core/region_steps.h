@@ -74,6 +74,12 @@ class RegionSteps {
   std::optional<Time> next_deadline() const;
   std::vector<SideNews> take_news() { return std::exchange(news_, {}); }
 
+  // The turn of a device for something that others do with several processes: in line like a side, and told by
+  // TurnTaken. Who claims in several processes does so in the order of their ids, and so waits in no circle.
+  void claim(std::uint32_t lane, std::uint64_t claim);
+  // Gives it back, or leaves the line.
+  void unclaim(std::uint64_t claim);
+
   std::uint64_t epoch(const RegionChannel& channel) const;
   // A later one that the peer has named; what is older is taken down.
   void raise_epoch(const RegionChannel& channel, std::uint64_t epoch);
@@ -123,6 +129,10 @@ class RegionSteps {
   // The side is gone; others may have its turn.
   void end(SideId id, SideNews news);
   void pass_turn(SideId id, std::uint32_t lane);
+  struct Claim {
+    SideId taker = 0;
+    std::uint32_t lane = 0;
+  };
 
   RegionContext& context_;
   Turns turns_;
@@ -130,6 +140,8 @@ class RegionSteps {
   std::map<SideKey, SideId> by_key_;
   std::map<OperationId, SideId> operations_;
   std::map<RegionChannel, ChannelRow> channels_;
+  std::map<std::uint64_t, Claim> claims_;
+  std::map<SideId, std::uint64_t> claiming_;  // who is in line for them
   std::vector<SideNews> news_;
   SideId last_ = 0;
 };

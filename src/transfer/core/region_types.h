@@ -128,8 +128,12 @@ struct PullEnded {
   Duration queued{};  // until it had room
   Duration moved{};   // from the last operation's beginning to its end
 };
+// What was claimed has the turn of its device, until it is given back.
+struct TurnTaken {
+  std::uint64_t claim = 0;
+};
 using RegionCommand = std::variant<SendRegions, Export, Unexport, Fetch, Issue, Cancel, DropChannel, FreeRegions,
-                                   StoreRegions, LookUp, PullEnded>;
+                                   StoreRegions, LookUp, PullEnded, TurnTaken>;
 
 // Answer to LookUp.
 struct RegionsLocated {

@@ -12,6 +12,19 @@ namespace {
 // Larger groups have been seen to hang.
 constexpr std::size_t most_in_group = 256;
 
+const char* name_of(NcclCall::Kind kind) {
+  switch (kind) {
+    case NcclCall::Kind::send: return "ncclSend";
+    case NcclCall::Kind::receive: return "ncclRecv";
+    case NcclCall::Kind::broadcast: return "ncclBroadcast";
+    case NcclCall::Kind::all_reduce: return "ncclAllReduce";
+    case NcclCall::Kind::reduce: return "ncclReduce";
+    case NcclCall::Kind::all_gather: return "ncclAllGather";
+    case NcclCall::Kind::reduce_scatter: return "ncclReduceScatter";
+  }
+  return "a call";
+}
+
 }  // namespace
 
 NcclChannel::NcclChannel(Terms terms) : terms_(std::move(terms)) {}
@@ -39,7 +52,7 @@ void NcclChannel::begin() {
   const GpuContext::Current current(*terms_.context);
   if (!current.made()) return refuse(current.made().error());
   const auto status =
-      terms_.nccl->call().init_rank(&communicator_, 2, terms_.id, terms_.rank, &config);
+      terms_.nccl->call().init_rank(&communicator_, terms_.ranks, terms_.id, terms_.rank, &config);
   if (status != nccl_abi::success && status != nccl_abi::in_progress) {
     communicator_ = nullptr;
     return refuse(terms_.nccl->error("ncclCommInitRankConfig", status));
@@ -52,6 +65,7 @@ void NcclChannel::move(NcclMove move) {
     return move.ended(failure(ErrorCode::unavailable,
                               why_ ? why_->text : "nccl: the channel is not open, or busy"));
   }
+  if (move.calls.empty()) return move.ended({});
   move_.emplace(std::move(move));
   issued_ = 0;
   since_ = monotonic_now();
@@ -62,28 +76,43 @@ Result<void> NcclChannel::issue() {
   const GpuContext::Current current(*terms_.context);
   if (!current.made()) return current.made();
   const NcclFunctions& call = terms_.nccl->call();
-  const int peer = 1 - terms_.rank;
   state_ = State::launching;
   if (const auto status = call.group_start(); status != nccl_abi::success) {
     return terms_.nccl->error("ncclGroupStart", status);
   }
   Result<void> added;
-  const std::size_t end = std::min(move_->regions.size(), issued_ + most_in_group);
+  const std::size_t end = std::min(move_->calls.size(), issued_ + most_in_group);
   for (; issued_ < end && added; ++issued_) {
-    const auto region = move_->regions[issued_];
-    const auto status = move_->sends
-                            ? call.send(region.data(), region.size(), nccl_abi::type_bytes, peer,
-                                        communicator_, stream_->get())
-                            : call.receive(region.data(), region.size(), nccl_abi::type_bytes, peer,
-                                           communicator_, stream_->get());
+    const NcclCall& each = move_->calls[issued_];
+    const auto status = add(each);
     if (status != nccl_abi::success && status != nccl_abi::in_progress) {
-      added = terms_.nccl->error(move_->sends ? "ncclSend" : "ncclRecv", status);
+      added = terms_.nccl->error(name_of(each.kind), status);
     }
   }
   const auto status = call.group_end();
   if (!added) return added;
   if (status == nccl_abi::success || status == nccl_abi::in_progress) return {};
   return terms_.nccl->error("ncclGroupEnd", status);
+}
+
+nccl_abi::Status NcclChannel::add(const NcclCall& each) const {
+  const NcclFunctions& call = terms_.nccl->call();
+  const auto stream = stream_->get();
+  switch (each.kind) {
+    case NcclCall::Kind::send: return call.send(each.from, each.count, each.type, each.peer, communicator_, stream);
+    case NcclCall::Kind::receive: return call.receive(each.to, each.count, each.type, each.peer, communicator_, stream);
+    case NcclCall::Kind::broadcast:
+      return call.broadcast(each.from, each.to, each.count, each.type, each.peer, communicator_, stream);
+    case NcclCall::Kind::all_reduce:
+      return call.all_reduce(each.from, each.to, each.count, each.type, each.reduction, communicator_, stream);
+    case NcclCall::Kind::reduce:
+      return call.reduce(each.from, each.to, each.count, each.type, each.reduction, each.peer, communicator_, stream);
+    case NcclCall::Kind::all_gather:
+      return call.all_gather(each.from, each.to, each.count, each.type, communicator_, stream);
+    case NcclCall::Kind::reduce_scatter:
+      return call.reduce_scatter(each.from, each.to, each.count, each.type, each.reduction, communicator_, stream);
+  }
+  return nccl_abi::invalid_argument;
 }
 
 nccl_abi::Status NcclChannel::state_of_library() const {
@@ -116,7 +145,7 @@ bool NcclChannel::step() {
       if (status != nccl_abi::in_progress) {
         fail(terms_.nccl->error("the beginning of a communicator", status));
       } else if (monotonic_now() > terms_.deadline) {
-        fail(failure(ErrorCode::timed_out, "nccl: the other side did not begin in time"));
+        fail(failure(ErrorCode::timed_out, "nccl: not all sides began in time"));
       }
       return false;
     }
@@ -135,10 +164,10 @@ bool NcclChannel::step() {
       const auto status = state_of_library();
       const auto over = event_->over();
       if (status != nccl_abi::success) {
-        fail(terms_.nccl->error(move_->sends ? "a send" : "a receive", status));
+        fail(terms_.nccl->error(name_of(move_->calls.front().kind), status));
       } else if (!over) {
         fail(over.error());
-      } else if (*over && issued_ < move_->regions.size()) {
+      } else if (*over && issued_ < move_->calls.size()) {
         if (auto issued = issue(); !issued) fail(issued.error());
       } else if (*over) {
         state_ = State::open;
@@ -173,7 +202,7 @@ bool NcclChannel::step() {
   }
   if (move_ && monotonic_now() - since_ > move_->limit) {
     fail(failure(ErrorCode::timed_out,
-                 "nccl: nothing has arrived in time though both sides have begun (device_busy?)"));
+                 "nccl: nothing has arrived in time though all sides have begun (device_busy?)"));
   }
   return false;
 }

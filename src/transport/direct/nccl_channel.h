@@ -1,6 +1,6 @@
-// A communicator between two devices, as one of its two processes drives it: begun, used for one group of sends
-// or receives at a time, taken down. Everything here is for the device's thread, which never blocks in it; what
-// may block (destroy, abort) is for a reaper thread. Both sides do the same at the same time, under turns that
+// A communicator between two or more devices, as one of its processes drives it: begun, used for one group of
+// calls at a time, taken down. Everything here is for the device's thread, which never blocks in it; what
+// may block (destroy, abort) is for a reaper thread. All sides do the same at the same time, under turns that
 // others take; what fails, or is ended, costs the channel.
 //
 // Taking down: revoke and look, then destroy; where revoke cannot be had, or a communicator is in progress,
@@ -9,10 +9,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +23,21 @@
 
 namespace mobula::internal {
 
+// One call of the library, as it takes it.
+struct NcclCall {
+  enum class Kind : std::uint8_t { send, receive, broadcast, all_reduce, reduce, all_gather, reduce_scatter };
+  Kind kind = Kind::send;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::size_t count = 0;  // of elements
+  int type = nccl_abi::type_bytes;
+  int reduction = nccl_abi::op_sum;
+  int peer = 0;  // or the root
+};
+
 struct NcclMove {
-  bool sends = false;
-  std::vector<std::span<std::byte>> regions;  // none is empty
+  // In order, in groups of 256: both ends of a send have it in the same one. Without any there is nothing to do.
+  std::vector<NcclCall> calls = {};
   Duration limit = 10s;
   // Once, when nothing of the regions is read or written any more.
   std::function<void(const Result<void>&)> ended;
@@ -38,6 +50,7 @@ class NcclChannel {
     std::shared_ptr<const GpuContext> context;  // shared with all that lies there
     nccl_abi::UniqueId id{};
     int rank = 0;
+    int ranks = 2;
     Time deadline;  // of the beginning
     Duration patience = 10s;
     std::function<void(const Result<void>&)> opened;
@@ -73,6 +86,7 @@ class NcclChannel {
 
   nccl_abi::Status state_of_library() const;
   Result<void> issue();
+  nccl_abi::Status add(const NcclCall& each) const;
   void finish(const Result<void>& result);
   void fail(const Failure& why);
   void begin_reaping(bool aborts);
@@ -85,7 +99,7 @@ class NcclChannel {
   std::optional<GpuStream> stream_;
   std::optional<GpuEvent> event_;
   std::optional<NcclMove> move_;
-  std::size_t issued_ = 0;  // regions of it
+  std::size_t issued_ = 0;  // calls of it
   Time since_;
   std::optional<Failure> why_;
   std::vector<std::function<void()>> quiet_;

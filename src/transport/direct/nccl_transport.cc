@@ -251,11 +251,13 @@ void NcclTransport::meet(const ChannelPtr& channel, const Endpoint& there) {
                    });
 }
 
+int NcclTransport::peer_rank(const Channel& channel) const { return process_ < channel.key.peer ? 1 : 0; }
+
 void NcclTransport::begin(const ChannelPtr& channel, const nccl_abi::UniqueId& id) {
   const auto poster = thread_->poster();
   NcclChannel::Terms terms{
-      library_,          context_,          id,      process_ < channel->key.peer ? 0 : 1,
-      channel->deadline, options_.patience, nullptr, nullptr};
+      .nccl = library_, .context = context_, .id = id, .rank = 1 - peer_rank(*channel), .ranks = 2,
+      .deadline = channel->deadline, .patience = options_.patience, .opened = nullptr, .lost = nullptr};
   // The channel has what holds this.
   terms.opened = [this, weak = std::weak_ptr(channel),
                   raw = poster.get()](const Result<void>& result) {
@@ -390,10 +392,10 @@ void NcclTransport::serve(const ChannelKey& key, TransferId transfer, Ended ende
   step.sends = true;
   step.ended = std::move(ended);
   NcclMove move;
-  move.sends = true;
   for (const SourceRegion& each : at->second.regions) {
     if (!each.bytes.empty()) {
-      move.regions.emplace_back(const_cast<std::byte*>(each.bytes.data()), each.bytes.size());
+      move.calls.push_back({.kind = NcclCall::Kind::send, .from = each.bytes.data(), .count = each.bytes.size(),
+                            .peer = peer_rank(**channel)});
     }
   }
   start_step(*channel, transfer, std::move(step), std::move(move));
@@ -463,9 +465,11 @@ void NcclTransport::pull(Pull pull, Ended ended) {
   Step step;
   step.ended = std::move(ended);
   NcclMove move;
-  move.regions = std::move(targets).value();
+  for (const auto& each : *targets) {
+    move.calls.push_back({.kind = NcclCall::Kind::receive, .to = each.data(), .count = each.size(), .peer = peer_rank(**channel)});
+    step.bytes += each.size();
+  }
   move.limit = pull.silence_limit;
-  for (const auto& each : move.regions) step.bytes += each.size();
   start_step(*channel, pull.transfer, std::move(step), std::move(move));
 }
 
@@ -475,7 +479,7 @@ void NcclTransport::start_step(const ChannelPtr& channel, TransferId transfer, S
   step.channel = channel;
   step.since = monotonic_now();
   step_ = std::make_unique<Step>(std::move(step));
-  if (move.regions.empty()) {
+  if (move.calls.empty()) {
     // Nothing has to be said: the other side knows it, too.
     later_.call([this, started = step_.get()] {
       if (step_.get() == started) end_step({});

@@ -85,6 +85,7 @@ class NcclTransport final : public TensorTransport {
   // Ends it, and answers when nothing of it reads or writes any more.
   void take_down(const ChannelPtr& channel, const Failure& why, const Quiet& quiet);
   Result<ChannelPtr> ready_channel(const ChannelKey& key);
+  int peer_rank(const Channel& channel) const;
   Result<std::vector<std::span<std::byte>>> targets_of(const Pull& pull) const;
   void start_step(const ChannelPtr& channel, TransferId transfer, Step step, NcclMove move);
   void end_step(const Result<void>& result);

@@ -12,6 +12,63 @@ const std::vector<DirectPath> one_sided{DirectPath::shm};
 const std::vector<DirectPath> two_sided{DirectPath::nccl};
 const std::vector<DirectPath> several{DirectPath::nccl, DirectPath::tcp, DirectPath::store};
 
+// What several processes do together on their devices, beside transfers.
+class Claims : public testing::Test {
+ protected:
+  std::vector<std::uint64_t> taken() {
+    std::vector<std::uint64_t> claims;
+    for (const auto& each : out_) {
+      if (const auto* turn = std::get_if<TurnTaken>(&each)) claims.push_back(turn->claim);
+    }
+    out_.clear();
+    return claims;
+  }
+  void claim(std::uint32_t lane, std::uint64_t claim) { exchange_.claim_turn(Time(), lane, claim, out_); }
+  void give_back(std::uint64_t claim) { exchange_.return_turn(Time(), claim, out_); }
+
+  using Numbers = std::vector<std::uint64_t>;
+  RegionExchange exchange_{ProcessId::derived(ProcessId(), "claims", 1)};
+  std::vector<RegionCommand> out_;
+};
+
+TEST_F(Claims, HaveTheirTurnsOneByOneAndInLine) {
+  claim(0, 7);
+  EXPECT_EQ(taken(), Numbers{7});
+  claim(0, 8);
+  claim(0, 9);
+  claim(0, 8);  // it is in line
+  EXPECT_EQ(taken(), Numbers{});
+  give_back(7);
+  EXPECT_EQ(taken(), Numbers{8});
+  give_back(8);
+  EXPECT_EQ(taken(), Numbers{9});
+  give_back(9);
+  EXPECT_EQ(taken(), Numbers{});
+  EXPECT_TRUE(exchange_.is_idle());
+}
+
+TEST_F(Claims, OfOtherDevicesDoNotWait) {
+  claim(0, 1);
+  claim(1, 2);
+  EXPECT_EQ(taken(), (Numbers{1, 2}));
+}
+
+TEST_F(Claims, WhoLeavesTheLineIsPassedOver) {
+  claim(0, 1);
+  claim(0, 2);
+  claim(0, 3);
+  give_back(2);
+  give_back(2);
+  EXPECT_EQ(taken(), Numbers{1});
+  EXPECT_FALSE(exchange_.is_idle());
+  give_back(1);
+  EXPECT_EQ(taken(), Numbers{3});
+  give_back(3);
+  give_back(12);  // nobody's
+  EXPECT_EQ(taken(), Numbers{});
+  EXPECT_TRUE(exchange_.is_idle());
+}
+
 struct Case {
   const char* name;
   RegionPlan plan;

@@ -41,6 +41,7 @@ std::string describe(const RegionCommand& command) {
   if (const auto* h = std::get_if<FreeRegions>(&command)) return "free " + h->object.brief();
   if (const auto* i = std::get_if<StoreRegions>(&command)) return "store " + i->object.brief();
   if (const auto* j = std::get_if<LookUp>(&command)) return "look up " + j->object.brief();
+  if (const auto* k = std::get_if<TurnTaken>(&command)) return "turn of claim " + std::to_string(k->claim);
   const auto& ended = std::get<PullEnded>(command);
   const auto* failed = std::get_if<Failure>(&ended.outcome);
   return "pull " + std::to_string(ended.pull) + " ends: " + (failed ? failed->text : ended.outcome.index() == 0 ? "here" : "in the store");
