@@ -145,4 +145,6 @@ std::vector<TaskError> ToolClient::errors() const {
   return link_->reply ? link_->reply->errors : std::vector<TaskError>{};
 }
 
+Bytes ToolClient::bytes() const { return link_->reply ? link_->reply->bytes : Bytes(); }
+
 }  // namespace mobula::internal::cli

@@ -11,13 +11,15 @@ namespace mobula::internal {
 
 struct EntryPoint {
   std::vector<std::string> argv;  // empty: there is none; a name without '/' is looked for in PATH
-  std::string working_folder;     // must be there; empty: a scratch folder of the node
+  std::string working_folder;     // empty, or not there: a scratch folder of the node
+  bool needs_working_folder = false;  // it has to be there
   Duration time_limit{};          // of one attempt; 0: none
   Duration grace = std::chrono::seconds(10);  // between SIGTERM and SIGKILL
   bool given() const { return !argv.empty(); }
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("argv", &EntryPoint::argv), field("working_folder", &EntryPoint::working_folder),
+                 field("needs_working_folder", &EntryPoint::needs_working_folder),
                  field("time_limit", &EntryPoint::time_limit), field("grace", &EntryPoint::grace));
   }
   friend bool operator==(const EntryPoint&, const EntryPoint&) = default;

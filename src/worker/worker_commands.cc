@@ -325,7 +325,8 @@ void WorkerService::run_entry(StartExecutor& command) {
   slot.slot = command.slot;
   slot.generation = command.generation;
   slot.job = actor.job;
-  slot.command = {actor.entry.argv, actor.entry.working_folder, options_.folder + "/jobs"};
+  slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
+                  options_.folder + "/jobs"};
   slot.environment = variables_of(environment);
   slots_->start_command(std::move(slot));
 }

@@ -63,6 +63,7 @@ void ActorTable::write_row(const Actor& actor, bool gated) {
 void ActorTable::become(Actor& actor, ActorState state) {
   actor.state = state;
   ++actor.version;
+  if (actor.spec().entry.given()) parts_.submissions.changed(actor);
   tell(actor, actor.spec().owner);
   for (const auto watcher : actor.watchers) {
     if (watcher != actor.spec().owner) tell(actor, watcher);
@@ -130,6 +131,16 @@ void ActorTable::create(const CreateActor& message) {
     become(actor, ActorState::placing);
     return place(actor);
   }
+  actor.durable = false;
+  write_row(actor, true);
+  parts_.journal.wait(ActorGate{spec.actor});
+}
+
+void ActorTable::submit(const ActorSpec& spec) {
+  ActorRow row{spec, {}, {}, 0, 0};
+  row.spec.name_space = name_space_of(spec.job, {});
+  const std::string name_space = row.spec.name_space;
+  Actor& actor = add(std::move(row), name_space);
   actor.durable = false;
   write_row(actor, true);
   parts_.journal.wait(ActorGate{spec.actor});

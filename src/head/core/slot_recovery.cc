@@ -195,6 +195,7 @@ void SlotTable::recovery_ended() {
   }
   parts_.groups.recovery_ended();
   parts_.actors.recovery_ended();
+  parts_.submissions.recovery_ended();
   report_held_back();
 }
 

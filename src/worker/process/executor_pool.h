@@ -37,7 +37,8 @@ namespace mobula::internal::worker {
 // A command that is run as it is: it never reaches `init`, has no link and no nursery.
 struct CommandStart {
   std::vector<std::string> argv;
-  std::string working_directory;  // must be there; empty: `scratch_directory`, which is made
+  std::string working_directory;  // empty, or not there: `scratch_directory`, which is made
+  bool needs_working_directory = false;  // it has to be there
   std::string scratch_directory;
 };
 

@@ -48,7 +48,7 @@ void ExecutorPool::start_command(Serial serial) {
   what.argv = executor.command->argv;
   what.program = found_in_path(what.argv.front(), value_of(what.environment, "PATH"));
   what.working_directory = executor.command->working_directory;
-  what.needs_working_directory = !what.working_directory.empty();
+  what.needs_working_directory = executor.command->needs_working_directory;
   what.scratch_directory = executor.command->scratch_directory;
   what.output_fd = executor.output_end.get();
   auto launched = launch(what);
