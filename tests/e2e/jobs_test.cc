@@ -166,13 +166,14 @@ TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
   start_head();
   EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
   const std::string waits = "; while ! test -e " + file("go") + "; do sleep 0.05; done; ";
-  const auto short_one = submit("echo short" + waits + "echo done; exit 4");
+  const auto short_one = submit("echo short" + waits + "echo done; trap 'echo x > " + file("ended") + "' EXIT; exit 4");
   const auto long_one = submit("echo long; while ! test -e " + file("later") + "; do sleep 0.05; done; echo over; exit 6");
   ASSERT_TRUE(becomes(short_one, "RUNNING"));
   ASSERT_TRUE(becomes(long_one, "RUNNING"));
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   std::ofstream(file("go")) << "x";  // the short one ends while there is no head
-  start_head();
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("ended"); }));
+  start_head({"--no-worker"});
   EXPECT_EQ(job("before")["state"], "FAILED");
   EXPECT_EQ(job("before")["exit_code"], 9);
   EXPECT_EQ(mobula({"job", "logs", "before"}).out, "kept\n");

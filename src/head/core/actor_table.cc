@@ -125,6 +125,7 @@ void ActorTable::create(const CreateActor& message) {
   const Job& job = *parts_.jobs.find(spec.job);
   ActorRow row{spec, job.start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // which a detached one needs when its job is forgotten
+  row.spec.entry = {};  // commands are submitted by tools
   Actor& actor = add(std::move(row), name_space);
   actor.fail_if_infeasible = message.fail_if_infeasible;
   if (!actor.journalled()) {

@@ -18,6 +18,12 @@ constexpr std::size_t shortest_beginning = 4;
 
 ActorId actor_of(JobId job) { return ActorId::derived(job, "entry", 0); }
 
+// For people, who see the code beside it.
+std::string reason_of(EndCause cause) {
+  if (cause.kind == EndKind::exited || cause.kind == EndKind::signalled) cause.text.clear();
+  return "it " + to_string(cause);
+}
+
 ActorSpec spec_of(const SubmissionRow& row) {
   ActorSpec spec;
   spec.actor = actor_of(row.job);
@@ -166,7 +172,7 @@ void SubmissionTable::changed(const Actor& actor) {
     row->signal = 0;
   } else {
     row->state = SubmissionState::pending;
-    if (actor.state == ActorState::restarting) row->reason = "runs again: it " + to_string(actor.cause);
+    if (actor.state == ActorState::restarting) row->reason = "runs again: " + reason_of(actor.cause);
   }
   write(*row);
 }
@@ -192,7 +198,7 @@ void SubmissionTable::end(SubmissionRow& row, const EndCause& cause) {
     row.exit_code = 0;
   } else {
     row.state = cause.kind == EndKind::node_died ? SubmissionState::lost : SubmissionState::failed;
-    row.reason = "it " + to_string(cause);
+    row.reason = reason_of(cause);
   }
   row.ended_ms = std::max(wall_ms(), row.started_ms);
   write(row);
