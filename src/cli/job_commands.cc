@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/id.h"
 #include "cli/exit_code.h"
@@ -21,6 +22,7 @@ namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Output = std::vector<std::byte>;
 
 constexpr Duration shortest_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
@@ -46,7 +48,7 @@ struct LogPart {
   std::uint64_t end = 0;
   std::uint64_t from = 0;
   std::string fault;
-  Bytes bytes;
+  Output bytes;
 };
 
 bool has_ended(const Json& job) {
@@ -62,7 +64,7 @@ int exit_code_of_job(const Json& job) {
   return exit_failed;
 }
 
-bool write_out(const Bytes& bytes) {
+bool write_out(const Output& bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t size = ::write(STDOUT_FILENO, bytes.data() + at, bytes.size() - at);
     if (size < 0 && errno == EINTR) continue;
@@ -243,7 +245,7 @@ int stop_job(JobClient& client, const CommandLine& line) {
 }
 
 // Where the last `lines` lines begin.
-std::size_t begin_of_tail(const Bytes& bytes, std::int64_t lines) {
+std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
   std::size_t at = bytes.size();
   for (std::int64_t seen = 0; at > 0; --at) {
     const bool last = at == bytes.size();
@@ -253,7 +255,7 @@ std::size_t begin_of_tail(const Bytes& bytes, std::int64_t lines) {
 }
 
 int print_log(JobClient& client, const CommandLine& line) {
-  Bytes kept;  // with --tail
+  Output kept;  // with --tail
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
     auto part = client.read(line.subject, from);

@@ -31,7 +31,7 @@ class ToolClient {
   // Of failed tasks that the last answer names.
   std::vector<TaskError> errors() const;
   // What came beside the last answer's document.
-  Bytes bytes() const;
+  std::vector<std::byte> bytes() const;
 
  private:
   struct Link;

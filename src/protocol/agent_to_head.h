@@ -10,7 +10,6 @@
 
 #include "model/node_shape.h"
 #include "model/task.h"
-#include "protocol/job_news.h"
 #include "protocol/node_facts.h"
 #include "protocol/process_control.h"
 #include "protocol/slot_news.h"
@@ -233,8 +232,7 @@ struct MemoryPressure {
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
                  FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
-                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare,
-                 EntryEnded, JobLogPart>;
+                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all

@@ -7,13 +7,13 @@
 
 #include "base/fields.h"
 #include "base/id.h"
+#include "model/payload.h"
 #include "model/principal.h"
-#include "protocol/codec.h"
 
 namespace mobula::internal {
 
-// Agent to head: the entry point of an actor's slot has ended. Told again to each head that follows, for
-// one that missed it.
+// The command of a submitted job has ended on the node: stated to each head, since it may have ended while
+// there was none.
 struct EntryEnded {
   ActorId actor;
   SlotId slot;
@@ -46,7 +46,7 @@ struct JobLogPart {
   std::uint64_t request = 0;
   std::uint64_t from = 0;      // of `bytes`: later than asked where what was before is no longer kept
   std::uint64_t end = 0;       // of all that was printed so far
-  Bytes bytes;
+  Payload bytes;
   std::string fault;           // why there is nothing
   template <class Visit>
   static constexpr auto fields(Visit visit) {

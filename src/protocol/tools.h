@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/result.h"
+#include "model/payload.h"
 #include "protocol/task_facts.h"
 #include "protocol/wire.h"
 
@@ -34,7 +35,7 @@ struct ToolReply {
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
   std::vector<TaskError> errors;  // of tasks that the document names
-  Bytes bytes;                    // job_log: what the job has printed
+  Payload bytes;                  // job_log: what the job has printed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),

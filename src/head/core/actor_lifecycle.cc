@@ -142,11 +142,12 @@ void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
   forget_oldest();
 }
 
-// While the head was away: what its agent says of it is all there is. Else the slot's news follow.
+// While the head was away: what its agent says of it is all there is. Else it has been lost, and waits, or its
+// slot is on its way.
 void ActorTable::entry_ended(NodeId node, const EntryEnded& message) {
   Actor* actor = rows_.find(message.actor);
-  if (actor == nullptr || actor->state == ActorState::dead || !parts_.nodes.recovering()) return;
-  if (!actor->slot.empty() || actor->waits || actor->row.incarnation > message.generation + 1) return;
+  if (actor == nullptr || actor->state == ActorState::dead || !actor->spec().entry.given()) return;
+  if (!actor->slot.empty() || actor->waits || actor->not_before || actor->row.incarnation > message.generation + 1) return;
   mark_ended_while_away.hit();
   actor->row.incarnation = message.generation + 1;
   actor->node = node;

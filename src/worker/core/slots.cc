@@ -70,7 +70,6 @@ void Slots::restate() {
       head_.tell(ActorConstructed{row.start.actor.actor, slot, row.generation, *row.constructed});
     }
   }
-  for (const EntryEnded& ended : ended_entries_) head_.tell(ended);
   if (pressure_.on) head_.tell(pressure_);
 }
 

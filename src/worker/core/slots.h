@@ -110,6 +110,7 @@ class Slots {
 
   const SlotRow* find(SlotId slot) const { return rows_.find(slot); }
   std::vector<SlotFact> facts() const;
+  const std::deque<EntryEnded>& ended_entries() const { return ended_entries_; }
   std::uint64_t digest() const;
   std::vector<std::string> running() const;
   bool empty() const { return rows_.empty(); }

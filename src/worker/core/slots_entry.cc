@@ -1,5 +1,5 @@
 // Slots in which an entry point runs in place of an executor. It has no link to the agent: it is ready when
-// it has started, ends by signals, and how it ended is told until every head has heard it.
+// it has started, ends by signals, and how it ended is stated to the heads that follow.
 #include "worker/core/slots.h"
 
 namespace mobula::internal::worker {
@@ -24,11 +24,10 @@ void Slots::entry_started(SlotId slot, SlotRow& row) {
 }
 
 void Slots::entry_over(SlotId slot, const SlotRow& row, const EndCause& cause) {
-  EntryEnded ended{row.start.actor.actor, slot, row.generation, cause};
-  head_.tell(ended);
-  head_.tell(SlotGenerationEnded{slot, row.generation, ProcessId{}, cause});
-  ended_entries_.push_back(std::move(ended));
+  // Before it is told: a head that asks for facts has them in order.
+  ended_entries_.push_back(EntryEnded{row.start.actor.actor, slot, row.generation, cause});
   if (ended_entries_.size() > max_ended_entries) ended_entries_.pop_front();
+  head_.tell(SlotGenerationEnded{slot, row.generation, ProcessId{}, cause});
 }
 
 // The pool kills what is left after `grace`.

@@ -128,11 +128,11 @@ JobLogPart read_job_log(const std::string& folder, const ReadJobLog& question) {
     part.fault = errno_failure("read " + at->path, errno).text;
     return part;
   }
-  part.bytes.resize(std::min({question.limit, max_part_bytes, at->end() - part.from}));
-  const ssize_t size = ::pread(file.get(), part.bytes.data(), part.bytes.size(),
-                               static_cast<off_t>(part.from - at->begin));
+  std::vector<std::byte> bytes(std::min({question.limit, max_part_bytes, at->end() - part.from}));
+  const ssize_t size = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(part.from - at->begin));
   if (size < 0) part.fault = errno_failure("read " + at->path, errno).text;
-  part.bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  part.bytes = Payload(bytes);
   return part;
 }
 

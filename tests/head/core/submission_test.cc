@@ -45,7 +45,7 @@ class Submissions : public testing::Test {
   }
   void ends(TestAgent& at, const StartSlot& start, const EndCause& cause) {
     at.facts.slots.clear();
-    cluster.says(at, EntryEnded{start.actor.actor, start.slot, start.first_generation, cause});
+    at.facts.ended_entries.push_back({start.actor.actor, start.slot, start.first_generation, cause});
     cluster.says(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
     cluster.says(at, SlotGone{start.slot, cause, false});
   }
@@ -133,8 +133,8 @@ TEST_F(Submissions, StoppedWhileItRunsItIsGivenTimeAndIsNotRunAgain) {
 
 TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
   const auto lost = submit(1, {{"request", {{"num_cpus", 1}}}});
-  const auto moved = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
   const auto first = cluster.expect_start_slot(agent);
+  const auto moved = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
   const auto second = cluster.expect_start_slot(agent);
   runs(agent, first);
   runs(agent, second);
@@ -166,12 +166,10 @@ TEST_F(Submissions, WhatEndedWhileThereWasNoHeadIsToldOfAfterwards) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
-  cluster.node_joins(2, SmallCluster::shape(1));
   cluster.restart_head();
   agent.facts.slots.clear();
+  agent.facts.ended_entries = {{start.actor.actor, start.slot, 0, exited(4)}};
   cluster.register_agent(agent);
-  cluster.says(agent, EntryEnded{start.actor.actor, start.slot, 0, exited(4)});
-  cluster.says(agent, EntryEnded{start.actor.actor, start.slot, 0, exited(4)});
   EXPECT_EQ(state(id), "FAILED");
   EXPECT_EQ(job(id)["exit_code"], 4);
   cluster.pass(std::chrono::seconds(60));
@@ -207,7 +205,8 @@ TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
   part.request = asked[0].request;
   part.from = 5;
   part.end = 7;
-  part.bytes = Bytes(2, std::byte{'x'});
+  const Bytes printed(2, std::byte{'x'});
+  part.bytes = Payload(printed);
   cluster.says(agent, part);
   ASSERT_FALSE(cluster.replies.empty());
   EXPECT_EQ(cluster.replies.back().request, 77u);

@@ -20,7 +20,7 @@ class JobLogs : public testing::Test {
 
   JobLogPart read(std::int64_t from, std::uint64_t limit = 1000) { return read_job_log(folder, {9, job, from, limit}); }
   static std::string text(const JobLogPart& part) {
-    return {reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size()};
+    return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
   }
   std::size_t files() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
