@@ -15,14 +15,14 @@ class App;
 namespace mobula::internal::cli {
 
 struct JobFlags {
-  std::string action;  // of `job`: list, status, logs, stop
-  std::vector<std::string> argv;
-  std::string name;
-  std::vector<std::string> env;     // NAME=VALUE each
-  std::vector<std::string> labels;  // likewise
-  std::vector<std::string> selector;
-  std::string workdir;
-  std::string num_cpus, num_gpus, gpu_memory, memory, resources, accelerator_type;
+  std::string action{};  // of `job`: list, status, logs, stop
+  std::vector<std::string> argv{};
+  std::string name{};
+  std::vector<std::string> env{};     // NAME=VALUE each
+  std::vector<std::string> labels{};  // likewise
+  std::vector<std::string> selector{};
+  std::string workdir{};
+  std::string num_cpus{}, num_gpus{}, gpu_memory{}, memory{}, resources{}, accelerator_type{};
   int priority = 0;
   std::int64_t retries = 0;
   double time_limit = 0;  // seconds; 0: none
