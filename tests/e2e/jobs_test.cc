@@ -162,6 +162,26 @@ TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
   EXPECT_TRUE(becomes("left", "STOPPED"));
 }
 
+// On the second node, whose agent is killed with all it runs.
+TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsElsewhere) {
+  start_head();
+  start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
+  const Words here{"--resources", "{\"here\": 1}"};
+  const auto lost = submit("echo up; exec sleep 600", here);
+  const auto moved = submit("echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                            {"--retries", "1", "--resources", "{\"here\": 1}"});
+  ASSERT_TRUE(becomes(lost, "RUNNING"));
+  ASSERT_TRUE(becomes(moved, "RUNNING"));
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  ASSERT_TRUE(becomes(lost, "LOST")) << job(lost).dump(2);
+  EXPECT_EQ(mobula({"wait", lost}).code, 1);
+  ASSERT_TRUE(becomes(moved, "PENDING")) << "no other node will do: " << job(moved).dump(2);
+  start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
+  const Ended ended = mobula({"wait", moved});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
+}
+
 TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
   start_head();
   EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
