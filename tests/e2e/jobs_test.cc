@@ -163,7 +163,7 @@ TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
 }
 
 // On the second node, whose agent is killed with all it runs.
-TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsElsewhere) {
+TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   start_head();
   start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
   const Words here{"--resources", "{\"here\": 1}"};
