@@ -178,6 +178,7 @@ class Grammar {
     app_.set_version_flag("--version", version_text);
     add_start();
     add_cluster_commands();
+    add_job_commands();
     add_local_commands();
   }
 
@@ -185,6 +186,7 @@ class Grammar {
     try {
       app_.parse(argc, argv);
       line_.command = app_.get_subcommands().front()->get_name();
+      if (line_.command == "job") line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       read_texts(texts_, line_);
       check();
       from_environment();
@@ -328,6 +330,43 @@ class Grammar {
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
     drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds")
         ->check(CLI::Range(0.0, 365.0 * 86'400.0));
+  }
+
+  // In these --name is the job's.
+  void add_address(CLI::App& command) {
+    command.add_option("--state-dir", line_.state_folder, "where clusters of this machine keep their files");
+    command.add_option("--cluster", line_.cluster, "name of the cluster");
+    command.add_option("--address", line_.address, "HOST:PORT of the head");
+    command.add_option("--key", line_.key_file, "key file of the cluster");
+  }
+
+  void add_job_commands() {
+    CLI::App& submit = *app_.add_subcommand("submit", "run a command on a node of the cluster, and follow it");
+    submit.add_flag("--no-wait", line_.job.no_wait, "print its id, and leave it to itself");
+    CLI::App& run = *app_.add_subcommand("run", "the same, and an interruption ends the job");
+    for (CLI::App* command : {&submit, &run}) {
+      add_address(*command);
+      add_job_options(*command, line_.job);
+      command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments")->required();
+    }
+    CLI::App& wait = *app_.add_subcommand("wait", "follow a submitted job; its exit code is the program's");
+    add_address(wait);
+    wait.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
+    CLI::App& job = *app_.add_subcommand("job", "submitted jobs");
+    job.require_subcommand(1);
+    for (const auto& [name, what] : {std::pair{"list", "those there are, and the latest that have ended"},
+                                     std::pair{"status", "one of them"},
+                                     std::pair{"logs", "what it has printed"},
+                                     std::pair{"stop", "end it: SIGTERM, and SIGKILL after its grace"}}) {
+      CLI::App& action = *job.add_subcommand(name, what);
+      add_address(action);
+      add_output(action);
+      if (std::string(name) == "list") continue;
+      action.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
+      if (std::string(name) != "logs") continue;
+      action.add_flag("-f,--follow", line_.follow, "until it ends; the exit code is the program's");
+      action.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 1'000'000'000));
+    }
   }
 
   void add_local_commands() {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "cli/job_flags.h"
 #include "model/request.h"
 #include "protocol/recorder.h"
 
@@ -76,6 +77,7 @@ struct CommandLine {
   std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
   double seconds = -1;  // --grace, --deadline; negative: not given
+  JobFlags job{};
   bool watch = false;
   bool follow = false;
   std::int64_t tail = -1;  // lines; negative: all

@@ -16,6 +16,7 @@
 #include "cli/doctor.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
+#include "cli/job_commands.h"
 #include "cli/logs.h"
 #include "cli/output.h"
 #include "cli/plan_command.h"
@@ -157,6 +158,10 @@ int run_command(const CommandLine& line) {
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);
   if (command == "drain") return drain(line);
+  if (command == "submit") return submit_job(line);
+  if (command == "run") return run_job(line);
+  if (command == "wait") return wait_for_job(line);
+  if (command == "job") return job_command(line);
   if (command == "logs") return show_logs(line);
   if (command == "doctor") return examine(line);
   return show_version(line);

@@ -31,6 +31,20 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason", true},
             {"FABRIC", "fabric", true}};
   }
+  if (kind == "submissions") {
+    return {{"JOB_ID", "job_id"},
+            {"STATE", "state"},
+            {"NAME", "name"},
+            {"NODE_ID", "node_id"},
+            {"ATTEMPTS", "attempts"},
+            {"EXIT", "exit_code"},
+            {"SIGNAL", "signal"},
+            {"PRIORITY", "priority", true},
+            {"RESOURCES", "resources", true},
+            {"LABELS", "labels", true},
+            {"COMMAND", "argv", true},
+            {"REASON", "reason"}};
+  }
   if (kind == "jobs") {
     return {{"JOB_ID", "job_id"},
             {"STATE", "state"},

@@ -19,6 +19,13 @@ bool is_number(const std::string& text) {
 
 }  // namespace
 
+void TextTable::add(std::vector<std::string> row) {
+  for (std::string& cell : row) {
+    for (char& c : cell) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  rows_.push_back(std::move(row));
+}
+
 std::string TextTable::text() const {
   if (rows_.empty()) return {};
   const std::size_t columns = rows_.front().size();

@@ -8,8 +8,8 @@ namespace mobula::internal::cli {
 
 class TextTable {
  public:
-  // The first row holds the headers.
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // The first row holds the headers. Control characters, which a terminal would obey, become '?'.
+  void add(std::vector<std::string> row);
   std::string text() const;
 
  private:

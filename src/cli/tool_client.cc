@@ -145,4 +145,10 @@ std::vector<TaskError> ToolClient::errors() const {
   return link_->reply ? link_->reply->errors : std::vector<TaskError>{};
 }
 
+std::vector<std::byte> ToolClient::bytes() const {
+  if (!link_->reply) return {};
+  const auto bytes = link_->reply->bytes.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
 }  // namespace mobula::internal::cli

@@ -30,6 +30,8 @@ class ToolClient {
 
   // Of failed tasks that the last answer names.
   std::vector<TaskError> errors() const;
+  // What came beside the last answer's document.
+  std::vector<std::byte> bytes() const;
 
  private:
   struct Link;

@@ -118,7 +118,7 @@ Result<void> HeadService::start() {
   recorder_ = std::move(*recorder);
   core_ = std::make_unique<HeadCore>(options_.core);
   loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
-  step(Started{std::move(rows).value(), epoch_id});
+  step(Started{std::move(rows).value(), epoch_id, wall_clock_ms()});
   return {};
 }
 

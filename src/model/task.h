@@ -11,6 +11,7 @@
 #include "base/copy_on_write.h"
 #include "base/recycled.h"
 #include "model/direct_path.h"
+#include "model/entry_point.h"
 #include "model/payload.h"
 #include "model/principal.h"
 #include "model/request.h"
@@ -166,6 +167,7 @@ struct ActorSpec {
   std::int32_t max_task_retries = 0;  // default for calls
   std::int32_t max_concurrency = 1;
   std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
+  EntryPoint entry;                // of a submitted job: no actor, but a command, alive while it runs
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
@@ -178,7 +180,8 @@ struct ActorSpec {
                  field("max_restarts", &ActorSpec::max_restarts),
                  field("max_task_retries", &ActorSpec::max_task_retries),
                  field("max_concurrency", &ActorSpec::max_concurrency),
-                 field("class_offset", &ActorSpec::class_offset));
+                 field("class_offset", &ActorSpec::class_offset),
+                 field("entry", &ActorSpec::entry));
   }
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };

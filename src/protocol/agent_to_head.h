@@ -232,7 +232,7 @@ struct MemoryPressure {
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
                  FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
-                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare>;
+                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all

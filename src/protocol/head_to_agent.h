@@ -11,6 +11,7 @@
 #include "model/node_shape.h"
 #include "model/task.h"
 #include "protocol/agent_to_head.h"
+#include "protocol/job_news.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
 
@@ -192,7 +193,8 @@ struct ListObjects {
 };
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
-                                 ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects>;
+                                 ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects,
+                                 ReadJobLog>;
 
 // Some are large, some are for all agents, and all of them are kept until they are acknowledged.
 template <>

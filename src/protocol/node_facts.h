@@ -9,6 +9,7 @@
 #include "model/principal.h"
 #include "model/residence.h"
 #include "model/task.h"
+#include "protocol/job_news.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
 
@@ -63,10 +64,11 @@ struct Facts {
   std::vector<SlotFact> slots;
   std::vector<ProcessFact> processes;  // attached drivers and executors
   std::vector<JobId> jobs;             // whose objects or processes are here
+  std::vector<EntryEnded> ended_entries;  // the latest, in order
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
-                 field("jobs", &Facts::jobs));
+                 field("jobs", &Facts::jobs), field("ended_entries", &Facts::ended_entries));
   }
   friend bool operator==(const Facts&, const Facts&) = default;
 };

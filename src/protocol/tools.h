@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/result.h"
+#include "model/payload.h"
 #include "protocol/task_facts.h"
 #include "protocol/wire.h"
 
@@ -15,8 +16,8 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = protocol_version;
   std::uint64_t request = 0;
-  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, ping
-  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects
+  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, ping
+  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -34,12 +35,13 @@ struct ToolReply {
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
   std::vector<TaskError> errors;  // of tasks that the document names
+  Payload bytes;                  // job_log: what the job has printed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
                  field("json", &ToolReply::json), field("code", &ToolReply::code),
                  field("text", &ToolReply::text),
-                 field("errors", &ToolReply::errors));
+                 field("errors", &ToolReply::errors), field("bytes", &ToolReply::bytes));
   }
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };

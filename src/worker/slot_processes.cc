@@ -40,6 +40,7 @@ EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
 
 // The place where it is called, and those where its tensors are asked for and read.
 void remove_sockets(const PrepareExecutor& prepare) {
+  if (prepare.local_endpoint.empty()) return;
   for (const char* ending : {"", ".t", ".s"}) ::unlink((prepare.local_endpoint + ending).c_str());
   // Of its devices, from the first on.
   for (int lane = 0; ::unlink(fmt::format("{}.g{}", prepare.local_endpoint, lane).c_str()) == 0; ++lane) {
@@ -223,10 +224,10 @@ void SlotProcesses::end_idle_reserves() {
   if (next) reserves_.arm(*next);
 }
 
-void SlotProcesses::kill(SlotId slot, std::uint32_t generation) {
+void SlotProcesses::kill(SlotId slot, std::uint32_t generation, Duration grace) {
   for (const auto& [process, executor] : executors_) {
     if (executor.assigned && executor.slot == slot && executor.generation == generation) {
-      return pool_->kill(process, Duration(0));
+      return pool_->kill(process, grace);
     }
   }
 }
@@ -286,6 +287,7 @@ void SlotProcesses::on(const PoolStarted& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
   Executor& executor = at->second;
+  if (executor.log) return command_started(executor, event.stamp);
   no_longer_starting(executor.nursery);
   executor.stamp = event.stamp;
   const auto link = links_.adopt(std::move(executor.own_end));
@@ -372,6 +374,7 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   if (at == executors_.end()) return;
   Executor& executor = at->second;
   if (!executor.assigned) return;
+  if (executor.log) return command_printed(executor, lines);
   executor.tail.append(lines);
   ExecutorPrinted event{executor.slot, executor.generation, split(lines)};
   if (CappedLog* log = log_of(executor.slot)) {

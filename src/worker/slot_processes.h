@@ -17,6 +17,7 @@
 #include "transport/event_loop.h"
 #include "worker/core/worker_command.h"
 #include "worker/process/executor_pool.h"
+#include "worker/process/job_log.h"
 #include "worker/process/memory_watch.h"
 #include "worker/process/output.h"
 #include "worker/process_links.h"
@@ -43,6 +44,15 @@ struct SlotStart {
   std::function<std::string(const std::string& public_key)> sign;
 };
 
+// A command of a submitted job, and where it runs.
+struct CommandSlot {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  JobId job;
+  CommandStart command;
+  std::vector<EnvironmentVariable> environment;  // over the agent's
+};
+
 class SlotProcesses {
  public:
   // `tell` takes ExecutorStarted, ExecutorStartFailed, ExecutorExited and ExecutorPrinted, and is
@@ -57,7 +67,10 @@ class SlotProcesses {
 
   // Fails when there is no process it could be.
   Result<void> start(SlotStart start);
-  void kill(SlotId slot, std::uint32_t generation);
+  // Told of like an executor that has no link; what it prints goes to the job's log alone.
+  void start_command(CommandSlot slot);
+  // SIGKILL at once, or after SIGTERM and `grace`.
+  void kill(SlotId slot, std::uint32_t generation, Duration grace);
   // The core has been told that this link is gone.
   void link_lost(LinkId link);
   // What the executor behind this link runs now; stands on its log lines.
@@ -85,6 +98,7 @@ class SlotProcesses {
     ProcessStamp stamp{};
     std::string running{};
     LineTail tail{};
+    std::optional<JobLog> log{};  // of a command
     std::optional<ExitCause> exit{};  // and its link still has something to tell
   };
   // What starts from one nursery.
@@ -112,6 +126,8 @@ class SlotProcesses {
   void take_up(ProcessId process);
   void pump();
   void printed(ProcessId process, std::string_view lines);
+  void command_started(Executor& executor, const ProcessStamp& stamp);
+  void command_printed(Executor& executor, std::string_view bytes);
   void on(const PoolStarted& event);
   void on(const PoolStartFailed& event);
   void on(const PoolExited& event);

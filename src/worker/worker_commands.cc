@@ -1,5 +1,7 @@
 // How the agent's shell carries out what its core asks for.
 
+#include <filesystem>
+
 #include "base/log.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
@@ -168,6 +170,7 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
 
 void WorkerService::carry_out(StartExecutor& command) {
   watch_memory_soon();
+  if (command.assign.actor.entry.given()) return run_entry(command);
   const RunnableProgram* program = programs_->find(command.program);
   Result<void> started = failure(ErrorCode::not_found, "its program is not prepared on this node");
   if (program != nullptr) {
@@ -189,7 +192,7 @@ void WorkerService::carry_out(StartExecutor& command) {
 }
 
 void WorkerService::carry_out(KillExecutor& command) {
-  slots_->kill(command.slot, command.generation);
+  slots_->kill(command.slot, command.generation, command.grace);
 }
 
 // ---- slabs and transfers -----------------------------------------------------------------------
@@ -303,6 +306,35 @@ void WorkerService::carry_out(Fence& command) {
 }
 
 void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text); }
+
+// ---- submitted jobs ----------------------------------------------------------------------------
+
+// A program that calls `init` joins the cluster by this agent.
+void WorkerService::run_entry(StartExecutor& command) {
+  complete(command.assign, command.job_env);
+  const ActorSpec& actor = command.assign.actor;
+  const std::filesystem::path folder = options_.folder;  // STATE/CLUSTER/agent
+  Environment environment = command.job_env;
+  for (const auto& [name, value] : command.assign.demand_class.env) environment[name] = value;
+  for (const auto& [name, value] : command.assign.accelerator_env) environment[name] = value;
+  environment["MOBULA_ADDRESS"] = options_.head_address;
+  environment["MOBULA_STATE_DIR"] = folder.parent_path().parent_path().string();
+  environment["MOBULA_SUBMISSION_ID"] = actor.job.hex();
+  environment["MOBULA_SUBMISSION_ATTEMPT"] = std::to_string(command.generation + 1);
+  CommandSlot slot;
+  slot.slot = command.slot;
+  slot.generation = command.generation;
+  slot.job = actor.job;
+  slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
+                  options_.folder + "/jobs"};
+  slot.environment = variables_of(environment);
+  slots_->start_command(std::move(slot));
+}
+
+// A part is small, and what was printed lately lies in memory.
+void WorkerService::carry_out(ReadJobLog& command) {
+  step(read_job_log(options_.folder + "/logs", command));
+}
 
 void WorkerService::carry_out(Exit& command) {
   end_ = ServiceEnd{false, command.code, command.why};

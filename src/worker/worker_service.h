@@ -140,6 +140,9 @@ class WorkerService {
   void carry_out(Fence& command);
   void carry_out(Exit& command);
   void carry_out(WarnPeople& command);
+  void carry_out(ReadJobLog& command);
+
+  void run_entry(StartExecutor& command);
 
   std::vector<LeasedGpu> gpus_of(const AssignExecutor& assign) const;
   void complete(AssignExecutor& assign, const Environment& job_env) const;

@@ -17,6 +17,7 @@ const Mark mark_not_started("head.actor_waits_after_it_could_not_be_started");
 const Mark mark_used_up("head.actor_restarts_used_up");
 const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
 const Mark mark_adopted("head.actor_adopted_from_facts");
+const Mark mark_ended_while_away("head.entry_point_ended_while_head_was_away");
 const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
 // Doubled each time: what is in vain must not be tried again at once for ever.
@@ -96,6 +97,7 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   EndCause cause;
   cause.kind = EndKind::killed;
   cause.text = news.summary;
+  if (actor->spec().entry.given()) parts_.submissions.infeasible(actor->spec().job, news.summary);
   const bool fatal = news.fatal;
   parts_.processes.tell(actor->spec().owner, std::move(news));
   if (fatal) die(*actor, cause, true);
@@ -140,7 +142,35 @@ void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
   forget_oldest();
 }
 
+// While the head was away: what its agent says of it is all there is. Else it has been lost, and waits, or its
+// slot is on its way.
+void ActorTable::entry_ended(NodeId node, const EntryEnded& message) {
+  Actor* actor = rows_.find(message.actor);
+  if (actor == nullptr || actor->state == ActorState::dead || !actor->spec().entry.given()) return;
+  if (!actor->slot.empty() || actor->waits || actor->not_before || actor->row.incarnation > message.generation + 1) return;
+  mark_ended_while_away.hit();
+  actor->row.incarnation = message.generation + 1;
+  actor->node = node;
+  become(*actor, ActorState::alive);
+  actor->node = {};
+  lose(*actor, message.cause);
+  forget_oldest();
+}
+
+void ActorTable::stop_entry(ActorId id, const std::string& why) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->state == ActorState::dead) return;
+  if (actor->slot.empty()) {
+    die(*actor, killed(why));
+    return forget_oldest();
+  }
+  actor->ending = true;
+  parts_.slots.stop(actor->slot, true, why);
+}
+
 void ActorTable::lose(Actor& actor, const EndCause& cause) {
+  const bool done = cause.kind == EndKind::exited && cause.exit_code == 0;
+  if (actor.spec().entry.given() && done && !actor.moving) return die(actor, cause);
   if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
   const bool lived = actor.state == ActorState::alive;
   const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
@@ -260,7 +290,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   }
   actor->slot = fact.slot;
   actor->node = node;
-  actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() ? 0 : 1);
+  // A command has no endpoint.
+  actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() && !fact.ready ? 0 : 1);
   actor->endpoint = fact.endpoint;
   actor->ending = fact.stopping;
   // Whether its constructor has finished, the agent says next (ActorConstructed).
@@ -292,6 +323,19 @@ void ActorTable::recovery_ended() {
     if (!actor.slot.empty()) continue;
     if (actor.row.incarnation > 0 && actor.state == ActorState::placing) {
       mark_lost_while_away.hit();
+      if (actor.spec().entry.given()) {
+        EndCause cause;
+        cause.kind = EndKind::node_died;
+        cause.text = "was lost while the head was away";
+        const bool lives = actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
+        if (!lives) {
+          die(actor, cause);
+          continue;
+        }
+        ++actor.row.restarts_used;
+        actor.cause = cause;
+        write_row(actor);
+      }
       become(actor, ActorState::restarting);
     }
     place(actor);

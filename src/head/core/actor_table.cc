@@ -63,6 +63,7 @@ void ActorTable::write_row(const Actor& actor, bool gated) {
 void ActorTable::become(Actor& actor, ActorState state) {
   actor.state = state;
   ++actor.version;
+  if (actor.spec().entry.given()) parts_.submissions.changed(actor);
   tell(actor, actor.spec().owner);
   for (const auto watcher : actor.watchers) {
     if (watcher != actor.spec().owner) tell(actor, watcher);
@@ -124,12 +125,23 @@ void ActorTable::create(const CreateActor& message) {
   const Job& job = *parts_.jobs.find(spec.job);
   ActorRow row{spec, job.start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // which a detached one needs when its job is forgotten
+  row.spec.entry = {};  // commands are submitted by tools
   Actor& actor = add(std::move(row), name_space);
   actor.fail_if_infeasible = message.fail_if_infeasible;
   if (!actor.journalled()) {
     become(actor, ActorState::placing);
     return place(actor);
   }
+  actor.durable = false;
+  write_row(actor, true);
+  parts_.journal.wait(ActorGate{spec.actor});
+}
+
+void ActorTable::submit(const ActorSpec& spec) {
+  ActorRow row{spec, {}, {}, 0, 0};
+  row.spec.name_space = name_space_of(spec.job, {});
+  const std::string name_space = row.spec.name_space;
+  Actor& actor = add(std::move(row), name_space);
   actor.durable = false;
   write_row(actor, true);
   parts_.journal.wait(ActorGate{spec.actor});

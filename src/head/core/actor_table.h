@@ -66,6 +66,9 @@ class ActorTable {
 
   // Processes.
   void create(const CreateActor& message);
+  // A submitted job's, whose own job is there: detached, without an owner, with a command as its life.
+  void submit(const ActorSpec& spec);
+  void stop_entry(ActorId id, const std::string& why);
   void durable(ActorId id);
   void not_durable(ActorId id, const std::string& why);
   // `process`, of job `asking`, hears when the actor is dead.
@@ -97,6 +100,8 @@ class ActorTable {
   // Agents.
   void started(ActorId id, const Slot& slot);
   void constructed(const ActorConstructed& message);
+  // News of a command that may have ended while there was no head.
+  void entry_ended(NodeId node, const EntryEnded& message);
   void slot_gone(ActorId id, SlotId slot, const EndCause& cause);
   void node_died(NodeId node, bool silently);
   bool may_go_on(const SlotFact& fact) const;

@@ -28,6 +28,8 @@ struct Dispatch {
 
   void operator()(const Started& event) const {
     parts.epoch_id = event.epoch_id;
+    parts.started_at = parts.now;
+    parts.wall_at_start_ms = event.wall_ms;
     restore_rows<EpochRow>(event, "meta", [&](const EpochRow& row) { parts.epoch = row.epoch; });
     restore_rows<NodeRow>(event, "nodes", [&](const NodeRow& row) { parts.nodes.restore(row); });
     restore_rows<JobRow>(event, "jobs", [&](const JobRow& row) { parts.jobs.restore(row); });
@@ -35,6 +37,8 @@ struct Dispatch {
                            [&](const ActorRow& row) { parts.actors.restore(row); });
     restore_rows<GroupRow>(event, "groups",
                            [&](const GroupRow& row) { parts.groups.restore(row); });
+    restore_rows<SubmissionRow>(event, "submissions",
+                                [&](const SubmissionRow& row) { parts.submissions.restore(row); });
     ++parts.epoch;
     write_epoch();
   }
@@ -61,6 +65,7 @@ struct Dispatch {
     parts.objects.tick();
     parts.tasks.tick();
     parts.transfers.tick();
+    parts.job_logs.tick();
   }
 
   void write_epoch() const {
@@ -141,6 +146,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.objects.next_deadline());
   due = earlier(due, parts.tasks.next_deadline());
   due = earlier(due, parts.transfers.next_deadline());
+  due = earlier(due, parts.job_logs.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

@@ -20,7 +20,7 @@ namespace mobula::internal::head {
 // The shell's number of one connection, given once and never again. 0: none.
 using LinkId = std::uint64_t;
 
-// One row of the journal. Tables: "meta", "nodes", "jobs", "actors"; keys are ids in hex.
+// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions"; keys are ids in hex.
 struct JournalRow {
   std::string table;
   std::string key;
@@ -37,9 +37,11 @@ struct JournalRow {
 struct Started {
   std::vector<JournalRow> rows;
   Hash128 epoch_id;
+  std::int64_t wall_ms = 0;  // wall clock
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id));
+    return visit(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id),
+                 field("wall_ms", &Started::wall_ms));
   }
   friend bool operator==(const Started&, const Started&) = default;
 };

@@ -80,6 +80,27 @@ void JobTable::start(NodeId node, const StartJob& message) {
   parts_.journal.wait(JobGate{message.job});
 }
 
+Result<void> JobTable::submitted(const SubmissionRow& submission) {
+  if (rows_.contains(submission.job)) {
+    return failure(ErrorCode::already_exists, fmt::format("job {} is there already", submission.job.hex()));
+  }
+  if (auto checked = check_terms(submission.terms); !checked) return checked;
+  StartJob start;
+  start.job = submission.job;
+  start.name = submission.name;
+  start.started_ms = submission.submitted_ms;
+  start.show_output = false;
+  start.terms = submission.terms;
+  Job job = job_of(NodeId(), start);
+  job.durable = true;
+  job.end = JobEnd::succeeded;
+  job.lingers = true;
+  parts_.scheduler.set_job_terms(submission.job, submission.terms);
+  parts_.journal.put("jobs", submission.job.hex(), encode(JobRow{start, NodeId(), true}));
+  rows_.insert(submission.job, std::move(job));
+  return {};
+}
+
 void JobTable::durable(JobId id) {
   Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "base/result.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "head/core/rows.h"
@@ -40,6 +41,9 @@ class JobTable {
   void restore(const JobRow& row);
   // From the driver, also again.
   void start(NodeId node, const StartJob& message);
+  // Of a submitted job: without a driver, for as long as its command is there. Fails for bad terms and where
+  // the id is taken.
+  Result<void> submitted(const SubmissionRow& submission);
   void durable(JobId id);
   void not_durable(JobId id, const std::string& why);
   // False if it does not run.

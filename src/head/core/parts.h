@@ -9,6 +9,7 @@
 #include "head/core/actor_table.h"
 #include "head/core/group_table.h"
 #include "head/core/job_table.h"
+#include "head/core/job_log_questions.h"
 #include "head/core/journal.h"
 #include "head/core/last_use.h"
 #include "head/core/node_table.h"
@@ -18,6 +19,7 @@
 #include "head/core/process_table.h"
 #include "head/core/slot_table.h"
 #include "head/core/state_reader.h"
+#include "head/core/submission_table.h"
 #include "head/core/task_questions.h"
 #include "head/core/transfer_counts.h"
 #include "head/core/transfer_lists.h"
@@ -43,6 +45,8 @@ struct Parts {
 
   std::uint64_t epoch = 0;
   Hash128 epoch_id;
+  Time started_at;
+  std::int64_t wall_at_start_ms = 0;
   bool serving = false;           // the epoch is durable
   std::optional<Time> epoch_due;  // when to try again to make it so
 
@@ -60,6 +64,8 @@ struct Parts {
   TaskQuestions tasks{*this};
   TransferLists transfers{*this};
   TransferCounts transfer_counts{*this};
+  SubmissionTable submissions{*this};
+  JobLogQuestions job_logs{*this};
   StateReader reader{*this};
 };
 

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "head/core/head_core.h"
 #include "head/core/rows.h"
 #include "protocol/core_records_defined.h"
@@ -21,6 +23,21 @@ void scrub_row(Bytes& value, const Scrubber& scrubber) {
 void scrub_value(const std::string& table, Bytes& value, const Scrubber& scrubber) {
   if (table == "jobs") scrub_row<JobRow>(value, scrubber);
   if (table == "actors") scrub_row<ActorRow>(value, scrubber);
+  if (table == "submissions") scrub_row<SubmissionRow>(value, scrubber);
+}
+
+// The environment of a job that a tool submits travels as text.
+void scrub_submission(std::string& text, const Scrubber& scrubber) {
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  const auto env = json.is_object() ? json.find("env") : json.end();
+  if (!json.is_object() || env == json.end() || !env->is_object()) return;
+  for (auto& [name, value] : env->items()) {
+    if (!value.is_string()) continue;
+    auto hidden = value.get<std::string>();
+    scrubber.hide(hidden);
+    value = std::move(hidden);
+  }
+  text = json.dump();
 }
 
 }  // namespace
@@ -29,6 +46,9 @@ void scrub(Event& event, const Scrubber& scrubber);
 void scrub(Command& command, const Scrubber& scrubber);
 
 void scrub(Event& event, const Scrubber& scrubber) {
+  if (auto* said = std::get_if<ToolSaid>(&event); said != nullptr && said->request.verb == "submit") {
+    scrub_submission(said->request.argument, scrubber);
+  }
   auto* started = std::get_if<Started>(&event);
   if (started == nullptr) return scrubber.scrub(event);
   for (JournalRow& row : started->rows) scrub_value(row.table, row.value, scrubber);

@@ -81,4 +81,43 @@ struct ActorRow {
   }
 };
 
+// In the order of a submitted job's life; those after `running` are its ends.
+enum class SubmissionState : std::uint8_t { pending = 0, running = 1, succeeded = 2, failed = 3, stopped = 4, lost = 5 };
+
+// table "submissions": what was asked for, and what became of it.
+struct SubmissionRow {
+  JobId job;
+  EntryPoint entry;
+  std::string name;
+  Labels labels;  // for people
+  Environment env;
+  Request request;
+  JobTerms terms;
+  std::int64_t retries = 0;  // -1: for ever
+  SubmissionState state = SubmissionState::pending;
+  std::int32_t exit_code = -1;  // of the last attempt; -1: none
+  std::int32_t signal = 0;
+  std::string reason;    // it waits, or ended so
+  std::string stop_why;  // it was told to end
+  NodeId node;           // where it ran last
+  std::uint32_t attempts = 0;
+  std::int64_t submitted_ms = 0;  // wall clock
+  std::int64_t started_ms = 0;    // of the last attempt
+  std::int64_t ended_ms = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),
+                 field("name", &SubmissionRow::name), field("labels", &SubmissionRow::labels),
+                 field("env", &SubmissionRow::env), field("request", &SubmissionRow::request),
+                 field("terms", &SubmissionRow::terms), field("retries", &SubmissionRow::retries),
+                 field("state", &SubmissionRow::state), field("exit_code", &SubmissionRow::exit_code),
+                 field("signal", &SubmissionRow::signal), field("reason", &SubmissionRow::reason),
+                 field("stop_why", &SubmissionRow::stop_why), field("node", &SubmissionRow::node),
+                 field("attempts", &SubmissionRow::attempts),
+                 field("submitted_ms", &SubmissionRow::submitted_ms),
+                 field("started_ms", &SubmissionRow::started_ms),
+                 field("ended_ms", &SubmissionRow::ended_ms));
+  }
+};
+
 }  // namespace mobula::internal::head

@@ -6,6 +6,7 @@
 
 #include "head/core/device_json.h"
 #include "head/core/documents.h"
+#include "head/core/submission_json.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
 #include "head/core/transfer_json.h"
@@ -63,7 +64,8 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
   return json;
 }
 
-std::string state_of(const Job& job) {
+std::string state_of(const Parts& parts, const Job& job) {
+  if (const auto* row = parts.submissions.find(job.start.job)) return std::string(to_string(row->state));
   switch (job.end) {
     case JobEnd::runs: return job.durable ? "RUNNING" : "PENDING";
     case JobEnd::succeeded: return "SUCCEEDED";
@@ -80,7 +82,7 @@ Json job_json(const Parts& parts, const Job& job) {
           {"weight", job.start.terms.weight},
           {"quota", std::move(quota)},
           {"held", resources_json(parts.scheduler.held_by(job.start.job))},
-          {"job_id", job.start.job.hex()},   {"state", state_of(job)},
+          {"job_id", job.start.job.hex()},   {"state", state_of(parts, job)},
           {"name", job.start.name},          {"name_space", job.name_space},
           {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)},
           {"started_ms", job.start.started_ms}, {"reason", job.why}};
@@ -219,6 +221,9 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else if (kind == "jobs") {
     list.kind = "JobList";
     for (const auto& [id, job] : parts.jobs.rows()) add(id, job_json(parts, job));
+  } else if (kind == "submissions") {
+    list.kind = "JobList";
+    for (const auto& [id, row] : parts.submissions.rows()) add(id, submission_json(row));
   } else if (kind == "actors") {
     list.kind = "ActorList";
     for (const auto& [id, actor] : parts.actors.rows()) add(id, actor_json(actor));
@@ -348,7 +353,7 @@ std::string status_json(const Parts& parts) {
   for (const auto& [id, node] : parts.nodes.rows()) {
     if (node.slots_allowed()) ++nodes[state_of(node)];
   }
-  for (const auto& [id, job] : parts.jobs.rows()) ++jobs[state_of(job)];
+  for (const auto& [id, job] : parts.jobs.rows()) ++jobs[state_of(parts, job)];
   for (const auto& [id, actor] : parts.actors.rows()) ++actors[state_of(actor)];
   json["nodes"] = nodes;
   json["resources"] = use_json(parts.scheduler.cluster_use());

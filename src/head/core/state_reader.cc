@@ -9,13 +9,16 @@
 #include "head/core/parts.h"
 #include "head/core/planner_json.h"
 #include "head/core/state_json.h"
+#include "head/core/submission_json.h"
+#include "head/core/documents.h"
 #include "head/core/task_json.h"
 
 namespace mobula::internal::head {
 namespace {
 
 bool is_order(const std::string& verb) {
-  return verb == "drain" || verb == "stop" || verb == "job_stop";
+  return verb == "drain" || verb == "stop" || verb == "job_stop" ||
+         verb == "submit";
 }
 
 bool may(Role role, const std::string& verb) {
@@ -77,11 +80,18 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "list") return list_json(parts_, kind);
+  if (verb == "get" && kind == "submission") {
+    const auto id = parts_.submissions.resolve(argument);
+    if (!id) return id.error();
+    Json json = document("Job");
+    json.update(submission_json(*parts_.submissions.find(*id)));
+    return text_of(json);
+  }
   if (verb == "get") return get_json(parts_, kind, argument);
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, job_stop, stop",
+                             "explain, planner_state, drain, submit, job_stop, job_log, stop",
                              verb));
 }
 
@@ -123,6 +133,7 @@ void StateReader::said(const ToolSaid& event) {
     if (!asked) reply(event, asked.error());
     return;
   }
+  if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
   }
@@ -145,12 +156,21 @@ void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer
 
 // What outlives the head is answered when the journal says so, too.
 Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) {
+  if (request.verb == "submit") {
+    waits = true;
+    const auto id = parts_.submissions.submit(request.argument);
+    if (!id) return id.error();
+    Json json = document("Submitted");
+    json["job_id"] = id->hex();
+    return text_of(json);
+  }
   if (request.verb == "job_stop") {
     waits = true;
     return stop_job(request.argument);
   }
   if (request.verb == "stop") {
     waits = true;
+    parts_.submissions.stop_all("the cluster was stopped");
     std::vector<JobId> running;
     for (const auto& [id, job] : parts_.jobs.rows()) {
       if (job.end == JobEnd::runs) running.push_back(id);
@@ -197,6 +217,14 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
 
 Result<std::string> StateReader::stop_job(const std::string& argument) {
   const auto bits = bits_from_hex(argument);
+  const bool drivers = bits && parts_.jobs.find(JobId(*bits)) != nullptr;
+  if (!drivers || parts_.submissions.find(JobId(*bits)) != nullptr) {
+    const auto id = parts_.submissions.resolve(argument);
+    if (!id) return id.error();
+    std::vector<std::string> warnings;
+    if (!parts_.submissions.stop(*id, "stopped by a tool")) warnings.push_back("the job had ended before");
+    return done_json("Stopped", warnings);
+  }
   if (!bits || parts_.jobs.find(JobId(*bits)) == nullptr) {
     return failure(ErrorCode::not_found,
                    fmt::format("stop job {}: there is no such job", argument));

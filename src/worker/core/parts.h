@@ -52,6 +52,7 @@ struct WorkerCore::Parts {
   void on(Tick& event);
   void on(MemorySampled& event);
   void on(GpuMemorySampled& event) { slots.sampled(event); }
+  void on(JobLogPart& event) { head.tell(std::move(event)); }
 
   // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);
@@ -69,6 +70,7 @@ struct WorkerCore::Parts {
   void said(JobOver& message);
   void said(ListObjects& message);
   void said(ReportFacts&) { state_facts(); }
+  void said(ReadJobLog& message) { outbox.emit(std::move(message)); }
   void node_died(NodeId node);
   // Those of this node that drive the job.
   void tell_drivers(JobId job, const AgentToProcess& message);

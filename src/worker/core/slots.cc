@@ -33,7 +33,7 @@ void Slots::start(StartSlot start) {
   row.start = std::move(start);
   row.generation = row.start.first_generation;
   SlotRow& kept = *rows_.insert(slot, std::move(row)).first;
-  if (programs_.use(kept.start.program, slot)) begin_generation(slot, kept);
+  if (kept.is_entry() || programs_.use(kept.start.program, slot)) begin_generation(slot, kept);
 }
 
 void Slots::stop(const StopSlot& stop) {
@@ -136,6 +136,7 @@ void Slots::started(const ExecutorStarted& started) {
   if (row == nullptr || row->phase != SlotPhase::starting) return;
   row->phase = SlotPhase::assigned;
   row->pid = started.pid;
+  if (row->is_entry()) return entry_started(started.slot, *row);
   const Principal principal{Role::executor, row->start.actor.class_name,
                             row->start.demand_class.job};
   ProcessRow& process = processes_.attach(started.link, row->process, principal, started.pid);

@@ -9,6 +9,7 @@
 // they are ready end a slot; crashes in a row delay the next start.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ struct SlotRow {
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
 
   bool is_actor() const { return !start.actor.actor.empty(); }
+  // A command in place of an executor: ready as soon as it runs.
+  bool is_entry() const { return start.actor.entry.given(); }
   bool has_process() const { return phase != SlotPhase::preparing && phase != SlotPhase::pausing; }
 };
 
@@ -107,6 +110,7 @@ class Slots {
 
   const SlotRow* find(SlotId slot) const { return rows_.find(slot); }
   std::vector<SlotFact> facts() const;
+  const std::deque<EntryEnded>& ended_entries() const { return ended_entries_; }
   std::uint64_t digest() const;
   std::vector<std::string> running() const;
   bool empty() const { return rows_.empty(); }
@@ -117,6 +121,9 @@ class Slots {
   SlotRow* current(SlotId slot, std::uint32_t generation);
   SlotRow* with_process(SlotId slot);
   void begin_generation(SlotId slot, SlotRow& row);
+  void entry_started(SlotId slot, SlotRow& row);
+  void entry_over(SlotId slot, const SlotRow& row, const EndCause& cause);
+  void end_entry(SlotRow& row, Duration grace);
   void generation_over(SlotId slot, EndCause cause);
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
   EndCause explained(const SlotRow& row, EndCause cause) const;
@@ -139,6 +146,7 @@ class Slots {
   std::uint64_t processes_made_ = 0;
   MemoryGuard memory_;
   GpuGuard gpus_;
+  std::deque<EntryEnded> ended_entries_;  // the latest ones, which the next head may have missed
   MemoryPressure pressure_;  // as the head was told last
   bool closed_ = false;  // no new slots
   std::string closed_why_;

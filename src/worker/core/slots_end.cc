@@ -74,7 +74,9 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   const bool for_memory = std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
   const bool for_share = std::exchange(row.for_share, false);
   if (for_memory && !for_share) memory_.gone(outbox_.now());
-  if (had_process) {
+  if (row.is_entry()) {
+    entry_over(slot, row, cause);
+  } else if (had_process) {
     hooks_.gone(row.process, cause);
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
     processes_.send(row.start.lessee,
@@ -138,6 +140,7 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores)
 
 void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // when it has started
+  if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_within);
   processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value()});
   if (!row.graceful) {
     row.deadline = row.store_by && row.residence.any() ? *row.store_by
@@ -155,8 +158,9 @@ void Slots::kill(SlotId slot, SlotRow& row, const std::string& why) {
 
 void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
   const ProgramId program = rows_.at(slot).start.program.id;
+  const bool entry = rows_.at(slot).is_entry();
   rows_.erase(slot);
-  programs_.unuse(program, slot);
+  if (!entry) programs_.unuse(program, slot);
   head_.tell(SlotGone{slot, std::move(cause), cannot_start});
 }
 
@@ -211,6 +215,10 @@ void Slots::tick() {
       begin_generation(slot, row);
     } else if (row.stopping) {
       kill(slot, row, row.stop_why);
+    } else if (row.phase == SlotPhase::ready && row.is_entry()) {
+      row.killed = "it ran longer than its time limit of " +
+                   std::to_string(row.start.actor.entry.time_limit / 1ms) + " ms";
+      end_entry(row, row.start.actor.entry.grace);
     } else if (row.phase == SlotPhase::ready) {
       kill(slot, row,
            row.retires ? "it retired, and did not end in time" : "it closed its link to the agent");

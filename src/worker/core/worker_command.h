@@ -136,7 +136,7 @@ struct ForgetJob {
 // agent plus `job_env` plus `assign.demand_class.env`, with the arguments and the working folder of
 // the job's driver; its first message is `assign`, with ticket, bus keys, local endpoint, resource
 // ids, accelerator environment and seed filled in. Answered by ExecutorStarted or
-// ExecutorStartFailed.
+// ExecutorStartFailed. Where `assign.actor` has an entry point that is run instead, without a link.
 struct StartExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -156,15 +156,16 @@ struct StartExecutor {
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
 
-// At once, by signal. Answered by ExecutorExited, sooner or later.
+// By signal. Answered by ExecutorExited, sooner or later.
 struct KillExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
   std::string why;
+  Duration grace{};  // after SIGTERM; 0: SIGKILL at once
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &KillExecutor::slot), field("generation", &KillExecutor::generation),
-                 field("why", &KillExecutor::why));
+                 field("why", &KillExecutor::why), field("grace", &KillExecutor::grace));
   }
   friend bool operator==(const KillExecutor&, const KillExecutor&) = default;
 };
@@ -206,6 +207,6 @@ using Command =
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull, WarnPeople>;
+                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog>;
 
 }  // namespace mobula::internal::worker

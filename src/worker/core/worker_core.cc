@@ -194,6 +194,7 @@ Facts WorkerCore::Parts::facts() const {
   Facts facts;
   facts.slots = slots.facts();
   facts.processes = processes.facts();
+  facts.ended_entries.assign(slots.ended_entries().begin(), slots.ended_entries().end());
   std::set<JobId> jobs = slots.jobs();
   if (objects) jobs.merge(objects->jobs());
   for (const ProcessFact& process : facts.processes) jobs.insert(process.principal.job);

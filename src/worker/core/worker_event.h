@@ -114,7 +114,8 @@ struct PeerLink {
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
 
-// Answers to StartExecutor. `link`: the inherited socket; the shell has sent the assignment.
+// Answers to StartExecutor. `link`: the inherited socket; the shell has sent the assignment. An entry point
+// has none.
 struct ExecutorStarted {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -231,6 +232,6 @@ using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, Proces
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
-                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled>;
+                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled, JobLogPart>;
 
 }  // namespace mobula::internal::worker

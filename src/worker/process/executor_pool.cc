@@ -118,7 +118,7 @@ void ExecutorPool::schedule() {
 }
 
 void ExecutorPool::start(ExecutorStart what) {
-  auto pipe = OutputPipe::create();
+  auto pipe = OutputPipe::create(what.command.has_value());
   std::string refusal;
   if (serials_.contains(what.process)) refusal = "this process id is in use";
   if (executors_.size() >= options_.max_executors) {
@@ -132,6 +132,7 @@ void ExecutorPool::start(ExecutorStart what) {
                       .key = std::move(what.nursery),
                       .environment = std::move(what.environment),
                       .seed = what.seed,
+                      .command = std::move(what.command),
                       .link = std::move(what.link),
                       .output_end = std::move(pipe->second),
                       .output = std::move(pipe->first)};
@@ -151,6 +152,7 @@ void ExecutorPool::start(ExecutorStart what) {
 void ExecutorPool::begin(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (executor.asked) return fail_start(serial, "it was told to end before it was started");
+  if (executor.command) return start_command(serial);
   if (!options_.use_nurseries) return start_directly(serial);
   std::string why_not;
   const Serial nursery = nursery_for(executor.key, why_not);

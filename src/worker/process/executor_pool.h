@@ -34,6 +34,14 @@
 
 namespace mobula::internal::worker {
 
+// A command that is run as it is: it never reaches `init`, has no link and no nursery.
+struct CommandStart {
+  std::vector<std::string> argv;
+  std::string working_directory;  // empty, or not there: `scratch_directory`, which is made
+  bool needs_working_directory = false;  // it has to be there
+  std::string scratch_directory;
+};
+
 struct ExecutorStart {
   ProcessId process;  // new for every start
   SlotId slot;
@@ -41,6 +49,7 @@ struct ExecutorStart {
   std::vector<EnvironmentVariable> environment;  // over the nursery's: device masks, ids
   Fd link;                                       // the executor's end of a socket pair
   std::uint64_t seed = 0;
+  std::optional<CommandStart> command = {};
 };
 
 struct PoolStarted {
@@ -113,6 +122,7 @@ class ExecutorPool {
     NurseryKey key;
     std::vector<EnvironmentVariable> environment;
     std::uint64_t seed = 0;
+    std::optional<CommandStart> command{};
     Fd link;        // until handed over
     Fd output_end;  // likewise
     OutputPipe output;
@@ -153,6 +163,7 @@ class ExecutorPool {
   // Starting.
   void begin(Serial serial);
   void start_directly(Serial serial);
+  void start_command(Serial serial);
   ForkRequest request_for(const Executor& executor) const;
   void read_control(Serial serial);
   void adopt(Serial serial, ProcessStamp stamp, Fd pidfd);

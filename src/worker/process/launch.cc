@@ -50,6 +50,7 @@ void reset_signals() {
 
 void enter_directory(const Launch& what) {
   if (!what.working_directory.empty() && ::chdir(what.working_directory.c_str()) == 0) return;
+  if (what.needs_working_directory) give_up("cannot enter the folder", what.working_directory.c_str());
   const char* scratch = what.scratch_directory.empty() ? "/" : what.scratch_directory.c_str();
   if (::chdir(scratch) != 0) give_up("enter the folder", scratch);
 }
@@ -68,6 +69,11 @@ void enter_directory(const Launch& what) {
   if (what.control_fd >= 0) ::fcntl(what.control_fd, F_SETFD, 0);
   enter_directory(what);
   reset_signals();
+  // A bare name was found nowhere, and must not be taken from the working folder.
+  if (what.program.find('/') == std::string::npos) {
+    errno = ENOENT;
+    give_up("cannot run", what.program.c_str());
+  }
   // A file that was just written is busy while some process, forked by another thread at that
   // moment, has not reached its own exec. Nothing tells when it has.
   for (int attempts = 0; attempts < busy_attempts; ++attempts) {

@@ -25,6 +25,7 @@ struct Launch {
   std::vector<std::string> environment;
   std::string working_directory;
   std::string scratch_directory;  // used where the working directory is not there; may be empty: /
+  bool needs_working_directory = false;  // there is no other place for it
   int output_fd = -1;             // stdout and stderr
   int control_fd = -1;            // stays open under its number
 };

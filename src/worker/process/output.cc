@@ -47,13 +47,13 @@ std::string LineTail::text() const {
   return text;
 }
 
-Result<std::pair<OutputPipe, Fd>> OutputPipe::create() {
+Result<std::pair<OutputPipe, Fd>> OutputPipe::create(bool exact) {
   auto pipe = make_pipe();
   if (!pipe) return pipe.error();
   if (::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) != 0) {
     return errno_failure("set up a pipe for a process's output", errno);
   }
-  return std::pair(OutputPipe(std::move(pipe->read)), std::move(pipe->write));
+  return std::pair(OutputPipe(std::move(pipe->read), exact), std::move(pipe->write));
 }
 
 void OutputPipe::give(const LineSink& sink, std::string_view lines) {
@@ -70,6 +70,10 @@ OutputPipe::Read OutputPipe::read_once(const LineSink& sink) {
   if (size == 0) return Read::closed;
   std::size_t filled = partial_.size() + static_cast<std::size_t>(size);
   const std::string_view all(buffer.data(), filled);
+  if (exact_) {
+    give(sink, all);
+    return Read::some;
+  }
   std::size_t complete = all.rfind('\n') + 1;  // npos + 1 is 0: no line has ended
   if (complete == 0 && filled == max_line) {
     buffer[filled++] = '\n';

@@ -38,7 +38,8 @@ class OutputPipe {
   static constexpr std::size_t max_line = 64 * 1024;
 
   // The pipe, and the end that the process gets.
-  static Result<std::pair<OutputPipe, Fd>> create();
+  // `exact`: bytes are given out as they come, not by lines.
+  static Result<std::pair<OutputPipe, Fd>> create(bool exact = false);
 
   int fd() const { return read_.get(); }
   // Reads what is there, up to a share that leaves time for others; false once every writer is
@@ -50,11 +51,12 @@ class OutputPipe {
 
  private:
   enum class Read { some, nothing, closed };
-  explicit OutputPipe(Fd read) : read_(std::move(read)) {}
+  OutputPipe(Fd read, bool exact) : read_(std::move(read)), exact_(exact) {}
   Read read_once(const LineSink& sink);
   void give(const LineSink& sink, std::string_view lines);
 
   Fd read_;
+  bool exact_ = false;
   std::string partial_;  // a line that has not ended: less than max_line
   LineTail tail_;
 };

@@ -1,0 +1,312 @@
+#include "cli/job_commands.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "base/id.h"
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/output.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Output = std::vector<std::byte>;
+
+constexpr Duration shortest_pause = 2ms;
+constexpr Duration longest_pause = 200ms;
+constexpr Duration head_patience = 60s;  // a head that is restarted
+constexpr std::int64_t tail_bytes = 1 << 20;
+
+volatile std::sig_atomic_t interruptions = 0;
+
+void interrupted(int number) {
+  if (interruptions != 0) ::_exit(128 + number);
+  interruptions = number;
+}
+
+void take_interruptions() {
+  struct sigaction action {};
+  action.sa_handler = interrupted;  // without SA_RESTART: pauses end
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+struct LogPart {
+  Json job;
+  std::uint64_t end = 0;
+  std::uint64_t from = 0;
+  std::string fault;
+  Output bytes;
+};
+
+bool has_ended(const Json& job) {
+  const std::string state = job.value("state", std::string());
+  return state != "PENDING" && state != "RUNNING";
+}
+
+// The program's own code, 128 + N for a signal, 1 where there is none.
+int exit_code_of_job(const Json& job) {
+  if (job.value("state", std::string()) == "SUCCEEDED") return exit_done;
+  if (job["signal"].is_number()) return 128 + job["signal"].get<int>();
+  if (job["exit_code"].is_number() && job["exit_code"].get<int>() != 0) return job["exit_code"].get<int>();
+  return exit_failed;
+}
+
+bool write_out(const Output& bytes) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const ssize_t size = ::write(STDOUT_FILENO, bytes.data() + at, bytes.size() - at);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    at += static_cast<std::size_t>(size);
+  }
+  return true;
+}
+
+class JobClient {
+ public:
+  explicit JobClient(const CommandLine& line) : line_(line) {}
+
+  Result<Json> ask(const std::string& verb, const std::string& kind, const std::string& argument) {
+    if (!client_) {
+      const auto cluster = find_cluster(line_);
+      if (!cluster) return cluster.error();
+      auto opened = ToolClient::open(*cluster);
+      if (!opened) return opened.error();
+      client_.emplace(std::move(*opened));
+    }
+    const auto text = client_->ask(verb, kind, argument);
+    if (!text) return text.error();
+    Json json = Json::parse(*text, nullptr, false);
+    if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+    return json;
+  }
+
+  // Asks again for as long as the head may come back.
+  Result<Json> ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
+    const Time until = monotonic_now() + head_patience;
+    for (bool told = false;;) {
+      auto answer = ask(verb, kind, argument);
+      if (answer) return answer;
+      const ErrorCode code = answer.error().code;
+      const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
+      if (!passes || monotonic_now() >= until || interruptions != 0) return answer;
+      if (!std::exchange(told, true)) {
+        std::fprintf(stderr, "mobula: %s; trying again for %lld s\n", answer.error().text.c_str(),
+                     static_cast<long long>(head_patience / 1s));
+      }
+      client_.reset();
+      pause(longest_pause);
+    }
+  }
+
+  Result<LogPart> read(const std::string& job, std::int64_t from) {
+    auto answer = ask_patiently("job_log", fmt::format("{}", from), job);
+    if (!answer) return answer.error();
+    LogPart part;
+    part.job = answer->value("job", Json::object());
+    part.from = answer->value("from", std::uint64_t{0});
+    part.end = answer->value("end", std::uint64_t{0});
+    part.fault = answer->value("fault", std::string());
+    part.bytes = client_->bytes();
+    return part;
+  }
+
+  static void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
+
+ private:
+  const CommandLine& line_;
+  std::optional<ToolClient> client_;
+};
+
+enum class OnInterrupt { leaves_it, stops_it };
+
+class Follower {
+ public:
+  Follower(JobClient& client, std::string job, OnInterrupt policy)
+      : client_(client), job_(std::move(job)), policy_(policy) {}
+
+  // Until the job has ended and all of its output is printed; returns the code to end with.
+  int follow() {
+    take_interruptions();
+    Duration pause = shortest_pause;
+    for (;;) {
+      if (interruptions != 0 && !interrupted()) return exit_interrupted;
+      auto part = client_.read(job_, static_cast<std::int64_t>(at_));
+      if (!part) {
+        if (interruptions != 0 && !stopping_) continue;
+        return complain(part.error());
+      }
+      say_why_it_waits(part->job);
+      if (part->from > at_) {
+        std::fprintf(stderr, "mobula: %llu bytes that the job has printed are no longer kept\n",
+                     static_cast<unsigned long long>(part->from - at_));
+      }
+      at_ = std::max(at_, part->from + part->bytes.size());
+      if (!write_out(part->bytes)) return exit_failed;
+      if (!part->fault.empty() && has_ended(part->job)) {
+        std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
+        return ended(part->job);
+      }
+      if (at_ < part->end) continue;
+      if (has_ended(part->job)) return ended(part->job);
+      pause = part->bytes.empty() ? std::min(pause * 3 / 2, longest_pause) : shortest_pause;
+      JobClient::pause(pause);
+    }
+  }
+
+ private:
+  // False: leave at once.
+  bool interrupted() {
+    if (policy_ == OnInterrupt::leaves_it) {
+      std::fprintf(stderr, "mobula: job %s goes on; `mobula wait %s` follows it, `mobula job stop %s` ends it\n",
+                   job_.c_str(), job_.c_str(), job_.c_str());
+      return false;
+    }
+    if (std::exchange(stopping_, true)) return true;
+    interruptions = 0;  // for the question; a second interruption then ends this program
+    const auto stopped = client_.ask("job_stop", "", job_);
+    interruptions = SIGINT;
+    if (!stopped) complain(stopped.error());
+    return stopped.ok();
+  }
+
+  void say_why_it_waits(const Json& job) {
+    const std::string reason = job.value("reason", std::string());
+    if (has_ended(job) || reason.empty() || reason == said_) return;
+    said_ = reason;
+    std::fprintf(stderr, "mobula: job %s waits: %s\n", job_.c_str(), reason.c_str());
+  }
+
+  int ended(const Json& job) const {
+    const std::string state = job.value("state", std::string());
+    const std::string reason = job.value("reason", std::string());
+    if (state != "SUCCEEDED") std::fprintf(stderr, "mobula: job %s %s: %s\n", job_.c_str(), state.c_str(), reason.c_str());
+    return stopping_ ? static_cast<int>(exit_interrupted) : exit_code_of_job(job);
+  }
+
+  JobClient& client_;
+  const std::string job_;
+  const OnInterrupt policy_;
+  std::uint64_t at_ = 0;
+  bool stopping_ = false;
+  std::string said_;
+};
+
+Result<std::string> submit(JobClient& client, const CommandLine& line) {
+  const std::string id = JobId::random().hex();
+  const auto text = submission_text(line.job, id);
+  if (!text) return text.error();
+  const auto answer = client.ask("submit", "", *text);
+  if (!answer) return answer.error();
+  return id;
+}
+
+int print(const Json& document, const CommandLine& line, const std::string& kind) {
+  const std::string text = format_document(document, line.output, kind);
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
+}
+
+int list_jobs(JobClient& client, const CommandLine& line) {
+  auto list = client.ask("list", "submissions", "");
+  if (!list) return complain(list.error());
+  auto& items = (*list)["items"];
+  std::stable_sort(items.begin(), items.end(), [](const Json& a, const Json& b) {
+    return a.value("submitted_ms", std::int64_t{0}) < b.value("submitted_ms", std::int64_t{0});
+  });
+  return print(*list, line, "submissions");
+}
+
+int show_job(JobClient& client, const CommandLine& line) {
+  const auto job = client.ask("get", "submission", line.subject);
+  if (!job) return complain(job.error());
+  if (line.output != OutputFormat::table) return print(*job, line, "submissions");
+  return std::fputs(to_yaml(*job).c_str(), stdout) >= 0 ? exit_done : exit_failed;
+}
+
+int stop_job(JobClient& client, const CommandLine& line) {
+  const auto stopped = client.ask("job_stop", "", line.subject);
+  if (!stopped) return complain(stopped.error());
+  for (const auto& warning : stopped->value("warnings", Json::array())) {
+    std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+  }
+  return exit_done;
+}
+
+// Where the last `lines` lines begin.
+std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
+  std::size_t at = bytes.size();
+  for (std::int64_t seen = 0; at > 0; --at) {
+    const bool last = at == bytes.size();
+    if (bytes[at - 1] == std::byte{'\n'} && !last && ++seen >= lines) break;
+  }
+  return lines <= 0 ? bytes.size() : at;
+}
+
+int print_log(JobClient& client, const CommandLine& line) {
+  Output kept;  // with --tail
+  std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
+  for (;;) {
+    auto part = client.read(line.subject, from);
+    if (!part) return complain(part.error());
+    if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
+    const auto next = part->from + part->bytes.size();
+    if (line.tail < 0) {
+      if (!write_out(part->bytes)) return exit_done;
+    } else {
+      kept.insert(kept.end(), part->bytes.begin(), part->bytes.end());
+    }
+    from = static_cast<std::int64_t>(next);
+    if (part->bytes.empty() || next >= part->end) break;
+  }
+  if (line.tail < 0) return exit_done;
+  kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
+  return write_out(kept) ? exit_done : exit_failed;
+}
+
+}  // namespace
+
+int submit_job(const CommandLine& line) {
+  JobClient client(line);
+  const auto id = submit(client, line);
+  if (!id) return complain(id.error());
+  if (line.job.no_wait) {
+    std::printf("%s\n", id->c_str());
+    return std::fflush(stdout) == 0 ? exit_done : exit_failed;
+  }
+  return Follower(client, *id, OnInterrupt::leaves_it).follow();
+}
+
+int run_job(const CommandLine& line) {
+  JobClient client(line);
+  const auto id = submit(client, line);
+  if (!id) return complain(id.error());
+  return Follower(client, *id, OnInterrupt::stops_it).follow();
+}
+
+int wait_for_job(const CommandLine& line) {
+  JobClient client(line);
+  return Follower(client, line.subject, OnInterrupt::leaves_it).follow();
+}
+
+int job_command(const CommandLine& line) {
+  JobClient client(line);
+  if (line.job.action == "list") return list_jobs(client, line);
+  if (line.job.action == "status") return show_job(client, line);
+  if (line.job.action == "stop") return stop_job(client, line);
+  if (line.follow) return Follower(client, line.subject, OnInterrupt::leaves_it).follow();
+  return print_log(client, line);
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,124 @@
+#include "cli/job_flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/quantity.h"
+#include "base/time.h"
+#include "cli/command_line.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double most_seconds = 365.0 * 86'400;
+
+Failure bad_flag(const std::string& flag, const std::string& why) {
+  return failure(ErrorCode::invalid_argument, flag + ": " + why);
+}
+
+Result<Json> pairs_of(const std::string& flag, const std::vector<std::string>& texts) {
+  Json pairs = Json::object();
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return bad_flag(flag, "'" + text + "' is not NAME=VALUE");
+    pairs[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return pairs;
+}
+
+Result<Json> asked_of(const JobFlags& flags) {
+  Json request = Json::object();
+  for (const auto& [name, flag, text] : {std::array{"num_cpus", "--num-cpus", flags.num_cpus.c_str()},
+                                         std::array{"num_gpus", "--num-gpus", flags.num_gpus.c_str()}}) {
+    if (*text == '\0') continue;
+    const auto amount = Quantity::parse(text);
+    if (!amount) return bad_flag(flag, amount.error().text);
+    request[name] = amount->to_double();
+  }
+  for (const auto& [name, flag, text] : {std::array{"gpu_memory", "--gpu-memory", flags.gpu_memory.c_str()},
+                                         std::array{"memory", "--memory", flags.memory.c_str()}}) {
+    if (*text == '\0') continue;
+    const auto bytes = parse_size(text);
+    if (!bytes) return bad_flag(flag, bytes.error().text);
+    request[name] = *bytes;
+  }
+  if (!flags.resources.empty()) {
+    Json resources = Json::parse(flags.resources, nullptr, false);
+    if (!resources.is_object()) return bad_flag("--resources", "'" + flags.resources + "' is no JSON object such as '{\"shuttle\": 2}'");
+    request["resources"] = std::move(resources);
+  }
+  if (!flags.accelerator_type.empty()) request["accelerator_type"] = flags.accelerator_type;
+  auto selector = pairs_of("--label-selector", flags.selector);
+  if (!selector) return selector.error();
+  if (!selector->empty()) request["label_selector"] = std::move(*selector);
+  return request;
+}
+
+}  // namespace
+
+void add_job_options(CLI::App& command, JobFlags& flags) {
+  command.add_option("--name", flags.name, "name of the job (default: of its program)");
+  command.add_option("--env", flags.env, "NAME=VALUE in its environment; again for more")->expected(1)->take_all();
+  command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->expected(1)->take_all();
+  command.add_option("--workdir", flags.workdir,
+                     "folder in which it runs, which the node must have (default: this one, where the node has it)");
+  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: a node with one, and none held)");
+  command.add_option("--num-gpus", flags.num_gpus, "GPUs that it holds, as 1 or 0.5");
+  command.add_option("--gpu-memory", flags.gpu_memory, "memory of each GPU, as 16GiB");
+  command.add_option("--memory", flags.memory, "memory that it holds, as 4GiB");
+  command.add_option("--resources", flags.resources, "custom resources, as '{\"shuttle\": 2}'");
+  command.add_option("--accelerator-type", flags.accelerator_type, "type of the GPUs, as H100");
+  command.add_option("--label-selector", flags.selector, "NAME=VALUE of the node's labels; again for more")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--priority", flags.priority, "from -1000 to 1000; higher is served first")
+      ->check(CLI::Range(-1000, 1000));
+  command.add_option("--retries", flags.retries,
+                     "times that it is run again when it fails or its node is lost (default: 0; -1: for ever)")
+      ->check(CLI::Range(-1, 1'000'000));
+  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended")
+      ->check(CLI::Range(0.0, most_seconds));
+  command.add_option("--grace", flags.grace, "seconds between SIGTERM and SIGKILL when it is ended (default: 10)")
+      ->check(CLI::Range(0.0, 86'400.0));
+}
+
+Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id) {
+  auto env = pairs_of("--env", flags.env);
+  if (!env) return env.error();
+  auto labels = pairs_of("--label", flags.labels);
+  if (!labels) return labels.error();
+  auto request = asked_of(flags);
+  if (!request) return request.error();
+  std::error_code code;
+  Json json = {{"job_id", job_id},
+               {"argv", flags.argv},
+               {"env", std::move(*env)},
+               {"labels", std::move(*labels)},
+               {"request", std::move(*request)},
+               {"priority", flags.priority},
+               {"retries", flags.retries},
+               {"time_limit_ms", std::llround(flags.time_limit * 1000)},
+               {"grace_ms", std::llround(flags.grace * 1000)},
+               {"submitted_ms", wall_clock_ms()}};
+  if (!flags.name.empty()) json["name"] = flags.name;
+  if (flags.workdir.empty()) {
+    json["cwd"] = std::filesystem::current_path(code).string();
+  } else {
+    json["workdir"] = std::filesystem::absolute(flags.workdir, code).lexically_normal().string();
+  }
+  try {
+    return json.dump();
+  } catch (const Json::type_error&) {
+    return failure(ErrorCode::invalid_argument,
+                   "a job's command, environment and name are UTF-8, and these are not; put such bytes into a file");
+  }
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,182 @@
+#include "head/core/submission_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "head/core/documents.h"
+#include "head/core/request_json.h"
+#include "head/core/submission_table.h"
+#include "model/label_syntax.h"
+
+namespace mobula::internal::head {
+namespace {
+
+constexpr std::size_t max_text_bytes = 512 * 1024;
+constexpr std::size_t max_name_bytes = 256;
+constexpr std::size_t max_labels = 64;
+constexpr std::int64_t max_retries = 1'000'000;
+constexpr std::int64_t max_span_ms = std::int64_t{365} * 24 * 3600 * 1000;
+
+Failure wrong(const std::string& member, const std::string& rule) {
+  return failure(ErrorCode::invalid_argument, fmt::format("submit: {} {}", member, rule));
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+Result<void> read_text(const std::string& member, const Json& value, std::string& to) {
+  if (!value.is_string()) return wrong(member, "is a text");
+  to = value.get<std::string>();
+  if (to.find('\0') != std::string::npos) return wrong(member, "has a zero byte");
+  return {};
+}
+
+Result<void> read_name(const std::string& member, const Json& value, std::string& to) {
+  if (auto read = read_text(member, value, to); !read) return read;
+  if (to.size() > max_name_bytes) return wrong(member, fmt::format("has over {} bytes", max_name_bytes));
+  if (std::ranges::any_of(to, is_control)) return wrong(member, "has control characters");
+  return {};
+}
+
+Result<void> read_number(const std::string& member, const Json& value, std::int64_t least, std::int64_t most,
+                         std::int64_t& to) {
+  if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+    return wrong(member, fmt::format("is a whole number from {} to {}", least, most));
+  }
+  to = value.get<std::int64_t>();
+  return {};
+}
+
+Result<void> read_argv(const Json& value, std::vector<std::string>& to) {
+  if (!value.is_array() || value.empty()) return wrong("argv", "is a list: the program and its arguments");
+  for (const auto& each : value) {
+    if (auto read = read_text("argv", each, to.emplace_back()); !read) return read;
+  }
+  if (to.front().empty()) return wrong("argv", "begins with the program, which has a name");
+  return {};
+}
+
+Result<void> read_environment(const Json& value, Environment& to) {
+  if (!value.is_object()) return wrong("env", "is an object of texts");
+  for (const auto& [name, text] : value.items()) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+      return wrong("env", fmt::format("has the name '{}', which no variable can have", name));
+    }
+    if (auto read = read_text("env, " + name, text, to[name]); !read) return read;
+  }
+  return {};
+}
+
+Result<void> read_labels(const Json& value, Labels& to) {
+  if (!value.is_object() || value.size() > max_labels) {
+    return wrong("labels", fmt::format("is an object of at most {} texts", max_labels));
+  }
+  for (const auto& [name, text] : value.items()) {
+    if (auto read = read_name("labels, " + name, text, to[name]); !read) return read;
+  }
+  if (const auto good = check_labels(to); !good) return wrong("labels", good.error().text);
+  return {};
+}
+
+Result<void> read_folder(const std::string& member, const Json& value, std::string& to) {
+  if (auto read = read_text(member, value, to); !read) return read;
+  if (!to.empty() && to.front() != '/') return wrong(member, "is an absolute path");
+  return {};
+}
+
+Result<void> read_span(const std::string& member, const Json& value, Duration& to) {
+  std::int64_t ms = 0;
+  if (auto read = read_number(member, value, 0, max_span_ms, ms); !read) return read;
+  to = std::chrono::milliseconds(ms);
+  return {};
+}
+
+// As of actors: who asks for nothing needs a node with a CPU, and holds none of it.
+Result<void> read_request(const Json& value, Request& to) {
+  if (!value.is_object()) return wrong("request", "is an object");
+  const auto asked = asked_from_json(value.dump());
+  if (!asked) return asked.error();
+  const auto* request = std::get_if<AskedRequest>(&*asked);
+  if (request == nullptr) return wrong("request", "asks for a placement group; a job asks for resources");
+  to = request->request;
+  const bool others = value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");
+  if (value.contains("num_cpus") || others) return {};
+  to.resources.set(resource::cpu, Quantity());
+  to.required_totals.set(resource::cpu, Quantity::whole(1));
+  return {};
+}
+
+Result<void> read_member(const std::string& name, const Json& value, SubmissionRow& row, std::int64_t& priority) {
+  if (name == "job_id") {
+    const auto bits = value.is_string() ? bits_from_hex(value.get<std::string>()) : std::nullopt;
+    if (!bits || JobId(*bits).empty()) return wrong("job_id", "is an id of 32 hexadecimal digits");
+    row.job = JobId(*bits);
+    return {};
+  }
+  if (name == "argv") return read_argv(value, row.entry.argv);
+  if (name == "name") return read_name(name, value, row.name);
+  if (name == "labels") return read_labels(value, row.labels);
+  if (name == "env") return read_environment(value, row.env);
+  if (name == "workdir" || name == "cwd") {
+    if (name == "workdir") row.entry.needs_working_folder = true;
+    return read_folder(name, value, row.entry.working_folder);
+  }
+  if (name == "retries") return read_number(name, value, -1, max_retries, row.retries);
+  if (name == "time_limit_ms") return read_span(name, value, row.entry.time_limit);
+  if (name == "grace_ms") return read_span(name, value, row.entry.grace);
+  if (name == "priority") return read_number(name, value, -1000, 1000, priority);
+  if (name == "submitted_ms") return read_number(name, value, 0, std::int64_t{1} << 60, row.submitted_ms);
+  if (name == "request") return read_request(value, row.request);
+  return wrong(name, "is not known");
+}
+
+Json when(std::int64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
+
+}  // namespace
+
+Result<SubmissionRow> submission_from_json(const std::string& text) {
+  if (text.size() > max_text_bytes) {
+    return wrong("text", fmt::format("is over {} KiB: put large arguments into a file", max_text_bytes / 1024));
+  }
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return wrong("text", "is no JSON object in UTF-8");
+  SubmissionRow row;
+  std::int64_t priority = 0;
+  if (auto read = read_request(json.value("request", Json::object()), row.request); !read) return read.error();
+  for (const auto& [name, value] : json.items()) {
+    if (auto read = read_member(name, value, row, priority); !read) return read.error();
+  }
+  if (row.job.empty()) return wrong("job_id", "is missing");
+  if (!row.entry.given()) return wrong("argv", "is missing");
+  row.terms.priority = static_cast<int>(priority);
+  if (row.name.empty()) {
+    row.name = row.entry.argv.front().substr(row.entry.argv.front().rfind('/') + 1).substr(0, max_name_bytes);
+    std::ranges::replace_if(row.name, is_control, '?');
+  }
+  return row;
+}
+
+Json submission_json(const SubmissionRow& row) {
+  Json json = {{"job_id", row.job.hex()},
+               {"state", to_string(row.state)},
+               {"name", row.name},
+               {"node_id", id_json(row.node)},
+               {"attempts", row.attempts},
+               {"retries", row.retries},
+               {"exit_code", row.exit_code < 0 ? Json(nullptr) : Json(row.exit_code)},
+               {"signal", row.signal == 0 ? Json(nullptr) : Json(row.signal)},
+               {"reason", row.reason},
+               {"argv", row.entry.argv},
+               {"workdir", row.entry.working_folder},
+               {"labels", row.labels},
+               {"priority", row.terms.priority},
+               {"time_limit_ms", row.entry.time_limit / std::chrono::milliseconds(1)},
+               {"submitted_ms", when(row.submitted_ms)},
+               {"started_ms", when(row.started_ms)},
+               {"ended_ms", when(row.ended_ms)}};
+  add_request(json, row.request);
+  return json;
+}
+
+}  // namespace mobula::internal::head

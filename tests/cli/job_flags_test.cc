@@ -1,0 +1,82 @@
+#include "cli/job_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/text_table.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+Parsed parse_job(Words words) {
+  words.insert(words.begin(), "mobula");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return parse_command_line(static_cast<int>(words.size()), argv.data());
+}
+
+TEST(JobFlagsTest, WhatFollowsTheDashesIsTheCommand) {
+  const auto parsed = parse_job({"run", "--name", "n", "--retries", "2", "--env", "A=b=c", "--env", "D=", "--num-gpus",
+                                 "0.5", "--gpu-memory", "1GiB", "--time-limit", "1.5", "--", "prog", "--name", "x", "--", "-y"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--name", "x", "--", "-y"}));
+  EXPECT_TRUE(parsed.line->cluster.empty()) << "--name is the job's";
+  const auto text = submission_text(parsed.line->job, "the id");
+  ASSERT_TRUE(text.ok());
+  const auto json = nlohmann::json::parse(*text);
+  EXPECT_EQ(json["job_id"], "the id");
+  EXPECT_EQ(json["name"], "n");
+  EXPECT_EQ(json["env"], (nlohmann::json{{"A", "b=c"}, {"D", ""}}));
+  EXPECT_EQ(json["retries"], 2);
+  EXPECT_EQ(json["time_limit_ms"], 1500);
+  EXPECT_EQ(json["request"], (nlohmann::json{{"num_gpus", 0.5}, {"gpu_memory", std::int64_t{1} << 30}}));
+  EXPECT_EQ(json["cwd"], std::filesystem::current_path().string());
+  EXPECT_FALSE(json.contains("workdir"));
+}
+
+TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
+  const auto parsed = parse_job({"job", "logs", "--tail", "3", "-f", "abcd"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.line->command, "job");
+  EXPECT_EQ(parsed.line->job.action, "logs");
+  EXPECT_EQ(parsed.line->subject, "abcd");
+  EXPECT_EQ(parsed.line->tail, 3);
+  EXPECT_TRUE(parsed.line->follow);
+  for (const Words& words : {Words{"job"}, {"job", "status"}, {"job", "list", "more"}, {"run"}, {"run", "--"},
+                             {"run", "--priority", "2000", "--", "x"}, {"run", "--retries", "-2", "--", "x"}, {"wait"}}) {
+    EXPECT_EQ(parse_job(words).exit, 2) << words.size();
+  }
+}
+
+TEST(JobFlagsTest, WrongValuesNameTheirFlag) {
+  const auto complaint = [](JobFlags flags) {
+    flags.argv = {"x"};
+    const auto text = submission_text(flags, "id");
+    return text.ok() ? std::string("none") : text.error().text;
+  };
+  EXPECT_THAT(complaint({.env = {"=x"}}), HasSubstr("--env"));
+  EXPECT_THAT(complaint({.labels = {"x"}}), HasSubstr("--label"));
+  EXPECT_THAT(complaint({.num_cpus = "many"}), HasSubstr("--num-cpus"));
+  EXPECT_THAT(complaint({.memory = "1 elephant"}), HasSubstr("--memory"));
+  EXPECT_THAT(complaint({.resources = "[1]"}), HasSubstr("--resources"));
+  EXPECT_THAT(complaint({.name = "\xff"}), HasSubstr("UTF-8"));
+  EXPECT_EQ(complaint({}), "none");
+}
+
+TEST(JobFlagsTest, TablesObeyNoControlCharacters) {
+  TextTable table;
+  table.add({"NAME"});
+  table.add({"a\x1b[2Jb\nc\td"});
+  EXPECT_THAT(table.text(), HasSubstr("a?[2Jb?c?d\n"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli

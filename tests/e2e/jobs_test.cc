@@ -1,0 +1,208 @@
+// Commands that are submitted to a cluster of real processes: `mobula submit`, `run`, `wait` and `job …`.
+#include <csignal>
+#include <fstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class Jobs : public ClusterTest {
+ protected:
+  Ended run(Words arguments) {
+    Words words{"run"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return mobula(words);
+  }
+  // `sh -c TEXT` is submitted, with these flags before it; its id.
+  std::string submit(const std::string& text, Words flags = {}) {
+    Words words{"submit", "--no-wait"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    for (const char* word : {"--", "/bin/sh", "-c"}) words.emplace_back(word);
+    words.push_back(text);
+    Ended ended = mobula(words);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    while (!ended.out.empty() && ended.out.back() == '\n') ended.out.pop_back();
+    EXPECT_EQ(ended.out.size(), 32u) << "the id alone: " << ended.out;
+    return ended.out;
+  }
+  Json job(const std::string& id) {
+    const Ended ended = mobula({"job", "status", "-o", "json", id});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return Json::parse(ended.out, nullptr, false);
+  }
+  std::string state(const std::string& id) {
+    const Json row = job(id);
+    return row.is_object() ? row.value("state", std::string()) : std::string();
+  }
+  bool becomes(const std::string& id, const std::string& wanted) {
+    return eventually(Milliseconds(30'000), [&] { return state(id) == wanted; });
+  }
+  bool exists(const std::string& name) const { return !read_text(folder() + "/" + name).empty(); }
+  std::string file(const std::string& name) const { return folder() + "/" + name; }
+};
+
+TEST_F(Jobs, RunStreamsItsOutputAndEndsWithItsCode) {
+  start_head();
+  const Ended good = run({"--", "/bin/echo", "hello", "--name", "x"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.out, "hello --name x\n");
+  EXPECT_EQ(run({"--", "/usr/bin/printf", "no end"}).out, "no end") << "bytes as they are";
+  EXPECT_EQ(run({"--", "sh", "-c", "exit 7"}).code, 7) << "found in PATH";
+  const Ended killed = run({"--", "sh", "-c", "kill -9 $$"});
+  EXPECT_EQ(killed.code, 137) << killed.err;
+  EXPECT_NE(killed.err.find("FAILED"), std::string::npos) << killed.err;
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
+}
+
+TEST_F(Jobs, WhatCannotBeRunSaysSo) {
+  start_head();
+  const Ended missing = run({"--", "/no/such/program"});
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_NE(missing.out.find("/no/such/program: No such file"), std::string::npos) << missing.out;
+  EXPECT_EQ(run({"--", "no-such-name-in-path"}).code, 127);
+  EXPECT_EQ(run({"--", "/etc/passwd"}).code, 127) << "not executable";
+  const Ended folder = run({"--workdir", "/no/such/folder", "--", "pwd"});
+  EXPECT_EQ(folder.code, 127);
+  EXPECT_NE(folder.out.find("/no/such/folder"), std::string::npos) << folder.out;
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"--name", "a\nb", "--", "true"}).code, 2);
+  EXPECT_EQ(run({"--num-cpus", "-1", "--", "true"}).code, 2);
+  EXPECT_EQ(run({"--env", "nothing", "--", "true"}).code, 2);
+  EXPECT_EQ(mobula({"wait", "0123456789abcdef"}).code, 7);
+  EXPECT_EQ(mobula({"job", "stop", "nobody"}).code, 7);
+}
+
+TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
+  start_head();
+  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--workdir", folder(), "--num-cpus", "2", "--", "sh",
+                           "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT; test -n \"$MOBULA_ADDRESS\""});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "blue--" + folder() + "-1\n");
+}
+
+TEST_F(Jobs, ADriverWithinAJobJoinsTheCluster) {
+  start_head();
+  const Ended ended = run({"--", programs + "/example_hello"});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(ended.out, "16 15\n");
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
+}
+
+TEST_F(Jobs, AWaiterGetsAllOfItAndTheCode) {
+  start_head();
+  const auto id = submit("echo begins; while ! test -e " + file("go") + "; do sleep 0.05; done; echo ends; exit 5", {"--name", "waited"});
+  ASSERT_TRUE(becomes(id, "RUNNING"));
+  std::ofstream(file("go")) << "x";
+  const Ended ended = mobula({"wait", id.substr(0, 8)});
+  EXPECT_EQ(ended.code, 5) << ended.err;
+  EXPECT_EQ(ended.out, "begins\nends\n");
+  EXPECT_EQ(mobula({"wait", "waited"}).out, "begins\nends\n") << "again, and by name";
+  const Ended list = mobula({"job", "list"});
+  EXPECT_NE(list.out.find(id), std::string::npos);
+  EXPECT_NE(list.out.find("FAILED"), std::string::npos) << list.out;
+  EXPECT_EQ(mobula({"job", "logs", id, "--tail", "1"}).out, "ends\n");
+}
+
+TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
+  start_head();
+  const std::string tree = "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " + file("child") +
+                           "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
+  const auto id = submit(tree, {"--grace", "30"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far") && mobula({"job", "logs", id}).out == "up\n"; }));
+  const auto child = std::stoi(read_text(file("child")));
+  const auto far = std::stoi(read_text(file("far")));
+  EXPECT_TRUE(runs(child));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED")) << job(id).dump(2);
+  EXPECT_EQ(mobula({"job", "logs", id}).out, "up\nfinishing\n");
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return !runs(child) && !runs(far); }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0) << "again is no error";
+}
+
+TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
+  start_head();
+  const auto id = submit("trap '' TERM; echo up; while :; do sleep 1; done", {"--grace", "0.5"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED"));
+  EXPECT_EQ(job(id)["signal"], SIGKILL);
+}
+
+TEST_F(Jobs, ATimeLimitEndsIt) {
+  start_head();
+  const Ended ended = run({"--time-limit", "0.3", "--", "sleep", "600"});
+  EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
+  EXPECT_NE(ended.err.find("time limit of 300 ms"), std::string::npos) << ended.err;
+}
+
+TEST_F(Jobs, ItIsRunAgainOnlyWhenAsked) {
+  start_head();
+  const std::string fails_twice = "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
+  const Ended again = run({"--retries", "5", "--workdir", folder(), "--", "sh", "-c", fails_twice});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, "attempt 1\nattempt 2\nattempt 3\n");
+  EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out, "once more\nonce more\n");
+  EXPECT_EQ(run({"--", "sh", "-c", "echo once; exit 3"}).out, "once\n");
+}
+
+TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
+  start_head();
+  const std::string binary = programs + "/mobula";
+  for (const bool ends : {true, false}) {
+    Process follower({binary, ends ? "run" : "submit", "--name", ends ? "ended" : "left", "--", "sh", "-c",
+                      "echo up; exec sleep 600"},
+                     environment_of("a"), folder() + (ends ? "/ended" : "/left"));
+    ASSERT_TRUE(follower.prints("up"));
+    follower.signal(SIGINT);
+    EXPECT_EQ(follower.wait().code, 130);
+    EXPECT_EQ(state(ends ? "ended" : "left"), ends ? "STOPPED" : "RUNNING");
+  }
+  EXPECT_EQ(mobula({"job", "stop", "left"}).code, 0);
+  EXPECT_TRUE(becomes("left", "STOPPED"));
+}
+
+// On the second node, whose agent is killed with all it runs.
+TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
+  start_head();
+  start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
+  const Words here{"--resources", "{\"here\": 1}"};
+  const auto lost = submit("echo up; exec sleep 600", here);
+  const auto moved = submit("echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                            {"--retries", "1", "--resources", "{\"here\": 1}"});
+  ASSERT_TRUE(becomes(lost, "RUNNING"));
+  ASSERT_TRUE(becomes(moved, "RUNNING"));
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  ASSERT_TRUE(becomes(lost, "LOST")) << job(lost).dump(2);
+  EXPECT_EQ(mobula({"wait", lost}).code, 1);
+  ASSERT_TRUE(becomes(moved, "PENDING")) << "no other node will do: " << job(moved).dump(2);
+  start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
+  const Ended ended = mobula({"wait", moved});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
+}
+
+TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
+  start_head();
+  EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
+  const std::string waits = "; while ! test -e " + file("go") + "; do sleep 0.05; done; ";
+  const auto short_one = submit("echo short" + waits + "echo done; trap 'echo x > " + file("ended") + "' EXIT; exit 4");
+  const auto long_one = submit("echo long; while ! test -e " + file("later") + "; do sleep 0.05; done; echo over; exit 6");
+  ASSERT_TRUE(becomes(short_one, "RUNNING"));
+  ASSERT_TRUE(becomes(long_one, "RUNNING"));
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  std::ofstream(file("go")) << "x";  // the short one ends while there is no head
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("ended"); }));
+  start_head({"--no-worker"});
+  EXPECT_EQ(job("before")["state"], "FAILED");
+  EXPECT_EQ(job("before")["exit_code"], 9);
+  EXPECT_EQ(mobula({"job", "logs", "before"}).out, "kept\n");
+  std::ofstream(file("later")) << "x";
+  EXPECT_EQ(mobula({"wait", short_one}).code, 4);
+  const Ended ended = mobula({"wait", long_one});
+  EXPECT_EQ(ended.code, 6) << ended.err;
+  EXPECT_EQ(ended.out, "long\nover\n");
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,265 @@
+// Submitted jobs at the head: how they are placed, end, run again, and what is remembered of them.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class Submissions : public testing::Test {
+ protected:
+  // Its id.
+  std::string submit(int number, Json more = Json::object()) {
+    Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work", "hard"}}};
+    asked.update(more);
+    reply = cluster.tool("submit", "", asked.dump());
+    return asked["job_id"];
+  }
+  Json job(const std::string& id) {
+    const auto answer = cluster.tool("get", "submission", id);
+    EXPECT_TRUE(answer.ok) << answer.text;
+    return Json::parse(answer.json, nullptr, false);
+  }
+  std::string state(const std::string& id) { return job(id).value("state", ""); }
+
+  // What an agent says of a command: it has no endpoint.
+  void runs(TestAgent& at, const StartSlot& start) {
+    const auto generation = start.first_generation;
+    cluster.says(at, SlotStarted{start.slot, generation, {}, {}});
+    cluster.says(at, ActorConstructed{start.actor.actor, start.slot, generation, {}});
+    SlotFact fact;
+    fact.slot = start.slot;
+    fact.demand_class = start.demand_class;
+    fact.allocation = start.allocation;
+    fact.actor = start.actor;
+    fact.generation = generation;
+    fact.ready = true;
+    at.facts.slots = {fact};
+  }
+  static EndCause exited(int code) {
+    EndCause cause;
+    cause.exit_code = code;
+    return cause;
+  }
+  void ends(TestAgent& at, const StartSlot& start, const EndCause& cause) {
+    at.facts.slots.clear();
+    at.facts.ended_entries.push_back({start.actor.actor, start.slot, start.first_generation, cause});
+    cluster.says(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
+    cluster.says(at, SlotGone{start.slot, cause, false});
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  ToolReply reply;
+};
+
+TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
+  const auto id = submit(1, {{"name", "train"}, {"env", {{"A", "b"}}}, {"priority", 7}});
+  ASSERT_TRUE(reply.ok) << reply.text;
+  const auto start = cluster.expect_start_slot(agent);
+  EXPECT_EQ(start.actor.entry.argv, (std::vector<std::string>{"/bin/work", "hard"}));
+  EXPECT_EQ(start.demand_class.env.at("A"), "b");
+  EXPECT_EQ(state(id), "PENDING");
+  runs(agent, start);
+  EXPECT_EQ(state(id), "RUNNING");
+  EXPECT_EQ(job("train")["job_id"], id) << "by name";
+  EXPECT_EQ(job(id.substr(0, 31) + "1")["node_id"], agent.node.hex());
+  ends(agent, start, exited(0));
+  EXPECT_EQ(state(id), "SUCCEEDED");
+  EXPECT_EQ(job(id)["exit_code"], 0);
+  EXPECT_TRUE(cluster.view().slots.empty());
+  cluster.restart_head();
+  EXPECT_EQ(state(id), "SUCCEEDED") << "it is in the journal";
+  EXPECT_EQ(job(id)["priority"], 7);
+}
+
+TEST_F(Submissions, AskedAgainItIsTheSame) {
+  submit(1);
+  submit(1);
+  EXPECT_TRUE(reply.ok);
+  cluster.expect_start_slot(agent);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, AFailureIsFinalUnlessRetriesAreLeft) {
+  const auto once = submit(1);
+  const auto first = cluster.expect_start_slot(agent);
+  runs(agent, first);
+  ends(agent, first, exited(3));
+  EXPECT_EQ(state(once), "FAILED");
+  EXPECT_EQ(job(once)["exit_code"], 3);
+  cluster.expect_no_start_slot(agent);
+
+  const auto twice = submit(2, {{"retries", 1}});
+  for (const int attempt : {1, 2}) {
+    const auto start = cluster.expect_start_slot(agent);
+    runs(agent, start);
+    EXPECT_EQ(job(twice)["attempts"], attempt);
+    EndCause signalled;
+    signalled.kind = EndKind::signalled;
+    signalled.signal = 11;
+    ends(agent, start, signalled);
+  }
+  EXPECT_EQ(state(twice), "FAILED");
+  EXPECT_EQ(job(twice)["signal"], 11);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, StoppedWhileItWaitsItNeverRuns) {
+  const auto id = submit(1, {{"request", {{"num_cpus", 64}}}});
+  cluster.expect_no_start_slot(agent);
+  EXPECT_NE(job(id)["reason"].get<std::string>().find("Infeasible"), std::string::npos) << job(id);
+  EXPECT_TRUE(cluster.tool("job_stop", "", id).ok);
+  EXPECT_EQ(state(id), "STOPPED");
+  TestAgent& large = cluster.node_joins(2, SmallCluster::shape(64));
+  cluster.expect_no_start_slot(large);
+}
+
+TEST_F(Submissions, StoppedWhileItRunsItIsGivenTimeAndIsNotRunAgain) {
+  const auto id = submit(1, {{"retries", 5}});
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  EXPECT_TRUE(cluster.tool("job_stop", "", id).ok);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_TRUE(stops[0].graceful);
+  EXPECT_EQ(state(id), "RUNNING");
+  ends(agent, start, exited(0));
+  EXPECT_EQ(state(id), "STOPPED");
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
+  const auto lost = submit(1, {{"request", {{"num_cpus", 1}}}});
+  const auto first = cluster.expect_start_slot(agent);
+  const auto moved = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
+  const auto second = cluster.expect_start_slot(agent);
+  runs(agent, first);
+  runs(agent, second);
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  agent.silent = true;
+  cluster.pass(std::chrono::seconds(30));
+  EXPECT_EQ(state(lost), "LOST");
+  const auto again = cluster.expect_start_slot(other);
+  EXPECT_EQ(again.first_generation, 1u);
+  runs(other, again);
+  EXPECT_EQ(state(moved), "RUNNING");
+  EXPECT_EQ(job(moved)["attempts"], 2);
+}
+
+TEST_F(Submissions, WhatRunsGoesOnOverARestartOfTheHead) {
+  const auto id = submit(1);
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.says(agent, ActorConstructed{start.actor.actor, start.slot, 0, {}});
+  EXPECT_EQ(state(id), "RUNNING");
+  ends(agent, start, exited(4));
+  EXPECT_EQ(state(id), "FAILED");
+  EXPECT_EQ(job(id)["exit_code"], 4);
+}
+
+TEST_F(Submissions, WhatEndedWhileThereWasNoHeadIsToldOfAfterwards) {
+  const auto id = submit(1);
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  cluster.restart_head();
+  agent.facts.slots.clear();
+  agent.facts.ended_entries = {{start.actor.actor, start.slot, 0, exited(4)}};
+  cluster.register_agent(agent);
+  EXPECT_EQ(state(id), "FAILED");
+  EXPECT_EQ(job(id)["exit_code"], 4);
+  cluster.pass(std::chrono::seconds(60));
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, WhatNobodySpeaksOfAfterARestartIsLost) {
+  const auto id = submit(1);
+  runs(agent, cluster.expect_start_slot(agent));
+  cluster.restart_head();
+  agent.facts.slots.clear();
+  cluster.register_agent(agent);
+  cluster.pass(std::chrono::seconds(60));
+  EXPECT_EQ(state(id), "LOST");
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
+  const auto id = submit(1);
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  cluster.replies.clear();
+  ToolRequest question;
+  question.request = 77;
+  question.verb = "job_log";
+  question.kind = "5";
+  question.argument = id;
+  cluster.step(ToolSaid{900, Principal{Role::observer, "looks", {}}, question});
+  const auto asked = cluster.take<ReadJobLog>(agent);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].from, 5);
+  JobLogPart part;
+  part.request = asked[0].request;
+  part.from = 5;
+  part.end = 7;
+  const Bytes printed(2, std::byte{'x'});
+  part.bytes = Payload(printed);
+  cluster.says(agent, part);
+  ASSERT_FALSE(cluster.replies.empty());
+  EXPECT_EQ(cluster.replies.back().request, 77u);
+  EXPECT_EQ(cluster.replies.back().bytes, part.bytes);
+  EXPECT_EQ(Json::parse(cluster.replies.back().json)["end"], 7);
+  cluster.says(agent, part);  // again: nobody waits for it
+}
+
+TEST_F(Submissions, BadRequestsNameTheMember) {
+  const std::vector<std::pair<Json, std::string>> bad{
+      {{{"argv", Json::array()}}, "argv"},
+      {{{"argv", {""}}}, "argv"},
+      {{{"argv", {std::string("a\0b", 3)}}}, "argv"},
+      {{{"name", "two\nlines"}}, "name"},
+      {{{"name", std::string(257, 'n')}}, "name"},
+      {{{"env", {{"A=B", "c"}}}}, "env"},
+      {{{"workdir", "here"}}, "workdir"},
+      {{{"retries", -2}}, "retries"},
+      {{{"retries", 1.5}}, "retries"},
+      {{{"priority", 1001}}, "priority"},
+      {{{"time_limit_ms", -1}}, "time_limit_ms"},
+      {{{"labels", {{"a b", "c"}}}}, "labels"},
+      {{{"request", {{"num_cpus", -1}}}}, "num_cpus"},
+      {{{"request", {{"bundles", Json::array({Json::object()})}}}}, "bundle"},
+      {{{"job_id", "12"}}, "job_id"},
+      {{{"unknown", 1}}, "unknown"}};
+  for (const auto& [more, member] : bad) {
+    submit(1, more);
+    EXPECT_FALSE(reply.ok) << more;
+    EXPECT_EQ(reply.code, ErrorCode::invalid_argument) << more;
+    EXPECT_NE(reply.text.find(member), std::string::npos) << reply.text;
+  }
+  EXPECT_FALSE(cluster.tool("submit", "", "no json").ok);
+  EXPECT_EQ(cluster.tool("submit", "", "{}", Role::observer).code, ErrorCode::permission_denied);
+  cluster.expect_no_start_slot(agent);
+}
+
+TEST_F(Submissions, TheOldestEndsAreForgotten) {
+  HeadOptions options;
+  options.max_ended_kept = 2;
+  SmallCluster few(options);
+  for (unsigned number = 1; number <= 4; ++number) {
+    const Json asked = {{"job_id", JobId::of(number).hex()}, {"argv", {"x"}}};
+    EXPECT_TRUE(few.tool("submit", "", asked.dump()).ok);
+    EXPECT_TRUE(few.tool("job_stop", "", JobId::of(number).hex()).ok);
+  }
+  const auto list = Json::parse(few.tool("list", "submissions").json);
+  ASSERT_EQ(list["items"].size(), 2u);
+  EXPECT_EQ(list["items"][1]["job_id"], JobId::of(4u).hex());
+  std::size_t rows = 0;
+  for (const auto& [key, value] : few.journal()) rows += key.first == "submissions" ? 1 : 0;
+  EXPECT_EQ(rows, 2u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
