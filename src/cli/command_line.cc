@@ -184,8 +184,13 @@ class Grammar {
 
   Parsed parse(int argc, char** argv) {
     try {
+      const auto program = cut_program(argc, argv);
       app_.parse(argc, argv);
       line_.command = app_.get_subcommands().front()->get_name();
+      line_.job.argv.insert(line_.job.argv.end(), program.begin(), program.end());
+      if ((line_.command == "run" || line_.command == "submit") && line_.job.argv.empty()) {
+        wrong("command", "is missing: give the program and its arguments after --");
+      }
       if (line_.command == "job") line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       read_texts(texts_, line_);
       check();
@@ -210,6 +215,17 @@ class Grammar {
   }
 
  private:
+  // What follows -- is the program's, whatever it looks like, and no value of the flag before.
+  static std::vector<std::string> cut_program(int& argc, char** argv) {
+    const std::string command = argc > 1 ? argv[1] : "";
+    if (command != "run" && command != "submit") return {};
+    const auto end = std::find_if(argv, argv + argc, [](const char* word) { return std::string(word) == "--"; });
+    if (end == argv + argc) return {};
+    std::vector<std::string> program(end + 1, argv + argc);
+    argc = static_cast<int>(end - argv);
+    return program;
+  }
+
   void add_state_folder(CLI::App& command) {
     command.add_option("--state-dir", line_.state_folder,
                        "where clusters of this machine keep their files");
@@ -347,7 +363,7 @@ class Grammar {
     for (CLI::App* command : {&submit, &run}) {
       add_address(*command);
       add_job_options(*command, line_.job);
-      command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments")->required();
+      command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments");
     }
     CLI::App& wait = *app_.add_subcommand("wait", "follow a submitted job; its exit code is the program's");
     add_address(wait);

@@ -154,7 +154,7 @@ class Follower {
                      static_cast<unsigned long long>(part->from - at_));
       }
       at_ = std::max(at_, part->from + part->bytes.size());
-      if (!write_out(part->bytes)) return exit_failed;
+      if (!write_out(part->bytes)) return unheard();
       if (!part->fault.empty() && has_ended(part->job)) {
         std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
         return ended(part->job);
@@ -167,6 +167,14 @@ class Follower {
   }
 
  private:
+  // Nobody takes what it prints.
+  int unheard() {
+    const bool stops = policy_ == OnInterrupt::stops_it && client_.ask("job_stop", "", job_).ok();
+    std::fprintf(stderr, "mobula: its output cannot be written any more; job %s %s\n", job_.c_str(),
+                 stops ? "is ended" : "goes on");
+    return exit_failed;
+  }
+
   // False: leave at once.
   bool interrupted() {
     if (policy_ == OnInterrupt::leaves_it) {
@@ -208,9 +216,26 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
   const std::string id = JobId::random().hex();
   const auto text = submission_text(line.job, id);
   if (!text) return text.error();
-  const auto answer = client.ask("submit", "", *text);
-  if (!answer) return answer.error();
-  return id;
+  // By the same id it is the same job, however often the head is asked.
+  const auto answer = client.ask_patiently("submit", "", *text);
+  if (answer) return id;
+  Failure why = answer.error();
+  const bool unsure = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out;
+  if (unsure) why.text += "; if it was heard after all, it is job " + id;
+  return why;
+}
+
+// The whole id of a job that is named by less: what follows is about that one, whatever comes to have its name.
+Result<std::string> whole_id(JobClient& client, const std::string& subject) {
+  const auto job = client.ask_patiently("get", "submission", subject);
+  if (!job) return job.error();
+  return job->value("job_id", subject);
+}
+
+int follow(JobClient& client, const std::string& subject) {
+  const auto id = whole_id(client, subject);
+  if (!id) return complain(id.error());
+  return Follower(client, *id, OnInterrupt::leaves_it).follow();
 }
 
 int print(const Json& document, const CommandLine& line, const std::string& kind) {
@@ -236,8 +261,11 @@ int show_job(JobClient& client, const CommandLine& line) {
 }
 
 int stop_job(JobClient& client, const CommandLine& line) {
-  const auto stopped = client.ask("job_stop", "", line.subject);
+  const auto id = whole_id(client, line.subject);
+  if (!id) return complain(id.error());
+  const auto stopped = client.ask("job_stop", "", *id);
   if (!stopped) return complain(stopped.error());
+  if (*id != line.subject) std::fprintf(stderr, "mobula: job %s is to end\n", id->c_str());
   for (const auto& warning : stopped->value("warnings", Json::array())) {
     std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
   }
@@ -255,10 +283,13 @@ std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
 }
 
 int print_log(JobClient& client, const CommandLine& line) {
+  const auto id = whole_id(client, line.subject);
+  if (!id) return complain(id.error());
   Output kept;  // with --tail
+  std::optional<std::uint64_t> end;  // of what there was at first: a job may print for ever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
-    auto part = client.read(line.subject, from);
+    auto part = client.read(*id, from);
     if (!part) return complain(part.error());
     if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
@@ -268,7 +299,8 @@ int print_log(JobClient& client, const CommandLine& line) {
       kept.insert(kept.end(), part->bytes.begin(), part->bytes.end());
     }
     from = static_cast<std::int64_t>(next);
-    if (part->bytes.empty() || next >= part->end) break;
+    if (!end) end = part->end;
+    if (part->bytes.empty() || next >= *end) break;
   }
   if (line.tail < 0) return exit_done;
   kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
@@ -290,6 +322,7 @@ int submit_job(const CommandLine& line) {
 
 int run_job(const CommandLine& line) {
   JobClient client(line);
+  take_interruptions();  // one that comes before the job is there ends it as soon as it is
   const auto id = submit(client, line);
   if (!id) return complain(id.error());
   return Follower(client, *id, OnInterrupt::stops_it).follow();
@@ -297,7 +330,7 @@ int run_job(const CommandLine& line) {
 
 int wait_for_job(const CommandLine& line) {
   JobClient client(line);
-  return Follower(client, line.subject, OnInterrupt::leaves_it).follow();
+  return follow(client, line.subject);
 }
 
 int job_command(const CommandLine& line) {
@@ -305,7 +338,7 @@ int job_command(const CommandLine& line) {
   if (line.job.action == "list") return list_jobs(client, line);
   if (line.job.action == "status") return show_job(client, line);
   if (line.job.action == "stop") return stop_job(client, line);
-  if (line.follow) return Follower(client, line.subject, OnInterrupt::leaves_it).follow();
+  if (line.follow) return follow(client, line.subject);
   return print_log(client, line);
 }
 

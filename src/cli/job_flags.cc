@@ -65,8 +65,8 @@ Result<Json> asked_of(const JobFlags& flags) {
 
 void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--name", flags.name, "name of the job (default: of its program)");
-  command.add_option("--env", flags.env, "NAME=VALUE in its environment; again for more")->expected(1)->take_all();
-  command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->expected(1)->take_all();
+  command.add_option("--env", flags.env, "NAME=VALUE in its environment; again for more")->allow_extra_args(false);
+  command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->allow_extra_args(false);
   command.add_option("--workdir", flags.workdir,
                      "folder in which it runs, which the node must have (default: this one, where the node has it)");
   command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: a node with one, and none held)");
@@ -76,8 +76,7 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--resources", flags.resources, "custom resources, as '{\"shuttle\": 2}'");
   command.add_option("--accelerator-type", flags.accelerator_type, "type of the GPUs, as H100");
   command.add_option("--label-selector", flags.selector, "NAME=VALUE of the node's labels; again for more")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   command.add_option("--priority", flags.priority, "from -1000 to 1000; higher is served first")
       ->check(CLI::Range(-1000, 1000));
   command.add_option("--retries", flags.retries,

@@ -42,6 +42,20 @@ TEST(JobFlagsTest, WhatFollowsTheDashesIsTheCommand) {
   EXPECT_FALSE(json.contains("workdir"));
 }
 
+TEST(JobFlagsTest, NoFlagTakesTheDashesOrWhatFollowsThem) {
+  for (const char* const flag : {"--env", "--label", "--label-selector"}) {
+    const auto parsed = parse_job({"submit", flag, "A=b", "--", "prog", "--num-cpus", "3", "--help"});
+    ASSERT_TRUE(parsed.line.has_value()) << flag << ": " << parsed.text;
+    EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--num-cpus", "3", "--help"})) << flag;
+    EXPECT_TRUE(parsed.line->job.num_cpus.empty()) << flag;
+    const auto without = parse_job({"submit", flag, "A=b", "prog", "more"});
+    ASSERT_TRUE(without.line.has_value()) << flag << ": " << without.text;
+    EXPECT_EQ(without.line->job.argv, (Words{"prog", "more"})) << flag;
+    EXPECT_EQ(parse_job({"submit", flag, "--", "prog"}).exit, 2) << flag;
+  }
+  EXPECT_EQ(parse_job({"run", "--name", "--", "true"}).exit, 2);
+}
+
 TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
   const auto parsed = parse_job({"job", "logs", "--tail", "3", "-f", "abcd"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;

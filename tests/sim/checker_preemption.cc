@@ -10,6 +10,7 @@ namespace mobula::internal::sim {
 // The first time that a slot is asked for: later somebody else may wait.
 void Checkers::preemption_asked(const RecallSlot& recall) {
   if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second) return;
+  if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s) preemptions_.push_back(world_.now());
   const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
   if (!world_.plan().preempt_after) {
     return world_.violation("preemption", what + ", where nobody asked for preemption");

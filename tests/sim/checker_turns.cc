@@ -168,11 +168,17 @@ void Checkers::group_is_there(const GroupChanged& news) {
   for (const auto& [what, grants] : grants_of_) {
     if (what != small_request) turns += std::ranges::count_if(grants, is_later);
   }
+  turns += turns_of_others(since);
   groups_there_.push_back(world_.now());
   if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
   if (waited <= whole_bound * turns) return;
   world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
+}
+
+// Room is made for one purpose after another, small requests of the same priority among them.
+std::int64_t Checkers::turns_of_others(Time since) const {
+  return std::max<std::int64_t>(0, std::ranges::count_if(preemptions_, [&](Time when) { return when > since; }) - 1);
 }
 
 // Demands alike wait one after another: each that got a slot meanwhile has had a turn of its own.
@@ -184,8 +190,9 @@ void Checkers::whole_started(const CallRecord& call, const ResourceSet& resource
   const auto waited = world_.now() - since;
   whole_waits_.erase(at);
   const auto& grants = grants_of_[resources.to_string()];
-  const auto turns = std::ranges::count_if(grants, [&](Time when) { return when > since; });
-  if (waited <= whole_bound * std::max<std::int64_t>(1, turns) || lossy_) return;
+  const auto alike = std::ranges::count_if(grants, [&](Time when) { return when > since; });
+  const auto turns = std::max<std::int64_t>(1, alike) + turns_of_others(since);
+  if (waited <= whole_bound * turns || lossy_) return;
   world_.violation("turns", "task " + call.form->name + ", of the highest priority, starts after " +
                                 std::to_string(waited / 1s) + " s");
 }

@@ -144,6 +144,7 @@ class Checkers {
   void group_wanted(const GroupSpec& spec);
   void group_is_there(const GroupChanged& news);
   bool has_to_wait(JobId job) const;
+  std::int64_t turns_of_others(Time since) const;
 
   // checker_preemption.cc
   void preemption_asked(const RecallSlot& recall);
@@ -192,6 +193,7 @@ class Checkers {
   std::map<GroupId, GroupSpec> groups_wanted_;
   std::set<GroupId> groups_served_;  // by what the head said last: they have all their places, or are removed
   std::vector<Time> groups_there_;  // when each had all its places
+  std::vector<Time> preemptions_;   // when slots were ended for one purpose
   std::set<JobId> lengthy_jobs_;  // that have submitted tasks of many seconds
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;

@@ -85,6 +85,12 @@ void SubmissionTable::recovery_ended() {
     cause.text = "it was lost when the head was restarted";
     end(rows_.at(id), cause);
   }
+  // What was asked of the head before goes on, whoever has forgotten it.
+  std::vector<JobId> to_stop;
+  for (const auto& [id, row] : rows_) {
+    if (!has_ended(row.state) && !row.stop_why.empty()) to_stop.push_back(id);
+  }
+  for (const auto id : to_stop) parts_.actors.stop_entry(actor_of(id), std::string(rows_.at(id).stop_why));
 }
 
 void SubmissionTable::forget_oldest() {
@@ -128,8 +134,8 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
     const bool later = named == nullptr || row.submitted_ms > named->submitted_ms;
     if (!text.empty() && row.name == text && later) named = &row;
   }
-  if (beginning.size() == 1) return beginning.front();
   if (named != nullptr) return named->job;
+  if (beginning.size() == 1) return beginning.front();
   if (beginning.size() > 1) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("job {}: {} ids begin so; give more of it", text, beginning.size()));

@@ -131,6 +131,24 @@ TEST_F(Submissions, StoppedWhileItRunsItIsGivenTimeAndIsNotRunAgain) {
   cluster.expect_no_start_slot(agent);
 }
 
+TEST_F(Submissions, StoppedItDoesNotRunAgainWhenHeadAndNodeAreLost) {
+  const auto id = submit(1, {{"retries", 5}});
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  EXPECT_TRUE(cluster.tool("job_stop", "", id).ok);
+  cluster.restart_head();
+  cluster.node_joins(2, SmallCluster::shape(2));
+  cluster.pass(std::chrono::seconds(60));
+  EXPECT_EQ(state(id), "STOPPED");
+}
+
+TEST_F(Submissions, ANameComesBeforeTheBeginningOfAnId) {
+  const auto id = submit(1);
+  const auto named = submit(2, {{"name", id.substr(0, 8)}});
+  EXPECT_EQ(job(id.substr(0, 8))["job_id"], named);
+  EXPECT_EQ(job(id)["job_id"], id);
+}
+
 TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
   const auto lost = submit(1, {{"request", {{"num_cpus", 1}}}});
   const auto first = cluster.expect_start_slot(agent);

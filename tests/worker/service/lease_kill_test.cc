@@ -380,7 +380,8 @@ class LeaseTest : public AgentProcessTest {
       ASSERT_TRUE(until([&] { return gone(each) != nullptr; }));
     }
     end_job();
-    EXPECT_EQ(settled_descriptors(), descriptors_before_);
+    EXPECT_TRUE(until([&] { return descriptors() == descriptors_before_; }))
+        << descriptors() << " descriptors are open, and were " << descriptors_before_;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
       EXPECT_NE(entry.path().extension(), ".ipc") << "a socket is left: " << entry.path();
     }
