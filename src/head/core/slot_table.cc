@@ -307,17 +307,19 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
 
 void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message) {
   Slot* slot = on_node(node, message.slot);
+  const bool known = slot != nullptr && message.generation >= slot->generation;
+  // A lessee hears why it ended before all hear that it did.
+  if (known && !slot->lessee.empty()) {
+    slot->generation = message.generation + 1;
+    relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
+  }
   if (parts_.processes.node_of(message.process) == node) {
     parts_.processes.ended(message.process, message.cause);
   }
-  if (slot == nullptr || message.generation < slot->generation) return mark_old_generation.hit();
+  if (!known) return mark_old_generation.hit();
   slot->ready = false;
   slot->over_share.clear();
-  if (!slot->lessee.empty()) {
-    slot->generation = message.generation + 1;
-    relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
-    return;
-  }
+  if (!slot->lessee.empty()) return;
   // Books of the slot stay until SlotGone; what becomes of the actor need not wait for that.
   slot->stopping = true;
   slot->ends_there = true;

@@ -77,10 +77,11 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   if (row.is_entry()) {
     entry_over(slot, row, cause);
   } else if (had_process) {
-    hooks_.gone(row.process, cause);
+    // Its lessee hears why it ended before all hear that it did: what it does about its calls depends on why.
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
     processes_.send(row.start.lessee,
                     FromHead{GenerationEnded{slot, row.generation, row.process, cause}});
+    hooks_.gone(row.process, cause);
   }
   if (row.stopping || row.is_actor()) {
     finish(slot, cause, false);
