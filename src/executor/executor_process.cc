@@ -21,6 +21,7 @@
 #include "executor/gpu_start.h"
 #include "executor/core/executor_core.h"
 #include "executor/core/pull_ahead.h"
+#include "executor/core/running_reports.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 #include "protocol/core_records.h"
@@ -79,7 +80,8 @@ class ExecutorProcess {
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
-  void tell_running(const RunCall& run);
+  void starts(const RunCall& run);
+  void tell_running();
   void leave(int code = 0);
   void be_replaced(const std::string& why);
   void serve(Queue<RunCall>& calls);
@@ -112,8 +114,8 @@ class ExecutorProcess {
   bool room_ahead_ = false;  // perhaps: since fetches were looked at last
   std::map<PeerHandle, ProcessId> callers_;
   std::map<ProcessId, PeerHandle> peers_;
-  std::string told_running_;
-  bool told_may_run_again_ = false;
+  RunningReports running_;
+  std::unique_ptr<Timer> says_running_;  // the loop's
   Residence told_held_;
   bool evacuating_ = false;
   bool is_lost_ = false;  // it ends when nothing runs here
@@ -284,7 +286,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
         to_run_beside_.push_back(std::move(*run));
         if (!beside_.joinable()) beside_ = std::thread([this] { serve(to_run_beside_); });
       } else {
-        tell_running(*run);
+        starts(*run);
         to_run_.push_back(std::move(*run));
       }
       engine_->notify();
@@ -404,12 +406,28 @@ client::TensorDesk::PullPtr ExecutorProcess::drop_fetched(std::uint64_t token) {
   return std::move(fetch.pull);
 }
 
-void ExecutorProcess::tell_running(const RunCall& run) {
-  const bool as_before = run.call.form->name == told_running_ && run.call.may_run_again == told_may_run_again_;
-  if (as_before) return;
-  told_running_ = run.call.form->name;
-  told_may_run_again_ = run.call.may_run_again;
-  engine_->tell_agent(RunningNow{run.call.form->name, run.call.task, run.call.may_run_again});
+void ExecutorProcess::starts(const RunCall& run) {
+  const std::string& name = run.call.form->name;
+  if (running_.as_before(name, run.call.may_run_again)) return;
+  switch (running_.starts(name, run.call.task, run.call.may_run_again, monotonic_now())) {
+    case RunningReports::Say::nothing: return;
+    case RunningReports::Say::now: return tell_running();
+    case RunningReports::Say::later: break;
+  }
+  (void)engine_->loop().post([this] {
+    if (!says_running_) {
+      says_running_ = std::make_unique<Timer>(engine_->loop(), [this] {
+        const auto held = engine_->lock();
+        if (running_.again()) tell_running();
+      });
+    }
+    says_running_->arm(monotonic_now() + RunningReports::pause);
+  });
+}
+
+void ExecutorProcess::tell_running() {
+  const auto& runs = running_.runs();
+  engine_->tell_agent(RunningNow{runs.name, runs.task, runs.may_run_again});
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.

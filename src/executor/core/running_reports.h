@@ -1,0 +1,75 @@
+// When a node hears what its executor runs. A name is worth a message where calls take their time; where two
+// functions take turns thousands of times a second, it is what runs now and then. Whether the call may run again
+// is said at once: by that the node chooses whom it ends for lack of memory. Pure; not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/id.h"
+#include "base/time.h"
+
+namespace mobula::internal::executor {
+
+class RunningReports {
+ public:
+  struct Running {
+    std::string name;
+    TaskId task;
+    bool may_run_again = false;
+  };
+  enum class Say : std::uint8_t {
+    nothing,
+    now,    // what runs() is
+    later,  // ask again() after `pause`
+  };
+  static constexpr Duration pause = 10ms;
+  static constexpr int at_once = 32;                       // then one for each
+  static constexpr Duration for_each = 1ms;
+
+  // Nothing has changed that starts() would note.
+  bool as_before(const std::string& name, bool may_run_again) const {
+    return !put_off_ && name == said_ && may_run_again == runs_.may_run_again;
+  }
+  Say starts(const std::string& name, TaskId task, bool may_run_again, Time now) {
+    const bool renamed = name != said_;
+    const bool other_rule = may_run_again != runs_.may_run_again;
+    runs_.name = name;
+    runs_.task = task;
+    runs_.may_run_again = may_run_again;
+    if (!renamed && !other_rule) return Say::nothing;
+    if (!other_rule && !may_say(now)) return std::exchange(put_off_, true) ? Say::nothing : Say::later;
+    said_ = name;
+    return Say::now;
+  }
+  // The pause is over: whether there is something to say.
+  bool again() {
+    put_off_ = false;
+    if (runs_.name == said_) return false;
+    said_ = runs_.name;
+    return true;
+  }
+  const Running& runs() const { return runs_; }
+
+ private:
+  bool may_say(Time now) {
+    const auto gained = (now - counted_) / for_each;
+    if (gained > 0) {
+      left_ = static_cast<int>(std::min<std::int64_t>(at_once, left_ + gained));
+      counted_ = now;
+    }
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+
+  Running runs_;
+  std::string said_;
+  bool put_off_ = false;
+  int left_ = at_once;
+  Time counted_{};
+};
+
+}  // namespace mobula::internal::executor
