@@ -126,7 +126,7 @@ int sweep_for(const CommandOptions& options) {
   std::uint64_t histories = 0, steps = 0;
   const Time began = monotonic_now();
   int code = 0;
-  while (code == 0 && monotonic_now() < end) {
+  while (code == 0 && histories < options.at_most && monotonic_now() < end) {
     HistoryOptions history;
     history.scenario = names.at(choice.below(names.size()));
     history.seed = 1 + choice.below(1'000'000'000);

@@ -17,6 +17,7 @@ struct CommandOptions {
   std::uint64_t first = 1, last = 0;
   int span_s = 0;
   std::uint64_t start = 20'260'101;  // what the histories of a sweep by time are drawn from
+  std::uint64_t at_most = ~0ull;     // histories of such a sweep
   bool hashes = false;
   bool mutations = false;
   std::string mutation{};

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", seeds, "sweep seeds A..B");
   app.add_option("--for", span, "sweep random scenarios for so long, as 60s");
   app.add_option("--start", options.start, "with --for: another start draws other histories");
+  app.add_option("--at-most", options.at_most, "with --for: so many histories and no more");
   app.add_flag("--hashes", options.hashes, "print `scenario seed hash` of each history");
   app.add_flag("--mutations", options.mutations, "prove that the checkers catch deliberate bugs");
   app.add_option("--mutation", options.mutation, "with --seed: the history with this bug");
