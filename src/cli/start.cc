@@ -58,6 +58,7 @@ class Start {
     if (const int code = try_door(); code != exit_done) return code;
     if (auto prepared = prepare(); !prepared) return complain(prepared.error(), exit_failed);
     if (line_.start.block) {
+      plan_.is_service = true;
       int code = exit_done;
       const Report report{[&](const std::string& message) { tell(message); },
                           [&](const std::string& why) { code = complain_of_start(why); }};

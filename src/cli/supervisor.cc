@@ -16,6 +16,7 @@
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/run_record.h"
+#include "cli/service_notice.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -63,13 +64,15 @@ class Supervisor {
 
   // Until all children have ended. The exit code of the first that failed.
   int run() {
+    notice_.ready(fmt::format("head at {}", message_.value("address", std::string())));
     for (;;) {
       reap();
       if (!head_ && !agent_) return code_;
       if (asked_ != 0) {
+        notice_.ending();
         pass_on();
       } else {
-        wait_for_news(-1, -1);
+        wait_for_news(-1, until_alive_ms());
       }
     }
   }
@@ -164,6 +167,17 @@ class Supervisor {
     return (items[2].revents & (POLLIN | POLLHUP)) != 0;
   }
 
+  // Tells the service manager, where it wants that, that this process lives. How long until the next time.
+  int until_alive_ms() {
+    const auto every = notice_.alive_every();
+    if (!every) return -1;
+    if (monotonic_now() >= alive_at_) {
+      notice_.alive();
+      alive_at_ = monotonic_now() + *every;
+    }
+    return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
+  }
+
   // The agent ends first: it says farewell to the head.
   void pass_on() {
     const int number = std::exchange(asked_, 0);
@@ -203,6 +217,8 @@ class Supervisor {
 
   const Programs& programs_;
   const SupervisorPlan& plan_;
+  const ServiceNotice notice_ = plan_.is_service ? ServiceNotice::of_environment() : ServiceNotice();
+  Time alive_at_;
   Fd signals_;
   std::optional<Child> head_;
   std::optional<Child> agent_;  // ends before the head

@@ -17,6 +17,7 @@ struct SupervisorPlan {
   std::optional<AgentPlan> agent;  // beside a head its address and key are filled in
   bool together = false;           // when one of them ends, so does the other, and at once
   bool recorded = true;            // a record for `mobula stop` is kept
+  bool is_service = false;         // it is this process that a service manager started, and hears of
   bool has_keeper = false;         // the parent of this process is its keeper
   int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
   int life_fd = -1;     // end of file there ends everything
