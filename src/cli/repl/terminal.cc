@@ -166,7 +166,8 @@ int Terminal::read_character(wchar_t* into) {
 void Terminal::show_news() {
   if (!hooks_.news) return;
   auto line = hooks_.news();
-  if (!line) return;
+  std::string prompt = hooks_.prompt ? hooks_.prompt() : prompt_;
+  if (!line && prompt == prompt_) return;
   const LineInfo* typed = ::el_line(editor_->line);
   const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
   const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
@@ -174,7 +175,7 @@ void Terminal::show_news() {
   for (; line; line = hooks_.news()) text += harmless(*line) + "\n";
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
-  if (hooks_.prompt) prompt_ = hooks_.prompt();
+  prompt_ = std::move(prompt);
 }
 
 bool Terminal::complete_word() {

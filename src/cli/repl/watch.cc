@@ -112,6 +112,14 @@ void ClusterWatch::tell(std::vector<std::string> lines) {
   (void)!::write(news_fd_.get(), &one, sizeof one);
 }
 
+void ClusterWatch::show(std::string prompt) {
+  const std::scoped_lock held(mutex_);
+  if (prompt == prompt_) return;
+  prompt_ = std::move(prompt);
+  const std::uint64_t one = 1;
+  (void)!::write(news_fd_.get(), &one, sizeof one);
+}
+
 void ClusterWatch::run() {
   kept_ = std::make_unique<KeptLink>([this] { return ending_.load(); });
   asking_.kept = kept_.get();
@@ -138,8 +146,7 @@ void ClusterWatch::look() {
   const auto submissions = jobs ? ask("list", "submissions") : jobs;
   if (!submissions || !status->is_object()) {
     if (reached_ && !std::exchange(lost_, true)) tell({"the head does not answer any more"});
-    const std::scoped_lock held(mutex_);
-    prompt_ = no_cluster;
+    show(no_cluster);
     return;
   }
   SeenThings seen_nodes = things_of(*nodes, "node_id", "address");
@@ -153,8 +160,7 @@ void ClusterWatch::look() {
   }
   nodes_ = std::move(seen_nodes);
   jobs_ = std::move(seen_jobs);
-  const std::scoped_lock held(mutex_);
-  prompt_ = prompt_of(*status);
+  show(prompt_of(*status));
 }
 
 }  // namespace mobula::internal::cli::repl

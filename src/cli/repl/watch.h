@@ -38,7 +38,7 @@ class ClusterWatch {
   static Result<std::unique_ptr<ClusterWatch>> start(const CommandLine& line);
   ~ClusterWatch();
 
-  // Readable while there is news.
+  // Readable while there is news, or another prompt.
   int fd() const { return news_fd_.get(); }
   // The next line of news. At most 200 wait; what is beyond that is counted in a line of its own.
   std::optional<std::string> next();
@@ -49,6 +49,7 @@ class ClusterWatch {
   void run();
   void look();
   void tell(std::vector<std::string> lines);
+  void show(std::string prompt);
 
   const CommandLine line_;
   const Fd news_fd_;
