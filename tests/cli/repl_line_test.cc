@@ -99,6 +99,7 @@ TEST(ReplLine, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_THAT(why_not("call f(1, 2"), HasSubstr("is missing"));
   EXPECT_THAT(why_not("call f(1 2)"), HasSubstr("is missing"));
   EXPECT_THAT(why_not("call f 1 with gpus"), HasSubstr("num_gpus=0.5"));
+  EXPECT_THAT(why_not("call f " + std::string(300, '[')), HasSubstr("nests deeper than 256"));
   EXPECT_THAT(why_not("let = 5"), HasSubstr("let NAME"));
   EXPECT_THAT(why_not("let x = 5"), HasSubstr("call FUNCTION"));
   EXPECT_THAT(why_not("actor c"), HasSubstr("actor NAME"));

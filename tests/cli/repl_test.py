@@ -88,6 +88,11 @@ class Scripts(OnACluster):
         self.assertEqual(done.returncode, 2)
         self.assertIn("1000007 bytes", done.stderr)
 
+    def test_deep_json_is_refused(self):
+        done = self.script("call f " + "[" * 100_000 + "]" * 100_000 + "\n")
+        self.assertEqual(done.returncode, 2, done.stderr[-300:])
+        self.assertIn("nests deeper", done.stderr)
+
     def test_timing_is_said(self):
         done = self.script("\\timing\nversion\n")
         self.assertRegex(done.stderr, r"[0-9.]+ ms")
@@ -167,9 +172,7 @@ class OnATerminal(OnACluster):
         self.shell.send(line + "\r")
 
     def test_lines_are_edited_and_remembered(self):
-        self.say("versoin\x02\x02\x02\x08\x05\x08\x08\x08ion")  # any keys; then a plain one
-        self.shell.expect(PROMPT)
-        self.say("version")
+        self.say("versin\x02o")  # Ctrl-B: one to the left
         self.shell.expect(r"mobula [0-9.]+")
         self.shell.expect(PROMPT)
         self.shell.send("\x1b[A\r")  # the line before
@@ -193,7 +196,7 @@ class OnATerminal(OnACluster):
         self.shell.send("get node " + node[:4] + "\t")
         self.shell.expect(node[4:])
         self.shell.send("\x15start --no\t")
-        self.shell.expect("--no-worker")
+        self.shell.expect("-worker ")
         self.shell.send("\x15start --object-s\t\t")
         self.shell.expect("--object-spilling-directory")
 

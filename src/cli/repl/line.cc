@@ -10,6 +10,7 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr std::size_t longest_shown = 40;
+constexpr int deepest_json = 256;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f'; }
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -87,7 +88,10 @@ class Cursor {
       } else if (c == '"') {
         in_text = true;
       } else if (c == '[' || c == '{') {
-        ++depth;
+        if (++depth > deepest_json) {
+          refuse(fmt::format("JSON nests deeper than {} levels here", deepest_json));
+          return {};
+        }
       } else if (depth > 0 && (c == ']' || c == '}')) {
         --depth;
       } else if (depth == 0 && (is_blank(c) || stops.find(c) != std::string_view::npos)) {

@@ -19,6 +19,8 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr std::size_t longest_output_line = 16'384;
+constexpr int most_lines = 200;                  // of output, between two looks for an answer
+constexpr std::size_t longest_value = 10'000;    // of a value, to a person
 
 // {"ok": false, …}: says why, and returns the code to end with.
 int refused(const Json& answer) {
@@ -118,7 +120,11 @@ bool Shell::wait_readable(int fd) {
     std::array<pollfd, 3> items{{{fd, POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
     const int ready = ::poll(items.data(), items.size(), 1000);
     if (ready < 0 && errno != EINTR) return false;
-    while (const auto line = output_line()) std::fprintf(stderr, "%s\n", line->c_str());
+    for (int lines = 0; lines < most_lines; ++lines) {
+      const auto line = output_line();
+      if (!line) break;
+      std::fprintf(stderr, "%s\n", line->c_str());
+    }
     if (ready > 0 && items[0].revents != 0) return true;
   }
 }
@@ -198,9 +204,15 @@ int Shell::kill(const std::string& name) {
 }
 
 int Shell::print(const Json& value) const {
-  const std::string text = output_format_ == OutputFormat::yaml
-                               ? to_yaml(value)
-                               : value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text = output_format_ == OutputFormat::yaml
+                         ? to_yaml(value)
+                         : value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
+    const std::size_t all = text.size() - 1;
+    std::size_t cut = longest_value;
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // between characters
+    text = text.substr(0, cut) + fmt::format("…\n({} bytes; \\o json shows all)\n", all);
+  }
   return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
 }
 

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int history_lines = 1000;
 constexpr std::size_t most_listed = 200;  // completions
+constexpr int news_at_once = 200;            // lines at a time
 constexpr int character_ms = 100;         // for the rest of a character
 
 std::size_t columns() {
@@ -172,7 +173,11 @@ void Terminal::show_news() {
   const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
   const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
   std::string text = row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : "\r\x1b[J";
-  for (; line; line = hooks_.news()) text += harmless(*line) + "\n";
+  for (int shown = 1; line; ++shown) {
+    text += harmless(*line) + "\n";
+    if (shown >= news_at_once) break;  // who types is heard meanwhile
+    line = hooks_.news();
+  }
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   prompt_ = std::move(prompt);
