@@ -197,7 +197,7 @@ std::string manual_page(const CommandNode& node, const std::string& path, const 
   const std::string name = page_name(path);
   std::string text = fmt::format(".TH {} 1 \"\" \"Mobula {}\" \"Mobula\"\n", escaped(upper(name)), version);
   text += fmt::format(".SH NAME\n{} \\- {}\n", escaped(name), escaped(node.about));
-  text += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", escaped(path), escaped(synopsis_of(node, "")));
+  text += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", escaped(path), escaped(synopsis_of(node, path).substr(std::min(path.size() + 1, synopsis_of(node, path).size()))));
   if (!node.positionals.empty()) text += ".SH ARGUMENTS\n";
   for (const auto& each : node.positionals) text += item(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += ".SH OPTIONS\n";
