@@ -209,10 +209,12 @@ class Grammar {
       const auto chosen = app_.get_subcommands();
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
       if (unknown) {
+        const auto best = nearest_name(argv[1], names_of(tree().commands));
         return {std::nullopt, exit_wrong_use,
-                "'" + std::string(argv[1]) + "' is no command; see 'mobula --help'"};
+                "'" + std::string(argv[1]) + "' is no command; " + (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
       }
-      const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
+      std::string name;
+      for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands()) name += " " + below.front()->get_name();
       return {std::nullopt, exit_wrong_use,
               std::string(why.what()) + "; see 'mobula" + name + " --help'"};
     }

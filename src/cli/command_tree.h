@@ -2,6 +2,7 @@
 // pages are made of. Values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,9 @@ struct CommandNode {
 };
 
 CommandNode tree_of(const CLI::App& app);
+
+// The one of `names` that was likely meant: at most two letters away; nothing where none is.
+std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names);
+std::vector<std::string> names_of(const std::vector<CommandNode>& commands);
 
 }  // namespace mobula::internal::cli

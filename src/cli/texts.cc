@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 
 #include "cli/exit_code.h"
 #include "cli/symmetric_options.h"
@@ -46,7 +45,7 @@ const std::vector<Topic>& topics() {
   return all;
 }
 
-std::string names_of(const OptionNode& option) {
+std::string flags_of(const OptionNode& option) {
   std::string text;
   for (const auto& name : option.names) text += (text.empty() ? "" : ", ") + name;
   return text + (option.takes_value ? " VALUE" : "");
@@ -78,7 +77,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
   if (!node.positionals.empty()) text += "\nArguments:\n";
   for (const auto& each : node.positionals) text += row_of(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += "\nOptions:\n";
-  for (const auto& each : node.options) text += row_of(names_of(each), each.about);
+  for (const auto& each : node.options) text += row_of(flags_of(each), each.about);
   if (!node.commands.empty()) text += "\nCommands:\n";
   for (const auto& each : node.commands) text += row_of(each.name, each.about);
   if (path == "mobula") {
@@ -88,21 +87,6 @@ std::string help_of(const CommandNode& node, const std::string& path) {
     text += "\n'mobula bench --help' lists the measurements.\n";
   }
   return text;
-}
-
-std::size_t edits_between(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
 }
 
 int print(const std::string& text) {
@@ -158,14 +142,12 @@ Result<const CommandNode*> command_of(const CommandNode& tree, const std::vector
   for (const auto& word : words) {
     const CommandNode* below = node->command(word);
     if (below == nullptr) {
-      std::vector<std::string> names;
-      for (const auto& each : node->commands) names.push_back(each.name);
+      std::vector<std::string> names = names_of(node->commands);
       if (node == &tree) {
         for (const auto& each : topics()) names.push_back(each.name);
       }
-      std::string hint = "'mobula help' lists all";
-      const auto best = std::ranges::min_element(names, {}, [&](const std::string& name) { return edits_between(word, name); });
-      if (best != names.end() && edits_between(word, *best) <= 2) hint = "did you mean 'mobula help " + *best + "'?";
+      const auto best = nearest_name(word, names);
+      const std::string hint = best ? "did you mean 'mobula help " + *best + "'?" : "'mobula help' lists all";
       return failure(ErrorCode::not_found, fmt::format("there is no help about '{}'; {}", word, hint));
     }
     node = below;
@@ -201,7 +183,7 @@ std::string manual_page(const CommandNode& node, const std::string& path, const 
   if (!node.positionals.empty()) text += ".SH ARGUMENTS\n";
   for (const auto& each : node.positionals) text += item(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += ".SH OPTIONS\n";
-  for (const auto& each : node.options) text += item(names_of(each), each.about);
+  for (const auto& each : node.options) text += item(flags_of(each), each.about);
   if (!node.commands.empty()) text += ".SH COMMANDS\n";
   for (const auto& each : node.commands) text += item(each.name, each.about);
   for (const auto& each : topics()) text += section_of(each);

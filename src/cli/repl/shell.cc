@@ -160,8 +160,12 @@ int Shell::run_command(std::vector<std::string> words) {
   if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "this is one already"));
   const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
   if (!is_command) {
+    std::vector<std::string> known = names_of(tree_.commands);
+    for (const char* own : {"actor", "call", "exit", "kill", "let", "use"}) known.emplace_back(own);
+    const auto best = nearest_name(words.front(), known);
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("'{}' is no command; `help` lists them, \\help what else can be said here", words.front())));
+                            fmt::format("'{}' is no command; {}", words.front(),
+                                        best ? "did you mean '" + *best + "'?" : "`help` lists them, \\help what else can be said here")));
   }
   const bool of_fleet = std::ranges::any_of(words, [](const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); });
   if (runs_here(words) && (!of_fleet || words.front() != "status")) return run_here(words);
