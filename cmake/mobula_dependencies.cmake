@@ -23,6 +23,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp)  # before release 0.8
 endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)            # PkgConfig::HWLOC
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)       # PkgConfig::SODIUM
+pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)        # PkgConfig::LIBEDIT
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)                                     # GTest::gtest_main, GTest::gmock
 endif()

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <mobula/detail/describe.h>
 #include <mobula/detail/submit.h>
 #include <mobula/get.h>
 #include <mobula/options.h>
@@ -29,7 +30,8 @@ struct TaskEntry {
   static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
 
   static inline Entry entry{EntryKind::task, value_name<F>, &invoke,
-                            static_cast<int>(Parameters::size), CallResult<Result, split>::count};
+                            static_cast<int>(Parameters::size), CallResult<Result, split>::count,
+                            nullptr, {}, &call_description<Result, split, Parameters>};
 };
 
 template <auto F, bool split, class... Args>

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "cli/fleet_commands.h"
 #include "cli/node_types.h"
 #include "model/label_selector.h"
 #include "protocol/cluster_files.h"
@@ -173,14 +174,18 @@ void read_texts(const Texts& texts, CommandLine& line) {
 
 class Grammar {
  public:
-  Grammar() : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
+  explicit Grammar(OutputFormat output = OutputFormat::table) : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
+    line_.output = output;
     app_.require_subcommand(1);
     app_.set_version_flag("--version", version_text);
     add_start();
     add_cluster_commands();
     add_job_commands();
     add_local_commands();
+    add_console();
   }
+
+  CommandNode tree() const { return tree_of(app_); }
 
   Parsed parse(int argc, char** argv) {
     try {
@@ -204,10 +209,12 @@ class Grammar {
       const auto chosen = app_.get_subcommands();
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
       if (unknown) {
+        const auto best = nearest_name(argv[1], names_of(tree().commands));
         return {std::nullopt, exit_wrong_use,
-                "'" + std::string(argv[1]) + "' is no command; see 'mobula --help'"};
+                "'" + std::string(argv[1]) + "' is no command; " + (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
       }
-      const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
+      std::string name;
+      for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands()) name += " " + below.front()->get_name();
       return {std::nullopt, exit_wrong_use,
               std::string(why.what()) + "; see 'mobula" + name + " --help'"};
     }
@@ -276,6 +283,7 @@ class Grammar {
                      "sleeps, where a processor is idle (default: 50; 0: it sleeps)")
         ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "stay in the foreground");
+    start.add_flag("--repl", options.repl, "with --head: a console for the cluster once it runs");
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
@@ -408,6 +416,16 @@ class Grammar {
     add_output(version);
   }
 
+  void add_console() {
+    CLI::App& repl = *app_.add_subcommand("repl", "a console: the same commands, and calls of a program's functions");
+    add_state_folder(repl);
+    add_output(repl);
+    repl.add_option("--address", line_.address, "HOST:PORT of the head");
+    repl.add_option("--key", line_.key_file, "key file of the cluster");
+    add_repl_options(repl, line_.shell);
+    add_text_commands(app_, line_.shell);
+  }
+
   void check() {
     StartOptions& start = line_.start;
     if (line_.command == "start") {
@@ -415,6 +433,8 @@ class Grammar {
         wrong("start", "give either --head, or the --address of the head to join");
       }
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
+      if (start.repl && !start.head) wrong("--repl", "goes with --head");
+      if (start.repl && start.block) wrong("--repl", "does not go with --block");
       if (!start.head && !texts_.port.empty())
         wrong("--port", "goes with --head; an agent takes a free one");
       start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();
@@ -487,6 +507,7 @@ class Grammar {
       if (value.empty() && given != nullptr) value = given;
     };
     if (line_.state_folder.empty()) line_.state_folder = default_state_folder();
+    fall_back(line_.cluster, "MOBULA_CLUSTER");
     if (const char* level = std::getenv("MOBULA_LOG_LEVEL"); level != nullptr && *level != '\0') {
       line_.log_level = taken("MOBULA_LOG_LEVEL", parse_log_level(level));
     }
@@ -537,9 +558,26 @@ Result<std::int64_t> parse_size(const std::string& text) {
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 
-Parsed parse_command_line(int argc, char** argv) {
-  Grammar grammar;
+Parsed parse_command_line(int argc, char** argv, OutputFormat output) {
+  Grammar grammar(output);
   return grammar.parse(argc, argv);
+}
+
+std::optional<OutputFormat> output_format_of(const std::string& name) {
+  const auto found = formats.find(name);
+  return found == formats.end() ? std::nullopt : std::optional(found->second);
+}
+
+CommandNode command_tree() {
+  CommandNode tree = Grammar().tree();
+  // Commands with a grammar of their own.
+  for (auto& each : tree.commands) {
+    if (auto fleet = fleet_command(each.name)) {
+      fleet->about = each.about;
+      each = std::move(*fleet);
+    }
+  }
+  return tree;
 }
 
 }  // namespace mobula::internal::cli

@@ -12,7 +12,9 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "cli/command_tree.h"
 #include "cli/job_flags.h"
+#include "cli/shell_flags.h"
 #include "model/request.h"
 #include "protocol/recorder.h"
 
@@ -40,6 +42,7 @@ struct NodeFlags {
 
 struct StartOptions {
   bool head = false;
+  bool repl = false;          // once it runs, a console for it
   bool local = false;         // of one driver, ends with it
   bool driver_agent = false;  // offers nothing
   bool check_only = false;    // the flags, and nothing is started
@@ -63,6 +66,8 @@ struct StartOptions {
   int life_fd = -1;
 };
 
+class KeptLink;
+
 struct CommandLine {
   std::string command;  // "start", "status", …
   std::string state_folder;
@@ -78,9 +83,11 @@ struct CommandLine {
   std::vector<std::pair<std::string, std::string>> filters{};
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
+  ShellFlags shell{};
   bool watch = false;
   bool follow = false;
   std::int64_t tail = -1;  // lines; negative: all
+  KeptLink* kept = nullptr;  // the connection of a console, for the questions of this command
 };
 
 // Either a command line, or that the program ends now with `exit`, having printed `text`.
@@ -90,7 +97,14 @@ struct Parsed {
   std::string text{};
 };
 
-Parsed parse_command_line(int argc, char** argv);
+// `output` is the format where the command names none.
+Parsed parse_command_line(int argc, char** argv, OutputFormat output = OutputFormat::table);
+
+// "json" and the like.
+std::optional<OutputFormat> output_format_of(const std::string& name);
+
+// All commands, for completion, help and manual pages.
+CommandNode command_tree();
 
 // "1073741824", "512MiB", "4G", "1.5GB": bytes. invalid_argument otherwise.
 Result<std::int64_t> parse_size(const std::string& text);

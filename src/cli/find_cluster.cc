@@ -102,7 +102,9 @@ std::string known_key_for(const std::string& state_folder, const std::string& ad
   return {};
 }
 
-Result<ClusterAddress> find_cluster(const CommandLine& line) {
+namespace {
+
+Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
   if (line.address.empty()) {
     auto known = known_cluster(line);
     if (!known || line.key_file.empty()) return known;
@@ -125,6 +127,14 @@ Result<ClusterAddress> find_cluster(const CommandLine& line) {
   if (!key) return key.error();
   given.key = std::move(key).value();
   return given;
+}
+
+}  // namespace
+
+Result<ClusterAddress> find_cluster(const CommandLine& line) {
+  auto cluster = chosen_cluster(line);
+  if (cluster) cluster->kept = line.kept;
+  return cluster;
 }
 
 }  // namespace mobula::internal::cli

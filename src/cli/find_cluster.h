@@ -16,6 +16,7 @@ struct ClusterAddress {
   std::string address;
   std::optional<KeyFile> key{};  // none: a head without keys, if it is one
   std::string key_path{};
+  KeptLink* kept = nullptr;  // of the console that asks
 };
 
 // unavailable where no cluster is known or its head has ended, invalid_argument where several are.

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "cli/exit_code.h"
@@ -42,18 +43,7 @@ struct FleetParsed {
   int exit = 0;
 };
 
-FleetParsed parse_fleet(int argc, char** argv) {
-  FleetLine line;
-  line.command = argv[1];
-  if (line.command == "exec") {
-    const auto words = std::find_if(
-        argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
-    const auto count = static_cast<int>(words - argv);
-    if (count < argc) line.words.assign(words + 1, argv + argc);
-    argc = count;
-  }
-  CLI::App app("Machines of a cluster, over ssh; the file is described in docs/operations.md",
-               "mobula " + line.command);
+void add_options(CLI::App& app, FleetLine& line) {
   app.add_option("cluster", line.file, "CLUSTER.yaml")->required();
   if (sessions.contains(line.command)) {
     app.add_option("--host", line.host, "machine of the file (default: the head's)");
@@ -69,6 +59,21 @@ FleetParsed parse_fleet(int argc, char** argv) {
                    "nodes that are replaced side by side (default: 1)")
         ->check(CLI::Range(1, 32));
   }
+}
+
+FleetParsed parse_fleet(int argc, char** argv) {
+  FleetLine line;
+  line.command = argv[1];
+  if (line.command == "exec") {
+    const auto words = std::find_if(
+        argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+    const auto count = static_cast<int>(words - argv);
+    if (count < argc) line.words.assign(words + 1, argv + argc);
+    argc = count;
+  }
+  CLI::App app("Machines of a cluster, over ssh; the file is described in docs/operations.md",
+               "mobula " + line.command);
+  add_options(app, line);
   try {
     app.parse(argc - 1, argv + 1);
     if (line.command == "exec" && line.words.empty()) {
@@ -158,6 +163,15 @@ int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
 }
 
 }  // namespace
+
+std::optional<CommandNode> fleet_command(const std::string& name) {
+  if (name != "up" && name != "down" && !sessions.contains(name)) return std::nullopt;
+  FleetLine line;
+  line.command = name;
+  CLI::App app("", name);
+  add_options(app, line);
+  return tree_of(app);
+}
 
 bool is_fleet_command(int argc, char** argv) {
   if (argc < 2) return false;

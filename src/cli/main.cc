@@ -21,10 +21,13 @@
 #include "cli/output.h"
 #include "cli/plan_command.h"
 #include "cli/programs.h"
+#include "cli/repl/live_names.h"
+#include "cli/repl/repl.h"
 #include "cli/start.h"
 #include "cli/state_commands.h"
 #include "cli/stop.h"
 #include "cli/symmetric.h"
+#include "cli/texts.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -136,19 +139,34 @@ int show_version(const CommandLine& line) {
   return exit_done;
 }
 
+int run_command(const CommandLine& line);
+
+int start_and_talk(const CommandLine& line) {
+  const Programs programs{
+      run_head, run_agent,
+      [](const std::function<int()>& body) {
+        const int code = worker::run_under_keeper(body);
+        if (code != exit_done) worker::remove_remains_of_dead_agents();
+        return code;
+      },
+      run_in_background};
+  const int code = start(programs, line);
+  if (code != exit_done || !line.start.repl) return code;
+  CommandLine console;
+  console.command = "repl";
+  console.state_folder = line.state_folder;
+  console.cluster = line.cluster.empty() ? "default" : line.cluster;
+  console.output = line.output;
+  return repl::run_repl(console, run_command);
+}
+
 int run_command(const CommandLine& line) {
   const std::string& command = line.command;
-  if (command == "start") {
-    const Programs programs{
-        run_head, run_agent,
-        [](const std::function<int()>& body) {
-          const int code = worker::run_under_keeper(body);
-          if (code != exit_done) worker::remove_remains_of_dead_agents();
-          return code;
-        },
-        run_in_background};
-    return start(programs, line);
-  }
+  if (command == "start") return start_and_talk(line);
+  if (command == "repl") return repl::run_repl(line, run_command);
+  if (command == "help") return show_help(line);
+  if (command == "completion") return show_completion(line);
+  if (command == "man") return show_manual(line);
   if (command == "stop") return stop(line);
   if (command == "status") return show_status(line);
   if (command == "list") return list_items(line);
@@ -178,6 +196,15 @@ int run_benchmarks(char** arguments) {
                                                     "; it is installed with Mobula, beside mobula"));
 }
 
+// The cluster is the one that a command without flags would speak to.
+int print_completions(const char* typed) {
+  char name[] = "mobula";
+  char status[] = "status";
+  char* words[] = {name, status, nullptr};
+  const Parsed asking = parse_command_line(2, words);
+  return asking.line ? repl::print_completions(*asking.line, typed) : asking.exit;
+}
+
 // Ctrl-C has an exit code of its own, with which a handler can only leave at once.
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
@@ -187,6 +214,8 @@ int main_of_mobula(int argc, char** argv) {
   if (is_fleet_command(argc, argv)) return run_fleet_command(argc, argv);
   // Of the agent's start, in a process of its own.
   if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
+  // Of the completion in shells: what could stand at the end of this line.
+  if (argc == 3 && std::string_view(argv[1]) == "complete-line") return print_completions(argv[2]);
   const Parsed parsed = parse_command_line(argc, argv);
   if (!parsed.line) {
     if (parsed.exit == exit_done) std::fputs(parsed.text.c_str(), stdout);
@@ -194,7 +223,7 @@ int main_of_mobula(int argc, char** argv) {
       return complain(failure(ErrorCode::invalid_argument, parsed.text));
     return parsed.exit;
   }
-  if (parsed.line->command != "start") {
+  if (parsed.line->command != "start" && parsed.line->command != "repl") {
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGINT, end_interrupted);
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "protocol/messages.h"
 #include "transport/bus.h"
 #include "transport/event_loop.h"
@@ -10,6 +12,7 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr Duration connect_patience = 5s;
+constexpr Duration look_interval = 50ms;  // for an interruption
 
 }  // namespace
 
@@ -73,9 +76,17 @@ struct ToolClient::Link {
   void turn_until(Time deadline, const Done& done) {
     while (!done() && !fault) {
       const Duration left = deadline - monotonic_now();
-      if (left <= Duration(0)) return;
-      loop->turn(left);
+      if (left <= Duration(0) || interrupted()) return;
+      loop->turn(cluster.kept != nullptr ? std::min(left, look_interval) : left);
     }
+  }
+
+  bool interrupted() const { return cluster.kept != nullptr && cluster.kept->interrupted(); }
+
+  // What has come meanwhile: that the head is gone, say.
+  bool is_usable() {
+    loop->turn(Duration(0));
+    return connected && !fault;
   }
 
   // Somebody listens there, but speaks otherwise.
@@ -103,9 +114,28 @@ struct ToolClient::Link {
 
 ToolClient::ToolClient(std::unique_ptr<Link> link) : link_(std::move(link)) {}
 ToolClient::ToolClient(ToolClient&&) noexcept = default;
-ToolClient::~ToolClient() = default;
+ToolClient::~ToolClient() {
+  if (link_ && link_->cluster.kept != nullptr) link_->cluster.kept->give(std::move(link_));
+}
+
+KeptLink::KeptLink(std::function<bool()> interrupted) : interrupted_(std::move(interrupted)) {}
+KeptLink::~KeptLink() = default;
+
+std::unique_ptr<ToolClient::Link> KeptLink::take(const ClusterAddress& cluster) {
+  auto link = std::move(link_);
+  const auto key_of = [](const ClusterAddress& of) { return of.key ? of.key->public_key : std::string(); };
+  if (!link || link->cluster.address != cluster.address || key_of(link->cluster) != key_of(cluster)) return nullptr;
+  return link->is_usable() ? std::move(link) : nullptr;
+}
+
+void KeptLink::give(std::unique_ptr<ToolClient::Link> link) {
+  if (link->connected && !link->fault) link_ = std::move(link);
+}
 
 Result<ToolClient> ToolClient::open(const ClusterAddress& cluster) {
+  if (cluster.kept != nullptr) {
+    if (auto kept = cluster.kept->take(cluster)) return ToolClient(std::move(kept));
+  }
   auto link = std::make_unique<Link>();
   link->cluster = cluster;
   if (auto opened = link->open(); !opened) return opened.error();
@@ -118,6 +148,7 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   const Time begun = monotonic_now();
   if (!link.connected) {
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
+    if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
     if (!link.connected && !denied && link.listens()) return link.no_handshake();
     if (link.fault) return *link.fault;
@@ -132,6 +163,7 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (auto sent = link.bus->send(link.head, encode(request)); !sent) return sent.error();
   link.turn_until(begun + patience, [&] { return link.reply.has_value(); });
   if (link.fault) return *link.fault;
+  if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
                    fmt::format("the head at {} did not answer '{}' within {} s",

@@ -1,6 +1,8 @@
-// One connection of a tool to the head: asks a question and waits for its answer. Main thread.
+// One connection of a tool to the head: asks a question and waits for its answer. A console keeps it from one
+// command to the next. The thread that has opened it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +17,9 @@ namespace mobula::internal::cli {
 
 class ToolClient {
  public:
-  // Begins to connect to the head of `cluster`.
+  struct Link;
+
+  // Begins to connect to the head of `cluster`, or goes on with the connection that is kept.
   static Result<ToolClient> open(const ClusterAddress& cluster);
   ToolClient(ToolClient&&) noexcept;
   ToolClient& operator=(ToolClient&&) = delete;
@@ -34,9 +38,27 @@ class ToolClient {
   std::vector<std::byte> bytes() const;
 
  private:
-  struct Link;
   explicit ToolClient(std::unique_ptr<Link> link);
   std::unique_ptr<Link> link_;
+};
+
+// The connection of the command before, for the next one to the same head, and a way to end waiting for an answer.
+class KeptLink {
+ public:
+  // Waiting ends with cancelled once `interrupted` is true.
+  explicit KeptLink(std::function<bool()> interrupted);
+  KeptLink(const KeptLink&) = delete;
+  KeptLink& operator=(const KeptLink&) = delete;
+  ~KeptLink();
+
+  bool interrupted() const { return interrupted_(); }
+  // Null where there is none to this head, or where it has been lost.
+  std::unique_ptr<ToolClient::Link> take(const ClusterAddress& cluster);
+  void give(std::unique_ptr<ToolClient::Link> link);
+
+ private:
+  std::function<bool()> interrupted_;
+  std::unique_ptr<ToolClient::Link> link_;
 };
 
 }  // namespace mobula::internal::cli

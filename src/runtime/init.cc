@@ -1,4 +1,4 @@
-// init: driver or executor, the same program.
+// init: driver, executor or the program of a console, the same program.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -10,6 +10,7 @@
 #include "mobula/cluster.h"
 #include "mobula/errors.h"
 #include "protocol/recorder.h"
+#include "runtime/console.h"
 #include "runtime/driver_session.h"
 #include "runtime/init_flags.h"
 
@@ -47,6 +48,7 @@ std::vector<std::string> own_arguments() {
 }
 
 Cluster start(InitOptions options) {
+  auto console = internal::runtime::console::take_console();
   if (options.address.empty()) {
     if (const char* address = std::getenv("MOBULA_ADDRESS"); address != nullptr) options.address = address;
   }
@@ -77,6 +79,7 @@ Cluster start(InitOptions options) {
   driver.record = std::move(*record);
   auto session = internal::runtime::DriverSession::start(std::move(driver));
   if (!session) refuse(session.error());
+  if (console) internal::runtime::console::serve_console(std::move(*console), std::move(*session));
   return Cluster(std::move(*session));
 }
 

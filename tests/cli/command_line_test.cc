@@ -218,5 +218,22 @@ TEST(ParseSize, KnowsBinaryAndDecimalUnits) {
   }
 }
 
+TEST(CommandLine, WhatIsMisspeltNamesTheNearestAndTheHelpToRead) {
+  EXPECT_THAT(parse({"strat", "--head"}).text, HasSubstr("did you mean 'mobula start'?"));
+  EXPECT_THAT(parse({"nothing-like-it"}).text, HasSubstr("see 'mobula --help'"));
+  EXPECT_THAT(parse({"job", "logs"}).text, HasSubstr("see 'mobula job logs --help'"));
+}
+
+TEST(CommandLine, AConsoleHasAClusterAndPerhapsAScript) {
+  const auto script = parse({"repl", "-c", "status; version", "--name", "lab", "-o", "json"});
+  ASSERT_TRUE(script.line.has_value()) << script.text;
+  EXPECT_EQ(script.line->shell.script, "status; version");
+  EXPECT_EQ(script.line->cluster, "lab");
+  EXPECT_EQ(script.line->output, OutputFormat::json);
+  EXPECT_TRUE(parse({"start", "--head", "--repl"}).line->start.repl);
+  EXPECT_EQ(parse({"start", "--address", "h:1", "--repl"}).exit, 2);
+  EXPECT_EQ(parse({"start", "--head", "--repl", "--block"}).exit, 2);
+}
+
 }  // namespace
 }  // namespace mobula::internal::cli

@@ -90,7 +90,7 @@ struct ConstructorEntry<C, TypeList<P...>> {
 
   static inline Entry entry{
       EntryKind::constructor, type_name<C>, &invoke, static_cast<int>(sizeof...(P)), 0,
-      &class_tag<C>,          type_name<C>};
+      &class_tag<C>,          type_name<C>,  &constructor_description<TypeList<P...>>};
 };
 
 template <class C, auto M, bool split>
@@ -114,7 +114,8 @@ struct MethodEntry {
                             static_cast<int>(Parameters::size),
                             CallResult<Result, split>::count,
                             &class_tag<C>,
-                            type_name<C>};
+                            type_name<C>,
+                            &call_description<Result, split, Parameters>};
 };
 
 template <class C, auto M>

@@ -46,12 +46,15 @@ using Invoker = Outcome (*)(const Invocation& call);
 
 enum class EntryKind : std::uint8_t { task, constructor, method };
 
+struct CallDescription;  // <mobula/detail/describe.h>
+
 class MOBULA_API Entry {
  public:
   // Both names must live for ever. `class_tag` is one address per class of actors, null for tasks:
   // a method may only be called on an actor made by a constructor with the same tag.
   Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
-        const void* class_tag = nullptr, std::string_view class_name = {});
+        const void* class_tag = nullptr, std::string_view class_name = {},
+        const CallDescription* description = nullptr);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
   ~Entry();
@@ -62,6 +65,8 @@ class MOBULA_API Entry {
   const void* class_tag() const { return class_tag_; }
   int parameters() const { return parameters_; }
   int results() const { return results_; }
+  // Null where nothing is known of its types.
+  const CallDescription* description() const { return description_; }
 
   // Refuses a call that does not fit the entry (invalid_request) before it touches anything.
   Outcome invoke(const Invocation& call) const;
@@ -76,6 +81,7 @@ class MOBULA_API Entry {
   std::string_view class_name_;
   const void* class_tag_;
   Invoker invoker_;
+  const CallDescription* description_;
   mutable std::atomic<bool> resolved_{false};
   mutable FunctionKey key_;  // valid once resolved_
 };

@@ -67,14 +67,15 @@ Outcome refuse(std::string text) {
 ResultSink::~ResultSink() = default;
 
 Entry::Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
-             const void* class_tag, std::string_view class_name)
+             const void* class_tag, std::string_view class_name, const CallDescription* description)
     : kind_(kind),
       parameters_(parameters),
       results_(results),
       name_(name),
       class_name_(class_name),
       class_tag_(class_tag),
-      invoker_(invoker) {
+      invoker_(invoker),
+      description_(description) {
   Registry::instance().add(*this);
 }
 

@@ -1,0 +1,144 @@
+// What the types of a call look like, as data: for consoles, which turn JSON into values and values into
+// JSON without having the types. Constants of the program; nothing here runs during a call.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <mobula/detail/call.h>
+#include <mobula/serialize.h>
+
+namespace mobula::detail {
+
+enum class NumberKind : std::uint8_t { none, signed_integer, unsigned_integer, floating };
+
+struct TypeDescription {
+  std::string_view name = {};  // as the compiler spells it
+  std::uint64_t fingerprint = 0;
+  Shape shape = Shape::none;
+  NumberKind number = NumberKind::none;
+  bool is_plain = false;  // lies in bytes as in memory
+  bool is_text = false;   // std::string
+  bool is_map = false;    // an association of keys and values
+  std::size_t size_bytes = 0;
+  std::size_t alignment = 1;
+  std::size_t smallest_bytes = 1;  // that a value takes
+  std::size_t count = 0;           // elements of an array
+  double tick_s = 0;               // of a duration
+  // Appends what it consists of: elements, members, alternatives, in the order in which they are written.
+  void (*add_parts)(std::vector<const TypeDescription*>& parts) = nullptr;
+};
+
+template <class T>
+const TypeDescription& describe();
+
+template <class... Part>
+void add_descriptions(std::vector<const TypeDescription*>& parts) {
+  (parts.push_back(&describe<Part>()), ...);
+}
+
+template <class T, Shape = shape_of<T>()>
+struct DescribedParts : TypeList<> {};
+
+template <class T>
+struct DescribedParts<T, Shape::enumeration> : TypeList<std::underlying_type_t<T>> {};
+template <class T>
+struct ElementPart : TypeList<std::remove_cv_t<typename T::value_type>> {};
+template <class T>
+struct DescribedParts<T, Shape::complex_number> : ElementPart<T> {};
+template <class T>
+struct DescribedParts<T, Shape::optional> : ElementPart<T> {};
+template <class T>
+struct DescribedParts<T, Shape::array> : ElementPart<T> {};
+template <class T>
+struct DescribedParts<T, Shape::block> : ElementPart<T> {};
+template <class T>
+struct DescribedParts<T, Shape::sequence> : ElementPart<T> {};
+template <class T>
+struct DescribedParts<T, Shape::association> : TypeList<typename Element<typename T::value_type>::Type> {};
+template <class T>
+struct DescribedParts<T, Shape::unique_pointer> : TypeList<std::remove_cv_t<typename T::element_type>> {};
+template <class T>
+struct DescribedParts<T, Shape::duration> : TypeList<typename T::rep> {};
+template <class T>
+struct DescribedParts<T, Shape::time_point> : TypeList<typename T::duration> {};
+template <template <class...> class Template, class... Part>
+struct DescribedParts<Template<Part...>, Shape::variant> : TypeList<Part...> {};
+template <template <class...> class Template, class... Part>
+struct DescribedParts<Template<Part...>, Shape::tuple> : TypeList<std::remove_cv_t<Part>...> {};
+
+template <class... Part>
+constexpr auto adder_of(const TypeList<Part...>*) {
+  return &add_descriptions<Part...>;
+}
+template <class... Part>
+constexpr auto adder_of(const MemberList<Part...>*) {
+  return &add_descriptions<Part...>;
+}
+
+template <class T>
+constexpr NumberKind number_kind_of() {
+  if constexpr (!std::is_arithmetic_v<T> || std::is_same_v<T, bool>)
+    return NumberKind::none;
+  else if constexpr (std::is_floating_point_v<T>)
+    return NumberKind::floating;
+  else
+    return std::is_signed_v<T> ? NumberKind::signed_integer : NumberKind::unsigned_integer;
+}
+
+template <class T>
+constexpr TypeDescription description_of() {
+  TypeDescription type;
+  type.name = type_name<T>;
+  type.fingerprint = fingerprint<T>();
+  type.shape = shape_of<T>();
+  type.number = number_kind_of<T>();
+  type.is_plain = is_plain<T>();
+  type.is_text = std::is_same_v<T, std::string>;
+  type.is_map = requires { typename T::mapped_type; };
+  type.size_bytes = sizeof(T);
+  type.alignment = alignof(T);
+  type.smallest_bytes = smallest<T>;
+  if constexpr (is_std_array<T>) type.count = std::tuple_size_v<T>;
+  if constexpr (shape_of<T>() == Shape::duration) {
+    type.tick_s = static_cast<double>(T::period::num) / static_cast<double>(T::period::den);
+  }
+  if constexpr (shape_of<T>() == Shape::members || shape_of<T>() == Shape::plain_struct) {
+    type.add_parts = adder_of(static_cast<const members_of<T>*>(nullptr));
+  } else {
+    type.add_parts = adder_of(static_cast<const DescribedParts<T>*>(nullptr));
+  }
+  return type;
+}
+
+template <class T>
+const TypeDescription& describe() {
+  static constexpr TypeDescription type = description_of<T>();
+  return type;
+}
+
+// What an entry takes and gives back.
+struct CallDescription {
+  void (*add_parameters)(std::vector<const TypeDescription*>& parameters) = nullptr;
+  const TypeDescription& (*result)() = nullptr;  // null for a constructor, and where the result is split
+};
+
+template <class... P>
+constexpr auto parameters_adder(TypeList<P...>) {
+  return &add_descriptions<StoredAs<P>...>;
+}
+
+template <class Result, bool split, class Parameters>
+inline constexpr CallDescription call_description{parameters_adder(Parameters{}),
+                                                  split ? nullptr : &describe<typename ResultRefs<Result>::Stored>};
+
+template <class Parameters>
+inline constexpr CallDescription constructor_description{parameters_adder(Parameters{}), nullptr};
+
+}  // namespace mobula::detail

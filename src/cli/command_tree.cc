@@ -1,0 +1,77 @@
+#include "cli/command_tree.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr std::size_t most_edits = 2;
+
+std::size_t edits_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names) {
+  const auto best = std::ranges::min_element(names, {}, [&](const std::string& name) { return edits_between(written, name); });
+  if (best == names.end() || edits_between(written, *best) > most_edits) return std::nullopt;
+  return *best;
+}
+
+std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
+  std::vector<std::string> names;
+  for (const auto& each : commands) names.push_back(each.name);
+  return names;
+}
+
+const CommandNode* CommandNode::command(const std::string& of_name) const {
+  const auto found = std::ranges::find(commands, of_name, &CommandNode::name);
+  return found == commands.end() ? nullptr : &*found;
+}
+
+const OptionNode* CommandNode::option(const std::string& of_name) const {
+  const auto found = std::ranges::find_if(
+      options, [&](const OptionNode& each) { return std::ranges::find(each.names, of_name) != each.names.end(); });
+  return found == options.end() ? nullptr : &*found;
+}
+
+CommandNode tree_of(const CLI::App& app) {
+  CommandNode node;
+  node.name = app.get_name();
+  node.about = app.get_description();
+  for (const CLI::Option* each : app.get_options()) {
+    if (each->get_group().empty()) continue;  // not for people
+    OptionNode option;
+    option.about = each->get_description();
+    option.takes_value = each->get_items_expected_max() > 0;
+    option.required = each->get_required();
+    if (each->nonpositional()) {
+      for (const auto& name : each->get_snames()) option.names.push_back("-" + name);
+      for (const auto& name : each->get_lnames()) option.names.push_back("--" + name);
+      node.options.push_back(std::move(option));
+    } else {
+      option.names.push_back(each->get_name(true, false));
+      node.positionals.push_back(std::move(option));
+    }
+  }
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    node.commands.push_back(tree_of(*each));
+  }
+  return node;
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,80 @@
+// What people type at `mobula repl`: one line as statements. Commands are those of the command line, word for
+// word; beside them stand `\name` of the console itself and what is said to a user's program. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mobula::internal::cli::repl {
+
+inline constexpr std::size_t longest_line = std::size_t{256} << 10;
+
+// Words of a command, without `mobula`.
+struct Command {
+  std::vector<std::string> words{};
+};
+
+// \timing, \o json, \watch 2 list nodes: `rest` is everything after the name.
+struct Meta {
+  std::string name{};
+  std::string rest{};
+};
+
+// JSON, or the name of a result.
+struct Argument {
+  std::string json{};
+  std::string name{};
+};
+
+// After `with`.
+struct Option {
+  std::string name{};
+  std::string json{};
+};
+
+// call f 1 2 with num_gpus=0.5, c.add(5), either after `let x =`.
+struct Call {
+  std::string let{};     // empty: its value is shown
+  std::string object{};  // the actor; empty: a function
+  std::string function{};
+  std::vector<Argument> arguments{};
+  std::vector<Option> options{};
+};
+
+// actor c = Counter(10) with max_restarts=3
+struct MakeActor {
+  std::string name{};
+  std::string class_name{};
+  std::vector<Argument> arguments{};
+  std::vector<Option> options{};
+};
+
+struct Get {
+  std::string name{};
+};
+struct Kill {
+  std::string name{};
+};
+// use PROGRAM ARGUMENTS…
+struct Use {
+  std::vector<std::string> words{};
+};
+struct Leave {};
+
+using Statement = std::variant<Command, Meta, Call, MakeActor, Get, Kill, Use, Leave>;
+
+// Statements are separated by ';' and end at '#', outside quotes and brackets. invalid_argument names the column
+// (from 1) and what is wrong there; a line longer than longest_line is refused with its length.
+Result<std::vector<Statement>> parse_line(const std::string& line);
+
+// One more line, or a piece of it, as words: quotes and backslashes as in a shell, nothing is expanded.
+Result<std::vector<std::string>> words_of(const std::string& text);
+
+// Text that words_of() reads as this one word.
+std::string quoted_word(const std::string& word);
+
+}  // namespace mobula::internal::cli::repl

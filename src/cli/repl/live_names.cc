@@ -1,0 +1,73 @@
+#include "cli/repl/live_names.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/repl/completion.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration tab_patience = std::chrono::milliseconds(1500);
+constexpr std::size_t most_completions = 10'000;
+
+}  // namespace
+
+std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind) {
+  static const std::map<std::string, std::string> id_members{
+      {"nodes", "node_id"},   {"jobs", "job_id"},     {"submissions", "job_id"}, {"tasks", "task_id"},
+      {"actors", "actor_id"}, {"objects", "object_id"}, {"leases", "slot_id"},   {"executors", "process_id"},
+      {"demands", "class_id"}, {"placement-groups", "placement_group_id"}};
+  const auto member = id_members.find(kind);
+  const auto cluster = member == id_members.end() ? failure(ErrorCode::not_found, "no such kind") : find_cluster(line);
+  if (!cluster) return {};
+  auto client = ToolClient::open(*cluster);
+  const auto text = client ? client->ask("list", kind, {}, tab_patience) : client.error();
+  if (!text) return {};
+  const auto list = nlohmann::json::parse(*text, nullptr, false);
+  if (!list.is_object() || !list.contains("items")) return {};
+  std::vector<std::string> names;
+  for (const auto& item : list["items"]) {
+    if (names.size() >= most_completions) break;
+    const auto id = item.find(member->second);
+    if (id != item.end() && id->is_string()) names.push_back(id->get<std::string>());
+    const auto name = item.find("name");
+    const bool is_name = kind == "submissions" && name != item.end() && name->is_string();
+    if (is_name && !name->get_ref<const std::string&>().empty()) names.push_back(name->get<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::string> files_beginning(const std::string& begun) {
+  const auto slash = begun.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : begun.substr(0, slash + 1);
+  std::vector<std::string> paths;
+  std::error_code code;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end; at.increment(code)) {
+    std::string path = folder + at->path().filename().string();
+    if (!path.starts_with(begun) || paths.size() >= most_completions) continue;
+    std::error_code ignored;
+    if (at->is_directory(ignored)) path += '/';
+    paths.push_back(std::move(path));
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+int print_completions(const CommandLine& line, const std::string& typed) {
+  LiveNames names;
+  names.ids = [&line](const std::string& kind) { return ids_of(line, kind); };
+  names.files = files_beginning;
+  for (const auto& word : complete(typed, command_tree(), names, false).words) std::printf("%s\n", word.c_str());
+  return exit_done;
+}
+
+}  // namespace mobula::internal::cli::repl

@@ -1,0 +1,166 @@
+#include "cli/repl/program.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/time.h"
+
+extern "C" char** environ;
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+constexpr int socket_number = 198;  // in the program
+constexpr std::size_t longest_answer = std::size_t{65} << 20;
+constexpr int ending_ms = 5000;
+
+// This process's, but for what says which cluster, and which console.
+std::vector<std::string> environment_for(const ClusterAddress& cluster, const std::string& state_folder) {
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view variable = *each;
+    const auto is = [&](std::string_view name) { return variable.starts_with(name) && variable.substr(name.size()).starts_with('='); };
+    if (is("MOBULA_ADDRESS") || is("MOBULA_STATE_DIR") || is("MOBULA_CONSOLE_FD")) continue;
+    if (!cluster.key_path.empty() && is("MOBULA_KEY_FILE")) continue;
+    variables.emplace_back(variable);
+  }
+  variables.push_back("MOBULA_ADDRESS=" + cluster.address);
+  variables.push_back("MOBULA_STATE_DIR=" + state_folder);
+  if (!cluster.key_path.empty()) variables.push_back("MOBULA_KEY_FILE=" + cluster.key_path);
+  variables.push_back(fmt::format("MOBULA_CONSOLE_FD={}", socket_number));
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& each : words) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> variables, int socket, int output) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (output >= 0) {
+    ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  }
+  ::posix_spawn_file_actions_adddup2(&actions, socket, socket_number);
+  // Ctrl-C is the console's.
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  for (const int number : {SIGINT, SIGPIPE, SIGWINCH}) ::sigaddset(&defaults, number);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  auto argv = pointers_to(words);
+  auto envp = pointers_to(variables);
+  const int code = ::posix_spawnp(&pid, argv.front(), &actions, &attributes, argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return code;
+}
+
+}  // namespace
+
+Result<UserProgram> UserProgram::start(const std::vector<std::string>& words, const ClusterAddress& cluster,
+                                       const std::string& state_folder, int output) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno_failure("make a socket", errno);
+  Fd own(ends[0]);
+  const Fd theirs(ends[1]);
+  pid_t pid = 0;
+  if (const int code = spawn(pid, words, environment_for(cluster, state_folder), theirs.get(), output); code != 0) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("cannot run {}: {}; give the path of a program that uses Mobula", words.front(), std::strerror(code)));
+  }
+  return UserProgram(std::move(own), pid, words.front());
+}
+
+UserProgram::UserProgram(UserProgram&& other) noexcept
+    : socket_(std::move(other.socket_)),
+      pid_(std::exchange(other.pid_, 0)),
+      name_(std::move(other.name_)),
+      text_(std::move(other.text_)),
+      looked_(other.looked_),
+      owed_(other.owed_) {}
+
+UserProgram::~UserProgram() {
+  if (pid_ == 0) return;
+  const Fd ending(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0U)));
+  socket_.reset();  // it ends its job by itself
+  pollfd item{ending.get(), POLLIN, 0};
+  const Time deadline = monotonic_now() + std::chrono::milliseconds(ending_ms);
+  int ready = 0;
+  while (ending && ready <= 0 && monotonic_now() < deadline) ready = ::poll(&item, 1, 100);
+  if (ready <= 0) ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Failure UserProgram::why_ended() {
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  const std::string how = WIFSIGNALED(status) ? fmt::format("by signal {}", WTERMSIG(status))
+                                              : fmt::format("with code {}", WEXITSTATUS(status));
+  return failure(ErrorCode::unavailable,
+                 fmt::format("{} has ended {}; it must come to mobula::init, best as the first statement of its main", name_, how));
+}
+
+Result<std::string> UserProgram::next_line(const WaitReadable& wait) {
+  for (;;) {
+    const auto end = text_.find('\n', looked_);
+    if (end != std::string::npos) {
+      std::string line = text_.substr(0, end);
+      text_.erase(0, end + 1);
+      looked_ = 0;
+      return line;
+    }
+    looked_ = text_.size();
+    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + " answers without end");
+    if (!wait(socket_.get())) return failure(ErrorCode::cancelled, "interrupted");
+    std::array<char, 65536> part;
+    const ssize_t count = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count <= 0) return why_ended();
+    text_.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
+Result<Json> UserProgram::ask(const Json& request, const WaitReadable& wait) {
+  if (pid_ == 0) return failure(ErrorCode::unavailable, name_ + " has ended; `use` starts it again");
+  const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t count = ::send(socket_.get(), line.data() + at, line.size() - at, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return why_ended();
+    at += static_cast<std::size_t>(count);
+  }
+  ++owed_;
+  for (;;) {
+    const auto answer = next_line(wait);
+    if (!answer) return answer.error();
+    if (--owed_ > 0) continue;
+    Json json = Json::parse(*answer, nullptr, false);
+    if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + " answers what is no JSON");
+    return json;
+  }
+}
+
+}  // namespace mobula::internal::cli::repl

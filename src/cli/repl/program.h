@@ -1,0 +1,51 @@
+// A user's program that `use` has started: a driver that serves this console (see runtime/console.h) instead of
+// running its main to the end. Ends with this object. Main thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "cli/find_cluster.h"
+
+namespace mobula::internal::cli::repl {
+
+using Json = nlohmann::ordered_json;
+
+// Waits until the descriptor is readable; false: interrupted.
+using WaitReadable = std::function<bool(int fd)>;
+
+class UserProgram {
+ public:
+  // `words` are the program, found as a shell finds it, and its arguments. What it prints goes to `output`, or
+  // with -1 to where this process's output goes. Returns as soon as the process is there.
+  static Result<UserProgram> start(const std::vector<std::string>& words, const ClusterAddress& cluster,
+                                   const std::string& state_folder, int output);
+  UserProgram(UserProgram&& other) noexcept;
+  UserProgram& operator=(UserProgram&&) = delete;
+  ~UserProgram();
+
+  // The answer, whatever it says. unavailable where the program has ended, cancelled where `wait` was interrupted:
+  // the answer is then thrown away when it comes.
+  Result<Json> ask(const Json& request, const WaitReadable& wait);
+  const std::string& name() const { return name_; }
+
+ private:
+  UserProgram(Fd socket, pid_t pid, std::string name) : socket_(std::move(socket)), pid_(pid), name_(std::move(name)) {}
+  Result<std::string> next_line(const WaitReadable& wait);
+  Failure why_ended();
+
+  Fd socket_;
+  pid_t pid_ = 0;
+  std::string name_;
+  std::string text_;
+  std::size_t looked_ = 0;
+  int owed_ = 0;  // answers that nobody waits for any more
+};
+
+}  // namespace mobula::internal::cli::repl

@@ -1,0 +1,290 @@
+#include "cli/repl/shell.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "base/time.h"
+#include "cli/exit_code.h"
+#include "cli/repl/live_names.h"
+
+extern "C" char** environ;
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+constexpr int deepest_source = 8;
+
+constexpr const char* help_text =
+    "Every command of mobula works here without the word mobula; `help` lists them, `help COMMAND` says more.\n"
+    "\n"
+    "  use PROGRAM ARGUMENTS…            a program whose functions and actors are called from here\n"
+    "  \\d                                its functions and actors, with the types of their arguments\n"
+    "  call F ARGUMENTS… with num_gpus=1  calls a function, and shows what it returns\n"
+    "  let x = call F ARGUMENTS…          the same, and the result is kept as x instead\n"
+    "  get x                              the value of x\n"
+    "  actor c = CLASS(ARGUMENTS…)        makes an actor; c.METHOD(ARGUMENTS…) calls it, kill c ends it\n"
+    "\n"
+    "  \\o table|wide|json|jsonl|yaml|csv|name   how commands answer\n"
+    "  \\timing                            says how long each command takes, or no longer\n"
+    "  \\watch SECONDS COMMAND             again and again, until Ctrl-C\n"
+    "  \\source FILE                       carries out the lines of a file\n"
+    "  \\help                              this text\n"
+    "  exit                               or Ctrl-D\n"
+    "\n"
+    "Arguments are JSON, or the name of a result. ';' stands between statements, '#' begins a comment.\n";
+
+bool has_word(const std::vector<std::string>& words, std::initializer_list<const char*> wanted) {
+  const auto end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), end, [&](const std::string& word) {
+    return std::ranges::any_of(wanted, [&](const char* each) { return word == each || word.starts_with(std::string(each) + "="); });
+  });
+}
+
+// Commands that ask and are answered; those that wait for more are processes, which Ctrl-C ends.
+bool runs_here(const std::vector<std::string>& words) {
+  static const std::set<std::string, std::less<>> asking{"status", "list", "get", "memory", "summary", "explain",
+                                                         "plan", "version", "help", "completion", "man"};
+  if (has_word(words, {"--watch", "-f", "--follow", "-h", "--help"})) return false;
+  if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
+  return asking.contains(words.front());
+}
+
+std::vector<char*> argv_of(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& each : words) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Shell::Shell(const CommandLine& line, RunCommand run, Interrupts& interrupts, bool interactive)
+    : line_(line),
+      run_(std::move(run)),
+      interrupts_(interrupts),
+      interactive_(interactive),
+      tree_(command_tree()),
+      kept_([&interrupts] { return interrupts.raised(); }) {
+  line_.kept = &kept_;
+  if (line.output != OutputFormat::table) output_format_ = line.output;
+  for (const char* name : {"wide", "json", "jsonl", "yaml", "csv", "name"}) {
+    if (output_format_of(name) == output_format_) output_name_ = name;
+  }
+  names_.ids = [this](const std::string& kind) { return live_ids(kind); };
+  names_.files = files_beginning;
+}
+
+int Shell::carry_out(const std::string& text) {
+  const auto statements = parse_line(text);
+  if (!statements) return complain(statements.error());
+  for (const auto& statement : *statements) {
+    const Time begun = monotonic_now();
+    const int code = run(statement);
+    std::fflush(stdout);
+    if (timing_) {
+      const auto took = std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now() - begun).count();
+      std::fprintf(stderr, "%.1f ms\n", static_cast<double>(took) / 1000);
+    }
+    if (left_) return code;
+    if (interrupts_.raised()) return exit_interrupted;
+    if (code != exit_done) return code;
+  }
+  return exit_done;
+}
+
+int Shell::carry_out_file(const std::string& path) {
+  const Fd file(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return complain(errno_failure("read " + path, errno), exit_not_found);
+  std::string line;
+  std::size_t length = 0;  // of the line, of which no more than a line may have is kept
+  std::size_t number = 0;
+  const auto end_line = [&]() -> int {
+    ++number;
+    if (length > line.size()) line.resize(longest_line + 1);
+    int code = exit_done;
+    if (length > longest_line) {
+      code = complain(failure(ErrorCode::invalid_argument,
+                              fmt::format("the line has {} bytes, and a line may have {}", length, longest_line)));
+    } else if (!(number == 1 && line.starts_with("#!"))) {
+      code = carry_out(line);
+    }
+    line.clear();
+    length = 0;
+    if (code != exit_done) std::fprintf(stderr, "mobula: stopped at line %zu of %s\n", number, path == "-" ? "standard input" : path.c_str());
+    return code;
+  };
+  for (;;) {
+    std::array<char, 65536> part;
+    const ssize_t count = ::read(file.get(), part.data(), part.size());
+    if (interrupts_.raised()) return exit_interrupted;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return complain(errno_failure("read " + path, errno), exit_failed);
+    if (count == 0) return length > 0 ? end_line() : exit_done;
+    for (ssize_t i = 0; i < count; ++i) {
+      const char c = part[static_cast<std::size_t>(i)];
+      if (c != '\n') {
+        if (++length <= longest_line) line += c;
+        continue;
+      }
+      const int code = end_line();
+      if (code != exit_done || left_) return code;
+    }
+  }
+}
+
+int Shell::run(const Statement& statement) {
+  if (const auto* command = std::get_if<Command>(&statement)) return run_command(command->words);
+  if (const auto* meta = std::get_if<Meta>(&statement)) return run_meta(*meta);
+  if (const auto* used = std::get_if<Use>(&statement)) return use(used->words);
+  if (const auto* called = std::get_if<Call>(&statement)) return call(*called);
+  if (const auto* actor = std::get_if<MakeActor>(&statement)) return make_actor(*actor);
+  if (const auto* wanted = std::get_if<Get>(&statement)) return show(wanted->name);
+  if (const auto* ended = std::get_if<Kill>(&statement)) return kill(ended->name);
+  left_ = true;
+  return exit_done;
+}
+
+int Shell::run_command(std::vector<std::string> words) {
+  if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "this is one already"));
+  const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
+  if (!is_command) {
+    std::vector<std::string> known = names_of(tree_.commands);
+    for (const char* own : {"actor", "call", "exit", "kill", "let", "use"}) known.emplace_back(own);
+    const auto best = nearest_name(words.front(), known);
+    return complain(failure(ErrorCode::invalid_argument,
+                            fmt::format("'{}' is no command; {}", words.front(),
+                                        best ? "did you mean '" + *best + "'?" : "`help` lists them, \\help what else can be said here")));
+  }
+  const bool of_fleet = std::ranges::any_of(words, [](const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); });
+  if (runs_here(words) && (!of_fleet || words.front() != "status")) return run_here(words);
+  return run_apart(std::move(words));
+}
+
+int Shell::run_here(const std::vector<std::string>& words) {
+  std::vector<std::string> all{"mobula"};
+  all.insert(all.end(), words.begin(), words.end());
+  auto argv = argv_of(all);
+  Parsed parsed = parse_command_line(static_cast<int>(all.size()), argv.data(), output_format_);
+  if (!parsed.line) {
+    if (parsed.exit != exit_done) return complain(failure(ErrorCode::invalid_argument, parsed.text));
+    std::fputs(parsed.text.c_str(), stdout);
+    return parsed.exit;
+  }
+  parsed.line->kept = &kept_;
+  return run_(*parsed.line);
+}
+
+// The same program with the same words. It is in the terminal's foreground, as this process is, and Ctrl-C reaches
+// both: here it is only noted.
+int Shell::run_apart(std::vector<std::string> words) {
+  const CommandNode* node = tree_.command(words.front());
+  std::size_t after = 1;
+  if (node != nullptr && words.size() > 1 && node->command(words[1]) != nullptr) {
+    node = node->command(words[1]);
+    after = 2;
+  }
+  const bool answers = node != nullptr && node->option("--output") != nullptr;
+  if (output_format_ != OutputFormat::table && answers && !has_word(words, {"-o", "--output", "--format", "--json"})) {
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(after), {"--output", output_name_});
+  }
+  words.insert(words.begin(), "mobula");
+  std::fflush(stdout);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  if (!interactive_) ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  for (const int number : {SIGINT, SIGPIPE, SIGWINCH}) ::sigaddset(&defaults, number);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  auto argv = argv_of(words);
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return complain(errno_failure("run " + words[1], failed), exit_failed);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return exit_failed;
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// ---- \name -------------------------------------------------------------------------------------
+
+int Shell::run_meta(const Meta& meta) {
+  if (meta.name == "help" || meta.name == "?") {
+    std::fputs(help_text, stdout);
+    return exit_done;
+  }
+  if (meta.name == "o") return choose_output(meta.rest);
+  if (meta.name == "timing") {
+    timing_ = !timing_;
+    std::printf("timing is %s\n", timing_ ? "on" : "off");
+    return exit_done;
+  }
+  if (meta.name == "watch") return repeat(meta.rest);
+  if (meta.name == "source") return source(meta.rest);
+  if (meta.name == "d") return list_callables();
+  return complain(failure(ErrorCode::invalid_argument, fmt::format("\\{} is nothing; \\help says what there is", meta.name)));
+}
+
+int Shell::choose_output(const std::string& name) {
+  const auto format = output_format_of(name);
+  if (!format) {
+    return complain(failure(ErrorCode::invalid_argument,
+                            fmt::format("\\o '{}': it is none of table, wide, json, jsonl, yaml, csv, name", name)));
+  }
+  output_format_ = *format;
+  output_name_ = name;
+  return exit_done;
+}
+
+int Shell::repeat(const std::string& rest) {
+  char* end = nullptr;
+  const double seconds = std::strtod(rest.c_str(), &end);
+  const std::string line = end == nullptr ? "" : end;
+  if (end == rest.c_str() || !(seconds >= 0.1 && seconds <= 86'400) || line.find_first_not_of(" \t") == std::string::npos) {
+    return complain(failure(ErrorCode::invalid_argument, "\\watch SECONDS COMMAND, with 0.1 to 86400 seconds"));
+  }
+  while (!interrupts_.raised()) {
+    if (interactive_ && output_format_ == OutputFormat::table) std::fputs("\x1b[H\x1b[2J", stdout);
+    if (const int code = carry_out(line); code != exit_done || left_) return code;
+    pollfd item{interrupts_.fd(), POLLIN, 0};
+    const Time until = monotonic_now() + Duration(static_cast<std::int64_t>(seconds * 1e9));
+    while (!interrupts_.raised() && monotonic_now() < until) {
+      const auto left = (until - monotonic_now()) / std::chrono::milliseconds(1);
+      ::poll(&item, 1, static_cast<int>(std::clamp<std::int64_t>(left, 1, 1000)));
+    }
+  }
+  return exit_interrupted;
+}
+
+int Shell::source(const std::string& rest) {
+  const auto words = words_of(rest);
+  if (!words) return complain(words.error());
+  if (words->size() != 1) return complain(failure(ErrorCode::invalid_argument, "\\source FILE"));
+  if (depth_ >= deepest_source) {
+    return complain(failure(ErrorCode::invalid_argument, fmt::format("\\source: files within files, deeper than {}", deepest_source)));
+  }
+  ++depth_;
+  const int code = carry_out_file(words->front());
+  --depth_;
+  return code;
+}
+
+}  // namespace mobula::internal::cli::repl

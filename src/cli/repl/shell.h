@@ -1,0 +1,79 @@
+// Carries out the lines of a console, one statement after the other, whoever has typed them. Commands that ask one
+// question run here, over a connection that is kept; all others are this program again, in a process of their own.
+// Main thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "cli/command_line.h"
+#include "cli/command_tree.h"
+#include "cli/repl/completion.h"
+#include "cli/repl/interrupts.h"
+#include "cli/repl/line.h"
+#include "cli/repl/program.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli::repl {
+
+using RunCommand = std::function<int(const CommandLine&)>;
+
+class Shell {
+ public:
+  // `line` says which cluster is meant; `run` carries out a parsed command in this process.
+  Shell(const CommandLine& line, RunCommand run, Interrupts& interrupts, bool interactive);
+
+  // The exit code of the first statement that fails, or 0. Says what is wrong on stderr.
+  int carry_out(const std::string& text);
+  // Lines of a file, "-": of standard input; stops at the first that fails, with its code. `#!` begins a comment.
+  int carry_out_file(const std::string& path);
+  bool left() const { return left_; }
+
+  Completion completion(const std::string& before);
+  // What the user's program prints, line by line, where a person looks; -1 without a program.
+  int output_fd() const { return output_.get(); }
+  std::optional<std::string> output_line();
+
+ private:
+  int run(const Statement& statement);
+  int run_command(std::vector<std::string> words);
+  int run_here(const std::vector<std::string>& words);
+  int run_apart(std::vector<std::string> words);
+  int run_meta(const Meta& meta);
+  int choose_output(const std::string& name);
+  int repeat(const std::string& rest);
+  int source(const std::string& rest);
+  int list_callables();
+
+  int use(const std::vector<std::string>& words);
+  int call(const Call& call);
+  int make_actor(const MakeActor& actor);
+  int show(const std::string& name);
+  int kill(const std::string& name);
+  Result<Json> ask_program(const Json& request);
+  int print(const Json& value) const;
+  bool wait_readable(int fd);
+  void forget_program();
+  std::vector<std::string> live_ids(const std::string& kind);
+
+  CommandLine line_;
+  const RunCommand run_;
+  Interrupts& interrupts_;
+  const bool interactive_;
+  const CommandNode tree_;
+  KeptLink kept_;
+  OutputFormat output_format_ = OutputFormat::table;
+  std::string output_name_ = "table";
+  bool timing_ = false;
+  bool left_ = false;
+  int depth_ = 0;  // of \source
+  std::optional<UserProgram> program_;
+  Fd output_;
+  std::string output_text_;
+  LiveNames names_;
+};
+
+}  // namespace mobula::internal::cli::repl

@@ -1,0 +1,247 @@
+// What is said to a user's program.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/repl/live_names.h"
+#include "cli/repl/shell.h"
+#include "cli/text_table.h"
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+constexpr std::size_t longest_output_line = 16'384;
+constexpr int most_lines = 200;                  // of output, between two looks for an answer
+constexpr std::size_t longest_value = 10'000;    // of a value, to a person
+
+// {"ok": false, …}: says why, and returns the code to end with.
+int refused(const Json& answer) {
+  return complain(failure(ErrorCode::invalid_argument,
+                          answer.value("kind", std::string("Error")) + ": " + answer.value("error", std::string())),
+                  answer.value("exit", static_cast<int>(exit_failed)));
+}
+
+std::string joined(const Json& texts) {
+  std::string text;
+  for (const auto& each : texts) text += (text.empty() ? "" : ", ") + each.get<std::string>();
+  return text;
+}
+
+Json arguments_json(const std::vector<Argument>& arguments) {
+  Json json = Json::array();
+  for (const auto& each : arguments) {
+    Json argument = Json::object();
+    if (each.name.empty()) argument["json"] = Json::parse(each.json, nullptr, false);
+    else argument["name"] = each.name;
+    json.push_back(std::move(argument));
+  }
+  return json;
+}
+
+Result<Json> options_json(const std::vector<Option>& options) {
+  Json json = Json::object();
+  for (const auto& each : options) {
+    Json value = Json::parse(each.json, nullptr, false);
+    const bool is_size = each.name == "memory" || each.name == "gpu_memory";
+    if (is_size && value.is_string()) {
+      const auto size = parse_size(value.get<std::string>());
+      if (!size) return size.error();
+      value = *size;
+    }
+    json[each.name] = std::move(value);
+  }
+  return json;
+}
+
+}  // namespace
+
+int Shell::use(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    return complain(failure(ErrorCode::invalid_argument, "use PROGRAM ARGUMENTS…: the path of a program that uses Mobula"));
+  }
+  const auto cluster = find_cluster(line_);
+  if (!cluster) return complain(cluster.error());
+  forget_program();
+  Fd output;
+  if (interactive_) {
+    // What it prints comes above the line that is typed.
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("make a pipe", errno), exit_failed);
+    output_ = Fd(ends[0]);
+    output = Fd(ends[1]);
+    ::fcntl(output.get(), F_SETFL, 0);
+  }
+  auto started = UserProgram::start(words, *cluster, line_.state_folder, output.get());
+  if (!started) {
+    output_.reset();
+    return complain(started.error());
+  }
+  program_.emplace(std::move(*started));
+  const auto described = ask_program({{"do", "describe"}});
+  if (!described) {
+    const int code = complain(described.error());
+    forget_program();
+    return code;
+  }
+  for (const auto& each : (*described)["functions"]) names_.functions.push_back(each.value("name", std::string()));
+  for (const auto& each : (*described)["actors"]) names_.classes.push_back(each.value("name", std::string()));
+  std::fprintf(stderr, "%s: %zu functions, %zu class(es) of actors; \\d lists them\n", words.front().c_str(),
+               names_.functions.size(), names_.classes.size());
+  return exit_done;
+}
+
+void Shell::forget_program() {
+  program_.reset();
+  output_.reset();
+  output_text_.clear();
+  names_.functions.clear();
+  names_.classes.clear();
+  names_.results.clear();
+  names_.actors.clear();
+}
+
+Result<Json> Shell::ask_program(const Json& request) {
+  if (!program_) return failure(ErrorCode::invalid_argument, "there is no program; `use PROGRAM` names one");
+  return program_->ask(request, [this](int fd) { return wait_readable(fd); });
+}
+
+// Until there is something to read, or Ctrl-C. What the program prints meanwhile is printed.
+bool Shell::wait_readable(int fd) {
+  for (;;) {
+    if (interrupts_.raised()) return false;
+    std::array<pollfd, 3> items{{{fd, POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
+    const int ready = ::poll(items.data(), items.size(), 1000);
+    if (ready < 0 && errno != EINTR) return false;
+    for (int lines = 0; lines < most_lines; ++lines) {
+      const auto line = output_line();
+      if (!line) break;
+      std::fprintf(stderr, "%s\n", line->c_str());
+    }
+    if (ready > 0 && items[0].revents != 0) return true;
+  }
+}
+
+std::optional<std::string> Shell::output_line() {
+  for (;;) {
+    const auto end = output_text_.find('\n');
+    if (end != std::string::npos || output_text_.size() > longest_output_line) {
+      std::string line = output_text_.substr(0, end);
+      output_text_.erase(0, end == std::string::npos ? end : end + 1);
+      return line;
+    }
+    if (!output_) return std::nullopt;
+    std::array<char, 4096> part;
+    const ssize_t count = ::read(output_.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) output_.reset();
+    if (count <= 0) {
+      if (count == 0 && !output_text_.empty()) return std::exchange(output_text_, {});
+      return std::nullopt;
+    }
+    output_text_.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
+int Shell::call(const Call& call) {
+  const auto options = options_json(call.options);
+  if (!options) return complain(options.error());
+  const std::string name = call.let.empty() ? "_" : call.let;
+  Json request = {{"do", call.object.empty() ? "call" : "method"}, {"as", name}};
+  request[call.object.empty() ? "function" : "method"] = call.function;
+  if (!call.object.empty()) request["actor"] = call.object;
+  request["arguments"] = arguments_json(call.arguments);
+  request["options"] = *options;
+  const auto answer = ask_program(request);
+  if (!answer) return complain(answer.error());
+  if (!answer->value("ok", false)) return refused(*answer);
+  if (call.let.empty()) return show(name);
+  if (std::ranges::find(names_.results, name) == names_.results.end()) names_.results.push_back(name);
+  return exit_done;
+}
+
+int Shell::make_actor(const MakeActor& actor) {
+  const auto options = options_json(actor.options);
+  if (!options) return complain(options.error());
+  const auto answer = ask_program({{"do", "create"},
+                                   {"as", actor.name},
+                                   {"class", actor.class_name},
+                                   {"arguments", arguments_json(actor.arguments)},
+                                   {"options", *options}});
+  if (!answer) return complain(answer.error());
+  if (!answer->value("ok", false)) return refused(*answer);
+  if (std::ranges::find(names_.actors, actor.name) == names_.actors.end()) names_.actors.push_back(actor.name);
+  return exit_done;
+}
+
+// Asks again until the value is there: each question is answered soon, and Ctrl-C ends them.
+int Shell::show(const std::string& name) {
+  for (;;) {
+    const auto answer = ask_program({{"do", "get"}, {"name", name}});
+    if (!answer && answer.error().code == ErrorCode::cancelled) {
+      std::fprintf(stderr, "mobula: it goes on; `get %s` waits for it again\n", name.c_str());
+      return exit_interrupted;
+    }
+    if (!answer) return complain(answer.error());
+    if (!answer->value("ok", false)) return refused(*answer);
+    if (!answer->value("pending", false)) return print(answer->value("value", Json()));
+  }
+}
+
+int Shell::kill(const std::string& name) {
+  const auto answer = ask_program({{"do", "kill"}, {"name", name}});
+  if (!answer) return complain(answer.error());
+  if (!answer->value("ok", false)) return refused(*answer);
+  std::erase(names_.actors, name);
+  return exit_done;
+}
+
+int Shell::print(const Json& value) const {
+  std::string text = output_format_ == OutputFormat::yaml
+                         ? to_yaml(value)
+                         : value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
+    const std::size_t all = text.size() - 1;
+    std::size_t cut = longest_value;
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // between characters
+    text = text.substr(0, cut) + fmt::format("…\n({} bytes; \\o json shows all)\n", all);
+  }
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
+}
+
+int Shell::list_callables() {
+  const auto answer = ask_program({{"do", "describe"}});
+  if (!answer) return complain(answer.error());
+  Json document = *answer;
+  document.erase("ok");
+  if (output_format_ != OutputFormat::table && output_format_ != OutputFormat::wide) return print(document);
+  TextTable table;
+  table.add({"NAME", "ARGUMENTS", "RESULT"});
+  const auto row = [&table](const std::string& name, const Json& each) {
+    table.add({name, "(" + joined(each["parameters"]) + ")", each.value("note", each.value("result", std::string("-")))});
+  };
+  for (const auto& each : document["functions"]) row(each.value("name", std::string()), each);
+  for (const auto& each : document["actors"]) {
+    const std::string name = each.value("name", std::string());
+    for (const auto& parameters : each["constructors"]) table.add({"actor " + name, "(" + joined(parameters) + ")", "-"});
+    for (const auto& method : each["methods"]) row("  " + name + "." + method.value("name", std::string()), method);
+  }
+  return std::fputs(table.text().c_str(), stdout) >= 0 ? exit_done : exit_failed;
+}
+
+// ---- completion --------------------------------------------------------------------------------
+
+std::vector<std::string> Shell::live_ids(const std::string& kind) {
+  return ids_of(line_, kind);
+}
+
+Completion Shell::completion(const std::string& before) { return complete(before, tree_, names_, true); }
+
+}  // namespace mobula::internal::cli::repl

@@ -1,0 +1,214 @@
+#include "cli/repl/terminal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <histedit.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cwchar>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+constexpr int history_lines = 1000;
+constexpr std::size_t most_listed = 200;  // completions
+constexpr int news_at_once = 200;            // lines at a time
+constexpr int character_ms = 100;         // for the rest of a character
+
+std::size_t columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+// Characters, of which each is taken to be one column wide.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// Lines of news come from elsewhere: nothing in them may steer the terminal.
+std::string harmless(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f ? '?' : c;
+  return out;
+}
+
+}  // namespace
+
+struct Terminal::Editor {
+  EditLine* line = nullptr;
+  History* history = nullptr;
+  std::string history_file;
+
+  ~Editor() {
+    if (line != nullptr) ::el_end(line);
+    if (history != nullptr) ::history_end(history);
+  }
+
+  static Terminal* owner_of(EditLine* of) {
+    void* owner = nullptr;
+    ::el_get(of, EL_CLIENTDATA, &owner);
+    return static_cast<Terminal*>(owner);
+  }
+  static char* prompt_of(EditLine* of) { return owner_of(of)->prompt_.data(); }
+  static int character_of(EditLine* of, wchar_t* into) { return owner_of(of)->read_character(into); }
+  static unsigned char completed(EditLine* of, int) {
+    return owner_of(of)->complete_word() ? CC_REDISPLAY : CC_REFRESH;
+  }
+
+  void remember(const std::string& text) const {
+    HistEvent event{};
+    ::history(history, &event, H_ENTER, text.c_str());
+    if (!history_file.empty()) ::history(history, &event, H_SAVE, history_file.c_str());
+  }
+};
+
+Terminal::Terminal(Interrupts& interrupts) : interrupts_(interrupts), editor_(std::make_unique<Editor>()) {}
+Terminal::~Terminal() = default;
+
+Result<std::unique_ptr<Terminal>> Terminal::open(Interrupts& interrupts, const std::string& history_file) {
+  // Characters are read as the terminal has them; numbers stay as they are.
+  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+  std::unique_ptr<Terminal> terminal(new Terminal(interrupts));
+  Editor& editor = *terminal->editor_;
+  editor.line = ::el_init("mobula", stdin, stdout, stderr);
+  editor.history = ::history_init();
+  if (editor.line == nullptr || editor.history == nullptr) {
+    return failure(ErrorCode::unavailable, "this terminal cannot be edited on; give the lines by a pipe or with -c");
+  }
+  HistEvent event{};
+  ::history(editor.history, &event, H_SETSIZE, history_lines);
+  ::history(editor.history, &event, H_SETUNIQUE, 1);
+  const Fd file(::open(history_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (file && ::fchmod(file.get(), 0600) == 0) {
+    editor.history_file = history_file;
+    ::history(editor.history, &event, H_LOAD, history_file.c_str());
+  }
+  ::el_set(editor.line, EL_CLIENTDATA, terminal.get());
+  ::el_set(editor.line, EL_PROMPT, &Editor::prompt_of);
+  ::el_set(editor.line, EL_EDITOR, "emacs");
+  ::el_set(editor.line, EL_SIGNAL, 0);
+  ::el_set(editor.line, EL_HIST, ::history, editor.history);
+  ::el_set(editor.line, EL_ADDFN, "mobula-complete", "completes the word", &Editor::completed);
+  ::el_set(editor.line, EL_BIND, "^I", "mobula-complete", nullptr);
+  ::el_set(editor.line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+  ::el_set(editor.line, EL_GETCFN, &Editor::character_of);
+  return terminal;
+}
+
+std::optional<std::string> Terminal::read() {
+  prompt_ = hooks_.prompt ? hooks_.prompt() : "> ";
+  interrupted_ = false;
+  if (interrupts_.clear()) ::el_resize(editor_->line);
+  show_news();
+  int count = 0;
+  const char* line = ::el_gets(editor_->line, &count);
+  if (interrupted_) {
+    ::el_reset(editor_->line);
+    std::fputs("^C\n", stdout);
+    std::fflush(stdout);
+    return std::string();
+  }
+  if (line == nullptr || count <= 0) return std::nullopt;
+  std::string text(line, static_cast<std::size_t>(count));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  if (text.find_first_not_of(" \t") != std::string::npos && text.front() != ' ') editor_->remember(text);
+  return text;
+}
+
+// Until there is a character; 1, or 0 at the end of what is typed.
+int Terminal::read_character(wchar_t* into) {
+  char bytes[MB_LEN_MAX];
+  std::size_t have = 0;
+  for (;;) {
+    std::vector<pollfd> items{{STDIN_FILENO, POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}};
+    for (const int fd : hooks_.news_fds) items.push_back({fd, POLLIN, 0});
+    const int ready = ::poll(items.data(), items.size(), have == 0 ? -1 : character_ms);
+    if (interrupts_.raised()) {
+      interrupts_.clear();
+      interrupted_ = true;
+      return 0;
+    }
+    if (ready < 0 && errno != EINTR) return 0;
+    if (items[1].revents != 0 && interrupts_.clear()) ::el_resize(editor_->line);
+    if (have == 0 && std::any_of(items.begin() + 2, items.end(), [](const pollfd& each) { return each.revents != 0; })) {
+      show_news();
+      ::el_set(editor_->line, EL_REFRESH);
+    }
+    if (ready > 0 && items[0].revents != 0) {
+      if (::read(STDIN_FILENO, bytes + have, 1) != 1) return 0;
+      ++have;
+    } else if (ready != 0 || have == 0) {
+      continue;
+    }
+    std::mbstate_t state{};
+    const std::size_t length = std::mbrtowc(into, bytes, have, &state);
+    const bool is_part = length == static_cast<std::size_t>(-2) && have < sizeof bytes && ready != 0;
+    if (is_part) continue;
+    if (length > have) *into = static_cast<unsigned char>(bytes[0]);  // no character of this locale
+    return 1;
+  }
+}
+
+// Above the line that is typed: that is cleared, and drawn anew below.
+void Terminal::show_news() {
+  if (!hooks_.news) return;
+  auto line = hooks_.news();
+  std::string prompt = hooks_.prompt ? hooks_.prompt() : prompt_;
+  if (!line && prompt == prompt_) return;
+  const LineInfo* typed = ::el_line(editor_->line);
+  const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
+  const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
+  std::string text = row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : "\r\x1b[J";
+  for (int shown = 1; line; ++shown) {
+    text += harmless(*line) + "\n";
+    if (shown >= news_at_once) break;  // who types is heard meanwhile
+    line = hooks_.news();
+  }
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  prompt_ = std::move(prompt);
+}
+
+bool Terminal::complete_word() {
+  if (!hooks_.complete) return false;
+  const LineInfo* typed = ::el_line(editor_->line);
+  const std::string before(typed->buffer, typed->cursor);
+  const Completion completion = hooks_.complete(before);
+  const std::string begun = before.substr(std::min(completion.from, before.size()));
+  if (completion.words.empty()) return false;
+  std::string more = common_beginning(completion.words).substr(begun.size());
+  const bool only = completion.words.size() == 1;
+  if (only && !completion.words.front().ends_with('/') && !completion.words.front().ends_with('.')) more += ' ';
+  if (!more.empty()) ::el_insertstr(editor_->line, more.c_str());
+  if (only || !more.empty()) return false;
+  std::size_t widest = 1;
+  for (const auto& word : completion.words) widest = std::max(widest, width_of(word) + 2);
+  const std::size_t across = std::max<std::size_t>(1, columns() / widest);
+  std::string text = "\n";
+  for (std::size_t i = 0; i < completion.words.size() && i < most_listed; ++i) {
+    const std::string& word = completion.words[i];
+    const bool last = i + 1 == completion.words.size() || (i + 1) % across == 0;
+    text += last ? word + "\n" : word + std::string(widest - width_of(word), ' ');
+  }
+  if (completion.words.size() > most_listed) text += fmt::format("… and {} more\n", completion.words.size() - most_listed);
+  if (text.back() != '\n') text += "\n";
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  return true;
+}
+
+}  // namespace mobula::internal::cli::repl

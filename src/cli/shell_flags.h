@@ -1,0 +1,26 @@
+// What the user says of the console and of the texts about commands: `repl`, `help`, `completion`, `man`.
+// Values, and the grammar of these commands; for the main thread at start.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mobula::internal::cli {
+
+struct ShellFlags {
+  std::optional<std::string> script{};  // -c
+  std::string file{};                   // of `repl`; empty: standard input
+  std::vector<std::string> topic{};     // of `help`
+  std::string shell{};                  // of `completion`
+  std::string man_folder{};             // of `man`; empty: to standard output
+};
+
+void add_repl_options(CLI::App& repl, ShellFlags& flags);
+void add_text_commands(CLI::App& app, ShellFlags& flags);
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""`mobula repl` on a real terminal (a pty), and as a script, beside a cluster of its own.
+
+Usage: repl_test.py MOBULA CONSOLE_PROGRAM [TEST...]
+"""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pexpect
+
+MOBULA, PROGRAM = [os.path.abspath(path) for path in sys.argv[1:3]]
+PATIENCE = 60  # seconds; the machine may be busy
+PROMPT = r"\(default 1n [0-9.]+/2 CPU\) > "
+
+
+def environment(folder):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
+    env.update(MOBULA_STATE_DIR=os.path.join(folder, "state"), TERM="xterm", LC_ALL="C.UTF-8",
+               PATH=os.path.dirname(MOBULA) + ":" + env["PATH"])
+    return env
+
+
+class OnACluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
+        cls.env = environment(cls.folder)
+        cls.mobula("start", "--head", "--num-cpus", "2", check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.mobula("stop", "--grace", "0")
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def mobula(cls, *words, text="", check=False):
+        return subprocess.run([MOBULA, *words], input=text, env=cls.env, text=True, capture_output=True,
+                              timeout=2 * PATIENCE, check=check)
+
+    def script(self, text, *words):
+        return self.mobula("repl", *words, text=text)
+
+
+class Scripts(OnACluster):
+    def test_commands_are_those_of_the_command_line(self):
+        done = self.script("status\nmobula list nodes -o name\n# a comment\n")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("cluster default is RUNNING", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^[0-9a-f]{32}$")
+
+    def test_the_first_error_ends_it_with_its_code(self):
+        done = self.script("version\nget node nosuchnode\nstatus\n")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertNotIn("RUNNING", done.stdout)
+        self.assertIn("line 2 of standard input", done.stderr)
+        self.assertEqual(self.mobula("repl", "-c", "run -- sh -c 'exit 9'; status").returncode, 9)
+        self.assertEqual(self.mobula("repl", "-c", "call 'open").returncode, 2)
+
+    def test_files_and_sourced_files(self):
+        inner = os.path.join(self.folder, "inner")
+        outer = os.path.join(self.folder, "outer")
+        with open(inner, "w") as file:
+            file.write("version\nexplain nothing_of_the_kind\n")
+        with open(outer, "w") as file:
+            file.write("#!/usr/bin/env -S mobula repl\n\\source " + inner + "\nstatus\n")
+        done = self.mobula("repl", outer)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("line 2 of " + inner, done.stderr)
+        self.assertNotIn("RUNNING", done.stdout)
+
+    def test_output_formats(self):
+        done = self.script("\\o json\nversion\n\\o yaml\nversion\n\\o name\nlist nodes\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"kind": "Version"', done.stdout)
+        self.assertIn("kind: Version", done.stdout)
+        self.assertEqual(self.script("\\o xml\n").returncode, 2)
+
+    def test_a_long_line_is_refused_with_its_length(self):
+        done = self.script("status " + "x" * 1_000_000 + "\n")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("1000007 bytes", done.stderr)
+
+    def test_deep_json_is_refused(self):
+        done = self.script("call f " + "[" * 100_000 + "]" * 100_000 + "\n")
+        self.assertEqual(done.returncode, 2, done.stderr[-300:])
+        self.assertIn("nests deeper", done.stderr)
+
+    def test_timing_is_said(self):
+        done = self.script("\\timing\nversion\n")
+        self.assertRegex(done.stderr, r"[0-9.]+ ms")
+
+
+class Programs(OnACluster):
+    def in_program(self, line):
+        return self.mobula("repl", "-c", f"use {PROGRAM}; {line}")
+
+    def value(self, line):
+        done = self.in_program(line)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_functions_are_called_with_json(self):
+        self.assertEqual(self.value("call square 12"), 144)
+        self.assertEqual(self.value("call mean([1, 2, 6])"), 3)
+        self.assertEqual(self.value('call greet "you" null'), "Hello, you! ")
+        self.assertEqual(self.value("call moved [1, 2] 0.5"), [1.5, 2.5])
+        self.assertEqual(self.value('call counted ["a", "b", "a"]'), {"a": 2, "b": 1})
+        self.assertEqual(self.value("call square 3 with num_cpus=0.5 max_retries=0"), 9)
+
+    def test_results_are_passed_on(self):
+        self.assertEqual(self.value("let x = call square 3; call square x"), 81)
+        self.assertEqual(self.value("let x = call square 3; get x"), 9)
+
+    def test_actors(self):
+        self.assertEqual(self.value("actor c = Counter(10); c.add(5); let y = c.add(1); get y"), 16)
+        done = self.in_program("actor c = Counter(10); c.value(); kill c; c.value()")
+        self.assertEqual(done.returncode, 7, done.stderr)
+
+    def test_what_there_is(self):
+        listed = json.loads(self.in_program("\\o json; \\d").stdout)
+        functions = {each["name"]: each for each in listed["functions"]}
+        self.assertEqual(functions["mean"]["parameters"], ["[float64]"])
+        self.assertEqual(functions["moved"]["result"], "Point[float64, float64]")
+        self.assertFalse([name for name in functions if name.startswith("mobula::")])
+        self.assertEqual(listed["actors"][0]["constructors"], [["int32"]])
+
+    def test_errors_have_a_type_and_say_what_to_do(self):
+        for line, code, words in [
+                ("call square", 2, "takes (int32)"),
+                ('call square "x"', 2, "argument 1 of square (int32): \"x\" is no whole number"),
+                ("call square 2147483648", 2, "to 2147483647"),
+                ("call mean [1, null]", 2, "at [1]"),
+                ("call sqare 1", 7, "did you mean 'square'"),
+                ("call square zz", 2, "let zz = call"),
+                ("call mean []", 1, "TaskError: the mean of nothing"),
+                ("call square 1 with gpus=2", 2, "num_gpus"),
+                ("call square 1 with num_gpus=1.5", 2, "InvalidRequestError"),
+                ("call square 1 with num_gpus=9 fail_if_infeasible=true", 6, "UnschedulableError"),
+                ("actor c = Counter()", 2, "1 argument"),
+                ("actor c = Counter(1); c.ad(1)", 7, "did you mean 'add'"),
+                ("d.add(1)", 7, "actor d = CLASS")]:
+            done = self.in_program(line)
+            self.assertEqual(done.returncode, code, line + ": " + done.stderr)
+            self.assertIn(words, done.stderr, line)
+
+    def test_a_program_without_init_is_told_so(self):
+        done = self.mobula("repl", "-c", "use /bin/true")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("mobula::init", done.stderr)
+        self.assertEqual(self.mobula("repl", "-c", "use /no/such/program").returncode, 7)
+        self.assertEqual(self.mobula("repl", "-c", "call f 1").returncode, 2)
+
+
+class OnATerminal(OnACluster):
+    def setUp(self):
+        self.shell = pexpect.spawn(MOBULA, ["repl"], env=self.env, timeout=PATIENCE, encoding="utf-8",
+                                   dimensions=(40, 200))
+        self.shell.expect(PROMPT)
+
+    def tearDown(self):
+        self.shell.close(force=True)
+
+    def say(self, line):
+        self.shell.send(line + "\r")
+
+    def test_lines_are_edited_and_remembered(self):
+        self.say("versin\x02o")  # Ctrl-B: one to the left
+        self.shell.expect(r"mobula [0-9.]+")
+        self.shell.expect(PROMPT)
+        self.shell.send("\x1b[A\r")  # the line before
+        self.shell.expect(r"mobula [0-9.]+")
+        self.say(" status")
+        self.shell.expect("RUNNING")
+        self.say("exit")
+        self.shell.expect(pexpect.EOF)
+        history = os.path.join(self.env["MOBULA_STATE_DIR"], "history")
+        self.assertEqual(stat.S_IMODE(os.stat(history).st_mode), 0o600)
+        with open(history) as file:
+            lines = file.read().splitlines()
+        self.assertIn("version", lines)
+        self.assertNotIn("\\040status", lines)  # it began with a blank
+
+    def test_tab_completes_verbs_options_and_live_ids(self):
+        node = self.mobula("list", "nodes", "-o", "name").stdout.strip()
+        self.shell.send("lis\tnod\t\r")
+        self.shell.expect("NODE_ID")
+        self.shell.expect(PROMPT)
+        self.shell.send("get node " + node[:4] + "\t")
+        self.shell.expect(node[4:])
+        self.shell.send("\x15start --no\t")
+        self.shell.expect("-worker ")
+        self.shell.send("\x15start --object-s\t\t")
+        self.shell.expect("--object-spilling-directory")
+
+    def test_ctrl_c_ends_what_is_followed_and_not_the_shell(self):
+        self.shell.send("half a line\x03")
+        self.shell.expect(r"\^C")
+        self.say("run -- sh -c 'echo it runs; sleep 1000'")
+        self.shell.expect("\nit runs")
+        self.shell.send("\x03")
+        self.shell.expect("STOPPED")
+        self.shell.expect(PROMPT)
+        self.say("\\watch 0.1 version")
+        for _ in range(3):
+            self.shell.expect("mobula [0-9.]+")
+        self.shell.send("\x03")
+        self.shell.expect(PROMPT)
+        self.say("version")
+        self.shell.expect("mobula [0-9.]+")
+
+    def test_a_value_that_takes_long_is_left_and_awaited_again(self):
+        self.say(f"use {PROGRAM}")
+        self.shell.expect("functions")
+        self.shell.expect(PROMPT)
+        self.say("let x = call square 5 with resources={\"nobody\":1}")
+        self.shell.expect(PROMPT)
+        self.say("get x")
+        self.shell.expect("get x.*\r\n")
+        self.shell.send("\x03")
+        self.shell.expect("it goes on")
+        self.say("call square 6")
+        self.shell.expect("36")
+
+    def test_jobs_are_told_above_the_line_that_is_typed(self):
+        self.shell.send("versi")
+        self.mobula("submit", "--no-wait", "--name", "aside", "--", "true", check=True)
+        self.shell.expect(r"job [0-9a-f]{8} \(aside\) is SUCCEEDED")
+        self.shell.expect("versi")
+        self.say("on")
+        self.shell.expect("mobula [0-9.]+")
+
+    def test_ctrl_d_leaves(self):
+        self.shell.send("\x04")
+        self.shell.expect(pexpect.EOF)
+        self.shell.wait()
+        self.assertEqual(self.shell.exitstatus, 0)
+
+
+class WithoutACluster(unittest.TestCase):
+    def test_a_head_is_started_and_talked_to(self):
+        folder = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
+        env = environment(folder)
+        try:
+            shell = pexpect.spawn(MOBULA, ["start", "--head", "--num-cpus", "2", "--repl"], env=env, timeout=PATIENCE,
+                                  encoding="utf-8", dimensions=(40, 200))
+            shell.expect("its head is at")
+            shell.expect(PROMPT)
+            shell.send("stop --grace 0\r")
+            shell.expect("has been stopped")
+            shell.expect("the head does not answer any more")
+            shell.send("status\r")
+            shell.expect("mobula start --head")
+            shell.send("exit\r")
+            shell.expect(pexpect.EOF)
+        finally:
+            subprocess.run([MOBULA, "stop", "--grace", "0"], env=env, capture_output=True, timeout=PATIENCE)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def test_manual_pages_have_no_warnings(self):
+        if shutil.which("man") is None:
+            self.skipTest("there is no man")
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([MOBULA, "man", "--folder", folder], check=True, timeout=PATIENCE)
+            pages = sorted(os.listdir(folder))
+            self.assertIn("mobula-job-logs.1", pages)
+            for page in pages:
+                shown = subprocess.run(["man", "--warnings", "-l", os.path.join(folder, page)], text=True, timeout=PATIENCE,
+                                       capture_output=True, env={**os.environ, "MANWIDTH": "100", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8"})
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""), page)
+                self.assertIn("EXIT STATUS", re.sub(r".\x08", "", shown.stdout), page)
+
+    def test_bash_completes_with_the_script(self):
+        env = environment("/nonexistent")
+        line = "source <(mobula completion bash); COMP_LINE='mobula job l'; COMP_POINT=12; _mobula; echo ${COMPREPLY[@]}"
+        done = subprocess.run(["bash", "-c", line], env=env, text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.stdout.strip(), "list logs", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

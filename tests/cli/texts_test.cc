@@ -1,0 +1,67 @@
+#include "cli/texts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/repl/watch.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(HelpText, ComesFromTheGrammar) {
+  const CommandNode tree = command_tree();
+  const auto all = help_text(tree, {});
+  ASSERT_TRUE(all.ok());
+  for (const auto& each : tree.commands) EXPECT_THAT(*all, HasSubstr("  " + each.name + " "));
+  const auto logs = help_text(tree, {"job", "logs"});
+  ASSERT_TRUE(logs.ok());
+  EXPECT_THAT(*logs, HasSubstr("--follow"));
+  EXPECT_THAT(*logs, HasSubstr("mobula job logs JOB"));
+  EXPECT_THAT(*help_text(tree, {"exit-codes"}), HasSubstr("never be scheduled"));
+}
+
+TEST(HelpText, NamesTheNearest) {
+  const auto none = help_text(command_tree(), {"expalin"});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, ErrorCode::not_found);
+  EXPECT_THAT(none.error().text, HasSubstr("mobula help explain"));
+}
+
+TEST(ManualPage, SaysWhatTheGrammarSays) {
+  const CommandNode tree = command_tree();
+  const std::string page = manual_page(*tree.command("start"), "mobula start", "1.2.3");
+  EXPECT_THAT(page, HasSubstr(".TH MOBULA\\-START 1"));
+  EXPECT_THAT(page, HasSubstr("\\-\\-num\\-cpus VALUE"));
+  EXPECT_THAT(page, Not(HasSubstr("driver\\-agent")));
+  EXPECT_THAT(page, HasSubstr(".SH EXIT STATUS"));
+}
+
+TEST(CompletionScript, AsksTheProgram) {
+  for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_THAT(completion_script(shell), HasSubstr("mobula complete-line"));
+}
+
+TEST(ClusterWatch, TellsWhatHasChanged) {
+  const repl::SeenThings before{{"0123456789abcdef", {"train", "PENDING"}}, {"ff", {"", "RUNNING"}}};
+  const repl::SeenThings after{{"0123456789abcdef", {"train", "RUNNING"}}, {"ee", {"", "PENDING"}}};
+  EXPECT_THAT(repl::changes_between("job", before, after),
+              ElementsAre("job 01234567 (train) is RUNNING", "job ee is PENDING", "job ff is gone"));
+  EXPECT_THAT(repl::changes_between("job", after, after), IsEmpty());
+}
+
+TEST(ClusterWatch, ThePromptShowsNodesAndWhatIsUsed) {
+  using Json = nlohmann::ordered_json;
+  Json status = {{"cluster_name", "lab"},
+                 {"nodes", {{"ALIVE", 2}, {"DRAINING", 1}, {"DEAD", 4}}},
+                 {"resources", {{"CPU", {{"total", 8}, {"available", 7.5}}}}}};
+  EXPECT_EQ(repl::prompt_of(status), "(lab 3n 0.5/8 CPU) > ");
+  status["resources"]["GPU"] = {{"total", 8}, {"available", 3.5}};
+  EXPECT_EQ(repl::prompt_of(status), "(lab 3n 4.5/8 GPU) > ");
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli
