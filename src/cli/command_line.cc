@@ -276,6 +276,9 @@ class Grammar {
                      "sleeps, where a processor is idle (default: 50; 0: it sleeps)")
         ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "stay in the foreground");
+    start.add_option("--grace", options.grace,
+                     "seconds for running calls when the agent gets SIGTERM (default: 30; 0: none)")
+        ->check(CLI::Range(0.0, 86'400.0));
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");

@@ -69,7 +69,7 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->allow_extra_args(false);
   command.add_option("--workdir", flags.workdir,
                      "folder in which it runs, which the node must have (default: this one, where the node has it)");
-  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: a node with one, and none held)");
+  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: none; and who asks for nothing needs a node with one)");
   command.add_option("--num-gpus", flags.num_gpus, "GPUs that it holds, as 1 or 0.5");
   command.add_option("--gpu-memory", flags.gpu_memory, "memory of each GPU, as 16GiB");
   command.add_option("--memory", flags.memory, "memory that it holds, as 4GiB");
@@ -82,7 +82,7 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--retries", flags.retries,
                      "times that it is run again when it fails or its node is lost (default: 0; -1: for ever)")
       ->check(CLI::Range(-1, 1'000'000));
-  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended")
+  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended, from 0.001 (default: 0, none)")
       ->check(CLI::Range(0.0, most_seconds));
   command.add_option("--grace", flags.grace, "seconds between SIGTERM and SIGKILL when it is ended (default: 10)")
       ->check(CLI::Range(0.0, 86'400.0));
@@ -95,6 +95,9 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
   if (!labels) return labels.error();
   auto request = asked_of(flags);
   if (!request) return request.error();
+  if (flags.time_limit > 0 && flags.time_limit < 0.001) {
+    return bad_flag("--time-limit", "is at least a millisecond, 0.001; 0 is no limit");
+  }
   std::error_code code;
   Json json = {{"job_id", job_id},
                {"argv", flags.argv},

@@ -105,7 +105,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
-  if (!plan.drains) options.drain_within = Duration(0);
+  options.drain_within = plan.drain_within;
   options.on_ready = ready;
   options.on_failed = [](const std::string& why) {
     std::fprintf(stderr, "mobula: %s\n", why.c_str());

@@ -16,7 +16,7 @@ void SlotProcesses::start_command(CommandSlot slot) {
   executor.assigned = true;
   executor.slot = slot.slot;
   executor.generation = slot.generation;
-  executor.log = JobLog::open(options_.logs_folder, slot.job);
+  executor.log = job_logs_.open(slot.job);
   executors_.emplace(what.process, std::move(executor));
   pool_->start(std::move(what));
 }
@@ -31,9 +31,10 @@ void SlotProcesses::command_started(Executor& executor, const ProcessStamp& stam
 void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) {
   executor.tail.append(bytes);
   const std::uint64_t lost = executor.log->lost_bytes();
-  executor.log->append(bytes);
+  job_logs_.append(*executor.log, bytes);
   if (lost == 0 && executor.log->lost_bytes() > 0) {
-    log_error("what a job prints is lost: {} cannot be written; make room there", options_.logs_folder);
+    log_error("what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; make room there",
+              executor.log->job().hex(), options_.logs_folder);
   }
 }
 

@@ -54,6 +54,7 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
     : links_(links),
       options_(std::move(options)),
       tell_(std::move(tell)),
+      job_logs_(options_.logs_folder),
       taken_up_(loop, [this] {
         for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
       }),
@@ -311,6 +312,7 @@ void SlotProcesses::on(const PoolStartFailed& event) {
   executors_.erase(at);
   no_longer_starting(executor.nursery);
   if (!executor.assigned) return forget_reserve(executor.nursery, event.process);
+  if (executor.log) job_logs_.ended(*executor.log);
   tell_(ExecutorStartFailed{executor.slot, executor.generation, event.reason, event.cannot_run});
 }
 
@@ -344,6 +346,11 @@ void SlotProcesses::conclude(ProcessId process) {
   of_link_.erase(executor.link);
   remove_sockets(executor.prepare);
   if (!executor.assigned) return;
+  if (executor.log) {
+    const auto lost = executor.log->lost_bytes();
+    if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
+    job_logs_.ended(*executor.log);
+  }
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;
   });

@@ -17,7 +17,7 @@
 #include "transport/event_loop.h"
 #include "worker/core/worker_command.h"
 #include "worker/process/executor_pool.h"
-#include "worker/process/job_log.h"
+#include "worker/process/job_log_room.h"
 #include "worker/process/memory_watch.h"
 #include "worker/process/output.h"
 #include "worker/process_links.h"
@@ -143,6 +143,7 @@ class SlotProcesses {
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   std::map<SlotId, CappedLog> logs_;
+  JobLogRoom job_logs_;
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;
   std::vector<ExecutorPrinted> printed_;  // while the pool is read
   Timer taken_up_;                        // for those that left the reserve

@@ -326,7 +326,7 @@ void WorkerService::run_entry(StartExecutor& command) {
   slot.generation = command.generation;
   slot.job = actor.job;
   slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
-                  options_.folder + "/jobs"};
+                  options_.folder + "/jobs", actor.entry.grace};
   slot.environment = variables_of(environment);
   slots_->start_command(std::move(slot));
 }

@@ -77,6 +77,8 @@ TEST(JobFlagsTest, WrongValuesNameTheirFlag) {
     return text.ok() ? std::string("none") : text.error().text;
   };
   EXPECT_THAT(complaint({.env = {"=x"}}), HasSubstr("--env"));
+  EXPECT_THAT(complaint({.time_limit = 0.0009}), HasSubstr("--time-limit"));
+  EXPECT_EQ(complaint({.time_limit = 0.001}), "none");
   EXPECT_THAT(complaint({.labels = {"x"}}), HasSubstr("--label"));
   EXPECT_THAT(complaint({.num_cpus = "many"}), HasSubstr("--num-cpus"));
   EXPECT_THAT(complaint({.memory = "1 elephant"}), HasSubstr("--memory"));

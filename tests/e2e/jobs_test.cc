@@ -108,7 +108,7 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
   start_head();
   const std::string tree = "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " + file("child") +
                            "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
-  const auto id = submit(tree, {"--grace", "30"});
+  const auto id = submit(tree, {"--grace", "2"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far") && mobula({"job", "logs", id}).out == "up\n"; }));
   const auto child = std::stoi(read_text(file("child")));
   const auto far = std::stoi(read_text(file("far")));
@@ -118,6 +118,41 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
   EXPECT_EQ(mobula({"job", "logs", id}).out, "up\nfinishing\n");
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return !runs(child) && !runs(far); }));
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0) << "again is no error";
+}
+
+TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
+  start_head();
+  // A session of its own whose parent is gone, and one left behind by a program that ends by itself.
+  const std::string escapes = "setsid sh -c 'sh -c \"trap \\\"echo far >> " + file("told") + "; exit\\\" TERM; echo x > " + file("far") +
+                              "; while :; do sleep 0.1; done\" &' ; ";
+  const auto id = submit(escapes + "trap 'exit 0' TERM; while :; do sleep 0.1; done", {"--grace", "30"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far"); }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED"));
+  EXPECT_EQ(read_text(file("told")), "far\n");
+  std::filesystem::remove(file("far"));
+  const Ended left = run({"--grace", "30", "--", "sh", "-c", escapes + "while ! test -e " + file("far") + "; do sleep 0.1; done; exit 4"});
+  EXPECT_EQ(left.code, 4) << left.err;
+  EXPECT_EQ(read_text(file("told")), "far\nfar\n");
+}
+
+TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
+  start_head();
+  const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", {"--grace", "20"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  const std::string node = job(id).value("node_id", std::string());
+  EXPECT_EQ(mobula({"drain", node, "--deadline", "25"}).code, 0) << "the job has ended before the deadline";
+  ASSERT_TRUE(becomes(id, "FAILED"));
+  EXPECT_EQ(mobula({"job", "logs", id}).out, "up\nsaved\n");
+  EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
+}
+
+TEST_F(Jobs, AGpuAsksForNoCpu) {
+  start_head({"--num-cpus", "1", "--num-gpus", "1"});
+  const auto id = submit("sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(becomes(id, "RUNNING"));
+  EXPECT_EQ(run({"--num-gpus", "1", "--", "true"}).code, 0) << "the only CPU is taken";
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
 }
 
 TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
