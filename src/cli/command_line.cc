@@ -402,6 +402,7 @@ class Grammar {
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+    app_.add_subcommand("batch", "submit a script with lines '#MOBULA FLAGS'; see 'mobula batch --help'");
     app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
     app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
     app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");

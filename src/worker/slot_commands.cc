@@ -1,5 +1,6 @@
 // The part of SlotProcesses that runs the commands of submitted jobs.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.h"
 #include "worker/slot_processes.h"
@@ -17,6 +18,7 @@ void SlotProcesses::start_command(CommandSlot slot) {
   executor.slot = slot.slot;
   executor.generation = slot.generation;
   executor.log = job_logs_.open(slot.job);
+  executor.own_folder = std::move(slot.own_folder);
   executors_.emplace(what.process, std::move(executor));
   pool_->start(std::move(what));
 }
@@ -25,6 +27,30 @@ void SlotProcesses::command_started(Executor& executor, const ProcessStamp& stam
   executor.stamp = stamp;
   executor.started = true;
   tell_(ExecutorStarted{executor.slot, executor.generation, stamp.pid, 0});
+}
+
+void SlotProcesses::command_over(const Executor& executor) {
+  const auto lost = executor.log->lost_bytes();
+  if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
+  job_logs_.ended(*executor.log);
+  if (executor.own_folder.empty()) return;
+  if (!remover_) remover_ = std::make_unique<FolderRemover>();
+  remover_->remove(executor.own_folder);
+}
+
+// Of an agent that was killed. Out of the way first: new ones are made in the same place.
+void SlotProcesses::remove_left_folders() {
+  std::error_code code;
+  const std::filesystem::path folder = options_.job_files_folder;
+  if (folder.empty() || !std::filesystem::exists(folder, code)) return;
+  if (std::filesystem::exists(folder / "run", code)) {
+    std::filesystem::rename(folder / "run", folder / ("left-" + ProcessId::random().hex()), code);
+  }
+  for (const auto& each : std::filesystem::directory_iterator(folder, code)) {
+    if (!each.path().filename().string().starts_with("left-")) continue;
+    if (!remover_) remover_ = std::make_unique<FolderRemover>();
+    remover_->remove(each.path().string());
+  }
 }
 
 // Nobody is told: who wants it reads it.

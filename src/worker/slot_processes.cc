@@ -58,7 +58,9 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
       taken_up_(loop, [this] {
         for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
       }),
-      reserves_(loop, [this] { end_idle_reserves(); }) {}
+      reserves_(loop, [this] { end_idle_reserves(); }) {
+  remove_left_folders();
+}
 
 Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, ProcessLinks& links,
                                                              SlotProcessOptions options,
@@ -312,7 +314,7 @@ void SlotProcesses::on(const PoolStartFailed& event) {
   executors_.erase(at);
   no_longer_starting(executor.nursery);
   if (!executor.assigned) return forget_reserve(executor.nursery, event.process);
-  if (executor.log) job_logs_.ended(*executor.log);
+  if (executor.log) command_over(executor);
   tell_(ExecutorStartFailed{executor.slot, executor.generation, event.reason, event.cannot_run});
 }
 
@@ -346,11 +348,7 @@ void SlotProcesses::conclude(ProcessId process) {
   of_link_.erase(executor.link);
   remove_sockets(executor.prepare);
   if (!executor.assigned) return;
-  if (executor.log) {
-    const auto lost = executor.log->lost_bytes();
-    if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
-    job_logs_.ended(*executor.log);
-  }
+  if (executor.log) command_over(executor);
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;
   });

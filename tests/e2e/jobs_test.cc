@@ -1,5 +1,6 @@
 // Commands that are submitted to a cluster of real processes: `mobula submit`, `run`, `wait` and `job …`.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "e2e/cluster.h"
@@ -62,7 +63,7 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
   EXPECT_NE(missing.out.find("/no/such/program: No such file"), std::string::npos) << missing.out;
   EXPECT_EQ(run({"--", "no-such-name-in-path"}).code, 127);
   EXPECT_EQ(run({"--", "/etc/passwd"}).code, 127) << "not executable";
-  const Ended folder = run({"--workdir", "/no/such/folder", "--", "pwd"});
+  const Ended folder = run({"--cwd", "/no/such/folder", "--", "pwd"});
   EXPECT_EQ(folder.code, 127);
   EXPECT_NE(folder.out.find("/no/such/folder"), std::string::npos) << folder.out;
   EXPECT_EQ(run({}).code, 2);
@@ -75,7 +76,7 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
 
 TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
   start_head();
-  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--workdir", folder(), "--num-cpus", "2", "--", "sh",
+  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(), "--num-cpus", "2", "--", "sh",
                            "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT; test -n \"$MOBULA_ADDRESS\""});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, "blue--" + folder() + "-1\n");
@@ -155,6 +156,75 @@ TEST_F(Jobs, AGpuAsksForNoCpu) {
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
 }
 
+TEST_F(Jobs, AFolderTravelsIsWrittenToAndGoes) {
+  start_head();
+  std::filesystem::create_directories(file("project/data"));
+  std::ofstream(file("project/data/in.txt")) << "from here\n";
+  std::ofstream(file("project/main.sh")) << "cat data/in.txt; echo new > data/out.txt; cat data/out.txt; pwd\n";
+  for (int round = 0; round < 2; ++round) {
+    const Ended ended = run({"--workdir", file("project"), "--", "sh", "main.sh"});
+    EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+    EXPECT_EQ(ended.out.rfind("from here\nnew\n", 0), 0u) << ended.out;
+    EXPECT_EQ(ended.out.find(file("project")), std::string::npos) << "it is a copy: " << ended.out;
+    EXPECT_FALSE(std::filesystem::exists(file("project/data/out.txt")));
+    std::string folder_there = ended.out.substr(15);
+    while (!folder_there.empty() && folder_there.back() == '\n') folder_there.pop_back();
+    EXPECT_TRUE(folder_there.starts_with("/")) << folder_there;
+    EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return !std::filesystem::exists(folder_there); })) << folder_there;
+  }
+  std::filesystem::create_symlink("/etc/passwd", file("project/out"));
+  const Ended refused = run({"--workdir", file("project"), "--", "true"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("project/out: is a link"), std::string::npos) << refused.err;
+  EXPECT_EQ(run({"--workdir", "/no/such/folder", "--", "true"}).code, 2);
+}
+
+TEST_F(Jobs, AProgramTravelsWithItsLibrariesAndEndsAsItself) {
+  start_head();
+  std::filesystem::copy_file(programs + "/example_hello", file("hello"));
+  const Ended ended = run({"--ship", file("hello"), "--cwd", "/", "--", file("hello")});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(ended.out, "16 15\n");
+  std::filesystem::remove(file("hello"));
+  std::ofstream(file("script")) << "#!/bin/sh\ntest \"$MINE$LD_PRELOAD\" = yes/x.so && exit 7\n";
+  EXPECT_EQ(run({"--ship", file("script"), "--env", "MINE=yes", "--env", "LD_PRELOAD=/x.so", "--", "script"}).code, 7);
+  EXPECT_EQ(run({"--ship", file("script"), "--", "no-such-program"}).code, 127);
+  const auto id = submit("echo up; exec sleep 600", {"--ship", file("script")});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED"));
+  EXPECT_EQ(job(id)["signal"], SIGTERM) << "the program itself got it";
+}
+
+TEST_F(Jobs, ANodeThatLacksTheFilesBringsThem) {
+  start_head({"--num-cpus", "1"});
+  start_node("far", {"--num-cpus", "1", "--resources", R"({"far": 1})"});
+  std::filesystem::create_directories(file("project"));
+  std::ofstream(file("project/large")) << std::string(3'000'000, 'x');
+  const Ended ended = run({"--resources", R"({"far": 1})", "--workdir", file("project"), "--", "wc", "-c", "large"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "3000000 large\n");
+}
+
+TEST_F(Jobs, ABatchScriptSaysWhatItAsksFor) {
+  start_head();
+  std::ofstream(file("good.sh")) << "#!/bin/sh\n#MOBULA --name from-script --env 'WORDS=a b'\n# more\n#MOBULA --retries 1\n\n"
+                                    "echo \"$WORDS|$1|$2\"; test $MOBULA_SUBMISSION_ATTEMPT = 2\n";
+  const Ended ended = mobula({"batch", "--name", "from-line", file("good.sh"), "--", "one", "--two"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "a b|one|--two\na b|one|--two\n");
+  EXPECT_NE(mobula({"job", "list"}).out.find("from-line"), std::string::npos) << "the command line counts";
+  const Ended alone = mobula({"batch", "--no-wait", file("good.sh")});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(alone.out.size(), 33u) << alone.out;
+  std::ofstream(file("bad.sh")) << "#!/bin/sh\n#MOBULA --nonsense\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
+  const Ended bad = mobula({"batch", file("bad.sh")});
+  EXPECT_EQ(bad.code, 2);
+  for (const char* place : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
+    EXPECT_NE(bad.err.find(place), std::string::npos) << place << bad.err;
+  }
+}
+
 TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
   start_head();
   const auto id = submit("trap '' TERM; echo up; while :; do sleep 1; done", {"--grace", "0.5"});
@@ -174,7 +244,7 @@ TEST_F(Jobs, ATimeLimitEndsIt) {
 TEST_F(Jobs, ItIsRunAgainOnlyWhenAsked) {
   start_head();
   const std::string fails_twice = "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
-  const Ended again = run({"--retries", "5", "--workdir", folder(), "--", "sh", "-c", fails_twice});
+  const Ended again = run({"--retries", "5", "--cwd", folder(), "--", "sh", "-c", fails_twice});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, "attempt 1\nattempt 2\nattempt 3\n");
   EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out, "once more\nonce more\n");
