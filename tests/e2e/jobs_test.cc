@@ -144,7 +144,7 @@ TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
   const std::string node = job(id).value("node_id", std::string());
   EXPECT_EQ(mobula({"drain", node, "--deadline", "25"}).code, 0) << "the job has ended before the deadline";
   ASSERT_TRUE(becomes(id, "FAILED"));
-  EXPECT_EQ(mobula({"job", "logs", id}).out, "up\nsaved\n");
+  EXPECT_NE(mobula({"job", "logs", id}).out.find("saved\n"), std::string::npos);
   EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
 }
 
@@ -167,7 +167,7 @@ TEST_F(Jobs, AFolderTravelsIsWrittenToAndGoes) {
     EXPECT_EQ(ended.out.rfind("from here\nnew\n", 0), 0u) << ended.out;
     EXPECT_EQ(ended.out.find(file("project")), std::string::npos) << "it is a copy: " << ended.out;
     EXPECT_FALSE(std::filesystem::exists(file("project/data/out.txt")));
-    std::string folder_there = ended.out.substr(15);
+    std::string folder_there = ended.out.substr(14);
     while (!folder_there.empty() && folder_there.back() == '\n') folder_there.pop_back();
     EXPECT_TRUE(folder_there.starts_with("/")) << folder_there;
     EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return !std::filesystem::exists(folder_there); })) << folder_there;

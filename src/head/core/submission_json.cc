@@ -8,7 +8,6 @@
 #include "head/core/documents.h"
 #include "head/core/request_json.h"
 #include "head/core/submission_table.h"
-#include "model/job_files_variable.h"
 #include "model/label_syntax.h"
 
 namespace mobula::internal::head {
@@ -171,7 +170,6 @@ Json submission_json(const SubmissionRow& row) {
                {"reason", row.reason},
                {"argv", row.entry.argv},
                {"workdir", row.entry.working_folder},
-               {"files", row.env.contains(job_files_variable) ? Json(row.env.at(job_files_variable)) : Json(nullptr)},
                {"labels", row.labels},
                {"priority", row.terms.priority},
                {"time_limit_ms", row.entry.time_limit / std::chrono::milliseconds(1)},
