@@ -330,6 +330,7 @@ class Rank {
       if (seen && monotonic_now() >= until) meeting_->leave_place(place_.rank, seen->self);
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
+      if (asked_ != 0) meeting_.reset();  // perhaps another's
       end_if_asked();
     }
     holds_place_ = true;

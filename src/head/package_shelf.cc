@@ -62,6 +62,7 @@ ToolReply PackageShelf::answer(const ToolRequest& request) {
 }
 
 Result<std::string> PackageShelf::put(const ToolRequest& request) {
+  if (folder_.empty()) return failure(ErrorCode::unavailable, "this head keeps no files of jobs");
   std::istringstream words(request.kind);
   std::string name;
   std::uint64_t size = 0;
