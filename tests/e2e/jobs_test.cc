@@ -287,6 +287,23 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
 }
 
+TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {
+  start_head({"--num-cpus", "1"});
+  std::filesystem::create_directories(file("project"));
+  std::ofstream(file("project/words")) << "still here\n";
+  const auto holds = submit("while ! test -e " + file("go") + "; do sleep 0.05; done", {"--num-cpus", "1"});
+  ASSERT_TRUE(becomes(holds, "RUNNING"));
+  const auto waits = submit("cat words", {"--num-cpus", "1", "--workdir", file("project")});
+  std::filesystem::remove_all(file("project"));
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  EXPECT_EQ(state(waits), "PENDING");
+  std::ofstream(file("go")) << "x";
+  const Ended ended = mobula({"wait", waits});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "still here\n");
+}
+
 TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
   start_head();
   EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
