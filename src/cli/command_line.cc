@@ -284,6 +284,9 @@ class Grammar {
         ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "stay in the foreground");
     start.add_flag("--repl", options.repl, "with --head: a console for the cluster once it runs");
+    start.add_option("--grace", options.grace,
+                     "seconds for running calls when the agent gets SIGTERM (default: 30; 0: none)")
+        ->check(CLI::Range(0.0, 86'400.0));
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
@@ -407,6 +410,7 @@ class Grammar {
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+    app_.add_subcommand("batch", "submit a script with lines '#MOBULA FLAGS'; see 'mobula batch --help'");
     app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
     app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
     app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");

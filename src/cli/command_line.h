@@ -57,6 +57,7 @@ struct StartOptions {
   std::string advertise{};
   std::uint16_t port = 0;
   double memory_threshold = 0.95;  // 0: off
+  double grace = 30;               // seconds for running calls after SIGTERM
   std::optional<std::int64_t> executor_memory_bytes{};
   std::string gpu_over_share = "error";  // off, log, error, kill
   std::int64_t gpu_watch_ms = 1000;

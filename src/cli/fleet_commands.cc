@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/text_table.h"
@@ -91,12 +92,12 @@ FleetParsed parse_fleet(int argc, char** argv) {
   }
 }
 
-int exit_code_of(const std::vector<HostReport>& reports) {
+int exit_code_of(const std::string& command, const std::vector<HostReport>& reports) {
+  std::set<std::string> wrong{"unreachable", "refused", "failed", "skipped"};
+  if (command == "status") wrong.insert({"down", "broken"});
   std::set<std::string> bad;
   for (const auto& each : reports) {
-    for (const char* result : {"unreachable", "refused", "failed", "skipped"}) {
-      if (each.result == result) bad.insert(result);
-    }
+    if (wrong.contains(each.result)) bad.insert(each.result);
   }
   if (bad.empty()) return exit_done;
   bad.erase("skipped");  // for the head's reason
@@ -129,6 +130,19 @@ void show(const FleetLine& line, const std::string& cluster,
                fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
   }
   std::fputs(table.text().c_str(), stdout);
+}
+
+// What this very program says to the flags, which is the one that machines get.
+Result<void> check_start_flags(const std::vector<std::string>& flags) {
+  std::vector<std::string> words{"mobula", "start", "--check-only"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  std::vector<char*> pointers;
+  for (auto& each : words) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  const Parsed parsed = parse_command_line(static_cast<int>(words.size()), pointers.data());
+  if (parsed.line) return {};
+  return failure(ErrorCode::invalid_argument,
+                 parsed.exit == exit_done ? "its flags ask for help, and not for a start" : parsed.text);
 }
 
 std::string own_program() {
@@ -192,7 +206,9 @@ int run_fleet_command(int argc, char** argv) {
   const auto inventory = deploy::read_inventory(line.file);
   if (!inventory) return complain(inventory.error());
   if (sessions.contains(line.command)) return open_session(line, *inventory);
-  deploy::Rollout rollout(*inventory, line.options);
+  auto options = line.options;
+  options.check_flags = check_start_flags;
+  deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;
   if (line.command == "up") {
     const auto bundle = deploy::Bundle::of_program(own_program());
@@ -202,7 +218,7 @@ int run_fleet_command(int argc, char** argv) {
     reports = line.command == "down" ? rollout.take_down() : rollout.look();
   }
   show(line, inventory->cluster, reports);
-  return exit_code_of(reports);
+  return exit_code_of(line.command, reports);
 }
 
 }  // namespace mobula::internal::cli

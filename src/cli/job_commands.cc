@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/job_upload.h"
 #include "cli/output.h"
 #include "cli/tool_client.h"
 
@@ -214,7 +215,13 @@ class Follower {
 
 Result<std::string> submit(JobClient& client, const CommandLine& line) {
   const std::string id = JobId::random().hex();
-  const auto text = submission_text(line.job, id);
+  if (auto good = submission_text(line.job, id, ""); !good) return good.error();  // before anything travels
+  const auto files = upload_job_files(line.job, [&](const std::string& verb, const std::string& kind, const std::string& argument) {
+    if (interruptions != 0) return Result<Json>(failure(ErrorCode::cancelled, "interrupted while the job's files were sent; nothing is submitted"));
+    return client.ask_patiently(verb, kind, argument);
+  });
+  if (!files) return files.error();
+  const auto text = submission_text(line.job, id, *files);
   if (!text) return text.error();
   // By the same id it is the same job, however often the head is asked.
   const auto answer = client.ask_patiently("submit", "", *text);
@@ -324,6 +331,7 @@ int run_job(const CommandLine& line) {
   JobClient client(line);
   take_interruptions();  // one that comes before the job is there ends it as soon as it is
   const auto id = submit(client, line);
+  if (!id && id.error().code == ErrorCode::cancelled) return complain(id.error(), exit_interrupted);
   if (!id) return complain(id.error());
   return Follower(client, *id, OnInterrupt::stops_it).follow();
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/time.h"
 #include "cli/command_line.h"
+#include "model/job_files_variable.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -68,8 +70,13 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--env", flags.env, "NAME=VALUE in its environment; again for more")->allow_extra_args(false);
   command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->allow_extra_args(false);
   command.add_option("--workdir", flags.workdir,
+                     "folder that travels with it, at most 256 MiB, and in which it runs; what it writes there goes with it");
+  command.add_option("--ship", flags.ship,
+                     "program that travels with it, with its libraries, and goes first in its PATH; again for more")
+      ->allow_extra_args(false);
+  command.add_option("--cwd", flags.cwd,
                      "folder in which it runs, which the node must have (default: this one, where the node has it)");
-  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: a node with one, and none held)");
+  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: none; and who asks for nothing needs a node with one)");
   command.add_option("--num-gpus", flags.num_gpus, "GPUs that it holds, as 1 or 0.5");
   command.add_option("--gpu-memory", flags.gpu_memory, "memory of each GPU, as 16GiB");
   command.add_option("--memory", flags.memory, "memory that it holds, as 4GiB");
@@ -82,19 +89,29 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--retries", flags.retries,
                      "times that it is run again when it fails or its node is lost (default: 0; -1: for ever)")
       ->check(CLI::Range(-1, 1'000'000));
-  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended")
+  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended, from 0.001 (default: 0, none)")
       ->check(CLI::Range(0.0, most_seconds));
   command.add_option("--grace", flags.grace, "seconds between SIGTERM and SIGKILL when it is ended (default: 10)")
       ->check(CLI::Range(0.0, 86'400.0));
+  // Those of a command line come after those of a script, and count.
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
 }
 
-Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id) {
+Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id, const std::string& files) {
   auto env = pairs_of("--env", flags.env);
   if (!env) return env.error();
+  if (env->contains(job_files_variable)) return bad_flag("--env", std::string(job_files_variable) + " is the runtime's own");
+  if (!files.empty()) (*env)[job_files_variable] = files;
+  if (!flags.workdir.empty() && !flags.cwd.empty()) return bad_flag("--cwd", "does not go with --workdir, which is where the job runs");
   auto labels = pairs_of("--label", flags.labels);
   if (!labels) return labels.error();
   auto request = asked_of(flags);
   if (!request) return request.error();
+  if (flags.time_limit > 0 && flags.time_limit < 0.001) {
+    return bad_flag("--time-limit", "is at least a millisecond, 0.001; 0 is no limit");
+  }
   std::error_code code;
   Json json = {{"job_id", job_id},
                {"argv", flags.argv},
@@ -107,10 +124,14 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
                {"grace_ms", std::llround(flags.grace * 1000)},
                {"submitted_ms", wall_clock_ms()}};
   if (!flags.name.empty()) json["name"] = flags.name;
-  if (flags.workdir.empty()) {
+  if (!flags.cwd.empty()) {
+    json["workdir"] = std::filesystem::absolute(flags.cwd, code).lexically_normal().string();
+  } else if (flags.workdir.empty()) {
     json["cwd"] = std::filesystem::current_path(code).string();
-  } else {
-    json["workdir"] = std::filesystem::absolute(flags.workdir, code).lexically_normal().string();
+  }
+  // A program that travels is found by its name, wherever it comes to lie.
+  if (std::ranges::find(flags.ship, flags.argv.front()) != flags.ship.end()) {
+    json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }
   try {
     return json.dump();

@@ -21,7 +21,9 @@ struct JobFlags {
   std::vector<std::string> env{};     // NAME=VALUE each
   std::vector<std::string> labels{};  // likewise
   std::vector<std::string> selector{};
-  std::string workdir{};
+  std::string workdir{};            // a folder here, which travels
+  std::vector<std::string> ship{};  // programs here, which travel
+  std::string cwd{};                // a folder of the node
   std::string num_cpus{}, num_gpus{}, gpu_memory{}, memory{}, resources{}, accelerator_type{};
   int priority = 0;
   std::int64_t retries = 0;
@@ -33,7 +35,8 @@ struct JobFlags {
 // Options of a job, for a command that submits one.
 void add_job_options(CLI::App& command, JobFlags& flags);
 
-// The text of `submit`, for a job with this id. invalid_argument names the flag.
-Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id);
+// The text of `submit`, for a job with this id and the files of this name (job_upload.h; empty: none).
+// invalid_argument names the flag.
+Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id, const std::string& files);
 
 }  // namespace mobula::internal::cli

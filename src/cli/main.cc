@@ -10,13 +10,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "cli/batch_command.h"
 #include "cli/command_line.h"
 #include "cli/doctor.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
 #include "cli/job_commands.h"
+#include "cli/job_start.h"
 #include "cli/logs.h"
 #include "cli/output.h"
 #include "cli/plan_command.h"
@@ -92,6 +96,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
+  options.job_starter = {"/proc/self/exe", "job-start"};
   options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
@@ -108,7 +113,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
-  if (!plan.drains) options.drain_within = Duration(0);
+  options.drain_within = plan.drain_within;
   options.on_ready = ready;
   options.on_failed = [](const std::string& why) {
     std::fprintf(stderr, "mobula: %s\n", why.c_str());
@@ -211,6 +216,16 @@ void end_interrupted(int) { std::_Exit(exit_interrupted); }
 int main_of_mobula(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
+  std::vector<std::string> batch_words;
+  std::vector<char*> batch_argv;
+  if (argc > 1 && std::string_view(argv[1]) == "batch") {
+    if (const auto code = read_batch(argc, argv, batch_words)) return *code;
+    for (auto& each : batch_words) batch_argv.push_back(each.data());
+    argc = static_cast<int>(batch_words.size());
+    batch_argv.push_back(nullptr);
+    argv = batch_argv.data();
+  }
   if (is_fleet_command(argc, argv)) return run_fleet_command(argc, argv);
   // Of the agent's start, in a process of its own.
   if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();

@@ -44,7 +44,7 @@ struct AgentPlan {
   bool driver_agent = false;
   bool waits_for_head = true;
   bool beside_head = false;  // on the head's machine, started with it
-  bool drains = true;  // lets running calls finish when it is to end
+  Duration drain_within = std::chrono::seconds(30);  // for running calls when it is to end
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

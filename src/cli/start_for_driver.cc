@@ -96,7 +96,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.folder = plan.folder;
   agent.cluster = "local";
   agent.node = options.node;
-  agent.drains = false;
+  agent.drain_within = Duration(0);
   agent.record = options.record;
   // Warnings are for people who look after a cluster; a driver is told by exceptions.
   agent.log_level = line.log_level.value_or(LogLevel::error);

@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 using deploy::Command;
 using deploy::Meeting;
 using deploy::Place;
+using deploy::PlaceNote;
 using deploy::Process;
 using deploy::RankNote;
 using deploy::RunNote;
@@ -39,6 +40,7 @@ constexpr Duration later_glance = 250ms;  // and while the program runs
 constexpr Duration sign_of_life =
     1s;  // between two notes of one who waits: also makes NFS look anew
 constexpr Duration head_interval = 5s;  // between two questions whether the head is there
+constexpr Duration stillness = 10s;  // after which whoever held a place is taken to be gone
 constexpr int head_silences = 3;        // after which it is taken to be gone
 constexpr Duration farewell = 5s;       // for the other ranks to leave
 constexpr int exit_cannot_run = 126;
@@ -109,6 +111,7 @@ class Rank {
 
   int be_first() {
     open_meeting();
+    take_place();
     if (meeting_) refuse_company();
     const auto address = head_address();
     start_service({"--head", "--bind", address, "--advertise", address});
@@ -225,6 +228,7 @@ class Rank {
 
   int be_another() {
     open_meeting();
+    take_place();
     wait_for_note();
     if (place_.local_rank != 0) {
       say("beside");
@@ -313,6 +317,41 @@ class Rank {
     meeting_ = std::move(meeting).value();
   }
 
+  // Two launches that the launcher does not tell apart must not mix: each rank is one process.
+  void take_place() {
+    if (!meeting_ || place_.unique) return;
+    own_place_.self = hex_of(random_bits());
+    auto seen = meeting_->place_of(place_.rank);
+    const Time until = monotonic_now() + stillness;
+    while (!meeting_->take_place(place_.rank, own_place_.self)) {
+      const auto now = meeting_->place_of(place_.rank);
+      if (now && seen && (now->self != seen->self || now->beat != seen->beat)) end_for_company();
+      if (!seen) seen = now;
+      if (seen && monotonic_now() >= until) meeting_->leave_place(place_.rank, seen->self);
+      if (monotonic_now() >= until + stillness) end_for_company();
+      watch(later_glance);
+      if (asked_ != 0) meeting_.reset();  // perhaps another's
+      end_if_asked();
+    }
+    holds_place_ = true;
+  }
+
+  [[noreturn]] void end_for_company() {
+    meeting_.reset();  // theirs
+    end_with(exit_failed,
+             fmt::format("another launch runs with the folder {}, and has a rank {}; tell them apart with "
+                         "--run NAME, or give another --shared-folder",
+                         folder_, place_.rank));
+  }
+
+  // Once a second, wherever this rank waits.
+  void keep_place() {
+    if (!holds_place_ || monotonic_now() - beaten_ < sign_of_life) return;
+    beaten_ = monotonic_now();
+    holds_place_ = meeting_->beat(place_.rank, own_place_);
+    if (!holds_place_ && !closing_) end_for_company();
+  }
+
   void say(const std::string& state, const std::string& why = {}) {
     if (!meeting_) return;
     const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why});
@@ -385,6 +424,7 @@ class Rank {
                                  {service_ ? service_->output() : -1, POLLIN, 0},
                                  {service_ ? service_->errors() : -1, POLLIN, 0}}};
     ::poll(items.data(), items.size(), static_cast<int>(span / 1ms));
+    keep_place();
     signalfd_siginfo signal{};
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
@@ -419,6 +459,7 @@ class Rank {
 
   // The others leave before the head ends: they say farewell to it.
   void take_down(int code) {
+    closing_ = true;
     const bool was_asked = asked_ != 0 || ending_;
     bool all_have_left = place_.rank != 0;
     if (place_.rank == 0 && meeting_) {
@@ -434,7 +475,9 @@ class Rank {
       watch(Duration(0));
       service_.reset();
     }
-    if (place_.rank == 0 && meeting_) meeting_->close(all_have_left);
+    const bool others_came = meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
+    if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
+    if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
     if (place_.rank != 0 && meeting_ && fs::exists(folder_))
       say(code == exit_done ? "left" : "failed", last_words_);
   }
@@ -463,6 +506,10 @@ class Rank {
   int asked_ = 0;  // the signal that was sent to this process
   bool from_terminal_ = false;
   bool ending_ = false;
+  PlaceNote own_place_{};
+  bool holds_place_ = false;
+  bool closing_ = false;
+  Time beaten_{};
 };
 
 }  // namespace

@@ -42,6 +42,23 @@ bool of_the_system(const std::string& name) {
   return std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
+// Of what ldd prints: "	libzmq.so.5 => /lib/libzmq.so.5 (0x…)".
+std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> found;
+  std::istringstream lines(text);
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);) {
+    const auto arrow = line.find(" => /");
+    if (arrow == std::string::npos) continue;
+    const auto begin = line.find_first_not_of("\t ");
+    const auto name = line.substr(begin, arrow - begin);
+    if (of_the_system(name) || !seen.insert(name).second) continue;
+    found.emplace_back(name, line.substr(arrow + 4, line.find(" (", arrow) - arrow - 4));
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 struct Folder {
   std::string path;
   Folder() = default;
@@ -54,6 +71,11 @@ struct Folder {
 };
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> libraries_of(const std::string& program) {
+  const auto needed = output_of({"ldd", program});
+  return needed ? libraries_in(*needed) : std::vector<std::pair<std::string, std::string>>{};
+}
 
 Result<Bundle> Bundle::of_program(const std::string& path) {
   Bundle bundle;
@@ -70,18 +92,8 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
   }
   const auto needed = output_of(words);
   if (!needed) return needed.error();
-  std::istringstream lines(*needed);
-  std::set<std::string> seen{runtime_library};
-  for (std::string line; std::getline(lines, line);) {
-    // "	libzmq.so.5 => /lib/libzmq.so.5 (0x…)"
-    const auto arrow = line.find(" => /");
-    const auto name =
-        arrow == std::string::npos
-            ? ""
-            : line.substr(line.find_first_not_of("\t "), arrow - line.find_first_not_of("\t "));
-    if (name.empty() || of_the_system(name) || !seen.insert(name).second) continue;
-    bundle.files_.emplace_back("lib/" + name,
-                               line.substr(arrow + 4, line.find(" (", arrow) - arrow - 4));
+  for (const auto& [name, file] : libraries_in(*needed)) {
+    if (name != runtime_library) bundle.files_.emplace_back("lib/" + name, file);
   }
   std::ranges::sort(bundle.files_);
   std::vector<std::string> hashing{"sha256sum", "--"};

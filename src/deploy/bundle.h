@@ -11,6 +11,10 @@
 
 namespace mobula::internal::deploy {
 
+// Name and path of each shared library that the program needs beyond the C library's, in order; none of a
+// program that is linked otherwise, or is a script.
+std::vector<std::pair<std::string, std::string>> libraries_of(const std::string& program);
+
 class Bundle {
  public:
   // Of the program at `path`, and of libmobula beside it where there is one.

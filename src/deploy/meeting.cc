@@ -19,6 +19,11 @@ constexpr const char* run_file = "run.json";
 constexpr const char* key_file = "cluster.key";
 constexpr const char* rank_prefix = "rank-";
 
+std::string place_file(int rank) { return fmt::format("place-{}.json", rank); }
+std::string text_of(const PlaceNote& note) {
+  return Json{{"schema", 1}, {"self", note.self}, {"beat", note.beat}}.dump() + "\n";
+}
+
 Json read_json(const std::string& path) {
   const auto text = read_file(path);
   return text ? Json::parse(*text, nullptr, false) : Json();
@@ -38,6 +43,40 @@ Result<Meeting> Meeting::at(std::string folder) {
                     folder, ::geteuid()));
   }
   return Meeting(std::move(folder));
+}
+
+// By a link, which of several makes one alone, on NFS too.
+bool Meeting::take_place(int rank, const std::string& self) const {
+  const std::string own = path("taking-" + self + ".json");
+  if (!write_file(own, text_of({self, 0}), 0600)) return false;
+  ::link(own.c_str(), path(place_file(rank)).c_str());
+  ::unlink(own.c_str());
+  const auto holder = place_of(rank);
+  return holder && holder->self == self;
+}
+
+std::optional<PlaceNote> Meeting::place_of(int rank) const {
+  const Json json = read_json(path(place_file(rank)));
+  if (!json.is_object()) return std::nullopt;
+  try {
+    return PlaceNote{json.value("self", std::string()), json.value("beat", std::uint64_t{0})};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+bool Meeting::beat(int rank, PlaceNote& own) const {
+  const auto holder = place_of(rank);
+  if (!holder) return true;  // the folder goes, and nobody else has come
+  if (holder->self != own.self) return false;
+  ++own.beat;
+  static_cast<void>(write_file(path(place_file(rank)), text_of(own), 0600));
+  return true;
+}
+
+void Meeting::leave_place(int rank, const std::string& self) const {
+  const auto holder = place_of(rank);
+  if (holder && holder->self == self) ::unlink(path(place_file(rank)).c_str());
 }
 
 void Meeting::clear() const {

@@ -33,12 +33,30 @@ struct RankNote {
   std::string why{};  // when failed
 };
 
+// Who speaks as a rank, and that it still does: the number grows for as long as it lives.
+struct PlaceNote {
+  std::string self{};  // of one process, and of no other
+  std::uint64_t beat = 0;
+
+  friend bool operator==(const PlaceNote&, const PlaceNote&) = default;
+};
+
 class Meeting {
  public:
   // Makes the folder unless it is there. permission_denied where others could write into it.
   static Result<Meeting> at(std::string folder);
 
   const std::string& folder() const { return folder_; }
+
+  // Of every rank, where two launches might use one folder: nobody else speaks as `rank` until `self` has
+  // left. False while the place is somebody's, perhaps of one that has been killed: whose beats stand still
+  // can be put out, and `self` must be known before.
+  bool take_place(int rank, const std::string& self) const;
+  std::optional<PlaceNote> place_of(int rank) const;
+  // False once the place is another's.
+  bool beat(int rank, PlaceNote& own) const;
+  // Removes it, if it is `self`'s.
+  void leave_place(int rank, const std::string& self) const;
 
   // Of the first rank: removes what an earlier launch has left.
   void clear() const;

@@ -26,16 +26,28 @@ programs=$install/programs
 current=$install/clusters/$name
 fail() { echo "$*" >&2; exit 1; }
 use() { program=$1; LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; }
-# "PID HEAD PROGRAM" of each that runs.
+boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
+# Of a JSON file that the program has written, a member that is no list or object.
+member() { sed -n "s/.*\"$2\": *\"\{0,1\}\([^\",}]*\).*/\1/p" "$1" 2>/dev/null; }
+# When a process began, in ticks since boot (proc(5)); nothing for one that has ended.
+begun() { sed -n 's/^.*) [^ZX] //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 19; }
+# "PID HEAD PROGRAM" of each that runs. A pid is another process's after a while: its time tells.
 running() {
   for file in "$folder"/running/*.json; do
     [ -f "$file" ] || continue
-    pid=$(sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$file")
-    head=$(sed -n 's/.*"head": *\([a-z]*\).*/\1/p' "$file")
+    pid=$(member "$file" pid)
+    ticks=$(begun "$pid")
+    [ -n "$ticks" ] && [ "$ticks" = "$(member "$file" start_time)" ] || continue
+    [ "$boot" = "$(member "$file" boot_id)" ] || continue
     exe=$(readlink "/proc/$pid/exe" 2>/dev/null) || continue
     exe=${exe% (deleted)}
-    case $exe in */mobula) echo "$pid $head $exe" ;; esac
+    case $exe in */mobula) echo "$pid $(member "$file" head) $exe" ;; esac
   done
+}
+# lives FILE NAME: whether the head or agent that has left this file runs.
+lives() {
+  pid=$(member "$1" pid)
+  [ -n "$pid" ] && [ -n "$(begun "$pid")" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
 }
 case $action in
 probe)
@@ -43,6 +55,10 @@ probe)
   running | while read -r pid head exe; do
     echo "runs=$head"
   done
+  lives "$folder/head/head.json" mobula-head && echo head=yes
+  lives "$folder/agent/agent.json" mobula-agent && echo agent=yes
+  echo "at=$(member "$folder/head/head.json" address)"
+  echo "joined=$(member "$folder/agent/agent.json" head_address)"
   [ -f "$folder/deployed" ] && echo "deployed=$(cat "$folder/deployed")"
   echo "machine=$(uname -s) $(uname -m)"
   ;;

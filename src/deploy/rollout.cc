@@ -42,6 +42,10 @@ Rollout::Rollout(const Inventory& inventory, RolloutOptions options)
     Machine& machine = machines_.emplace_back(Remote(inventory, host));
     machine.report.host = host.name;
     machine.report.head = host.head;
+    machine.flags = host.flags;
+    const bool given = std::ranges::any_of(
+        host.flags, [](const auto& flag) { return flag == "--grace" || flag.starts_with("--grace="); });
+    if (!given) machine.flags.push_back(fmt::format("--grace={}", inventory.grace / 1s));
   }
 }
 
@@ -90,6 +94,10 @@ void Rollout::probe(const std::string& hash) {
         for (std::string line; std::getline(lines, line);) {
           if (line == "program=yes") machine.has_program = true;
           if (line == "runs=true" || line == "runs=false") machine.runs = true;
+          if (line == "head=yes") machine.head_lives = true;
+          if (line == "agent=yes") machine.agent_lives = true;
+          if (line.starts_with("at=")) machine.head_at = line.substr(3);
+          if (line.starts_with("joined=")) machine.joined = line.substr(7);
           if (line.starts_with("deployed=")) machine.deployed = line.substr(9);
           if (!hash.empty() && line.starts_with("machine=") && line.substr(8) != own_machine()) {
             settle(machine, "failed",
@@ -102,7 +110,7 @@ void Rollout::probe(const std::string& hash) {
 }
 
 // What the program there says to the flags, before anything that runs is ended for them.
-void Rollout::check(const std::string& hash) {
+void Rollout::check(const std::string& hash, const std::function<bool(const Machine&)>& which) {
   for_each(
       [&](Machine& machine) {
         const auto flags = words_of(flags_of(machine, "HEAD:1"));
@@ -110,11 +118,11 @@ void Rollout::check(const std::string& hash) {
                                              inventory_.connect_timeout + short_patience);
         if (!said) give_up(machine, said.error());
       },
-      [](const Machine&) { return true; }, max_at_once);
+      which, max_at_once);
 }
 
 std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) {
-  auto flags = machine.remote.host().flags;
+  auto flags = machine.flags;
   if (machine.report.head) {
     flags.insert(flags.begin(), "--head");
   } else {
@@ -123,25 +131,78 @@ std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::st
   return flags;
 }
 
+bool Rollout::Machine::has_agent() const {
+  return std::ranges::find(flags, "--no-worker") == flags.end();
+}
+
+std::string Rollout::ailment_of(const Machine& machine, const std::string& address) {
+  if (!machine.runs) return "nothing runs there";
+  if (machine.report.head && !machine.head_lives) return "its head is dead";
+  if (machine.has_agent() && !machine.agent_lives) return "its agent is dead";
+  if (machine.report.head || machine.joined == address) return {};
+  if (address.empty()) return "where the head will be is not known yet";
+  return fmt::format("it has joined the head at {}, and that is at {}", machine.joined, address);
+}
+
+std::string Rollout::stale_by(const Machine& machine, const std::string& address) {
+  if (machine.runs && machine.deployed != machine.settings) return "it runs with another program or settings";
+  return ailment_of(machine, address);
+}
+
+// Where the head is, or will be once it is started with these settings; empty where a free port decides.
+std::string Rollout::expected_address() const {
+  const Machine& head = machines_.front();
+  if (stale_by(head, {}).empty()) return head.head_at;
+  std::string name;
+  std::string port;
+  for (const auto& flag : head.flags) {
+    if (flag.starts_with("--advertise=")) name = flag.substr(12);
+    if (flag.starts_with("--port=")) port = flag.substr(7);
+  }
+  const auto colon = head.head_at.rfind(':');
+  if (port.empty() && colon != std::string::npos) port = head.head_at.substr(colon + 1);
+  return name.empty() || port.empty() ? "" : name + ":" + port;
+}
+
+void Rollout::say_what_would_be_done() {
+  const std::string address = expected_address();
+  for (auto& each : machines_) {
+    if (each.done) continue;
+    const auto good = options_.check_flags ? options_.check_flags(flags_of(each, "HEAD:1")) : Result<void>();
+    if (!good) {
+      settle(each, "failed", good.error().text);
+      continue;
+    }
+    const std::string why = stale_by(each, address);
+    if (why.empty()) {
+      settle(each, "unchanged");
+    } else if (each.runs) {
+      settle(each, "would replace", why);
+    } else {
+      settle(each, "would start", each.has_program ? "" : "after copying the program");
+    }
+  }
+}
+
 std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
   for (auto& each : machines_) {
     // What it was started with, so that a change of it is noticed.
-    const auto settings = bundle.hash() + words_of(each.remote.host().flags);
-    each.settings = fmt::format("{:016x}", fnv1a(settings));
+    each.settings = fmt::format("{:016x}", fnv1a(bundle.hash() + words_of(each.flags)));
   }
   probe(bundle.hash());
-  for (auto& each : machines_) {
-    if (each.done) continue;
-    if (each.runs && each.deployed == each.settings) {
-      settle(each, "unchanged");
-    } else if (options_.dry_run) {
-      settle(each, each.runs ? "would replace" : "would start",
-             each.has_program ? "" : "after copying the program");
-    }
+  if (options_.dry_run) {
+    say_what_would_be_done();
+    return reports();
   }
-  if (options_.dry_run) return reports();
-  if (std::ranges::any_of(machines_,
-                          [](const Machine& each) { return !each.done && !each.has_program; })) {
+  Machine& head = machines_.front();
+  if (!head.done && stale_by(head, {}).empty()) {
+    address_ = head.head_at;
+    settle(head, "unchanged");
+  }
+  const std::string address = expected_address();
+  const auto is_stale = [&](const Machine& each) { return !stale_by(each, address).empty(); };
+  const auto lacks_it = [&](const Machine& each) { return !each.has_program && is_stale(each); };
+  if (std::ranges::any_of(machines_, [&](const Machine& each) { return !each.done && lacks_it(each); })) {
     const auto archive = bundle.archive();
     for_each(
         [&](Machine& machine) {
@@ -150,9 +211,9 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
               machine.remote.act("receive", {{"hash", bundle.hash()}}, *archive, copy_patience);
           if (!said) give_up(machine, said.error());
         },
-        [](const Machine& each) { return !each.has_program; }, max_at_once);
+        lacks_it, max_at_once);
   }
-  check(bundle.hash());
+  check(bundle.hash(), is_stale);
   for_each([&](Machine& machine) { start(machine, bundle.hash()); },
            [](const Machine& each) { return each.report.head; }, 1);
   bring_up_nodes(bundle.hash());
@@ -160,12 +221,23 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
 }
 
 void Rollout::bring_up_nodes(const std::string& hash) {
+  const auto settle_current = [&] {
+    for (auto& each : machines_) {
+      if (!each.done && !address_.empty() && stale_by(each, address_).empty()) settle(each, "unchanged");
+    }
+  };
+  settle_current();
   const bool all_done =
       std::ranges::all_of(machines_, [](const Machine& each) { return each.done; });
   if (!all_done) learn_of_head();
+  settle_current();
   for (auto& each : machines_) {
-    if (!each.done && address_.empty())
+    if (each.done || !address_.empty()) continue;
+    if (stale_by(each, each.joined).empty()) {
+      settle(each, "unchanged");  // as far as anybody can tell without the head
+    } else {
       settle(each, "skipped", "there is no head to join: " + machines_.front().report.host);
+    }
   }
   const auto step = [&](Machine& machine) { start(machine, hash); };
   for_each(
@@ -180,6 +252,7 @@ void Rollout::learn_of_head() {
   if (head.report.result != "started" && head.report.result != "replaced" &&
       head.report.result != "unchanged")
     return;
+  address_.clear();
   const auto facts = head.remote.act("facts", {}, "", inventory_.connect_timeout + short_patience);
   if (!facts) return give_up(head, facts.error());
   const auto end = std::min(facts->find('\n'), facts->size());
@@ -237,8 +310,16 @@ std::vector<HostReport> Rollout::take_down() {
 
 std::vector<HostReport> Rollout::look() {
   probe("");
+  const std::string address = machines_.front().head_at;
   for (auto& each : machines_) {
-    if (!each.done) settle(each, each.runs ? "runs" : "down");
+    if (each.done) continue;
+    if (!each.runs) {
+      settle(each, "down");
+      continue;
+    }
+    // Where the head cannot be asked, nobody knows where it is.
+    const std::string why = ailment_of(each, address.empty() ? each.joined : address);
+    settle(each, why.empty() ? "runs" : "broken", why);
   }
   return reports();
 }

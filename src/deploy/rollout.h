@@ -19,7 +19,8 @@ struct HostReport {
   std::string host{};
   bool head = false;
   // "started", "replaced", "unchanged", "stopped", "runs", "down"; "would start", "would replace",
-  // "would stop"; "skipped", "unreachable", "refused", "failed"
+  // "would stop"; "broken" (a part of what runs there is dead, or serves another head), "skipped",
+  // "unreachable", "refused", "failed"
   std::string result{};
   std::string detail{};
   double seconds = 0;
@@ -28,6 +29,8 @@ struct HostReport {
 struct RolloutOptions {
   bool dry_run = false;     // looks, and changes nothing
   std::size_t at_once = 1;  // nodes that are replaced side by side
+  // What this program says to the flags of a `mobula start`, for a dry run.
+  std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
 };
 
 class Rollout {
@@ -47,19 +50,30 @@ class Rollout {
     explicit Machine(Remote reached) : remote(std::move(reached)) {}
     Remote remote;
     HostReport report{};
-    bool done = false;  // the report is final
+    std::vector<std::string> flags{};  // of its `mobula start`, but for whom it joins
+    bool done = false;                 // the report is final
     bool has_program = false;
     bool runs = false;
+    bool head_lives = false;
+    bool agent_lives = false;
+    std::string head_at{};   // address of the head that has run there last
+    std::string joined{};    // of the head that its agent has joined
     std::string deployed{};  // settings it runs with
     std::string settings{};  // those it is to have
+    bool has_agent() const;
   };
   using Step = std::function<void(Machine&)>;
 
   void for_each(const Step& step, const std::function<bool(const Machine&)>& which,
                 std::size_t at_once);
   void probe(const std::string& hash);
-  void check(const std::string& hash);
+  void check(const std::string& hash, const std::function<bool(const Machine&)>& which);
   static std::vector<std::string> flags_of(const Machine& machine, const std::string& address);
+  // Why what runs there is not what it should be, where the head is at `address`; empty: it is.
+  static std::string ailment_of(const Machine& machine, const std::string& address);
+  static std::string stale_by(const Machine& machine, const std::string& address);
+  std::string expected_address() const;
+  void say_what_would_be_done();
   void bring_up_nodes(const std::string& hash);
   void start(Machine& machine, const std::string& hash);
   void learn_of_head();

@@ -1,5 +1,7 @@
 #include "head/head_service.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -49,6 +51,8 @@ HeadService::HeadService(EventLoop& loop, HeadServiceOptions options,
       callbacks_(std::move(callbacks)),
       deadline_(loop, [this] { step(Tick{}); }),
       resolver_(loop),
+      packages_(options_.packages_folder,
+                [this](const std::string& name) { return !core_ || core_->needs_files(name); }),
       self_(std::make_shared<HeadService*>(this)) {}
 
 Result<std::unique_ptr<HeadService>> HeadService::create(EventLoop& loop,
@@ -154,6 +158,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   const bool keyless = !options_.keys.has_value();
   Principal principal =
       keyless ? Principal{Role::agent, "local", {}} : principal_of_user(origin.user_id);
+  const Role role = principal.role;
   if (speaks_for_node(principal.role)) {
     if (auto message = decode<AgentToHead>(bytes)) {
       AgentSaid said{from.value, std::move(principal), std::move(*message)};
@@ -164,6 +169,9 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     principal.role = keyless ? Role::operator_ : Role::observer;
   }
   if (auto request = decode<ToolRequest>(bytes)) {
+    const bool about_packages =
+        request->version == protocol_version && PackageShelf::is_about_packages(request->verb);
+    if (about_packages) return answer_about_packages(from, role, *request);
     return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
   }
   const bool of_an_agent = decode<AgentToHead>(bytes).ok();
@@ -171,6 +179,19 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   if (counters_.out_of_role + counters_.undecodable > max_complaints) return;
   log_warn("dropped a message of {} bytes from '{}': {}", bytes.size(), origin.user_id,
            of_an_agent ? "only agents may send it" : "it is no message of this protocol");
+}
+
+// Bytes that the core need not see. Nodes read what operators bring.
+void HeadService::answer_about_packages(PeerHandle from, Role role, const ToolRequest& request) {
+  const bool keyless = !options_.keys.has_value();
+  const bool reads = request.verb == "package_get" && speaks_for_node(role);
+  if (keyless || role == Role::operator_ || reads) return send(from.value, encode(packages_.answer(request)));
+  ToolReply reply;
+  reply.request = request.request;
+  reply.ok = false;
+  reply.code = ErrorCode::permission_denied;
+  reply.text = fmt::format("{}: the role {} may not", request.verb, to_string(role));
+  send(from.value, encode(reply));
 }
 
 // ---- commands ----------------------------------------------------------------------------------

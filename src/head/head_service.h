@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "head/core/head_core.h"
 #include "head/journal.h"
+#include "head/package_shelf.h"
 #include "protocol/recorder.h"
 #include "protocol/ticket.h"
 #include "transport/bus.h"
@@ -37,6 +38,7 @@ struct HeadServiceOptions {
   AllowTable* allow = nullptr;    // needed with keys; outlives the service
   SigningKeys signing;
   std::string journal_path;
+  std::string packages_folder;  // of the files of submitted jobs; made when the first come
   RecordOptions record;  // of what the core is told
 };
 
@@ -88,6 +90,7 @@ class HeadService {
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
+  void answer_about_packages(PeerHandle from, Role role, const ToolRequest& request);
   void send(LinkId link, std::span<const std::byte> bytes);
   void begin_probe(ProcessId incarnation, const SocketAddress& address);
   void probed(ProcessId incarnation, bool refused);
@@ -107,6 +110,7 @@ class HeadService {
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;
+  PackageShelf packages_;
   std::unique_ptr<Bus> bus_;
   // Functions that the journal's thread has posted may outlive the service.
   std::shared_ptr<HeadService*> self_;

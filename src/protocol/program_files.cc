@@ -45,28 +45,45 @@ Result<std::vector<std::string>> program_paths(std::int64_t pid) {
   return paths;
 }
 
-Result<Hash128> hash_file(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return errno_failure("read " + path, errno);
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  MOBULA_CHECK(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
+struct RunningHash::State {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+};
+
+RunningHash::RunningHash() : state_(std::make_unique<State>()) {
+  MOBULA_CHECK(state_->context && EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1,
                "SHA-256 is not available");
-  std::vector<unsigned char> buffer(1u << 20);
-  while (true) {
-    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_failure("read " + path, errno);
-    if (count == 0) break;
-    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<std::size_t>(count));
-  }
+}
+RunningHash::RunningHash(RunningHash&&) noexcept = default;
+RunningHash& RunningHash::operator=(RunningHash&&) noexcept = default;
+RunningHash::~RunningHash() = default;
+
+void RunningHash::add(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size());
+}
+
+Hash128 RunningHash::end() {
   unsigned char digest[EVP_MAX_MD_SIZE];
-  EVP_DigestFinal_ex(context.get(), digest, nullptr);
+  EVP_DigestFinal_ex(state_->context.get(), digest, nullptr);
   Hash128 hash;
   for (int i = 0; i < 8; ++i) {
     hash.high = (hash.high << 8) | digest[i];
     hash.low = (hash.low << 8) | digest[8 + i];
   }
   return hash;
+}
+
+Result<Hash128> hash_file(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return errno_failure("read " + path, errno);
+  RunningHash hash;
+  std::vector<std::byte> buffer(1u << 20);
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_failure("read " + path, errno);
+    if (count == 0) return hash.end();
+    hash.add(std::span(buffer).first(static_cast<std::size_t>(count)));
+  }
 }
 
 Result<ProgramRecord> describe_program(std::int64_t pid) {

@@ -193,6 +193,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   service.core.store_bytes = options.object_store_bytes.value_or(default_store_capacity(
       {machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes}));
   service.core.drain_within = options.drain_within;
+  service.job_starter = options.job_starter;
   service.core.memory_threshold_permille = std::llround(options.memory_threshold * 1000);
   service.executor_memory = options.executor_memory_bytes;
   service.longest_spin = options.longest_spin;

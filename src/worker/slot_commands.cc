@@ -1,5 +1,6 @@
 // The part of SlotProcesses that runs the commands of submitted jobs.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.h"
 #include "worker/slot_processes.h"
@@ -16,7 +17,8 @@ void SlotProcesses::start_command(CommandSlot slot) {
   executor.assigned = true;
   executor.slot = slot.slot;
   executor.generation = slot.generation;
-  executor.log = JobLog::open(options_.logs_folder, slot.job);
+  executor.log = job_logs_.open(slot.job);
+  executor.own_folder = std::move(slot.own_folder);
   executors_.emplace(what.process, std::move(executor));
   pool_->start(std::move(what));
 }
@@ -27,13 +29,38 @@ void SlotProcesses::command_started(Executor& executor, const ProcessStamp& stam
   tell_(ExecutorStarted{executor.slot, executor.generation, stamp.pid, 0});
 }
 
+void SlotProcesses::command_over(const Executor& executor) {
+  const auto lost = executor.log->lost_bytes();
+  if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
+  job_logs_.ended(*executor.log);
+  if (executor.own_folder.empty()) return;
+  if (!remover_) remover_ = std::make_unique<FolderRemover>();
+  remover_->remove(executor.own_folder);
+}
+
+// Of an agent that was killed. Out of the way first: new ones are made in the same place.
+void SlotProcesses::remove_left_folders() {
+  std::error_code code;
+  const std::filesystem::path folder = options_.job_files_folder;
+  if (folder.empty() || !std::filesystem::exists(folder, code)) return;
+  if (std::filesystem::exists(folder / "run", code)) {
+    std::filesystem::rename(folder / "run", folder / ("left-" + ProcessId::random().hex()), code);
+  }
+  for (const auto& each : std::filesystem::directory_iterator(folder, code)) {
+    if (!each.path().filename().string().starts_with("left-")) continue;
+    if (!remover_) remover_ = std::make_unique<FolderRemover>();
+    remover_->remove(each.path().string());
+  }
+}
+
 // Nobody is told: who wants it reads it.
 void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) {
   executor.tail.append(bytes);
   const std::uint64_t lost = executor.log->lost_bytes();
-  executor.log->append(bytes);
+  job_logs_.append(*executor.log, bytes);
   if (lost == 0 && executor.log->lost_bytes() > 0) {
-    log_error("what a job prints is lost: {} cannot be written; make room there", options_.logs_folder);
+    log_error("what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; make room there",
+              executor.log->job().hex(), options_.logs_folder);
   }
 }
 

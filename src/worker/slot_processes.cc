@@ -54,10 +54,13 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
     : links_(links),
       options_(std::move(options)),
       tell_(std::move(tell)),
+      job_logs_(options_.logs_folder),
       taken_up_(loop, [this] {
         for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
       }),
-      reserves_(loop, [this] { end_idle_reserves(); }) {}
+      reserves_(loop, [this] { end_idle_reserves(); }) {
+  remove_left_folders();
+}
 
 Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, ProcessLinks& links,
                                                              SlotProcessOptions options,
@@ -311,6 +314,7 @@ void SlotProcesses::on(const PoolStartFailed& event) {
   executors_.erase(at);
   no_longer_starting(executor.nursery);
   if (!executor.assigned) return forget_reserve(executor.nursery, event.process);
+  if (executor.log) command_over(executor);
   tell_(ExecutorStartFailed{executor.slot, executor.generation, event.reason, event.cannot_run});
 }
 
@@ -344,6 +348,7 @@ void SlotProcesses::conclude(ProcessId process) {
   of_link_.erase(executor.link);
   remove_sockets(executor.prepare);
   if (!executor.assigned) return;
+  if (executor.log) command_over(executor);
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;
   });

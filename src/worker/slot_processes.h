@@ -17,7 +17,8 @@
 #include "transport/event_loop.h"
 #include "worker/core/worker_command.h"
 #include "worker/process/executor_pool.h"
-#include "worker/process/job_log.h"
+#include "worker/process/folder_remover.h"
+#include "worker/process/job_log_room.h"
 #include "worker/process/memory_watch.h"
 #include "worker/process/output.h"
 #include "worker/process_links.h"
@@ -34,6 +35,7 @@ struct SlotProcessOptions {
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // of the ProcessTable
+  std::string job_files_folder;  // what it holds when this begins is removed, but for `cache`
 };
 
 struct SlotStart {
@@ -51,6 +53,7 @@ struct CommandSlot {
   JobId job;
   CommandStart command;
   std::vector<EnvironmentVariable> environment;  // over the agent's
+  std::string own_folder;  // below `job_files_folder`, made by the command and removed after it; empty: none
 };
 
 class SlotProcesses {
@@ -99,6 +102,7 @@ class SlotProcesses {
     std::string running{};
     LineTail tail{};
     std::optional<JobLog> log{};  // of a command
+    std::string own_folder{};     // likewise
     std::optional<ExitCause> exit{};  // and its link still has something to tell
   };
   // What starts from one nursery.
@@ -128,6 +132,8 @@ class SlotProcesses {
   void printed(ProcessId process, std::string_view lines);
   void command_started(Executor& executor, const ProcessStamp& stamp);
   void command_printed(Executor& executor, std::string_view bytes);
+  void command_over(const Executor& executor);
+  void remove_left_folders();
   void on(const PoolStarted& event);
   void on(const PoolStartFailed& event);
   void on(const PoolExited& event);
@@ -143,6 +149,8 @@ class SlotProcesses {
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   std::map<SlotId, CappedLog> logs_;
+  JobLogRoom job_logs_;
+  std::unique_ptr<FolderRemover> remover_;  // from the first folder on
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;
   std::vector<ExecutorPrinted> printed_;  // while the pool is read
   Timer taken_up_;                        // for those that left the reserve

@@ -1,10 +1,13 @@
 // How the agent's shell carries out what its core asks for.
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "base/log.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
+#include "model/job_files_variable.h"
 #include "worker/mapped_file.h"
 #include "worker/worker_service.h"
 
@@ -326,9 +329,31 @@ void WorkerService::run_entry(StartExecutor& command) {
   slot.generation = command.generation;
   slot.job = actor.job;
   slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
-                  options_.folder + "/jobs"};
+                  options_.folder + "/jobs", actor.entry.grace};
+  if (const auto files = environment.find(job_files_variable); files != environment.end()) {
+    start_with_files(files->second, environment, slot);
+  }
   slot.environment = variables_of(environment);
   slots_->start_command(std::move(slot));
+}
+
+// Another program of this installation brings and unpacks the files, and then becomes the job's: what it takes
+// holds nobody up here. It runs with the agent's libraries, so that the job's come to count after it.
+void WorkerService::start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const {
+  if (options_.job_starter.empty() || hash.size() != 32 || !bits_from_hex(hash)) return;
+  Environment later;
+  for (const auto& [name, value] : environment) later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
+  environment = std::move(later);
+  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();  // STATE/CLUSTER
+  const std::string folder = options_.folder + "/job-files";
+  slot.own_folder = folder + "/run/" + ProcessId::random().hex();
+  std::vector<std::string> words = options_.job_starter;
+  const std::string key = (cluster / (cluster.filename().string() + ".key")).string();
+  for (const auto& word : {options_.head_address, key, hash, folder + "/cache", slot.own_folder, std::string("--")}) {
+    words.push_back(word);
+  }
+  std::ranges::move(slot.command.argv, std::back_inserter(words));
+  slot.command.argv = std::move(words);
 }
 
 // A part is small, and what was printed lately lies in memory.

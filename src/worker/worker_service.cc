@@ -83,6 +83,7 @@ Result<void> WorkerService::open() {
   slots.reserve_idle = options_.reserve_idle;
   slots.max_reserves = options_.max_reserves;
   slots.table_path = options_.folder + "/executors";
+  slots.job_files_folder = options_.folder + "/job-files";
   slots.pool = options_.pool;
   // Before the lessee hears of the executor: its first call goes by the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {

@@ -59,6 +59,7 @@ struct ServiceOptions {
   HostPaths host_paths;  // where the machine says what memory is in use
   std::string spill_folder;      // where objects are spilled to; empty: in `folder`
   int spill_disk_cap_percent = 95;
+  std::vector<std::string> job_starter;  // program and first words of what brings a job's files; empty: none are brought
   bool waits_for_head =
       true;  // that is not there yet, or whose handshake fails; else the service ends with the reason
   RecordOptions record;  // of what the core is told; executors know it by their environment
@@ -143,6 +144,7 @@ class WorkerService {
   void carry_out(ReadJobLog& command);
 
   void run_entry(StartExecutor& command);
+  void start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const;
 
   std::vector<LeasedGpu> gpus_of(const AssignExecutor& assign) const;
   void complete(AssignExecutor& assign, const Environment& job_env) const;

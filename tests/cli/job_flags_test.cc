@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/batch_command.h"
 #include "cli/command_line.h"
 #include "cli/text_table.h"
 
@@ -29,7 +30,7 @@ TEST(JobFlagsTest, WhatFollowsTheDashesIsTheCommand) {
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--name", "x", "--", "-y"}));
   EXPECT_TRUE(parsed.line->cluster.empty()) << "--name is the job's";
-  const auto text = submission_text(parsed.line->job, "the id");
+  const auto text = submission_text(parsed.line->job, "the id", "");
   ASSERT_TRUE(text.ok());
   const auto json = nlohmann::json::parse(*text);
   EXPECT_EQ(json["job_id"], "the id");
@@ -56,6 +57,51 @@ TEST(JobFlagsTest, NoFlagTakesTheDashesOrWhatFollowsThem) {
   EXPECT_EQ(parse_job({"run", "--name", "--", "true"}).exit, 2);
 }
 
+TEST(JobFlagsTest, WhatTravelsIsFoundByItsName) {
+  JobFlags flags;
+  flags.argv = {"./build/train", "x"};
+  flags.ship = {"./build/train"};
+  flags.workdir = "project";
+  const auto text = submission_text(flags, "id", "0123");
+  ASSERT_TRUE(text.ok());
+  const auto json = nlohmann::json::parse(*text);
+  EXPECT_EQ(json["argv"], (Words{"train", "x"}));
+  EXPECT_EQ(json["env"]["MOBULA_JOB_FILES"], "0123");
+  EXPECT_FALSE(json.contains("cwd")) << "it runs in the copy";
+  EXPECT_FALSE(json.contains("workdir"));
+  flags.workdir.clear();
+  flags.cwd = "/data/../data";
+  EXPECT_EQ(nlohmann::json::parse(*submission_text(flags, "id", ""))["workdir"], "/data");
+  flags.workdir = "project";
+  EXPECT_THAT(submission_text(flags, "id", "").error().text, HasSubstr("--cwd"));
+}
+
+TEST(JobFlagsTest, OfASingleFlagGivenTwiceTheLastCounts) {
+  const auto parsed = parse_job({"submit", "--num-gpus", "1", "--env", "A=1", "--num-gpus", "2", "--env", "B=2", "--", "x"});
+  ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
+  EXPECT_EQ(parsed.line->job.num_gpus, "2");
+  EXPECT_EQ(parsed.line->job.env, (Words{"A=1", "B=2"}));
+}
+
+TEST(BatchScript, FlagsStandBeforeTheFirstCommand) {
+  const auto flags = flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --name 'a b' --num-gpus 1\n# words\n\n#MOBULA\t--env A=\"x y\"\r\necho\n# MOBULA --x\n");
+  ASSERT_TRUE(flags) << flags.error().text;
+  EXPECT_EQ(*flags, (Words{"--name", "a b", "--num-gpus", "1", "--env", "A=x y"}));
+}
+
+TEST(BatchScript, AllWrongLinesAreNamedAtOnce) {
+  const auto flags = flags_of_script("s.sh",
+                                     "#!/bin/sh\n#MOBULA --nonsense 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
+                                     "#MOBULAR --name x\n#MOBULA --env nothing\n#MOBULA word\necho\n#MOBULA --name late\n");
+  ASSERT_FALSE(flags);
+  EXPECT_EQ(flags.error().code, ErrorCode::invalid_argument);
+  const std::string& text = flags.error().text;
+  for (const char* place : {"s.sh:2: ", "s.sh:3: --time-limit", "s.sh:4: ", "s.sh:5: ", "s.sh:6: --env", "s.sh:7: ", "s.sh:9: "}) {
+    EXPECT_THAT(text, HasSubstr(place));
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
+}
+
 TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
   const auto parsed = parse_job({"job", "logs", "--tail", "3", "-f", "abcd"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
@@ -73,10 +119,12 @@ TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
 TEST(JobFlagsTest, WrongValuesNameTheirFlag) {
   const auto complaint = [](JobFlags flags) {
     flags.argv = {"x"};
-    const auto text = submission_text(flags, "id");
+    const auto text = submission_text(flags, "id", "");
     return text.ok() ? std::string("none") : text.error().text;
   };
   EXPECT_THAT(complaint({.env = {"=x"}}), HasSubstr("--env"));
+  EXPECT_THAT(complaint({.time_limit = 0.0009}), HasSubstr("--time-limit"));
+  EXPECT_EQ(complaint({.time_limit = 0.001}), "none");
   EXPECT_THAT(complaint({.labels = {"x"}}), HasSubstr("--label"));
   EXPECT_THAT(complaint({.num_cpus = "many"}), HasSubstr("--num-cpus"));
   EXPECT_THAT(complaint({.memory = "1 elephant"}), HasSubstr("--memory"));

@@ -80,6 +80,32 @@ TEST_F(MeetingTest, WhatAnEarlierLaunchLeftIsCleared) {
   EXPECT_FALSE(meeting->key());
 }
 
+TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  EXPECT_TRUE(meeting->take_place(0, "first"));
+  EXPECT_FALSE(meeting->take_place(0, "second"));
+  EXPECT_TRUE(meeting->take_place(1, "second")) << "another rank";
+  PlaceNote first{"first", 0};
+  PlaceNote second{"second", 0};
+  EXPECT_TRUE(meeting->beat(0, first));
+  EXPECT_FALSE(meeting->beat(0, second));
+  EXPECT_EQ(meeting->place_of(0), (PlaceNote{"first", 1}));
+  meeting->leave_place(0, "second");
+  EXPECT_EQ(meeting->place_of(0)->self, "first") << "which is not the second's to leave";
+  meeting->leave_place(0, "first");
+  EXPECT_FALSE(meeting->place_of(0));
+  EXPECT_TRUE(meeting->beat(0, first)) << "nobody else has come";
+  EXPECT_TRUE(meeting->take_place(0, "second"));
+  EXPECT_FALSE(meeting->beat(0, first));
+  std::size_t files = 0;
+  for (const auto& each : fs::directory_iterator(at("run"))) {
+    EXPECT_EQ(each.path().filename().string().rfind("place-", 0), 0u) << each.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 2u);
+}
+
 TEST_F(MeetingTest, TheNoteStaysForThoseWhoMayStillLook) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);

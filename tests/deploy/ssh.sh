@@ -98,12 +98,30 @@ check "its words arrive as they are" [ "$(desk exec "$blue" -- printf '<%s>' 'a 
 check "exec at another host" [ "$(desk exec --host 10.78.0.3 "$blue" -- sh -c 'ip -o -4 address show dev eth0' | grep -o '10\.78\.0\.[0-9]*/')" = 10.78.0.3/ ]
 check "attach opens a shell with the program" bash -c "echo 'mobula version; exit 3' | ip netns exec $(host_name desk) env HOME=$work/home timeout 60 $build/bin/mobula attach $blue 2>/dev/null | grep -q 'mobula 0'"
 
+# Parts that die beside others that live, and a head that moves.
+check "the agent beside the head is killed" at_host 1 'kill -9 $(sed -n "s/.*\"pid\": *\([0-9]*\).*/\1/p" ~/state/blue/agent/agent.json)'
+sees_it() { into broken desk status "$blue" -o json; results "$work/broken.json" broken runs runs; }
+check "status sees it" within 10 sees_it
+check "and ends with 1" code_is 1 into broken desk status "$blue" -o json
+check "up mends it" into mended desk up "$blue" -o json
+check "and leaves the others alone" results "$work/mended.json" replaced unchanged unchanged
+sed -i 's/port: 46391/port: 46392/' "$blue"
+check "a dry run knows that another port of the head concerns all" into moved-dry desk up "$blue" --dry-run -o json
+check "of them" results "$work/moved-dry.json" "would replace" "would replace" "would replace"
+check "up moves all" into moved desk up "$blue" -o json
+check "to it" results "$work/moved.json" replaced replaced replaced
+check "where they are" within 30 cpus_are 2 2 3
+sed 's/num_cpus: 2}/num_cpus: 2, flags: ["--no-such-flag"]}/' "$blue" >"$work/unknown-flag.yaml"
+check "a dry run refuses flags that are not known" code_is 1 into unknown-flag desk up "$work/unknown-flag.yaml" --dry-run -o json
+
 begin=$(now_ms)
 check "down" into down desk down "$blue" -o json
 echo "      within $(($(now_ms) - begin)) ms"
 check "ends all" results "$work/down.json" stopped stopped stopped
 check "once more finds nothing" into down2 desk down "$blue" -o json
 check "to end" results "$work/down2.json" down down down
+check "status of machines that are down is 1" code_is 1 into status-down desk status "$blue" -o json
+sed -i 's/port: 46392/port: 46391/' "$blue"
 begin=$(now_ms)
 check "up again, with the program there" into third desk up "$blue" -o json
 took=$(($(now_ms) - begin))

@@ -54,6 +54,18 @@ check "the program has found three nodes" grep -qx 3 "$work/three.0.out"
 check "the others have printed nothing on stdout" bash -c "! [[ -s $work/three.1.out || -s $work/three.2.out ]]"
 check "nothing is left" nothing_is_left
 
+# Two launches that nothing tells apart.
+launch first 2 PMI_RANK=@ PMI_SIZE=2 MPI_LOCALRANKID=0 -- --run same -- sh -c "echo up >'$work/up'; while ! test -e '$work/go'; do sleep 0.1; done" &
+first=$!
+within 60 test -e "$work/up"
+launch second 2 PMI_RANK=@ PMI_SIZE=2 MPI_LOCALRANKID=0 -- --run same -- true
+check "a second launch with the same name is refused" codes_are second 1 1
+check "and says how to tell them apart" says second 0 "--run NAME"
+touch "$work/go"
+wait $first
+check "the first is none the worse" codes_are first 0 0
+check "nothing is left" nothing_is_left
+
 launch work 3 PMI_RANK=@ PMI_SIZE=3 MPI_LOCALRANKID=0 -- -- "$example"
 check "a program runs its tasks, started as by Hydra" codes_are work 0 0 0
 check "nothing is left" nothing_is_left

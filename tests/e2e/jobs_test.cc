@@ -1,5 +1,6 @@
 // Commands that are submitted to a cluster of real processes: `mobula submit`, `run`, `wait` and `job …`.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "e2e/cluster.h"
@@ -62,7 +63,7 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
   EXPECT_NE(missing.out.find("/no/such/program: No such file"), std::string::npos) << missing.out;
   EXPECT_EQ(run({"--", "no-such-name-in-path"}).code, 127);
   EXPECT_EQ(run({"--", "/etc/passwd"}).code, 127) << "not executable";
-  const Ended folder = run({"--workdir", "/no/such/folder", "--", "pwd"});
+  const Ended folder = run({"--cwd", "/no/such/folder", "--", "pwd"});
   EXPECT_EQ(folder.code, 127);
   EXPECT_NE(folder.out.find("/no/such/folder"), std::string::npos) << folder.out;
   EXPECT_EQ(run({}).code, 2);
@@ -75,7 +76,7 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
 
 TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
   start_head();
-  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--workdir", folder(), "--num-cpus", "2", "--", "sh",
+  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(), "--num-cpus", "2", "--", "sh",
                            "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT; test -n \"$MOBULA_ADDRESS\""});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, "blue--" + folder() + "-1\n");
@@ -108,7 +109,7 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
   start_head();
   const std::string tree = "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " + file("child") +
                            "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
-  const auto id = submit(tree, {"--grace", "30"});
+  const auto id = submit(tree, {"--grace", "2"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far") && mobula({"job", "logs", id}).out == "up\n"; }));
   const auto child = std::stoi(read_text(file("child")));
   const auto far = std::stoi(read_text(file("far")));
@@ -118,6 +119,110 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
   EXPECT_EQ(mobula({"job", "logs", id}).out, "up\nfinishing\n");
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return !runs(child) && !runs(far); }));
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0) << "again is no error";
+}
+
+TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
+  start_head();
+  // A session of its own whose parent is gone, and one left behind by a program that ends by itself.
+  const std::string escapes = "setsid sh -c 'sh -c \"trap \\\"echo far >> " + file("told") + "; exit\\\" TERM; echo x > " + file("far") +
+                              "; while :; do sleep 0.1; done\" &' ; ";
+  const auto id = submit(escapes + "trap 'exit 0' TERM; while :; do sleep 0.1; done", {"--grace", "30"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far"); }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED"));
+  EXPECT_EQ(read_text(file("told")), "far\n");
+  std::filesystem::remove(file("far"));
+  const Ended left = run({"--grace", "30", "--", "sh", "-c", escapes + "while ! test -e " + file("far") + "; do sleep 0.1; done; exit 4"});
+  EXPECT_EQ(left.code, 4) << left.err;
+  EXPECT_EQ(read_text(file("told")), "far\nfar\n");
+}
+
+TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
+  start_head();
+  const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", {"--grace", "20"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  const std::string node = job(id).value("node_id", std::string());
+  EXPECT_EQ(mobula({"drain", node, "--deadline", "25"}).code, 0) << "the job has ended before the deadline";
+  ASSERT_TRUE(becomes(id, "FAILED"));
+  EXPECT_NE(mobula({"job", "logs", id}).out.find("saved\n"), std::string::npos);
+  EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
+}
+
+TEST_F(Jobs, AGpuAsksForNoCpu) {
+  start_head({"--num-cpus", "1", "--num-gpus", "1"});
+  const auto id = submit("sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(becomes(id, "RUNNING"));
+  EXPECT_EQ(run({"--num-gpus", "1", "--", "true"}).code, 0) << "the only CPU is taken";
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+}
+
+TEST_F(Jobs, AFolderTravelsIsWrittenToAndGoes) {
+  start_head();
+  std::filesystem::create_directories(file("project/data"));
+  std::ofstream(file("project/data/in.txt")) << "from here\n";
+  std::ofstream(file("project/main.sh")) << "cat data/in.txt; echo new > data/out.txt; cat data/out.txt; pwd\n";
+  for (int round = 0; round < 2; ++round) {
+    const Ended ended = run({"--workdir", file("project"), "--", "sh", "main.sh"});
+    EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+    EXPECT_EQ(ended.out.rfind("from here\nnew\n", 0), 0u) << ended.out;
+    EXPECT_EQ(ended.out.find(file("project")), std::string::npos) << "it is a copy: " << ended.out;
+    EXPECT_FALSE(std::filesystem::exists(file("project/data/out.txt")));
+    std::string folder_there = ended.out.substr(14);
+    while (!folder_there.empty() && folder_there.back() == '\n') folder_there.pop_back();
+    EXPECT_TRUE(folder_there.starts_with("/")) << folder_there;
+    EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return !std::filesystem::exists(folder_there); })) << folder_there;
+  }
+  std::filesystem::create_symlink("/etc/passwd", file("project/out"));
+  const Ended refused = run({"--workdir", file("project"), "--", "true"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("project/out: is a link"), std::string::npos) << refused.err;
+  EXPECT_EQ(run({"--workdir", "/no/such/folder", "--", "true"}).code, 2);
+}
+
+TEST_F(Jobs, AProgramTravelsWithItsLibrariesAndEndsAsItself) {
+  start_head();
+  std::filesystem::copy_file(programs + "/example_hello", file("hello"));
+  const Ended ended = run({"--ship", file("hello"), "--cwd", "/", "--", file("hello")});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_EQ(ended.out, "16 15\n");
+  std::filesystem::remove(file("hello"));
+  std::ofstream(file("script")) << "#!/bin/sh\ntest \"$MINE$LD_PRELOAD\" = yes/x.so && exit 7\n";
+  EXPECT_EQ(run({"--ship", file("script"), "--env", "MINE=yes", "--env", "LD_PRELOAD=/x.so", "--", "script"}).code, 7);
+  EXPECT_EQ(run({"--ship", file("script"), "--", "no-such-program"}).code, 127);
+  const auto id = submit("echo up; exec sleep 600", {"--ship", file("script")});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
+  ASSERT_TRUE(becomes(id, "STOPPED"));
+  EXPECT_EQ(job(id)["signal"], SIGTERM) << "the program itself got it";
+}
+
+TEST_F(Jobs, ANodeThatLacksTheFilesBringsThem) {
+  start_head({"--num-cpus", "1"});
+  start_node("far", {"--num-cpus", "1", "--resources", R"({"far": 1})"});
+  std::filesystem::create_directories(file("project"));
+  std::ofstream(file("project/large")) << std::string(3'000'000, 'x');
+  const Ended ended = run({"--resources", R"({"far": 1})", "--workdir", file("project"), "--", "wc", "-c", "large"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "3000000 large\n");
+}
+
+TEST_F(Jobs, ABatchScriptSaysWhatItAsksFor) {
+  start_head();
+  std::ofstream(file("good.sh")) << "#!/bin/sh\n#MOBULA --name from-script --env 'WORDS=a b'\n# more\n#MOBULA --retries 1\n\n"
+                                    "echo \"$WORDS|$1|$2\"; test $MOBULA_SUBMISSION_ATTEMPT = 2\n";
+  const Ended ended = mobula({"batch", "--name", "from-line", file("good.sh"), "--", "one", "--two"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "a b|one|--two\na b|one|--two\n");
+  EXPECT_NE(mobula({"job", "list"}).out.find("from-line"), std::string::npos) << "the command line counts";
+  const Ended alone = mobula({"batch", "--no-wait", file("good.sh")});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(alone.out.size(), 33u) << alone.out;
+  std::ofstream(file("bad.sh")) << "#!/bin/sh\n#MOBULA --nonsense\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
+  const Ended bad = mobula({"batch", file("bad.sh")});
+  EXPECT_EQ(bad.code, 2);
+  for (const char* place : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
+    EXPECT_NE(bad.err.find(place), std::string::npos) << place << bad.err;
+  }
 }
 
 TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
@@ -139,7 +244,7 @@ TEST_F(Jobs, ATimeLimitEndsIt) {
 TEST_F(Jobs, ItIsRunAgainOnlyWhenAsked) {
   start_head();
   const std::string fails_twice = "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
-  const Ended again = run({"--retries", "5", "--workdir", folder(), "--", "sh", "-c", fails_twice});
+  const Ended again = run({"--retries", "5", "--cwd", folder(), "--", "sh", "-c", fails_twice});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, "attempt 1\nattempt 2\nattempt 3\n");
   EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out, "once more\nonce more\n");
@@ -180,6 +285,23 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   const Ended ended = mobula({"wait", moved});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
+}
+
+TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {
+  start_head({"--num-cpus", "1"});
+  std::filesystem::create_directories(file("project"));
+  std::ofstream(file("project/words")) << "still here\n";
+  const auto holds = submit("while ! test -e " + file("go") + "; do sleep 0.05; done", {"--num-cpus", "1"});
+  ASSERT_TRUE(becomes(holds, "RUNNING"));
+  const auto waits = submit("cat words", {"--num-cpus", "1", "--workdir", file("project")});
+  std::filesystem::remove_all(file("project"));
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  EXPECT_EQ(state(waits), "PENDING");
+  std::ofstream(file("go")) << "x";
+  const Ended ended = mobula({"wait", waits});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "still here\n");
 }
 
 TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {

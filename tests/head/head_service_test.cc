@@ -84,6 +84,7 @@ class HeadServiceTest : public ::testing::Test {
     options.allow = &table_;
     options.signing = keys_.signing;
     options.journal_path = folder_ / "head/journal.sqlite";
+    options.packages_folder = folder_ / "head/job-files";
     options.core.settings.cluster_name = "test";
     HeadServiceCallbacks callbacks;
     callbacks.on_serving = [this] { serving_ = true; };

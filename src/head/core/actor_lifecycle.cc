@@ -12,6 +12,7 @@ namespace {
 
 const Mark mark_restart("head.actor_restarts");
 const Mark mark_moved("head.actor_moves_off_a_drained_node");
+const Mark mark_hastened("head.command_told_to_end_before_a_drain_does");
 const Mark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
 const Mark mark_not_started("head.actor_waits_after_it_could_not_be_started");
 const Mark mark_used_up("head.actor_restarts_used_up");
@@ -171,6 +172,12 @@ void ActorTable::stop_entry(ActorId id, const std::string& why) {
 void ActorTable::lose(Actor& actor, const EndCause& cause) {
   const bool done = cause.kind == EndKind::exited && cause.exit_code == 0;
   if (actor.spec().entry.given() && done && !actor.moving) return die(actor, cause);
+  if (!actor.drained_why.empty()) {
+    EndCause drained = cause;  // with its code or signal
+    drained.kind = EndKind::killed;
+    drained.text = actor.drained_why;
+    return die(actor, drained);
+  }
   if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
   const bool lived = actor.state == ActorState::alive;
   const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
@@ -222,6 +229,25 @@ void ActorTable::leave_node(NodeId node, const std::string& why) {
     actor.moving = true;
     parts_.slots.stop(actor.slot, true, why);
   }
+}
+
+std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const std::string& why) {
+  std::optional<Time> next;
+  for (auto& [id, actor] : rows_) {
+    const EntryPoint& entry = actor.spec().entry;
+    if (actor.node != node || !entry.given() || actor.slot.empty() || actor.state == ActorState::dead) continue;
+    if (actor.ending || actor.moving) continue;
+    const Time due = deadline - entry.grace;
+    if (due > parts_.now) {
+      next = earlier(next, due);
+      continue;
+    }
+    mark_hastened.hit();
+    actor.ending = true;
+    actor.drained_why = why;
+    parts_.slots.stop(actor.slot, true, why);
+  }
+  return next;
 }
 
 void ActorTable::end_on_node(NodeId node, const std::string& why) {

@@ -44,6 +44,7 @@ struct Actor {
   ValueRecord construction_error;
   bool ending = false;     // not to be restarted
   bool moving = false;     // off a node that is drained: the loss of this executor is no restart
+  std::string drained_why; // a command that ends since its node is drained
   bool waits = false;      // the scheduler knows that it wants a slot
   Time waiting_since;
   // Exclusive, and its node fell silent: it may still run there. Or a pause: it was ended for lack of
@@ -82,6 +83,9 @@ class ActorTable {
   bool has_detached(JobId job) const;
   // Moves those that may be restarted off the node, at no cost in restarts.
   void leave_node(NodeId node, const std::string& why);
+  // Tells the commands on the node that may not move to end, each its grace before `deadline`. When the next
+  // one is due.
+  std::optional<Time> hasten_entries(NodeId node, Time deadline, const std::string& why);
   // Ends those that are still on the node; those that may be restarted are, elsewhere.
   void end_on_node(NodeId node, const std::string& why);
   // Ends those that are in the group, or wait for a place in it.

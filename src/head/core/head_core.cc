@@ -182,6 +182,8 @@ HeadView HeadCore::view() const {
   return view;
 }
 
+bool HeadCore::needs_files(const std::string& name) const { return parts_->submissions.needs_files(name); }
+
 Result<void> HeadCore::verify() const {
   if (auto difference = parts_->scheduler.verify_books(); !difference.empty()) {
     return failure(ErrorCode::corrupt, "the scheduler's books: " + difference);

@@ -43,6 +43,8 @@ class HeadCore {
   std::uint64_t epoch() const;
   bool recovering() const;
   HeadView view() const;
+  // Whether a submitted job that has not ended came with the files of this name.
+  bool needs_files(const std::string& name) const;
   // Recounts the scheduler's books from the slots. The text says where they differ.
   Result<void> verify() const;
 

@@ -210,6 +210,7 @@ void NodeTable::tick() {
     judge(node);
     if (!node.registered()) continue;
     if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
+    if (node.entries_due && *node.entries_due <= parts_.now) hasten(node);
     std::vector<Frame<HeadMessage>> frames;
     node.session->tick(parts_.now, frames);
     send_frames(node, std::move(frames));
@@ -221,7 +222,7 @@ void NodeTable::tick() {
 Time NodeTable::due_of(const Node& node) const {
   if (!node.registered()) return never;
   const auto& settings = parts_.options.settings;
-  auto due = earlier(node.session->next_deadline(), node.drained_by);
+  auto due = earlier(earlier(node.session->next_deadline(), node.drained_by), node.entries_due);
   if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
   if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
   return due.value_or(never);
@@ -401,6 +402,17 @@ void NodeTable::move_away(Node& node) {
   if (node.drain_within > Duration(0)) node.drained_by = parts_.now + node.drain_within;
   parts_.slots.recall_all(node.id, "the node is draining");
   parts_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
+  hasten(node);
+}
+
+// Commands that stay get their grace within the deadline, not after it.
+void NodeTable::hasten(Node& node) {
+  due_changed(node);
+  node.entries_due.reset();
+  if (!node.drained_by) return;
+  node.entries_due = parts_.actors.hasten_entries(
+      node.id, *node.drained_by,
+      fmt::format("node {} is drained ({}), and its deadline comes", node.id.brief(), node.drain_why));
 }
 
 void NodeTable::stop_draining(Node& node) {
@@ -408,12 +420,14 @@ void NodeTable::stop_draining(Node& node) {
   node.draining = false;
   node.drain_within = Duration(0);
   node.drained_by.reset();
+  node.entries_due.reset();
   node.drain_why.clear();
 }
 
 void NodeTable::end_drain(Node& node) {
   due_changed(node);
   node.drained_by.reset();
+  node.entries_due.reset();
   const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
                                       node.id.brief(), node.drain_why);
   parts_.actors.end_on_node(node.id, why);

@@ -47,6 +47,7 @@ struct Node {
   NodeState state = NodeState::expected;
   bool draining = false;
   Duration drain_within{};         // as it was asked for; 0: without a deadline
+  std::optional<Time> entries_due{};  // when the next of its commands is told to end
   std::optional<Time> drained_by;  // what is left there then is ended
   std::string drain_why;
   Role role = Role::agent;
@@ -141,6 +142,7 @@ class NodeTable {
   void move_away(Node& node);
   void stop_draining(Node& node);
   void end_drain(Node& node);
+  void hasten(Node& node);
   void end_recovery_if_due();
   // Devices that no node has any more go to one that offers them, too.
   void offer_free_devices();

@@ -92,7 +92,8 @@ Result<void> read_span(const std::string& member, const Json& value, Duration& t
   return {};
 }
 
-// As of actors: who asks for nothing needs a node with a CPU, and holds none of it.
+// No CPU is held unless it is asked for. Who asks for nothing needs a node that has one, as actors do; who asks
+// for anything but memory, as a GPU, goes where that is.
 Result<void> read_request(const Json& value, Request& to) {
   if (!value.is_object()) return wrong("request", "is an object");
   const auto asked = asked_from_json(value.dump());
@@ -101,9 +102,9 @@ Result<void> read_request(const Json& value, Request& to) {
   if (request == nullptr) return wrong("request", "asks for a placement group; a job asks for resources");
   to = request->request;
   const bool others = value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");
-  if (value.contains("num_cpus") || others) return {};
+  if (value.contains("num_cpus")) return {};
   to.resources.set(resource::cpu, Quantity());
-  to.required_totals.set(resource::cpu, Quantity::whole(1));
+  if (!others) to.required_totals.set(resource::cpu, Quantity::whole(1));
   return {};
 }
 

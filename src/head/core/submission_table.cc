@@ -7,6 +7,7 @@
 #include "base/mark.h"
 #include "head/core/parts.h"
 #include "head/core/submission_json.h"
+#include "model/job_files_variable.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -144,6 +145,13 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
                  fmt::format("job {}: no submitted job has this id or name; `mobula job list` shows those there "
                              "are, and {} that have ended are remembered",
                              text, parts_.options.max_ended_kept));
+}
+
+bool SubmissionTable::needs_files(const std::string& name) const {
+  return std::ranges::any_of(rows_, [&](const auto& each) {
+    const auto at = each.second.env.find(job_files_variable);
+    return !has_ended(each.second.state) && at != each.second.env.end() && at->second == name;
+  });
 }
 
 bool SubmissionTable::stop(JobId id, const std::string& why) {

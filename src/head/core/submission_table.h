@@ -39,6 +39,8 @@ class SubmissionTable {
   void changed(const Actor& actor);
   void infeasible(JobId id, const std::string& why);
 
+  // Whether one that has not ended came with these files.
+  bool needs_files(const std::string& name) const;
   const SubmissionRow* find(JobId id) const { return rows_.find(id); }
   const Table<JobId, SubmissionRow>& rows() const { return rows_; }
 

@@ -40,6 +40,7 @@ struct CommandStart {
   std::string working_directory;  // empty, or not there: `scratch_directory`, which is made
   bool needs_working_directory = false;  // it has to be there
   std::string scratch_directory;
+  Duration grace{};  // for what it leaves behind when it ends by itself
 };
 
 struct ExecutorStart {
@@ -101,8 +102,9 @@ class ExecutorPool {
 
   // The outcome, a refusal too, comes as an event.
   void start(ExecutorStart what);
-  // SIGTERM to the executor and all below it, SIGKILL after `grace` (0: at once). What has left its
-  // tree by forking twice is killed, without grace, as soon as the executor has ended.
+  // SIGTERM to the executor, all below it, and what has left its tree by forking twice; SIGKILL after
+  // `grace` (0: at once). What is left when the executor itself has ended has the rest of that time; of
+  // a command that ends by itself, the command's own grace, from SIGTERM on.
   // Unknown or ending processes are ignored; one that has not started ends in PoolStartFailed.
   void kill(ProcessId process, Duration grace);
   // Ends a nursery once nothing waits for it, as when its job is over; its executors run on.
@@ -136,6 +138,8 @@ class ExecutorPool {
     Fd control{};  // of a direct start, until it has reported
     Time begun{};
     std::optional<Time> deadline{};  // by stage: start limit, SIGKILL, next look at what is left
+    std::optional<Time> spare_until{};  // ending: what is left is killed from then on
+    std::set<ProcessStamp> told{};      // of what is left: those that have had SIGTERM
     ExitCause cause{};
   };
   enum class NurseryStage { starting, ready, refused, leaving };
@@ -185,6 +189,7 @@ class ExecutorPool {
   // Ending.
   void executor_ended(Serial serial);
   bool belongs(const Orphan& orphan, const Executor& executor) const;
+  void tell_escaped(Executor& executor);
   void sweep(Time now);
   void sweep_after_nurseries(const std::vector<Orphan>& orphans);
   void conclude(Serial serial);

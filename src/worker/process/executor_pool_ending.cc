@@ -13,6 +13,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr Duration look_again = 5ms;
+constexpr Duration look_at_spared = 50ms;  // who was told to end, and has time for it
 
 }  // namespace
 
@@ -29,9 +30,15 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
     signal_tree(executor.stamp, SIGKILL);
     executor.deadline.reset();
   } else if (executor.stage == Stage::running) {
+    for (const ProcessStamp& below : descendants_of(executor.stamp.pid)) executor.told.insert(below);
     signal_tree(executor.stamp, SIGTERM);
+    tell_escaped(executor);
     const Time end = monotonic_now() + grace;
     executor.deadline = executor.deadline ? std::min(*executor.deadline, end) : end;
+  } else if (executor.stage == Stage::ending && executor.spare_until) {
+    const Time now = monotonic_now();
+    executor.spare_until = std::min(*executor.spare_until, now + std::max(grace, Duration(0)));
+    executor.deadline = now;
   }
   // What is only requested has no pid yet: it is killed when it reports.
   schedule();
@@ -54,8 +61,20 @@ void ExecutorPool::executor_ended(Serial serial) {
     oom_.look(now);
     executor.cause.oom = oom_.suspects(now);
   }
+  if (executor.stage == Stage::running) {
+    executor.spare_until = executor.asked     ? executor.deadline
+                           : executor.command ? std::optional<Time>(now + executor.command->grace)
+                                              : std::nullopt;
+  }
   executor.stage = Stage::ending;
   executor.deadline = now;
+}
+
+// What made a session of its own and lost its parent is not found below the executor.
+void ExecutorPool::tell_escaped(Executor& executor) {
+  for (const Orphan& orphan : find_orphans(known_processes(), false)) {
+    if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second) signal_tree(orphan.stamp, SIGTERM);
+  }
 }
 
 // Whether a process that came to us was started by that executor. The mark tells, or the session.
@@ -86,13 +105,21 @@ void ExecutorPool::sweep(Time now) {
   const std::vector<Orphan> orphans = find_orphans(known_processes(), !forks_are_pending());
   for (const Serial serial : due) {
     Executor& executor = executors_.at(serial);
-    executor.deadline = now + look_again;
+    const bool spared = executor.spare_until && now < *executor.spare_until;
     bool left = false;
+    bool news = false;
     for (const Orphan& orphan : orphans) {
       if (!belongs(orphan, executor)) continue;
-      signal_tree(orphan.stamp, SIGKILL);
       left = true;
+      if (!spared) {
+        signal_tree(orphan.stamp, SIGKILL);
+      } else if (executor.told.insert(orphan.stamp).second) {
+        signal_tree(orphan.stamp, SIGTERM);
+        news = true;
+      }
     }
+    executor.deadline = now + look_again;
+    if (spared && !news) executor.deadline = std::min(now + look_at_spared, *executor.spare_until);
     if (!left) conclude(serial);
   }
   if (!housekeeping) return;

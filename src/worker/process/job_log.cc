@@ -60,6 +60,7 @@ JobLog JobLog::open(std::string folder, JobId job, JobLogLimits limits) {
   JobLog log(std::move(folder), job, limits);
   const auto segments = segments_of(log.folder_, job);
   if (!segments.empty()) {
+    log.first_ = segments.front().begin;
     log.begin_ = segments.back().begin;
     log.end_ = segments.back().end();
   }
@@ -74,10 +75,28 @@ bool JobLog::open_segment() {
 
 void JobLog::drop_oldest() {
   auto segments = segments_of(folder_, job_);
-  while (segments.size() > limits_.segments) {
+  while (segments.size() > segments_) {
     std::error_code ignored;
     fs::remove(segments.front().path, ignored);
     segments.erase(segments.begin());
+  }
+  if (!segments.empty()) first_ = segments.front().begin;
+}
+
+void JobLog::keep(std::size_t segments) {
+  segments = std::min(segments, limits_.segments);
+  if (std::exchange(segments_, segments) > segments) drop_oldest();
+}
+
+void remove_job_log(const std::string& folder, JobId job, bool mark) {
+  const auto segments = segments_of(folder, job);
+  if (segments.empty()) return;
+  const std::string last = segment_path(folder, job, segments.back().end());
+  // First, so that the offset is never forgotten.
+  if (mark) Fd(::open(last.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
+  for (const auto& each : segments) {
+    std::error_code ignored;
+    if (!mark || each.path != last) fs::remove(each.path, ignored);
   }
 }
 

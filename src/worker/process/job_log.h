@@ -26,7 +26,13 @@ class JobLog {
   static JobLog open(std::string folder, JobId job, JobLogLimits limits = {});
 
   void append(std::string_view bytes);
+  // No more than so many segments from here on, and no more than the limits say.
+  void keep(std::size_t segments);
+  // What cannot be kept is counted.
+  void lose(std::uint64_t bytes) { lost_bytes_ += bytes; }
+  JobId job() const { return job_; }
   std::uint64_t end() const { return end_; }
+  std::uint64_t kept_bytes() const { return end_ - first_; }
   std::uint64_t lost_bytes() const { return lost_bytes_; }
 
  private:
@@ -38,11 +44,16 @@ class JobLog {
   std::string folder_;
   JobId job_;
   JobLogLimits limits_;
+  std::size_t segments_ = limits_.segments;
+  std::uint64_t first_ = 0;  // of the oldest segment
   std::uint64_t begin_ = 0;  // of the current segment
   std::uint64_t end_ = 0;
   std::uint64_t lost_bytes_ = 0;
   Fd file_;
 };
+
+// Removes a log. With `mark` an empty file stays, by which readers learn how much there was.
+void remove_job_log(const std::string& folder, JobId job, bool mark);
 
 // `limit` bytes at most, of one segment. What was dropped is skipped; where nothing was printed there is
 // nothing.

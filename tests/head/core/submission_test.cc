@@ -142,6 +142,53 @@ TEST_F(Submissions, StoppedItDoesNotRunAgainWhenHeadAndNodeAreLost) {
   EXPECT_EQ(state(id), "STOPPED");
 }
 
+TEST_F(Submissions, BeforeADrainsDeadlineItHasItsOwnGrace) {
+  const auto id = submit(1, {{"grace_ms", 8'000}, {"request", {{"num_cpus", 1}}}});
+  const auto start = cluster.expect_start_slot(agent);
+  runs(agent, start);
+  ASSERT_TRUE(cluster.tool("drain", "20000", agent.node.hex()).ok);
+  cluster.pass(11s);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "it may still end by itself";
+  cluster.pass(2s);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_TRUE(stops[0].graceful);
+  EXPECT_EQ(state(id), "RUNNING");
+  EndCause cause;
+  cause.kind = EndKind::signalled;
+  cause.signal = 15;
+  ends(agent, start, cause);
+  EXPECT_EQ(state(id), "FAILED");
+  EXPECT_EQ(job(id)["signal"], 15);
+  EXPECT_NE(job(id).value("reason", "").find("is drained"), std::string::npos) << job(id).dump();
+}
+
+TEST_F(Submissions, AGraceLongerThanTheDeadlineBeginsAtOnceAndEndsWithIt) {
+  const auto id = submit(1, {{"grace_ms", 60'000}, {"request", {{"num_cpus", 1}}}});
+  runs(agent, cluster.expect_start_slot(agent));
+  ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
+  const auto first = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(first[0].graceful);
+  cluster.pass(6s);
+  const auto second = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_FALSE(second[0].graceful);
+  EXPECT_EQ(state(id), "FAILED");
+}
+
+TEST_F(Submissions, WhatAsksForDevicesAsksForNoCpu) {
+  auto& with_gpus = cluster.node_joins(3, SmallCluster::shape(0, 2));
+  submit(1, {{"request", {{"num_gpus", 1}}}});
+  const auto alone = cluster.expect_start_slot(with_gpus);
+  EXPECT_EQ(alone.demand_class.request.resources.get(resource::cpu), Quantity()) << "nor a node that has one";
+  submit(2, {{"request", {{"num_gpus", 1}, {"num_cpus", 1}}}});
+  cluster.expect_no_start_slot(with_gpus);
+  submit(3);
+  EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.request.required_totals.get(resource::cpu), Quantity::whole(1))
+      << "who asks for nothing needs a node with a CPU";
+}
+
 TEST_F(Submissions, ANameComesBeforeTheBeginningOfAnId) {
   const auto id = submit(1);
   const auto named = submit(2, {{"name", id.substr(0, 8)}});

@@ -1,0 +1,247 @@
+#include "cli/job_start.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "cli/tool_client.h"
+#include "deploy/job_files.h"
+#include "model/job_files_variable.h"
+#include "protocol/cluster_files.h"
+#include "protocol/program_files.h"
+
+extern char** environ;
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int start_failed_code = 127;
+constexpr Duration files_patience = 60s;  // a head that is restarted
+constexpr Duration files_pause = 500ms;
+constexpr std::uint64_t cache_bytes = std::uint64_t{1} << 30;
+
+struct JobStart {
+  std::string head;
+  std::string key_path;
+  std::string hash;
+  std::string cache;   // folder of packed files, shared by the node's jobs
+  std::string folder;  // of this job alone
+  std::vector<char*> program;
+};
+
+bool write_all(int file, const std::vector<std::byte>& bytes) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const ssize_t size = ::write(file, bytes.data() + at, bytes.size() - at);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    at += static_cast<std::size_t>(size);
+  }
+  return true;
+}
+
+// Packed files of a node: brought once, whoever wants them at the same time waits.
+class FilesCache {
+ public:
+  explicit FilesCache(const JobStart& start) : start_(start), path_(start.cache + "/" + start.hash) {}
+
+  Result<Fd> open() {
+    if (auto made = make_private_folder(start_.cache); !made) return made.error();
+    const Fd lock(::open((start_.cache + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock) return errno_failure("lock " + start_.cache, errno);
+    while (::flock(lock.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) return errno_failure("lock " + start_.cache, errno);
+    }
+    Fd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) {
+      if (auto brought = bring(); !brought) return brought.error();
+      file = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!file) return errno_failure("read " + path_, errno);
+    }
+    ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    forget_oldest();
+    return file;
+  }
+
+ private:
+  Result<void> bring() const {
+    const std::string incoming = path_ + ".new";
+    Fd file(::open(incoming.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file) return errno_failure("write " + incoming, errno);
+    auto read = read_into(file.get());
+    if (read) {
+      const auto seen = hash_file(incoming);
+      if (!seen) return seen.error();
+      if (hex_of(*seen) != start_.hash) read = failure(ErrorCode::corrupt, "the job's files came with other bytes");
+    }
+    if (!read) {
+      ::unlink(incoming.c_str());
+      return read;
+    }
+    if (::rename(incoming.c_str(), path_.c_str()) != 0) return errno_failure("keep " + path_, errno);
+    return {};
+  }
+
+  Result<void> read_into(int file) const {
+    ClusterAddress cluster;
+    cluster.address = start_.head;
+    cluster.key_path = start_.key_path;
+    if (::access(start_.key_path.c_str(), F_OK) == 0) {
+      auto key = load_key_file(start_.key_path);
+      if (!key) return key.error();
+      cluster.key = std::move(key).value();
+    }
+    std::optional<ToolClient> client;
+    Time heard = monotonic_now();
+    for (std::uint64_t at = 0;;) {
+      if (!client) {
+        auto opened = ToolClient::open(cluster);
+        if (!opened) return opened.error();
+        client.emplace(std::move(*opened));
+      }
+      const auto answer = client->ask("package_get", fmt::format("{} {}", start_.hash, at));
+      if (answer) {
+        const auto json = nlohmann::json::parse(*answer, nullptr, false);
+        const auto size = json.is_object() ? json.value("size", std::uint64_t{0}) : 0;
+        const auto bytes = client->bytes();
+        if (!write_all(file, bytes)) return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
+        at += bytes.size();
+        if (at >= size) return {};
+        if (bytes.empty()) return failure(ErrorCode::corrupt, "the job's files are cut short at the head");
+        heard = monotonic_now();
+        continue;
+      }
+      const Failure why = answer.error();
+      const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out;
+      if (!passes || monotonic_now() - heard >= files_patience) return why;
+      client.reset();
+      ::poll(nullptr, 0, static_cast<int>(files_pause / 1ms));
+    }
+  }
+
+  // What was used longest ago goes; who reads it has it open.
+  void forget_oldest() const {
+    struct Kept {
+      fs::file_time_type used;
+      fs::path path;
+      std::uint64_t bytes;
+    };
+    std::vector<Kept> kept;
+    std::uint64_t sum = 0;
+    std::error_code code;
+    for (const auto& each : fs::directory_iterator(start_.cache, code)) {
+      std::error_code gone;
+      if (each.path() == path_ || each.path().filename() == "lock") continue;
+      Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
+      if (gone) continue;
+      sum += row.bytes;
+      kept.push_back(std::move(row));
+    }
+    std::ranges::sort(kept, {}, &Kept::used);
+    for (const auto& each : kept) {
+      if (sum <= cache_bytes) return;
+      fs::remove(each.path, code);
+      sum -= each.bytes;
+    }
+  }
+
+  const JobStart& start_;
+  const std::string path_;
+};
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Before what is there.
+void put_before(const char* name, const std::string& folder) {
+  const std::string there = value_of(name);
+  ::setenv(name, (there.empty() ? folder : folder + ":" + there).c_str(), 1);
+}
+
+void set_later_variables() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::string_view(*entry).starts_with(later_prefix)) entries.emplace_back(*entry);
+  }
+  for (const auto& entry : entries) {
+    const auto equals = entry.find('=');
+    const auto name = entry.substr(0, equals);
+    ::setenv(name.c_str() + std::string_view(later_prefix).size(), entry.c_str() + equals + 1, 1);
+    ::unsetenv(name.c_str());
+  }
+}
+
+// As an agent looks for the program of a job: empty entries of PATH, which would mean the working folder, are
+// left out.
+std::string found_in_path(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string path = value_of("PATH");
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    const std::string folder = path.substr(at, end - at);
+    at = end + 1;
+    if (folder.empty()) continue;
+    const std::string candidate = folder + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+int complain_of_files(const std::string& why) {
+  std::fprintf(stderr, "mobula: the job's files: %s\n", why.c_str());
+  return start_failed_code;
+}
+
+}  // namespace
+
+int start_job_program(int argc, char** argv) {
+  if (argc < 9 || std::string_view(argv[7]) != "--") {
+    std::fprintf(stderr, "mobula: job-start is for agents\n");
+    return start_failed_code;
+  }
+  JobStart start{argv[2], argv[3], argv[4], argv[5], argv[6], {argv + 8, argv + argc}};
+  start.program.push_back(nullptr);
+  {
+    const auto file = FilesCache(start).open();
+    if (!file) return complain_of_files(file.error().text);
+    if (auto made = make_private_folder(fs::path(start.folder).parent_path().string()); !made) {
+      return complain_of_files(made.error().text);
+    }
+    if (auto unpacked = deploy::unpack_job_files(file->get(), start.folder); !unpacked) {
+      return complain_of_files(unpacked.error().text);
+    }
+  }
+  set_later_variables();
+  const auto has = [&](const char* name) { return ::access((start.folder + name).c_str(), F_OK) == 0; };
+  if (has("/bin")) put_before("PATH", start.folder + "/bin");
+  if (has("/lib")) put_before("LD_LIBRARY_PATH", start.folder + "/lib");
+  if (has("/work")) {
+    if (::chdir((start.folder + "/work").c_str()) != 0) return complain_of_files(std::strerror(errno));
+    ::setenv("PWD", (start.folder + "/work").c_str(), 1);
+  }
+  const std::string program = found_in_path(start.program.front());
+  errno = ENOENT;
+  if (!program.empty()) ::execv(program.c_str(), start.program.data());
+  std::fprintf(stderr, "mobula: cannot run %s: %s\n", start.program.front(), std::strerror(errno));
+  return start_failed_code;
+}
+
+}  // namespace mobula::internal::cli

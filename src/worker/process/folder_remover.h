@@ -1,0 +1,35 @@
+// Removes folders, which may be large, on a thread of its own. Any thread asks. What is asked beyond
+// `max_waiting`, and what waits when the remover ends, stays: an agent removes it when it starts.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace mobula::internal::worker {
+
+class FolderRemover {
+ public:
+  static constexpr std::size_t max_waiting = 10'000;
+
+  FolderRemover();
+  // Waits for the folder that is being removed.
+  ~FolderRemover();
+  FolderRemover(const FolderRemover&) = delete;
+  FolderRemover& operator=(const FolderRemover&) = delete;
+
+  void remove(std::string path);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> waiting_;  // under the mutex
+  bool ending_ = false;              // likewise
+  std::thread thread_;
+};
+
+}  // namespace mobula::internal::worker
