@@ -63,6 +63,14 @@ struct StartOptions {
   int life_fd = -1;
 };
 
+// Of `events`.
+struct EventFlags {
+  std::string severity{};
+  std::string kind{};
+  std::string id{};     // of what they are about, or the beginning of it
+  std::string since{};  // a span or a time
+};
+
 struct CommandLine {
   std::string command;  // "start", "status", …
   std::string state_folder;
@@ -78,8 +86,13 @@ struct CommandLine {
   std::vector<std::pair<std::string, std::string>> filters{};
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
+  EventFlags events{};
+  std::string output_file;  // of `timeline`
   bool watch = false;
+  double watch_seconds = 2;
   bool follow = false;
+  std::string grep;  // of `logs`
+  bool raw = false;
   std::int64_t tail = -1;  // lines; negative: all
 };
 

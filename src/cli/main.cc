@@ -14,6 +14,7 @@
 
 #include "cli/command_line.h"
 #include "cli/doctor.h"
+#include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
 #include "cli/job_commands.h"
@@ -25,6 +26,7 @@
 #include "cli/state_commands.h"
 #include "cli/stop.h"
 #include "cli/symmetric.h"
+#include "cli/timeline_command.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -153,6 +155,9 @@ int run_command(const CommandLine& line) {
   if (command == "status") return show_status(line);
   if (command == "list") return list_items(line);
   if (command == "get") return get_item(line);
+  if (command == "events") return show_events(line);
+  if (command == "describe") return describe(line);
+  if (command == "timeline") return write_timeline(line);
   if (command == "memory") return show_memory(line);
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);

@@ -56,24 +56,24 @@ std::string host_name() {
 }
 
 // A folder of this process alone on this machine, gone with it.
-class OwnFolder {
+class LaunchFolder {
  public:
-  static Result<OwnFolder> make() {
+  static Result<LaunchFolder> make() {
     std::string path = variable("TMPDIR").value_or("/tmp") + "/mobula-XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) return errno_failure("make a folder " + path, errno);
-    return OwnFolder(path);
+    return LaunchFolder(path);
   }
-  OwnFolder(OwnFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  OwnFolder& operator=(OwnFolder&&) = delete;
-  OwnFolder(const OwnFolder&) = delete;
-  ~OwnFolder() {
+  LaunchFolder(LaunchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  LaunchFolder& operator=(LaunchFolder&&) = delete;
+  LaunchFolder(const LaunchFolder&) = delete;
+  ~LaunchFolder() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
 
  private:
-  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
+  explicit LaunchFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
 
@@ -87,7 +87,7 @@ struct Ends {
 
 class Rank {
  public:
-  Rank(SymmetricOptions options, Place place, OwnFolder own)
+  Rank(SymmetricOptions options, Place place, LaunchFolder own)
       : options_(std::move(options)), place_(std::move(place)), own_(std::move(own)) {}
 
   int run() {
@@ -450,7 +450,7 @@ class Rank {
 
   SymmetricOptions options_;
   Place place_;
-  OwnFolder own_;
+  LaunchFolder own_;
   std::string folder_;
   std::optional<Meeting> meeting_;  // none: this rank is alone
   RunNote note_;
@@ -476,7 +476,7 @@ int symmetric(int argc, char** argv) {
   }
   auto place = deploy::place_of(variable, options->place);
   if (!place) return complain(place.error());
-  auto own = OwnFolder::make();
+  auto own = LaunchFolder::make();
   if (!own) return complain(own.error());
   return Rank(std::move(options).value(), std::move(place).value(), std::move(own).value()).run();
 }
