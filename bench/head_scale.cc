@@ -51,6 +51,8 @@ constexpr Bound bounds[] = {
     {"a slot is gone, and grants", 10, 100, 0}, {"a slot has started", 10, 100, 0},
     {"a slot is returned", 10, 100, 0},         {"a demand", 10, 100, 0},
     {"a demand that is refused", 10, 100, 0},   {"a demand, for each slot it gets", 10, 100, 0},
+    {"status is asked for", 0, 0, 100'000},     {"nodes are listed", 0, 0, 100'000},
+    {"leases are listed", 0, 0, 100'000},       {"events are listed", 0, 0, 100'000},
     {"a node joins", 0, 0, 5'000},              {"a node is dead", 0, 0, 5'000},
 };
 constexpr double memory_bound_mib = 64;
@@ -129,6 +131,7 @@ class Bench {
       ask_for_deadline();
       demand("a demand that is refused", static_cast<int>(random_.below(classes)), tasks / classes + 1);
     }
+    for (int i = 0; i < 10; ++i) ask_tools();
     leave();
     outcome.resident_mib = resident_mib() - resident_before;
     const double heap = heap_mib();
@@ -314,6 +317,22 @@ class Bench {
     const double began = cpu_us();
     MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");
     measured_.add("the next deadline", cpu_us() - began);
+  }
+
+  void ask_tools() {
+    const auto ask = [this](const char* what, const char* verb, const char* kind) {
+      ToolSaid said;
+      said.link = 1'000'000;
+      said.principal = Principal{Role::observer, "tool", {}};
+      said.request.request = 1;
+      said.request.verb = verb;
+      said.request.kind = kind;
+      step(what, std::move(said));
+    };
+    ask("status is asked for", "status", "");
+    ask("nodes are listed", "list", "nodes");
+    ask("leases are listed", "list", "leases");
+    ask("events are listed", "list", "events");
   }
 
   void leave() {

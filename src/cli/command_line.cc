@@ -242,10 +242,10 @@ class Grammar {
     command.add_option("-o,--output,--format", texts_.format,
                        "table, wide, json, jsonl, yaml, csv or name");
   }
-  CLI::App& add_asking(const std::string& name, const std::string& what) {
+  CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
     add_state_folder(command);
-    add_output(command);
+    if (has_formats) add_output(command);
     command.add_option("--address", line_.address, "HOST:PORT of the head");
     command.add_option("--key", line_.key_file, "key file of the cluster");
     return command;
@@ -336,7 +336,22 @@ class Grammar {
 
   void add_cluster_commands() {
     CLI::App& status = add_asking("status", "the cluster at a glance");
-    status.add_flag("-w,--watch", line_.watch, "again every two seconds");
+    watch_ = status.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
+                 ->expected(0, 1)
+                 ->check(CLI::Range(0.1, 86'400.0));
+    CLI::App& events = add_asking("events", "what has happened");
+    events.add_option("--severity", line_.events.severity, "that or worse: debug, info, warning, error (default: info)");
+    events.add_option("--kind", line_.events.kind, "as NODE_DIED, or 'NODE_*'");
+    events.add_option("--since", line_.events.since, "as 90s, 10m, 2h, 1d, or 2026-11-24T02:33:12Z");
+    events.add_option("--about", line_.events.id, "the id of a node, job, actor, ..., or the beginning of it");
+    events.add_option("--tail", line_.tail, "only the latest so many")->check(CLI::Range(1, 1'000'000));
+    events.add_flag("-f,--follow", line_.follow, "go on as they happen");
+    CLI::App& timeline = add_asking("timeline", "when the latest calls ran, as a trace for Perfetto", false);
+    timeline.add_option("-o,--output", line_.output_file, "the file, or - (default: timeline-TIME.json)");
+    timeline.add_option("--job", line_.subject, "of this job alone: its id");
+    CLI::App& describe = add_asking("describe", "one item with its events, and why it waits");
+    describe.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
+    describe.add_option("id", line_.subject, "its id, or the beginning of it")->required();
     CLI::App& list = add_asking("list", "what there is of a kind");
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
@@ -402,10 +417,11 @@ class Grammar {
     add_state_folder(stop);
     stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)")
         ->check(CLI::Range(0.0, 86'400.0));
-    CLI::App& logs = *app_.add_subcommand("logs", "the logs of this machine");
-    add_state_folder(logs);
-    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) an id");
-    logs.add_option("--tail", line_.tail, "only so many lines from the end");
+    CLI::App& logs = add_asking("logs", "the logs of this machine, and of submitted jobs anywhere", false);
+    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) an id of an actor, executor, task, slot or job");
+    logs.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 10'000'000));
+    logs.add_option("--grep", line_.grep, "only lines that match this extended regular expression");
+    logs.add_flag("--raw", line_.raw, "bytes as they are; else control characters are shown as \\xNN");
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
     CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
     static_cast<void>(doctor);
@@ -450,7 +466,8 @@ class Grammar {
       start.preempt_after = preemption_of(start.head);
       start.memory_threshold = memory_threshold();
     }
-    if (line_.command == "list" || line_.command == "get") {
+    line_.watch = watch_->count() > 0;
+    if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
         wrong("kind", "'" + line_.kind +
@@ -533,6 +550,7 @@ class Grammar {
   CommandLine line_;
   Texts texts_;
   CLI::Option* trusted_fabric_ = nullptr;  // of the app
+  CLI::Option* watch_ = nullptr;           // likewise
 };
 
 }  // namespace

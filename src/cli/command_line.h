@@ -67,6 +67,14 @@ struct StartOptions {
   int life_fd = -1;
 };
 
+// Of `events`.
+struct EventFlags {
+  std::string severity{};
+  std::string kind{};
+  std::string id{};     // of what they are about, or the beginning of it
+  std::string since{};  // a span or a time
+};
+
 class KeptLink;
 
 struct CommandLine {
@@ -85,8 +93,13 @@ struct CommandLine {
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};
+  EventFlags events{};
+  std::string output_file;  // of `timeline`
   bool watch = false;
+  double watch_seconds = 2;
   bool follow = false;
+  std::string grep;  // of `logs`
+  bool raw = false;
   std::int64_t tail = -1;  // lines; negative: all
   KeptLink* kept = nullptr;  // the connection of a console, for the questions of this command
 };

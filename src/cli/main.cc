@@ -17,6 +17,7 @@
 #include "cli/batch_command.h"
 #include "cli/command_line.h"
 #include "cli/doctor.h"
+#include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
 #include "cli/job_commands.h"
@@ -32,6 +33,7 @@
 #include "cli/stop.h"
 #include "cli/symmetric.h"
 #include "cli/texts.h"
+#include "cli/timeline_command.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -176,6 +178,9 @@ int run_command(const CommandLine& line) {
   if (command == "status") return show_status(line);
   if (command == "list") return list_items(line);
   if (command == "get") return get_item(line);
+  if (command == "events") return show_events(line);
+  if (command == "describe") return describe(line);
+  if (command == "timeline") return write_timeline(line);
   if (command == "memory") return show_memory(line);
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);

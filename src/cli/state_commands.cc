@@ -1,67 +1,25 @@
 #include "cli/state_commands.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <map>
 #include <set>
 
+#include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/task_errors.h"
-#include "cli/tool_client.h"
+#include "cli/screen.h"
+#include "cli/watch_page.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration watch_interval = 2s;
 constexpr Duration drain_ends_within = 5s;
 constexpr Duration drain_interval = 200ms;
-
-// A client and what it was asked, as documents.
-class Asker {
- public:
-  explicit Asker(const CommandLine& line) : line_(line) {}
-
-  Result<Json> ask(const std::string& verb, const std::string& kind = {},
-                   const std::string& argument = {}) {
-    if (!client_) {
-      const auto cluster = find_cluster(line_);
-      if (!cluster) return cluster.error();
-      auto opened = ToolClient::open(*cluster);
-      if (!opened) return opened.error();
-      client_.emplace(std::move(opened).value());
-    }
-    const auto text = client_->ask(verb, kind, argument);
-    if (!text) return text.error();
-    Json json = Json::parse(*text, nullptr, false);
-    if (!json.is_object())
-      return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
-    add_errors(json, client_->errors());
-    return json;
-  }
-
- private:
-  const CommandLine& line_;
-  std::optional<ToolClient> client_;
-};
-
-int print(const std::string& text) {
-  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return written ? exit_done : exit_failed;
-}
-
-int print(const Json& document, const CommandLine& line) {
-  return print(format_document(document, line.output, line.kind));
-}
-
-bool for_people(const CommandLine& line) {
-  return line.output == OutputFormat::table || line.output == OutputFormat::wide;
-}
 
 // "labels.zone": a member of a member. As text, so that any value can be compared.
 std::string member_text(const Json& item, const std::string& path) {
@@ -103,9 +61,6 @@ std::string filters_for_owners(const CommandLine& line) {
   return filters.empty() ? "" : filters.dump();
 }
 
-// Waits, but no longer than to the deadline; false if input or an interruption came first.
-void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
-
 // The whole id of a node whose beginning was given.
 Result<std::string> node_id_of(Asker& asker, const std::string& given) {
   auto node = asker.ask("get", "node", given);
@@ -115,16 +70,48 @@ Result<std::string> node_id_of(Asker& asker, const std::string& given) {
 
 }  // namespace
 
+namespace {
+
+// The page, or why there is none: a head that is away comes back.
+std::string page_of(Asker& asker, std::size_t rows) {
+  auto status = asker.ask("status");
+  if (!status) return "mobula: " + status.error().text + "\n";
+  Json nodes, leases;
+  if (status->contains("gpus") && !(*status)["gpus"].empty()) {
+    if (auto list = asker.ask("list", "nodes")) nodes = std::move(*list);
+    if (auto list = asker.ask("list", "leases")) leases = std::move(*list);
+  }
+  return format_watch(*status, nodes, leases, rows / 3);
+}
+
+int watch_on_screen(Asker& asker, const CommandLine& line) {
+  Screen screen;
+  const auto span = Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9));
+  for (;;) {
+    const std::string page = page_of(asker, screen.rows());
+    if (!screen.draw(page)) return exit_failed;
+    if (page.starts_with("mobula: ")) asker.forget();
+    if (!screen.wait(span)) return exit_interrupted;
+  }
+}
+
+}  // namespace
+
 int show_status(const CommandLine& line) {
   Asker asker(line);
-  for (;;) {
+  for (bool first = true;; first = false) {
     const auto status = asker.ask("status");
-    if (!status) return complain(status.error());
-    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-    if (line.watch && terminal && for_people(line)) print(std::string("\x1b[H\x1b[2J"));
-    const int code = for_people(line) ? print(format_status(*status)) : print(*status, line);
+    if (!status && first) return complain(status.error());
+    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_on_screen(asker, line);
+    int code = exit_done;
+    if (status) {
+      code = for_people(line) ? print(format_status(*status) + (line.watch ? "\n" : "")) : print(*status, line);
+    } else {
+      complain(status.error());
+      asker.forget();
+    }
     if (!line.watch || code != exit_done) return code;
-    pause(watch_interval);
+    pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
   }
 }
 

@@ -378,12 +378,24 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
   return at == readable_.end() ? std::nullopt : std::optional<SlabView>(at->second);
 }
 
+void ProcessEngine::tell_spans(const AskSpans& asked) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  SpanAnswer answer(monotonic_now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
+  answer.add(core_.owned_calls());
+  if (hooks_.add_spans) hooks_.add_spans(answer);
+  AskTransfers transfers;
+  transfers.limit = asked.limit;
+  if (tensor_hooks_.asked) answer.add(tensor_hooks_.asked(transfers));
+  step(AskHead{answer.take()});
+}
+
 void ProcessEngine::answered(HeadToProcess answer) {
   if (const auto* asked = std::get_if<AskTransfers>(&answer)) {
     TransfersTold none;
     none.request = asked->request;
     return step(AskHead{tensor_hooks_.asked ? tensor_hooks_.asked(*asked) : std::move(none)});
   }
+  if (const auto* asked = std::get_if<AskSpans>(&answer)) return tell_spans(*asked);
   std::uint64_t request = 0;
   if (const auto* found = std::get_if<ActorFound>(&answer)) {
     request = found->request;

@@ -31,6 +31,7 @@
 #include "client/core/client_core.h"
 #include "transport/process_sockets.h"
 #include "client/ring_links.h"
+#include "client/span_answer.h"
 #include "protocol/encoder.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
@@ -70,6 +71,7 @@ struct EngineHooks {
   // A message of an accepted connection; the engine has not looked at it.
   std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
   std::function<void(PeerHandle)> peer_gone;
+  std::function<void(SpanAnswer&)> add_spans;  // of calls that ran here
   // A message of a caller that came by ring; on the thread that leads.
   std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
   // Called without the lock, on the loop thread: the agent has closed the link.
@@ -209,6 +211,7 @@ class ProcessEngine {
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer);
+  void tell_spans(const AskSpans& asked);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);
   std::span<const std::byte> mapped_bytes(ObjectId object, const PlaceRecord& place) const;

@@ -222,6 +222,7 @@ client::EngineHooks ExecutorProcess::hooks() {
   hooks.next_deadline = [this] { return core_.next_deadline(); };
   hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
                            std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
+  hooks.add_spans = [this](client::SpanAnswer& answer) { answer.add_ran(core_.ran()); };
   hooks.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
     detail::stages().pass(detail::Stage::arrived);
     if (ready_) return called(caller, bytes);

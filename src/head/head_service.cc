@@ -21,6 +21,7 @@ constexpr Duration farewell_limit = 100ms;  // for replies on their way when the
 constexpr std::uint64_t max_complaints = 100;
 
 constexpr std::size_t max_early = 10'000;
+constexpr Duration look_at_refused_every = 1s;
 
 constexpr Role roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
                           Role::operator_};
@@ -121,6 +122,7 @@ Result<void> HeadService::start() {
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
   core_ = std::make_unique<HeadCore>(options_.core);
+  if (options_.allow != nullptr) refused_keys_ = options_.allow->counters().refused;  // the head's own tests
   loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
   step(Started{std::move(rows).value(), epoch_id, wall_clock_ms()});
   return {};
@@ -148,6 +150,19 @@ void HeadService::set_deadline() {
 
 void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+  note_refused_keys();
+}
+
+// The thread that judges keys counts; a head with agents turns at every heartbeat.
+void HeadService::note_refused_keys() {
+  if (options_.allow == nullptr || !core_ || monotonic_now() - refused_looked_at_ < look_at_refused_every) return;
+  refused_looked_at_ = monotonic_now();
+  const auto seen = options_.allow->counters();
+  if (seen.refused == refused_keys_) return;
+  const auto fresh = seen.refused - std::exchange(refused_keys_, seen.refused);
+  step(Noticed{"CONNECTION_REFUSED", "",
+               fmt::format("{} connection{} with a key that is not admitted; the last: {}", fresh,
+                           fresh == 1 ? "" : "s", seen.last_refused)});
 }
 
 // Without keys everybody is on this machine, and each is what it says it is. The key that joins
@@ -177,6 +192,8 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   const bool of_an_agent = decode<AgentToHead>(bytes).ok();
   ++(of_an_agent ? counters_.out_of_role : counters_.undecodable);
   if (counters_.out_of_role + counters_.undecodable > max_complaints) return;
+  step(Noticed{"MESSAGE_DROPPED", origin.user_id,
+               of_an_agent ? "only agents may send what it has sent" : "it has sent what is no message of this protocol"});
   log_warn("dropped a message of {} bytes from '{}': {}", bytes.size(), origin.user_id,
            of_an_agent ? "only agents may send it" : "it is no message of this protocol");
 }

@@ -81,6 +81,7 @@ class HeadService {
   void step(Event event);
   void take_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void take_turn(const Turn& turn);
+  void note_refused_keys();
   void set_deadline();
 
   void carry_out(SendAgent& command);
@@ -107,6 +108,8 @@ class HeadService {
   // do.
   std::vector<AgentSaid> early_;
   HeadCounters counters_;
+  std::uint64_t refused_keys_ = 0;  // that the core has been told of
+  Time refused_looked_at_;
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;

@@ -12,6 +12,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/span_facts.h"
 #include "protocol/task_facts.h"
 #include "protocol/transfer_facts.h"
 
@@ -222,6 +223,6 @@ struct RequestRefused {
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
                  ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged,
-                 AskTasks, AskTransfers>;
+                 AskTasks, AskTransfers, AskSpans>;
 
 }  // namespace mobula::internal

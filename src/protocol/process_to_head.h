@@ -15,6 +15,7 @@
 #include "model/reason.h"
 #include "model/task.h"
 #include "protocol/program.h"
+#include "protocol/span_facts.h"
 #include "protocol/task_facts.h"
 #include "protocol/transfer_facts.h"
 
@@ -219,6 +220,6 @@ struct ReadState {
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
                                    RemoveGroup, WatchGroup, TasksTold, PreemptionAnswer,
-                                   TransfersTold, TransfersCounted>;
+                                   TransfersTold, TransfersCounted, SpansTold>;
 
 }  // namespace mobula::internal

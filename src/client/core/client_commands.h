@@ -88,7 +88,7 @@ struct ValueSealed {
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 struct HeadAnswered {
-  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused or AskTransfers
+  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers or AskSpans
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("answer", &HeadAnswered::answer));

@@ -52,6 +52,7 @@ class ClientCore : ClientTables {
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
   // Whether a task of the class may be submitted with the class's id alone.
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
+  const OwnedCalls& owned_calls() const { return owned_calls_; }
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;

@@ -2,6 +2,7 @@
 // refer to each other by id.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -90,11 +91,19 @@ struct TaskRow {
   std::uint32_t missing = 0;        // arguments not ready
   std::uint32_t live_results = 0;
   std::int32_t retries_left = 0;
-  std::uint32_t preemptions = 0;    // attempts that have ended so
-  std::uint32_t memory_deaths = 0;  // attempts that were ended for lack of memory
+  std::uint32_t waited_us = 0;      // from its submission to `since`; an hour at most
+  std::uint16_t preemptions = 0;    // attempts that have ended so
+  std::uint16_t memory_deaths = 0;  // attempts that were ended for lack of memory
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
   bool preempted : 1 = false;       // sent: its executor was told to end it, so that it runs again
+
+  void since_now(Time now) {
+    constexpr std::int64_t most = 3'600'000'000;
+    waited_us = static_cast<std::uint32_t>(std::min(most, waited_us + (now - since) / std::chrono::microseconds(1)));
+    since = now;
+  }
+  Time submitted() const { return since - std::chrono::microseconds(waited_us); }
 };
 
 // The caller's end of one call stream.

@@ -304,7 +304,7 @@ void ClientCore::dispatch(ClassId demand_class) {
 void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   TaskRow& row = tasks_.at(task);
   row.state = TaskState::sent;
-  row.since = now_;
+  row.since_now(now_);
   row.started.reset();
   row.preempted = false;
   row.executor = executor;

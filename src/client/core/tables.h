@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "client/core/backlog.h"
 #include "client/core/ended_tasks.h"
+#include "client/core/owned_spans.h"
 #include "client/core/put_off.h"
 #include "client/core/rows.h"
 #include "client/core/unheld_replies.h"
@@ -25,6 +26,7 @@ struct ClientTables {
   Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;
   EndedTasks ended_;
+  OwnedCalls owned_calls_;
   Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
@@ -32,6 +34,7 @@ struct ClientTables {
   Table<ObjectId, LoanRow> loans_;
   PutOff holds_due_, exports_due_;
   PutOff orphans_due_;  // pins on what executors that have died were lent
+  Answered answered_;  // by the reply that was heard last
   ProcessId replies_;  // the actor whose reply is heard in the running step
 };
 

@@ -296,6 +296,13 @@ void ClientCore::head_says(const AskTasks& message) {
 // For people only. What a task that was given away comes to is its new owner's to tell.
 void ClientCore::remember_end(TaskId task, const TaskRow& row,
                               const Results& results) {
+  const bool is_sent = row.state == TaskState::sent;
+  const bool is_error = !results.empty() && results.front().is_error;
+  // A reply takes its row off the executor; without one, that has died.
+  const Answered by = !is_sent               ? Answered()
+                      : row.executor.empty() ? answered_
+                                             : Answered{row.executor, {}, {}, 0};
+  owned_calls_.add({task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
   if (row.call.form->num_returns == 0) return;
   EndedTask ended;
   ended.task = task;
@@ -306,7 +313,7 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
   ended.preemptions = row.preemptions;
   ended.cancelled = row.cancelled;
   ended.at = now_;
-  if (!results.empty() && results.front().is_error) {
+  if (is_error) {
     ended.failed = true;
     ended.error = results.front().bytes;
     ended.error_bytes = results.front().size_bytes;

@@ -113,12 +113,12 @@ void ClientCore::task_ready(TaskId task) {
   TaskRow& row = tasks_.at(task);
   if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
-    row.since = now_;
+    row.since_now(now_);
     return advance_actor(row.call.form->actor);
   }
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
-  row.since = now_;
+  row.since_now(now_);
   join_queue(task, row);
 }
 
@@ -268,7 +268,7 @@ void ClientCore::run_again_uncharged(TaskId task) {
   row.executor = {};
   ++row.preemptions;
   ++row.call.attempt;
-  row.since = now_;
+  row.since_now(now_);
   if (!waits_again(task)) requeue(task);
 }
 
@@ -276,7 +276,7 @@ void ClientCore::resubmit(TaskId task) {
   TaskRow& row = tasks_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
-  row.since = now_;
+  row.since_now(now_);
   MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
@@ -303,7 +303,7 @@ void ClientCore::resubmit_later(TaskId task) {
   row.executor = {};
   row.state = TaskState::waiting;
   row.missing = 0;
-  row.since = now_;
+  row.since_now(now_);
   row.retry_at = now_ + pause;
   retries_.insert({*row.retry_at, task});
 }
@@ -337,7 +337,7 @@ void ClientCore::requeue(TaskId task) {
   row.executor = {};
   if (row.cancelled) return finish_cancelled(task);
   row.state = TaskState::queued;
-  row.since = now_;
+  row.since_now(now_);
   if (row.call.form->kind == CallKind::actor_call) {
     auto& queue = actors_.at(row.call.form->actor).queue;
     const auto place = std::ranges::find_if(queue, [&](TaskId other) {
@@ -397,6 +397,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
   const TaskId task = *found;
+  answered_ = {executor, stream.endpoint.node, message.run_time, message.pid};
   call_left_stream(stream, message.number);
   stream.one_at_a_time = false;
   if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {

@@ -224,6 +224,8 @@ void ExecutorCore::on(CallFinished& event) {
   const CallRow row = std::move(*running);
   running_.erase(event.token);
   if (row.call.form->beside) --beside_;
+  const Duration lasted = std::min(event.run_time, now_ - row.started);
+  ran_.add({row.call.task, row.call.form, now_ - lasted, now_, row.cancelled || event.outcome != CallOutcome::value});
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;

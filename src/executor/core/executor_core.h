@@ -15,12 +15,24 @@
 #include <variant>
 #include <vector>
 
+#include "base/copy_on_write.h"
+#include "base/latest.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "executor/core/executor_words.h"
 #include "session/session.h"
 
 namespace mobula::internal::executor {
+
+// A call that ran here, for timelines.
+struct RanCallSpan {
+  TaskId task;
+  CopyOnWrite<CallForm> form;
+  Time began;
+  Time ended;
+  bool failed = false;
+};
+using RanCalls = Latest<RanCallSpan, 4096>;
 
 class ExecutorCore {
  public:
@@ -36,6 +48,7 @@ class ExecutorCore {
   std::size_t queued() const { return queue_.size(); }
   std::size_t running() const { return running_.size(); }
   bool leaving() const { return leaving_.has_value(); }
+  const RanCalls& ran() const { return ran_; }
 
  private:
   struct CallerRow {
@@ -97,6 +110,7 @@ class ExecutorCore {
   bool constructed_ = false;  // tasks: from the start; actors: the constructor has returned
   std::uint64_t next_token_ = 1;
   std::int64_t finished_ = 0;
+  RanCalls ran_;
   Table<ProcessId, CallerRow> callers_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts

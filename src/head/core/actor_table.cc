@@ -63,10 +63,43 @@ void ActorTable::write_row(const Actor& actor, bool gated) {
 void ActorTable::become(Actor& actor, ActorState state) {
   actor.state = state;
   ++actor.version;
-  if (actor.spec().entry.given()) parts_.submissions.changed(actor);
+  if (actor.spec().entry.given()) {
+    parts_.submissions.changed(actor);
+  } else {
+    note(actor);
+  }
   tell(actor, actor.spec().owner);
   for (const auto watcher : actor.watchers) {
     if (watcher != actor.spec().owner) tell(actor, watcher);
+  }
+}
+
+// `killed` is what an end on request, or with owner and job, is called.
+void ActorTable::note(const Actor& actor) const {
+  const ActorSpec& spec = actor.spec();
+  const EventSubjects about{.node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
+  const std::string name =
+      spec.name.empty() ? spec.class_name : fmt::format("{} '{}'", spec.class_name, spec.name);
+  const bool asked_for = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended;
+  switch (actor.state) {
+    case ActorState::placing:
+      return parts_.events.note(Severity::debug, "ACTOR_CREATED", about, name + " waits for a place");
+    case ActorState::starting: return;
+    case ActorState::alive:
+      return parts_.events.note(Severity::info, "ACTOR_ALIVE", about,
+                                fmt::format("{} is alive{}", name,
+                                            actor.row.incarnation > 1
+                                                ? fmt::format(", incarnation {}", actor.row.incarnation)
+                                                : std::string()));
+    case ActorState::restarting:
+      return parts_.events.note(Severity::warning, "ACTOR_RESTARTING", about,
+                                fmt::format("{} {}; restart {}", name, to_string(actor.cause),
+                                            actor.row.restarts_used));
+    case ActorState::dead:
+      return parts_.events.note(asked_for && !actor.refused && !actor.construction_error.is_error
+                                    ? Severity::info
+                                    : Severity::error,
+                                "ACTOR_DIED", about, fmt::format("{} {}", name, to_string(actor.cause)));
   }
 }
 

@@ -130,6 +130,7 @@ class ActorTable {
   void lose(Actor& actor, const EndCause& cause);
   void die(Actor& actor, const EndCause& cause, bool refused = false);
   void become(Actor& actor, ActorState state);
+  void note(const Actor& actor) const;
   void tell(const Actor& actor, ProcessId process) const;
   void tell_unknown(ActorId id, ProcessId process) const;
   void write_row(const Actor& actor, bool gated = false);

@@ -44,7 +44,24 @@ GroupChanged GroupTable::news_of(const Group& group) {
 void GroupTable::become(Group& group, GroupState state) {
   group.state = state;
   ++group.version;
+  note(group);
   for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+}
+
+void GroupTable::note(const Group& group) const {
+  const EventSubjects about{.job = group.spec.job, .group = group.spec.id};
+  const std::string name = group.spec.name.empty() ? "" : " '" + group.spec.name + "'";
+  const auto say = [&](Severity severity, std::string_view kind, const std::string& what) {
+    parts_.events.note(severity, kind, about,
+                       fmt::format("placement group{} of {} bundles {}", name, group.spec.bundles.size(), what));
+  };
+  switch (group.state) {
+    case GroupState::created: return say(Severity::info, "GROUP_CREATED", "has its place");
+    case GroupState::rescheduling: return say(Severity::warning, "GROUP_RESCHEDULING", "has lost bundles with their nodes");
+    case GroupState::removed: return say(Severity::info, "GROUP_REMOVED", "is removed: " + group.why);
+    case GroupState::pending:
+      if (group.infeasible) say(Severity::warning, "GROUP_INFEASIBLE", "fits on no nodes there are: " + group.why);
+  }
 }
 
 void GroupTable::write_row(const Group& group, bool gated) {

@@ -73,6 +73,7 @@ class GroupTable {
   void infeasible(Group& group, const std::string& shortage);
   void become(Group& group, GroupState state);
   static GroupChanged news_of(const Group& group);
+  void note(const Group& group) const;
   void write_row(const Group& group, bool gated);
   void save(Group& group);
   void removal_durable(Group& group);

@@ -39,7 +39,9 @@ struct Dispatch {
                            [&](const GroupRow& row) { parts.groups.restore(row); });
     restore_rows<SubmissionRow>(event, "submissions",
                                 [&](const SubmissionRow& row) { parts.submissions.restore(row); });
+    restore_rows<EventRow>(event, "events", [&](const EventRow& row) { parts.events.restore(row); });
     ++parts.epoch;
+    parts.events.begin();
     write_epoch();
   }
   void operator()(AgentSaid& event) const { parts.nodes.said(std::move(event)); }
@@ -51,6 +53,7 @@ struct Dispatch {
   }
   void operator()(const PersistFailed& event) const {
     mark_persist_failed.hit();
+    parts.events.note(Severity::error, "JOURNAL_NOT_WRITTEN", {}, event.text);
     for (const auto& gate : parts.journal.failed(parts.now, event)) {
       std::visit(Refusal{parts, *this, event.text}, gate);
     }
@@ -65,7 +68,14 @@ struct Dispatch {
     parts.objects.tick();
     parts.tasks.tick();
     parts.transfers.tick();
+    parts.spans.tick();
     parts.job_logs.tick();
+  }
+
+  void operator()(const Noticed& event) const {
+    const Principal who{Role::unproven, event.principal, {}};
+    const Speaker speaker(parts, who);
+    parts.events.note(Severity::warning, event.kind, {}, event.text);
   }
 
   void write_epoch() const {
@@ -125,6 +135,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   std::visit(Dispatch{parts}, event);
   parts.jobs.settle();
   parts.slots.plan();
+  if (parts.journal.has_changes()) parts.events.write();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
   constexpr std::size_t many = 16;
   if (out.empty() && parts.commands.size() > many) {
@@ -146,6 +157,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.objects.next_deadline());
   due = earlier(due, parts.tasks.next_deadline());
   due = earlier(due, parts.transfers.next_deadline());
+  due = earlier(due, parts.spans.next_deadline());
   due = earlier(due, parts.job_logs.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }

@@ -20,7 +20,8 @@ namespace mobula::internal::head {
 // The shell's number of one connection, given once and never again. 0: none.
 using LinkId = std::uint64_t;
 
-// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions"; keys are ids in hex.
+// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions", with ids
+// in hex as keys, and "events", with places in a ring.
 struct JournalRow {
   std::string table;
   std::string key;
@@ -124,6 +125,19 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
+// Something that the shell has seen and the core has no part in, for the record of events.
+struct Noticed {
+  std::string kind;       // as of EventRow
+  std::string principal;  // whose doing it is, as far as that is known
+  std::string text;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &Noticed::kind), field("principal", &Noticed::principal),
+                 field("text", &Noticed::text));
+  }
+  friend bool operator==(const Noticed&, const Noticed&) = default;
+};
+
 // All input there was has been given, and a deadline may have passed. Silence is judged here alone,
 // so that a peer is never blamed for what waits unread.
 struct Tick {
@@ -135,6 +149,6 @@ struct Tick {
 };
 
 using Event = std::variant<Started, AgentSaid, AgentLinkLost, NodeProbed, ToolSaid, Persisted,
-                           PersistFailed, Paused, Tick>;
+                           PersistFailed, Paused, Tick, Noticed>;
 
 }  // namespace mobula::internal::head

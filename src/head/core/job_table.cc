@@ -105,6 +105,8 @@ void JobTable::durable(JobId id) {
   Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;
   job->durable = true;
+  parts_.events.note(Severity::info, "JOB_STARTED", {.node = job->node, .job = id, .process = job->start.driver},
+                     fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ", job->start.name));
   parts_.processes.tell(job->start.driver, JobStarted{id, job->name_space});
 }
 
@@ -121,6 +123,10 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   if (job == nullptr || job->end != JobEnd::runs) return false;
   job->end = how;
   job->why = why;
+  parts_.events.note(how == JobEnd::failed    ? Severity::error
+                     : how == JobEnd::stopped ? Severity::warning
+                                              : Severity::info,
+                     "JOB_ENDED", {.node = job->node, .job = id, .process = job->start.driver}, why);
   job->lingers = job->durable && parts_.actors.has_detached(id);
   job->driver_waits = true;
   if (!job->lingers) {

@@ -45,6 +45,8 @@ class Journal {
   // Passed when everything written so far is durable.
   void wait(Gate gate) { gates_.push_back(std::move(gate)); }
 
+  // Whether there will be a batch for this step.
+  bool has_changes() const { return !changes_.empty() || !gates_.empty(); }
   // The batch of this step, if anything changed or waits.
   std::optional<Persist> seal(Time now);
   std::vector<Gate> persisted(std::uint64_t upto);

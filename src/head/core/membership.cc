@@ -123,6 +123,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   const ProcessId before = node.address.incarnation;
   const bool came_anew = node.state == NodeState::expected && !before.empty() &&
                          before != message.address.incarnation;
+  const bool was_known = node.state == NodeState::expected && !before.empty();
   if (came_anew) fence(node, before);
 
   std::erase(dead_, message.address.node);
@@ -148,6 +149,9 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.facts_asked.reset();
   incarnations_.insert(message.address.incarnation, node.id);
   write_row(node);
+  parts_.events.note(node.slots_allowed() ? Severity::info : Severity::debug, "NODE_JOINED", {.node = node.id},
+                     fmt::format("{} at {} {}", node.host, node.address.control,
+                                 was_known && !came_anew ? "is there again" : "has joined"));
 
   for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
@@ -208,6 +212,7 @@ void NodeTable::end_recovery_if_due() {
   const bool waited = *recovering_until_ <= parts_.now;
   if (expected() > 0 && !waited) return;
   recovering_until_.reset();
+  parts_.events.note(Severity::info, "HEAD_RECOVERED", {}, "the head knows again what runs in the cluster");
   all_due_changed();
   std::vector<NodeId> missing;
   for (const auto& [id, node] : nodes_) {

@@ -40,6 +40,7 @@ std::string_view to_string(NodeState state) {
 
 void NodeTable::said(AgentSaid event) {
   if (!parts_.serving) return;  // the agent repeats
+  const Speaker speaker(parts_, event.principal);
   if (const auto* message = std::get_if<Register>(&event.message)) {
     register_node(event.link, event.principal, *message);
   } else if (auto* frame = std::get_if<AgentFrame>(&event.message)) {
@@ -129,6 +130,7 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
   node.refused = false;
   if (node.state != NodeState::suspect) return;
   mark_suspect_back.hit();
+  parts_.events.note(Severity::info, "NODE_HEARD_AGAIN", {.node = node.id}, "it is heard again");
   node.state = NodeState::alive;
   parts_.slots.node_changed(node);
 }
@@ -199,6 +201,9 @@ void NodeTable::judge(Node& node) {
   }
   if (silence >= settings.suspect_after && node.state == NodeState::alive) {
     node.state = NodeState::suspect;
+    parts_.events.note(Severity::warning, "NODE_SILENT", {.node = node.id},
+                       fmt::format("nothing was heard from it for {} ms; it gets no more work",
+                                   silence / std::chrono::milliseconds(1)));
     due_changed(node);
     parts_.slots.node_changed(node);
   }
@@ -285,7 +290,14 @@ void NodeTable::broadcast(const Kept<HeadMessage>& message, NodeId except) {
 }
 
 void NodeTable::pressed(NodeId id, const MemoryPressure& message) {
-  if (Node* node = nodes_.find(id)) node->pressure = message;
+  Node* node = nodes_.find(id);
+  if (node == nullptr) return;
+  if (message.on != node->pressure.on) {
+    parts_.events.note(message.on ? Severity::warning : Severity::info,
+                       message.on ? "NODE_SHORT_OF_MEMORY" : "NODE_HAS_MEMORY_AGAIN", {.node = id},
+                       message.on ? message.text : "it is no longer short of memory");
+  }
+  node->pressure = message;
 }
 
 void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
@@ -315,6 +327,9 @@ void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) 
 }
 
 void NodeTable::refuse(LinkId link, Refused refused) {
+  if (refused.code != RefusalCode::unknown) {  // which is how agents find a head that was started anew
+    parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation}, refused.why);
+  }
   parts_.commands.push_back(SendAgent{link, std::move(refused)});
 }
 
@@ -346,6 +361,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   EndCause cause;
   cause.kind = EndKind::node_died;
   cause.text = fmt::format("node {}: {}", node.id.brief(), why);
+  note_death(node, kind);
   parts_.copies.node_died(node.id);
   parts_.objects.node_died(node.id);
   parts_.job_logs.node_died(node.id);
@@ -358,6 +374,16 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   node.pressure = {};
   // A replaced incarnation's devices pass on to the one that registers now.
   if (kind != DeathKind::replaced && claims_.release(node.id)) offer_free_devices();
+}
+
+void NodeTable::note_death(const Node& node, DeathKind kind) {
+  const bool planned = kind == DeathKind::left;
+  const bool lost = kind == DeathKind::silent || kind == DeathKind::refused;
+  // Drivers' own nodes come and go with them.
+  const Severity ordinary = node.slots_allowed() ? Severity::info : Severity::debug;
+  parts_.events.note(lost ? Severity::error : planned ? ordinary : Severity::warning,
+                     lost ? "NODE_DIED" : planned ? "NODE_LEFT" : "NODE_REPLACED", {.node = node.id},
+                     fmt::format("{} ({})", node.death, node.host));
 }
 
 void NodeTable::forget_oldest_dead() {
@@ -391,6 +417,11 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   node->draining = true;
   node->drain_why = why;
   node->drain_within = std::max(within, Duration(0));
+  parts_.events.note(Severity::info, "NODE_DRAINING", {.node = id},
+                     within > Duration(0)
+                         ? fmt::format("{}; what is left after {} s is ended", why,
+                                       static_cast<double>(within / std::chrono::milliseconds(1)) / 1000)
+                         : why);
   write_row(*node);
   parts_.slots.node_changed(*node);
   move_away(*node);
@@ -430,6 +461,7 @@ void NodeTable::end_drain(Node& node) {
   node.entries_due.reset();
   const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
                                       node.id.brief(), node.drain_why);
+  parts_.events.note(Severity::warning, "NODE_DRAIN_DEADLINE", {.node = node.id}, why);
   parts_.actors.end_on_node(node.id, why);
   parts_.slots.stop_all(node.id, why);
 }

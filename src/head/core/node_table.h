@@ -137,6 +137,7 @@ class NodeTable {
   void refuse(LinkId link, Refused refused);
   Refused stranger(ProcessId incarnation) const;
   void declare_dead(Node& node, DeathKind kind, const std::string& why);
+  void note_death(const Node& node, DeathKind kind);
   void fence(Node& node, ProcessId incarnation);
   void judge(Node& node);
   void move_away(Node& node);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "head/core/actor_table.h"
+#include "head/core/event_log.h"
 #include "head/core/group_table.h"
 #include "head/core/job_table.h"
 #include "head/core/job_log_questions.h"
@@ -18,6 +19,7 @@
 #include "head/core/options.h"
 #include "head/core/process_table.h"
 #include "head/core/slot_table.h"
+#include "head/core/span_questions.h"
 #include "head/core/state_reader.h"
 #include "head/core/submission_table.h"
 #include "head/core/task_questions.h"
@@ -52,6 +54,7 @@ struct Parts {
 
   scheduler::Scheduler scheduler{settings_of(options)};
   Journal journal;
+  EventLog events{*this};
   NodeTable nodes{*this};
   ProcessTable processes{*this};
   JobTable jobs{*this};
@@ -63,6 +66,7 @@ struct Parts {
   LastUse last_use;
   TaskQuestions tasks{*this};
   TransferLists transfers{*this};
+  SpanQuestions spans{*this};
   TransferCounts transfer_counts{*this};
   SubmissionTable submissions{*this};
   JobLogQuestions job_logs{*this};

@@ -48,7 +48,20 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
   news_.push_back(process);
   if (!publish_at_) publish_at_ = parts_.now + parts_.options.publish_after;
   if (!rows_.contains(process)) return mark_told_again.hit();
+  note_end(process, rows_.at(process), cause);
   bury(process, cause);
+}
+
+// Of executors, and what was not meant to happen; what drivers do is their jobs' news.
+void ProcessTable::note_end(ProcessId process, const Process& row, const EndCause& cause) const {
+  if (row.principal.role != Role::executor) return;
+  const bool failed = cause.kind == EndKind::signalled || cause.kind == EndKind::out_of_memory ||
+                      cause.kind == EndKind::start_failed || (cause.kind == EndKind::exited && cause.exit_code != 0);
+  parts_.events.note(failed ? Severity::warning : Severity::debug,
+                     cause.kind == EndKind::out_of_memory ? "EXECUTOR_ENDED_FOR_MEMORY"
+                     : failed                             ? "EXECUTOR_DIED"
+                                                          : "EXECUTOR_ENDED",
+                     {.node = row.node, .job = row.principal.job, .process = process}, "the executor " + to_string(cause));
 }
 
 void ProcessTable::reconcile(NodeId node, const Facts& facts) {
@@ -101,6 +114,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.groups.process_ended(process);
   parts_.tasks.process_ended(process);
   parts_.transfers.process_ended(process);
+  parts_.spans.process_ended(process);
   parts_.transfer_counts.process_ended(process, row.node);
 }
 

@@ -65,6 +65,7 @@ class ProcessTable {
   void enter(ProcessId process, Process row);
   void leave(NodeId node, ProcessId process);
   std::vector<ProcessId> on_node(NodeId node) const;
+  void note_end(ProcessId process, const Process& row, const EndCause& cause) const;
   void bury(ProcessId process, const EndCause& cause);
   void publish();
 

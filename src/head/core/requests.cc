@@ -86,6 +86,7 @@ struct ProcessVoice {
   }
   void operator()(const TasksTold& message) const { parts.tasks.told(process, message); }
   void operator()(const TransfersTold& message) const { parts.transfers.told(process, message); }
+  void operator()(const SpansTold& message) const { parts.spans.told(process, message); }
   void operator()(const TransfersCounted& message) const { parts.transfer_counts.told(process, message); }
 };
 
@@ -106,6 +107,7 @@ void take_process_message(Parts& parts, NodeId node, const FromProcess& message)
   } else if (known->node != node) {
     return mark_strange_process.hit();
   }
+  const Speaker speaker(parts, message.principal);
   std::visit(ProcessVoice{parts, node, message.process, message.principal}, message.message);
 }
 

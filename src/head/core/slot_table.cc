@@ -332,6 +332,8 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     parts_.scheduler.set_program_state(node, slot->program, why);
+    parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+                       "the program cannot be started there: " + why);
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
@@ -367,6 +369,8 @@ void SlotTable::over_share(NodeId node, const SlotOverShare& message) {
   if (slot == nullptr || message.generation < slot->generation) return;
   slot->over_share = message.on ? message.text : std::string();
   if (!message.on) return;
+  parts_.events.note(Severity::warning, "GPU_OVER_SHARE",
+                     {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot}, message.text);
   parts_.commands.push_back(WriteLog{fmt::format("slot {} on node {}: {}", message.slot.hex(),
                                                  node.hex(), message.text)});
 }
@@ -460,6 +464,10 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
     return row == nullptr ? 0 : row->start.terms.priority;
   };
   const JobId job = slot.job;
+  parts_.events.note(Severity::warning, "PREEMPTION", {.node = slot.node, .job = job, .slot = slot.id},
+                     fmt::format("its slot is asked {} by job {} (priority {}; its own is {})",
+                                 recall.asks ? "about" : "for", recall.for_job.hex(), priority_of(recall.for_job),
+                                 priority_of(job)));
   parts_.commands.push_back(WriteLog{fmt::format(
       "preemption: slot {} on node {} of job {} (priority {}) is asked {} by job {} (priority {}), "
       "which waits for class {}",
@@ -476,6 +484,8 @@ void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& me
   if (message.may_end) return;
   slot->preempting = false;
   ++preemptions_.refused;
+  parts_.events.note(Severity::info, "PREEMPTION_REFUSED", {.node = slot->node, .job = slot->job, .slot = slot->id},
+                     fmt::format("task {} may not run again and keeps its slot until it has ended", message.task_name));
   parts_.commands.push_back(
       WriteLog{fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
                            "may not run again",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "head/core/event_json.h"
 #include "head/core/explain_json.h"
 #include "head/core/parts.h"
 #include "head/core/planner_json.h"
@@ -77,6 +78,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "ping") return done_json("Pong", {});
   if (verb == "status") return status_json(parts_);
   if (verb == "planner_state") return planner_json(parts_);
+  if (verb == "list" && kind == "events") return events_json(parts_, argument);
   if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "list") return list_json(parts_, kind);
@@ -91,7 +93,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, submit, job_stop, job_log, stop",
+                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, stop",
                              verb));
 }
 
@@ -99,6 +101,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
 
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
+  const Speaker speaker(parts_, event.principal);
   if (request.version != protocol_version) {
     return reply(event, failure(ErrorCode::corrupt,
                                 fmt::format("ProtocolMismatchError: this program speaks protocol "
@@ -106,6 +109,9 @@ void StateReader::said(const ToolSaid& event) {
                                             request.version, protocol_version)));
   }
   if (!may(event.principal.role, request.verb)) {
+    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {},
+                       fmt::format("'{}' is more than the role {} may ask for", request.verb,
+                                   to_string(event.principal.role)));
     return reply(
         event, failure(ErrorCode::permission_denied,
                        fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
@@ -133,6 +139,7 @@ void StateReader::said(const ToolSaid& event) {
     if (!asked) reply(event, asked.error());
     return;
   }
+  if (request.verb == "timeline") return parts_.spans.ask(event.link, request);
   if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
@@ -170,6 +177,7 @@ Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) 
   }
   if (request.verb == "stop") {
     waits = true;
+    parts_.events.note(Severity::warning, "CLUSTER_STOPPED", {}, "everything is ended by a tool");
     parts_.submissions.stop_all("the cluster was stopped");
     std::vector<JobId> running;
     for (const auto& [id, job] : parts_.jobs.rows()) {

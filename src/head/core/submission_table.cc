@@ -121,6 +121,7 @@ Result<JobId> SubmissionTable::submit(const std::string& text) {
   if (read->submitted_ms == 0) read->submitted_ms = wall_ms();
   if (auto admitted = parts_.jobs.submitted(*read); !admitted) return admitted.error();
   const ActorSpec spec = spec_of(*read);
+  parts_.events.note(Severity::info, "JOB_SUBMITTED", {.job = id}, read->name);
   write(*rows_.insert(id, std::move(*read)).first);
   parts_.actors.submit(spec);
   return id;
@@ -158,6 +159,7 @@ bool SubmissionTable::stop(JobId id, const std::string& why) {
   SubmissionRow& row = rows_.at(id);
   if (has_ended(row.state)) return false;
   row.stop_why = why;
+  parts_.events.note(Severity::warning, "JOB_STOP", {.node = row.node, .job = id}, why);
   write(row);
   parts_.actors.stop_entry(actor_of(id), why);
   return true;
@@ -181,12 +183,20 @@ void SubmissionTable::changed(const Actor& actor) {
     row->reason.clear();
     row->node = actor.node;
     row->attempts = actor.row.incarnation;
-    if (!again) row->started_ms = wall_ms();
+    if (!again) {
+      row->started_ms = wall_ms();
+      parts_.events.note(Severity::info, "JOB_STARTED", {.node = row->node, .job = row->job},
+                         fmt::format("{} runs, attempt {}", row->name, row->attempts));
+    }
     row->exit_code = -1;
     row->signal = 0;
   } else {
     row->state = SubmissionState::pending;
-    if (actor.state == ActorState::restarting) row->reason = "runs again: " + reason_of(actor.cause);
+    if (actor.state == ActorState::restarting) {
+      row->reason = "runs again: " + reason_of(actor.cause);
+      parts_.events.note(Severity::warning, "JOB_RETRIED", {.node = row->node, .job = row->job},
+                         row->name + " " + row->reason);
+    }
   }
   write(*row);
 }
@@ -215,6 +225,12 @@ void SubmissionTable::end(SubmissionRow& row, const EndCause& cause) {
     row.reason = reason_of(cause);
   }
   row.ended_ms = std::max(wall_ms(), row.started_ms);
+  const bool fine = row.state == SubmissionState::succeeded;
+  parts_.events.note(fine                                     ? Severity::info
+                     : row.state == SubmissionState::stopped ? Severity::warning
+                                                             : Severity::error,
+                     "JOB_ENDED", {.node = row.node, .job = row.job},
+                     fmt::format("{} {}{}{}", row.name, to_string(row.state), row.reason.empty() ? "" : ": ", row.reason));
   write(row);
   ended_.push_back(row.job);
   forget_oldest();

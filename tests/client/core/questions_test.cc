@@ -49,6 +49,22 @@ TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
   EXPECT_EQ(fact.arguments[0].task_name, "task 101");
 }
 
+TEST_F(Questions, OfCallsThatHaveEndedItIsKnownWhenTheyWereSubmittedSentAndDone) {
+  const Time submitted = now_;
+  const TaskId task = submit();
+  now_ = now_ + 2s;
+  slot(1, 30);
+  now_ = now_ + 1s;
+  reply_value(30, "done");
+  ASSERT_EQ(core_.owned_calls().size(), 1u);
+  const OwnedCall& call = core_.owned_calls()[0];
+  EXPECT_EQ(call.task, task);
+  EXPECT_EQ(call.submitted, submitted);
+  EXPECT_EQ(call.sent, submitted + 2s);
+  EXPECT_EQ(call.ended, submitted + 3s);
+  EXPECT_EQ(call.by.executor, ProcessId::of(30));
+}
+
 TEST_F(Questions, ABorrowedArgumentNamesItsOwner) {
   SubmitTask given = task(7);
   given.call.arguments.edit().push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));

@@ -15,6 +15,26 @@ TEST_F(Executor, RunsTasksOneAfterAnotherInTheirOrder) {
   EXPECT_EQ(order(), (std::vector{TaskId::of(101), TaskId::of(102)}));
 }
 
+TEST_F(Executor, RemembersWhenItsLatestCallsRan) {
+  be_task_executor();
+  push(owner, 1);
+  const Time began = now_;
+  pass(30ms);
+  CallFinished finished;
+  finished.token = running_.at(0).token;
+  finished.run_time = 20ms;
+  finished.outcome = CallOutcome::exception;
+  step(finished);
+  ASSERT_EQ(core_.ran().size(), 1u);
+  const RanCallSpan& ran = core_.ran()[0];
+  EXPECT_EQ(ran.task, TaskId::of(101));
+  EXPECT_EQ(ran.ended, now_);
+  EXPECT_EQ(ran.ended - ran.began, Duration(20ms)) << "of user code alone";
+  EXPECT_LT(began, ran.began);
+  EXPECT_TRUE(ran.failed);
+  EXPECT_EQ(core_.ran().forgotten(), 0u);
+}
+
 TEST_F(Executor, RunsCallsOfTheLibraryBesideThoseOfTheActor) {
   be_actor();
   push(7, 1);

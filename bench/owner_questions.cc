@@ -1,0 +1,113 @@
+// What it costs an owner of tasks to be asked about them: the client core alone, with many tasks that wait.
+// Prints, in µs of processor time, a list of tasks (counts of all, a sample, what is left
+// out), and in ns the row for timelines that each call writes when it ends. One answer a second costs its part of a
+// second; the core does nothing else meanwhile, since it stands under its process's lock.
+//
+//   mobula-bench-questions [TASKS...]      default: 1000 10000 100000
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "client/core/client_core.h"
+#include "protocol/codec.h"
+
+namespace mobula::internal::client {
+namespace {
+
+double cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+
+struct Asked {
+  double median = 0, worst = 0;
+  std::size_t listed = 0;
+  std::uint64_t counted = 0, left_out = 0;
+};
+
+Asked ask(int tasks) {
+  ClientOptions options;
+  options.process = ProcessId::of(1);
+  options.job = JobId::of(1);
+  ClientCore core(options);
+  std::vector<Command> commands;
+  Time now = Time::from_ns(1'000'000'000);
+  const auto step = [&](Event event) {
+    commands.clear();
+    now = now + 1us;
+    core.step(now, std::move(event), commands);
+  };
+  StartJob job;
+  job.job = options.job;
+  step(Attached{NodeId::of(1), ProcessId::of(9), job});
+  step(AgentSaid{FromHead{JobStarted{options.job, "bench"}}});
+  for (int i = 1; i <= tasks; ++i) {
+    SubmitTask task;
+    task.call.task = TaskId::of(static_cast<std::uint64_t>(i));
+    task.call.form.edit().job = options.job;
+    task.call.form.edit().name = "wait";
+    task.demand_class.id = ClassId::of(5);
+    task.demand_class.job = options.job;
+    step(std::move(task));
+  }
+  Asked asked;
+  std::vector<double> times;
+  for (int round = 0; round < 11; ++round) {
+    AskTasks question;
+    question.request = static_cast<std::uint64_t>(round) + 1;
+    question.limit = 1000;
+    const double began = cpu_us();
+    step(AgentSaid{FromHead{question}});
+    times.push_back(cpu_us() - began);
+  }
+  for (const auto& command : commands) {
+    const auto* agent = std::get_if<TellAgent>(&command);
+    const auto* head = agent == nullptr ? nullptr : std::get_if<ForHead>(&agent->message);
+    const auto* told = head == nullptr ? nullptr : std::get_if<TasksTold>(&head->message);
+    if (told == nullptr) continue;
+    asked.listed = told->tasks.size();
+    asked.left_out = told->left_out;
+    for (const auto& each : told->counts) asked.counted += each.count;
+  }
+  std::ranges::sort(times);
+  asked.median = times[times.size() / 2];
+  asked.worst = times.back();
+  return asked;
+}
+
+// Of the ring for timelines alone.
+double row_ns() {
+  constexpr int rows = 1'000'000;
+  OwnedCalls calls;
+  CopyOnWrite<CallForm> form;
+  form.edit().name = "f";
+  const double began = cpu_us();
+  for (int i = 0; i < rows; ++i) {
+    const Time at = Time::from_ns(i);
+    calls.add({TaskId::of(static_cast<std::uint64_t>(i)), form, at, at, at, false, {ProcessId::of(1), NodeId::of(1), 1us, 1}});
+  }
+  const double spent = cpu_us() - began;
+  return calls.forgotten() > 0 ? spent * 1000 / rows : 0;
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
+
+int main(int argc, char** argv) {
+  using namespace mobula::internal;
+  std::vector<int> sizes;
+  for (int i = 1; i < argc; ++i) sizes.push_back(std::max(1, std::atoi(argv[i])));
+  if (sizes.empty()) sizes = {1000, 10'000, 100'000};
+  fmt::print("{:>10}{:>14}{:>14}{:>10}{:>10}{:>10}\n", "tasks", "median us", "worst us", "listed", "counted", "left out");
+  for (const int tasks : sizes) {
+    const auto asked = client::ask(tasks);
+    fmt::print("{:>10}{:>14.0f}{:>14.0f}{:>10}{:>10}{:>10}\n", tasks, asked.median, asked.worst, asked.listed,
+               asked.counted, asked.left_out);
+  }
+  fmt::print("a row for timelines: {:.0f} ns\n", client::row_ns());
+  return 0;
+}

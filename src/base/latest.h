@@ -1,0 +1,36 @@
+// The latest of what is added, up to a bound; older ones are overwritten, and counted. Adding costs a
+// write, and the first time the one allocation. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace mobula::internal {
+
+template <class T, std::size_t bound>
+class Latest {
+ public:
+  void add(T value) {
+    if (rows_.size() < bound) {
+      if (rows_.empty()) rows_.reserve(bound);  // its pages come as they are written
+      rows_.push_back(std::move(value));
+      return;
+    }
+    rows_[first_] = std::move(value);
+    first_ = first_ + 1 == bound ? 0 : first_ + 1;
+    ++forgotten_;
+  }
+  std::size_t size() const { return rows_.size(); }
+  // From the oldest; below size().
+  const T& operator[](std::size_t at) const { return rows_[(first_ + at) % rows_.size()]; }
+  std::uint64_t forgotten() const { return forgotten_; }
+
+ private:
+  std::vector<T> rows_;
+  std::size_t first_ = 0;  // the oldest
+  std::uint64_t forgotten_ = 0;
+};
+
+}  // namespace mobula::internal

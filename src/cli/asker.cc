@@ -1,0 +1,76 @@
+#include "cli/asker.h"
+
+#include <poll.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/task_errors.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration head_patience = 30s;
+constexpr Duration longest_pause = 1s;
+
+}  // namespace
+
+Result<Json> Asker::ask(const std::string& verb, const std::string& kind, const std::string& argument) {
+  if (!client_) {
+    const auto cluster = find_cluster(line_);
+    if (!cluster) return cluster.error();
+    auto opened = ToolClient::open(*cluster);
+    if (!opened) return opened.error();
+    client_.emplace(std::move(opened).value());
+  }
+  const auto text = client_->ask(verb, kind, argument);
+  if (!text) return text.error();
+  Json json = Json::parse(*text, nullptr, false);
+  if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+  add_errors(json, client_->errors());
+  return json;
+}
+
+Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
+  const Time until = monotonic_now() + head_patience;
+  for (bool told = false;;) {
+    auto answer = ask(verb, kind, argument);
+    if (answer) return answer;
+    const ErrorCode code = answer.error().code;
+    const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
+    if (!passes || monotonic_now() >= until) return answer;
+    if (!std::exchange(told, true)) {
+      std::fprintf(stderr, "mobula: %s; trying again for %lld s\n", answer.error().text.c_str(),
+                   static_cast<long long>(head_patience / 1s));
+    }
+    client_.reset();
+    pause(longest_pause);
+  }
+}
+
+std::string Asker::bytes() const {
+  if (!client_) return {};
+  const auto bytes = client_->bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+int print(const std::string& text) {
+  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return written ? exit_done : exit_failed;
+}
+
+int print(const Json& document, const CommandLine& line) {
+  return print(format_document(document, line.output, line.kind));
+}
+
+bool for_people(const CommandLine& line) {
+  return line.output == OutputFormat::table || line.output == OutputFormat::wide;
+}
+
+void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,42 @@
+// What commands that ask the head have in common: the question, and how its answer is printed. Main thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command_line.h"
+#include "cli/tool_client.h"
+
+namespace mobula::internal::cli {
+
+// A client, connected at the first question, and what it was asked, as documents.
+class Asker {
+ public:
+  explicit Asker(const CommandLine& line) : line_(line) {}
+
+  // The head's document, or its refusal; failures as of ToolClient.
+  Result<nlohmann::ordered_json> ask(const std::string& verb, const std::string& kind = {},
+                                     const std::string& argument = {});
+  // The same of a head that may be away for a while: tried again for 30 s, which is said once on stderr.
+  Result<nlohmann::ordered_json> ask_patiently(const std::string& verb, const std::string& kind = {},
+                                               const std::string& argument = {});
+  // The next question opens a connection of its own.
+  void forget() { client_.reset(); }
+  // What came beside the last answer's document.
+  std::string bytes() const;
+
+ private:
+  const CommandLine& line_;
+  std::optional<ToolClient> client_;
+};
+
+// To stdout; the code to end with.
+int print(const std::string& text);
+int print(const nlohmann::ordered_json& document, const CommandLine& line);
+bool for_people(const CommandLine& line);
+// Sleeps.
+void pause(Duration span);
+
+}  // namespace mobula::internal::cli

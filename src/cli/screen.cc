@@ -1,0 +1,72 @@
+#include "cli/screen.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "cli/watch_page.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+volatile std::sig_atomic_t ending = 0;
+
+void end(int) { ending = 1; }
+void wake(int) {}
+
+void take(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;  // without SA_RESTART: waits end
+  ::sigaction(signal, &action, nullptr);
+}
+
+bool write_all(const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t size = ::write(STDOUT_FILENO, text.data() + at, text.size() - at);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    at += static_cast<std::size_t>(size);
+  }
+  return true;
+}
+
+}  // namespace
+
+Screen::Screen() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) take(signal, end);
+  take(SIGWINCH, wake);
+  look_at_size();
+  write_all("\x1b[?1049h\x1b[?25l");
+}
+
+Screen::~Screen() { write_all("\x1b[?25h\x1b[?1049l"); }
+
+void Screen::look_at_size() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
+  rows_ = size.ws_row;
+  columns_ = size.ws_col;
+}
+
+bool Screen::draw(const std::string& page) {
+  const std::string cut = cut_to_screen(page, rows_, columns_);
+  // Terminals that know it show all of an update at once; others pass it over.
+  std::string text = "\x1b[?2026h\x1b[H";
+  for (std::size_t from = 0; from < cut.size();) {
+    const std::size_t end = cut.find('\n', from);
+    text += (from == 0 ? "" : "\r\n") + cut.substr(from, end - from) + "\x1b[K";
+    from = end + 1;
+  }
+  return write_all(text + "\x1b[J\x1b[?2026l");
+}
+
+bool Screen::wait(Duration span) {
+  if (ending == 0) ::poll(nullptr, 0, static_cast<int>(span / 1ms));
+  look_at_size();
+  return ending == 0;
+}
+
+}  // namespace mobula::internal::cli

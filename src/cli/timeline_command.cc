@@ -1,0 +1,77 @@
+#include "cli/timeline_command.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <span>
+
+#include "cli/asker.h"
+#include "cli/exit_code.h"
+#include "cli/timeline_trace.h"
+#include "protocol/codec.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name_by_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &utc);
+  return fmt::format("timeline-{}.json", std::string_view(text, size));
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  if (file == nullptr) return errno_failure("write " + path, errno);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed) return errno_failure("write " + path, errno);
+  return {};
+}
+
+// The whole id of a job, also of one that is named.
+Result<std::string> job_id_of(Asker& asker, const std::string& given) {
+  auto job = asker.ask("get", "jobs", given);
+  if (!job) job = asker.ask("get", "submission", given);
+  if (!job) return job.error();
+  return job->value("job_id", given);
+}
+
+}  // namespace
+
+int write_timeline(const CommandLine& line) {
+  Asker asker(line);
+  std::string job;
+  if (!line.subject.empty()) {
+    const auto whole = job_id_of(asker, line.subject);
+    if (!whole) return complain(whole.error());
+    job = *whole;
+  }
+  const auto timeline = asker.ask("timeline", "", job);
+  if (!timeline) return complain(timeline.error());
+  const std::string bytes = asker.bytes();
+  const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
+  if (!spans) return complain(spans.error());
+  const Trace trace = trace_of(*timeline, *spans);
+  for (const auto& warning : timeline->value("warnings", Json::array())) {
+    std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+  }
+  if (line.output_file == "-") return print(trace.json);
+  const std::string path = line.output_file.empty() ? name_by_time() : line.output_file;
+  if (const auto written = write_file(path, trace.json); !written) return complain(written.error(), exit_failed);
+  std::fprintf(stderr,
+               "mobula: %s has %ju calls that ran, %ju that were submitted and %ju transfers; of processes that live, "
+               "earlier ones are forgotten (%ju); open it at https://ui.perfetto.dev\n",
+               path.c_str(), static_cast<std::uintmax_t>(trace.counts.ran),
+               static_cast<std::uintmax_t>(trace.counts.submitted), static_cast<std::uintmax_t>(trace.counts.transfers),
+               static_cast<std::uintmax_t>(trace.counts.forgotten));
+  return exit_done;
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,131 @@
+// What has happened in the cluster, for people: a bounded memory of notes that the other tables make
+// as they decide. Two rings, so that a flood of what is ordinary pushes out no warning; at the bound
+// the oldest is forgotten, and how many were is said. What says the same again within a minute is
+// counted, not kept again. Decides nothing, and nothing in the core reads it.
+//
+// The latest notes are in the journal, too. They go with batches that are written for other reasons
+// and cause none: a head that is killed loses those that no later batch has taken along. Owned by
+// one HeadCore; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "head/core/inputs.h"
+#include "model/principal.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+// Travels in the journal: append only.
+enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
+std::string_view to_string(Severity severity);
+
+// What an event is about; what is empty has no part in it.
+struct EventSubjects {
+  NodeId node{};
+  JobId job{};
+  ActorId actor{};
+  GroupId group{};
+  ProcessId process{};
+  SlotId slot{};
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &EventSubjects::node), field("job", &EventSubjects::job),
+                 field("actor", &EventSubjects::actor), field("group", &EventSubjects::group),
+                 field("process", &EventSubjects::process), field("slot", &EventSubjects::slot));
+  }
+  friend bool operator==(const EventSubjects&, const EventSubjects&) = default;
+};
+
+// One note; also the row of table "events".
+struct EventRow {
+  std::uint64_t number = 0;  // rises by one
+  std::int64_t at_ms = 0;    // wall clock
+  Severity severity = Severity::info;
+  std::string kind;       // "NODE_DIED"
+  std::string source;     // role of whose word led to it; "head": nobody's
+  std::string principal;  // name of that one's key, or its job
+  EventSubjects about;
+  std::string text;
+  std::uint64_t count = 1;   // how often it was noted
+  std::int64_t last_ms = 0;  // the last time
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &EventRow::number), field("at_ms", &EventRow::at_ms),
+                 field("severity", &EventRow::severity), field("kind", &EventRow::kind),
+                 field("source", &EventRow::source), field("principal", &EventRow::principal),
+                 field("about", &EventRow::about), field("text", &EventRow::text),
+                 field("count", &EventRow::count), field("last_ms", &EventRow::last_ms));
+  }
+};
+
+// Whose word is being carried out, for as long as this stands.
+class Speaker {
+ public:
+  Speaker(Parts& parts, const Principal& principal);
+  ~Speaker();
+  Speaker(const Speaker&) = delete;
+  Speaker& operator=(const Speaker&) = delete;
+
+ private:
+  Parts& parts_;
+  const Principal* before_;
+};
+
+class EventLog {
+ public:
+  explicit EventLog(Parts& parts) : parts_(parts) {}
+
+  void note(Severity severity, std::string_view kind, EventSubjects about, std::string text);
+  void restore(const EventRow& row);
+  // Rows have been restored; what is noted from now on is of this epoch.
+  void begin();
+  // Hands what is not in the journal yet to the batch that is about to leave.
+  void write();
+
+  // By number.
+  std::vector<const EventRow*> rows() const;
+  // The latest number that another epoch has given.
+  std::uint64_t restored_through() const { return restored_through_; }
+  std::uint64_t last() const { return last_; }
+  // Of this epoch, that were forgotten for the bound, and the number of the latest of them.
+  std::uint64_t forgotten() const { return forgotten_; }
+  std::uint64_t forgotten_through() const { return forgotten_through_; }
+
+ private:
+  friend class Speaker;
+  using Ring = std::deque<EventRow>;
+
+  static constexpr std::size_t max_ordinary = 8192;
+  static constexpr std::size_t max_warnings = 8192;
+  static constexpr std::size_t max_text_bytes = 1024;
+  static constexpr std::size_t max_alike_looked_at = 16;  // the latest ones
+  static constexpr std::int64_t alike_within_ms = 60'000;
+  static constexpr std::uint64_t max_journalled = 1024;
+  static constexpr std::size_t max_written_at_once = 256;
+
+  Ring& ring_of(Severity severity) { return severity < Severity::warning ? ordinary_ : warnings_; }
+  bool count_again(Severity severity, std::string_view kind, const EventSubjects& about, const std::string& text,
+                   std::int64_t now_ms);
+  void keep(EventRow row);
+  std::int64_t wall_ms() const;
+
+  Parts& parts_;
+  Ring ordinary_;
+  Ring warnings_;
+  std::uint64_t last_ = 0;
+  std::uint64_t restored_through_ = 0;
+  std::uint64_t forgotten_ = 0;
+  std::uint64_t forgotten_through_ = 0;
+  std::deque<EventRow> unwritten_;  // at most max_journalled
+  const Principal* speaker_ = nullptr;
+};
+
+}  // namespace mobula::internal::head

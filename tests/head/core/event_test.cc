@@ -1,0 +1,211 @@
+// What the head notes of what happens, and what it tells of it.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class Events : public testing::Test {
+ protected:
+  Json list(const Json& filters = Json::object()) {
+    const auto answer = cluster.tool("list", "events", filters.dump(), Role::observer);
+    EXPECT_TRUE(answer.ok) << answer.text;
+    return Json::parse(answer.json, nullptr, false);
+  }
+  std::vector<Json> of_kind(const std::string& kind) {
+    std::vector<Json> found;
+    const Json all = list({{"severity", "debug"}, {"kind", kind}});
+    for (const auto& each : all["items"]) found.push_back(each);
+    return found;
+  }
+  std::string submit(int number) {
+    const Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work"}}};
+    EXPECT_TRUE(cluster.tool("submit", "", asked.dump()).ok);
+    return asked["job_id"];
+  }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+};
+
+TEST_F(Events, ANodeJoinsAndDiesAndIsNamed) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  other.silent = true;
+  cluster.pass(15s);
+  const auto joined = of_kind("NODE_JOINED");
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(joined[1]["node_id"], other.node.hex());
+  EXPECT_EQ(joined[1]["severity"], "INFO");
+  EXPECT_EQ(joined[1]["source"], "agent") << "whose word it is";
+  ASSERT_EQ(of_kind("NODE_SILENT").size(), 1u);
+  const auto died = of_kind("NODE_DIED");
+  ASSERT_EQ(died.size(), 1u);
+  EXPECT_EQ(died[0]["severity"], "ERROR");
+  EXPECT_EQ(died[0]["source"], "head") << "nobody has said it";
+  EXPECT_EQ(died[0]["node_id"], other.node.hex());
+  EXPECT_NE(died[0]["text"].get<std::string>().find("nothing was heard"), std::string::npos);
+  const std::string time = died[0]["time"];
+  EXPECT_EQ(time.size(), std::string("2026-11-24T02:33:12.345Z").size()) << time;
+}
+
+TEST_F(Events, WhoAskedForAnOrderIsNamed) {
+  ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  const auto drained = of_kind("NODE_DRAINING");
+  ASSERT_EQ(drained.size(), 1u);
+  EXPECT_EQ(drained[0]["source"], "operator");
+  EXPECT_FALSE(cluster.tool("drain", "", agent.node.hex(), Role::observer).ok);
+  const auto refused = of_kind("REQUEST_REFUSED");
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0]["source"], "observer");
+  EXPECT_EQ(refused[0]["severity"], "WARNING");
+}
+
+TEST_F(Events, AJobIsFollowedFromItsSubmissionToItsEnd) {
+  const auto id = submit(0x7777);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.says(agent, SlotStarted{start.slot, start.first_generation, {}, {}});
+  cluster.says(agent, ActorConstructed{start.actor.actor, start.slot, start.first_generation, {}});
+  EndCause cause;
+  cause.exit_code = 3;
+  cluster.says(agent, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
+  cluster.says(agent, SlotGone{start.slot, cause, false});
+  std::vector<std::string> kinds;
+  const Json events = list({{"id", id}});
+  for (const auto& each : events["items"]) kinds.push_back(each["kind"]);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"JOB_SUBMITTED", "JOB_STARTED", "JOB_ENDED"}));
+  EXPECT_EQ(of_kind("JOB_ENDED")[0]["severity"], "ERROR");
+  EXPECT_EQ(of_kind("JOB_SUBMITTED")[0]["source"], "operator");
+}
+
+TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
+  cluster.driver_starts_job(agent, 1);
+  auto spec = cluster.actor(1, 1);
+  spec.max_restarts = 1;
+  cluster.creates(agent, spec);
+  for (int life = 0; life < 2; ++life) {
+    const auto slot = cluster.actor_comes_alive(agent);
+    EndCause cause;
+    cause.kind = EndKind::signalled;
+    cause.signal = 9;
+    cluster.actor_executor_dies(agent, slot, cause);
+    cluster.slot_gone(agent, slot.slot, cause);
+  }
+  ASSERT_EQ(of_kind("ACTOR_ALIVE").size(), 2u);
+  const auto restarted = of_kind("ACTOR_RESTARTING");
+  ASSERT_EQ(restarted.size(), 1u);
+  EXPECT_NE(restarted[0]["text"].get<std::string>().find("signal 9"), std::string::npos);
+  const auto died = of_kind("ACTOR_DIED");
+  ASSERT_EQ(died.size(), 1u);
+  EXPECT_EQ(died[0]["severity"], "ERROR");
+  EXPECT_EQ(died[0]["actor_id"], spec.actor.hex());
+  EXPECT_EQ(list({{"kind", "ACTOR_*"}})["items"].size(), 4u);
+  EXPECT_EQ(list({{"severity", "error"}})["items"].size(), 1u);
+}
+
+TEST_F(Events, WhatIsRepeatedIsCounted) {
+  for (int i = 0; i < 5; ++i) cluster.tool("stop", "", "", Role::observer);
+  const auto refused = of_kind("REQUEST_REFUSED");
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0]["count"], 5);
+  cluster.pass(120s);
+  cluster.tool("stop", "", "", Role::observer);
+  EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 2u) << "it is long ago";
+}
+
+TEST_F(Events, AFollowerHearsOfEachOnce) {
+  Json last = list();
+  for (int number = 10; number < 13; ++number) {
+    submit(number);
+    last = list({{"after", last["next"]}, {"epoch", last["epoch"]}});
+    ASSERT_EQ(last["items"].size(), 1u);
+    EXPECT_EQ(last["items"][0]["job_id"], JobId::of(static_cast<unsigned>(number)).hex());
+    EXPECT_EQ(last["lost"], 0);
+  }
+  last = list({{"after", last["next"]}, {"epoch", last["epoch"]}});
+  EXPECT_TRUE(last["items"].empty());
+}
+
+TEST_F(Events, WhatABatchTookAlongOutlivesTheHead) {
+  const auto id = submit(7);
+  const Json before = list();
+  cluster.restart_head();
+  const Json after = list();
+  ASSERT_GE(after["items"].size(), before["items"].size());
+  for (std::size_t i = 0; i < before["items"].size(); ++i) EXPECT_EQ(after["items"][i], before["items"][i]);
+  EXPECT_EQ(of_kind("HEAD_STARTED").size(), 2u);
+  // A follower of the head before hears what it had not heard, and nothing twice.
+  const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
+  ASSERT_FALSE(news["items"].empty());
+  EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED");
+}
+
+TEST_F(Events, NumbersThatTheLostHeadGaveAreGivenAgainAndHeardAll) {
+  cluster.tool("stop", "", "", Role::observer);  // no batch takes this along
+  cluster.tool("drain", "", "ffff", Role::observer);
+  const Json before = list();
+  cluster.restart_head();
+  EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "lost, as it is said";
+  const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
+  ASSERT_FALSE(news["items"].empty());
+  EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED") << "though its number is one that the follower has seen";
+}
+
+TEST_F(Events, AFloodOfTheOrdinaryPushesOutNoWarningAndIsSaid) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  other.silent = true;
+  cluster.pass(15s);
+  const Json before = list();
+  for (int number = 1; number <= 8300; ++number) {
+    ASSERT_TRUE(cluster.tool("drain", std::to_string(number * 1000), agent.node.hex()).ok);
+  }
+  EXPECT_EQ(of_kind("NODE_DIED").size(), 1u);
+  const Json after = list({{"after", before["next"]}, {"epoch", before["epoch"]}, {"severity", "DEBUG"}});
+  EXPECT_GT(after["lost"].get<int>(), 0);
+  EXPECT_FALSE(after["warnings"].empty());
+  std::size_t rows = 0;
+  for (const auto& [key, value] : cluster.journal()) rows += key.first == "events" ? 1 : 0;
+  EXPECT_LE(rows, 1024u) << "the journal's part is bounded, too";
+}
+
+TEST_F(Events, WrongFiltersAreRefusedByName) {
+  for (const auto& [filters, named] :
+       std::vector<std::pair<std::string, std::string>>{{"[]", "filters"},
+                                                        {R"({"severity": "loud"})", "LOUD"},
+                                                        {R"({"colour": "red"})", "colour"},
+                                                        {R"({"after": -1})", "after"},
+                                                        {R"({"id": "ab"})", "id"},
+                                                        {R"({"kind": 3})", "kind"}}) {
+    const auto answer = cluster.tool("list", "events", filters);
+    EXPECT_FALSE(answer.ok) << filters;
+    EXPECT_EQ(answer.code, ErrorCode::invalid_argument) << filters;
+    EXPECT_NE(answer.text.find(named), std::string::npos) << answer.text;
+  }
+}
+
+TEST_F(Events, WhatTheShellHasSeenIsNoted) {
+  cluster.step(Noticed{"CONNECTION_REFUSED", "", "a key that is not admitted"});
+  const auto refused = of_kind("CONNECTION_REFUSED");
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0]["text"], "a key that is not admitted");
+}
+
+TEST_F(Events, AnExecutorsDeathForMemoryIsOneOfItsOwn) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
+  const auto slot = cluster.expect_start_slot(agent);
+  const auto endpoint = cluster.executor_ready(agent, slot);
+  EndCause cause;
+  cause.kind = EndKind::out_of_memory;
+  cause.text = "the node is at 97 %";
+  cluster.says(agent, SlotGenerationEnded{slot.slot, 0, endpoint.process, cause});
+  const auto ended = of_kind("EXECUTOR_ENDED_FOR_MEMORY");
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0]["process_id"], endpoint.process.hex());
+  EXPECT_NE(ended[0]["text"].get<std::string>().find("97 %"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

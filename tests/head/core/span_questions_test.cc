@@ -1,0 +1,105 @@
+// Timelines on their way from a tool to the processes that know when calls were, and back.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class SpanQuestions : public testing::Test {
+ protected:
+  SpanQuestions() {
+    cluster.driver_starts_job(agent, 1);
+    cluster.driver_starts_job(agent, 2);
+  }
+  void ask(const std::string& job = "") {
+    ToolRequest request;
+    request.request = 9;
+    request.verb = "timeline";
+    request.argument = job;
+    cluster.replies.clear();
+    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  }
+  AskSpans asked(int job) {
+    const auto questions = cluster.heard<AskSpans>(agent, SmallCluster::driver(job));
+    EXPECT_EQ(questions.size(), 1u);
+    return questions.empty() ? AskSpans{} : questions[0];
+  }
+  void answers(int job, std::uint64_t request, std::size_t calls = 1) {
+    SpansTold told;
+    told.request = request;
+    told.wall_us = 1000;
+    told.names = {"f"};
+    for (std::size_t i = 0; i < calls; ++i) {
+      told.owned.push_back({TaskId::random(), 0, 3ms, 2ms, 1ms, ProcessId::of(4), false, {}, {}, 0});
+    }
+    cluster.driver_says(agent, job, told);
+  }
+  std::vector<ProcessSpans> spans() {
+    auto spans = decode<std::vector<ProcessSpans>>(cluster.replies.at(0).bytes.bytes());
+    EXPECT_TRUE(spans.ok());
+    return spans.ok() ? *spans : std::vector<ProcessSpans>{};
+  }
+  Json document() { return Json::parse(cluster.replies.at(0).json); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+};
+
+TEST_F(SpanQuestions, AllThatLiveAreAskedAndNamedBesideWhatTheySay) {
+  ask();
+  const auto first = asked(1);
+  const auto second = asked(2);
+  EXPECT_GT(first.limit, 0u);
+  answers(1, first.request);
+  EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
+  answers(2, second.request);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_EQ(cluster.replies[0].request, 9u);
+  EXPECT_EQ(spans().size(), 2u);
+  const Json json = document();
+  EXPECT_EQ(json["kind"], "Timeline");
+  ASSERT_EQ(json["processes"].size(), 2u);
+  EXPECT_EQ(json["processes"][0]["role"], "driver");
+  EXPECT_EQ(json["processes"][0]["node_id"], agent.node.hex());
+  EXPECT_TRUE(json["warnings"].empty());
+}
+
+TEST_F(SpanQuestions, OfAJobAloneOnlyItsProcessesAreAsked) {
+  ask(JobId::of(2).hex());
+  EXPECT_TRUE(cluster.heard<AskSpans>(agent, SmallCluster::driver(1)).empty());
+  answers(2, asked(2).request);
+  ASSERT_EQ(spans().size(), 1u);
+  EXPECT_EQ(spans()[0].process, SmallCluster::driver(2));
+  ask("nonsense");
+  EXPECT_EQ(cluster.replies.at(0).code, ErrorCode::invalid_argument);
+}
+
+TEST_F(SpanQuestions, WhoIsSilentIsNamedAndWhoEndsIsNotWaitedFor) {
+  ask();
+  answers(1, asked(1).request);
+  cluster.pass(3s);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_EQ(spans().size(), 1u);
+  EXPECT_FALSE(document()["warnings"].empty());
+  ask();
+  answers(1, asked(1).request);
+  cluster.driver_dies(agent, 2);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_TRUE(document()["warnings"].empty());
+}
+
+TEST_F(SpanQuestions, AnAnswerIsBoundedAndSaysWhoIsLeftOut) {
+  ask();
+  const auto first = asked(1);
+  answers(1, first.request, 150'000);
+  answers(2, asked(2).request, 150'000);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_LT(encode(cluster.replies[0]).size(), 16u << 20) << "else the tool refuses it";
+  EXPECT_FALSE(document()["warnings"].empty());
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
