@@ -13,6 +13,7 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "cli/job_flags.h"
+#include "cli/token_flags.h"
 #include "model/request.h"
 #include "protocol/recorder.h"
 
@@ -49,6 +50,8 @@ struct StartOptions {
   bool insecure = false;
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
+  std::string http{};           // of a head: HOST:PORT of its pages; empty: none
+  std::string join{};           // of a node: a ticket, or @FILE
   std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
   std::string bind{};
   std::string advertise{};
@@ -69,6 +72,7 @@ struct CommandLine {
   std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
+  std::string token{};  // of the environment: the text, or @FILE
   std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
@@ -78,6 +82,7 @@ struct CommandLine {
   std::vector<std::pair<std::string, std::string>> filters{};
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
+  TokenFlags tokens{};
   bool watch = false;
   bool follow = false;
   std::int64_t tail = -1;  // lines; negative: all

@@ -1,11 +1,14 @@
 #include "head/head_service.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
 #include "base/random.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
+#include "protocol/roles.h"
 #include "transport/address.h"
 
 namespace mobula::internal::head {
@@ -15,15 +18,20 @@ namespace {
 constexpr std::int64_t ticket_life_ms = std::int64_t{365} * 24 * 3600 * 1000;
 constexpr Duration probe_limit = 1s;
 constexpr Duration farewell_limit = 100ms;  // for replies on their way when the head ends
-// Beyond so many the sender of undecodable messages has been named often enough.
-constexpr std::uint64_t max_complaints = 100;
+
+constexpr std::size_t max_asked = 1024;
+constexpr std::string_view token_prefix_of_users = "token:";
 
 constexpr std::size_t max_early = 10'000;
 
-constexpr Role roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
+constexpr Role key_roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
                           Role::operator_};
 
-bool speaks_for_node(Role role) { return role == Role::agent || role == Role::driver_agent; }
+// A driver's key lets its own agent in, which holds no slots.
+Principal as_agent(Principal principal) {
+  if (principal.role == Role::driver) principal.role = Role::driver_agent;
+  return principal;
+}
 
 }  // namespace
 
@@ -34,7 +42,7 @@ std::string user_id_of(Role role, const std::string& name) {
 Principal principal_of_user(const std::string& user_id) {
   const auto colon = user_id.find(':');
   if (colon == std::string::npos) return {};
-  for (const Role role : roles) {
+  for (const Role role : key_roles) {
     if (user_id.compare(0, colon, to_string(role)) == 0) {
       return Principal{role, user_id.substr(colon + 1), {}};
     }
@@ -146,31 +154,92 @@ void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
 }
 
-// Without keys everybody is on this machine, and each is what it says it is. The key that joins
-// machines also lets tools look, so that `status` works on every machine of the cluster.
+Result<Principal> HeadService::principal_of(const std::string& user_id,
+                                            const std::string& public_key) const {
+  if (user_id.starts_with(token_prefix_of_users)) {
+    return core_->principal_of(public_key, monotonic_now());
+  }
+  return principal_of_user(user_id);
+}
+
+// Without keys everybody is on this machine, and each is what it says it is.
 void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                std::span<const std::byte> bytes) {
-  if (!origin.accepted) return;
+  if (!origin.accepted || !core_) return;
   const bool keyless = !options_.keys.has_value();
-  Principal principal =
-      keyless ? Principal{Role::agent, "local", {}} : principal_of_user(origin.user_id);
-  if (speaks_for_node(principal.role)) {
-    if (auto message = decode<AgentToHead>(bytes)) {
-      AgentSaid said{from.value, std::move(principal), std::move(*message)};
-      if (serving_) return step(std::move(said));
-      if (early_.size() < max_early) early_.push_back(std::move(said));
-      return;
+  const auto known = keyless ? Result<Principal>(Principal{Role::agent, "local", {}})
+                             : principal_of(origin.user_id, origin.public_key);
+  if (!known) {
+    if (!refuse(from, origin.user_id, bytes, known.error())) ++counters_.undecodable;
+    return;
+  }
+  if (auto message = decode<AgentToHead>(bytes)) {
+    AgentSaid said{from.value, as_agent(*known), std::move(*message)};
+    if (!may_send(said.principal.role, said.message)) {
+      ++counters_.out_of_role;
+      return note_refusal(origin.user_id, "only agents may send that message");
     }
-    principal.role = keyless ? Role::operator_ : Role::observer;
+    if (serving_) return step(std::move(said));
+    if (early_.size() < max_early) early_.push_back(std::move(said));
+    return;
   }
   if (auto request = decode<ToolRequest>(bytes)) {
+    Principal principal = *known;
+    if (keyless) principal.role = Role::operator_;
     return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
   }
-  const bool of_an_agent = decode<AgentToHead>(bytes).ok();
-  ++(of_an_agent ? counters_.out_of_role : counters_.undecodable);
-  if (counters_.out_of_role + counters_.undecodable > max_complaints) return;
-  log_warn("dropped a message of {} bytes from '{}': {}", bytes.size(), origin.user_id,
-           of_an_agent ? "only agents may send it" : "it is no message of this protocol");
+  ++counters_.undecodable;
+  note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
+}
+
+// Says to whom it is not what became of its token; false if it has not asked in words of ours.
+bool HeadService::refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
+                         const Failure& why) {
+  note_refusal(source, why.text);
+  if (const auto message = decode<AgentToHead>(bytes)) {
+    const ProcessId incarnation = std::visit(
+        []<class Each>(const Each& each) {
+          if constexpr (std::is_same_v<Each, Register>) return each.address.incarnation;
+          else return each.incarnation;
+        },
+        *message);
+    send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why.text})));
+    return true;
+  }
+  const auto request = decode<ToolRequest>(bytes);
+  if (!request) return false;
+  ToolReply reply;
+  reply.request = request->request;
+  reply.ok = false;
+  reply.code = why.code;
+  reply.text = why.text;
+  send(to.value, encode(reply));
+  return true;
+}
+
+void HeadService::note_refusal(const std::string& source, const std::string& what) {
+  if (const auto unsaid = refusals_.refused(monotonic_now(), source)) {
+    log_warn("refused '{}': {}; {} refused since the line before, {} in all", source, what, *unsaid,
+             refusals_.count());
+  }
+}
+
+void HeadService::ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
+                      Told told) {
+  ToolReply refusal;
+  refusal.ok = false;
+  const auto principal = core_ ? principal_of(user_id, public_key)
+                               : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
+  if (!principal || asked_.size() >= max_asked) {
+    refusal.code = principal ? ErrorCode::resource_exhausted : principal.error().code;
+    refusal.text = principal ? fmt::format("{} questions are open; try again", max_asked)
+                             : principal.error().text;
+    return told(refusal);
+  }
+  const LinkId link = ++last_asked_;
+  request.version = protocol_version;
+  asked_.emplace(link, std::move(told));
+  step(ToolSaid{link, *principal, std::move(request)});
 }
 
 // ---- commands ----------------------------------------------------------------------------------
@@ -201,7 +270,22 @@ void HeadService::carry_out(Admit& command) {
   send(command.link, encode(HeadToAgent(std::move(command.registered))));
 }
 
-void HeadService::carry_out(ReplyTool& command) { send(command.link, encode(command.reply)); }
+void HeadService::carry_out(ReplyTool& command) {
+  const auto asked = asked_.find(command.link);
+  if (asked == asked_.end()) return send(command.link, encode(command.reply));
+  const Told told = std::move(asked->second);
+  asked_.erase(asked);
+  told(command.reply);
+}
+
+void HeadService::carry_out(AdmitKey& command) {
+  if (options_.allow == nullptr) return;  // no keys, nobody to keep out
+  if (command.user_id.empty()) {
+    options_.allow->remove(command.public_key);
+  } else if (auto done = options_.allow->allow(command.public_key, command.user_id); !done) {
+    log_warn("{}", done.error().text);
+  }
+}
 
 void HeadService::carry_out(Persist& command) { journal_->write(std::move(command)); }
 

@@ -10,6 +10,7 @@
 #include "mobula/cluster.h"
 #include "mobula/errors.h"
 #include "protocol/recorder.h"
+#include "protocol/token.h"
 #include "runtime/driver_session.h"
 #include "runtime/init_flags.h"
 
@@ -49,6 +50,11 @@ std::vector<std::string> own_arguments() {
 Cluster start(InitOptions options) {
   if (options.address.empty()) {
     if (const char* address = std::getenv("MOBULA_ADDRESS"); address != nullptr) options.address = address;
+    if (const auto given = internal::token_from_environment(); options.address.empty() && !given.empty()) {
+      const auto token = internal::token_of(given);
+      if (!token) refuse(token.error());
+      options.address = token->address;
+    }
   }
   const auto node = detail::prepare(options, !options.address.empty());
   if (!node.ok()) detail::throw_error(node.error());

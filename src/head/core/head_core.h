@@ -43,6 +43,9 @@ class HeadCore {
   std::uint64_t epoch() const;
   bool recovering() const;
   HeadView view() const;
+  // Who holds the key of a token, or has joined by one. permission_denied says why it is nobody:
+  // expired, revoked, unknown.
+  Result<Principal> principal_of(const std::string& public_key, Time now) const;
   // Recounts the scheduler's books from the slots. The text says where they differ.
   Result<void> verify() const;
 
