@@ -116,6 +116,7 @@ Result<std::string> HeadService::bind(const std::string& address) { return bus_-
 Result<void> HeadService::start() {
   auto rows = journal_->rows();
   if (!rows) return rows.error();
+  if (options_.allow != nullptr) keys_refused_ = options_.allow->refused();
   const Hash128 epoch_id = random_bits();
   RecordingHeader header;
   header.core = header.role = "head";
@@ -152,6 +153,13 @@ void HeadService::set_deadline() {
 
 void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+  if (options_.allow == nullptr) return;
+  // What is refused in its handshake never gets here.
+  if (const auto refused = options_.allow->refused(); refused != keys_refused_) {
+    keys_refused_ = refused;
+    note_refusal("handshake", fmt::format("{} keys that are not admitted, the last one {}", refused,
+                                          options_.allow->counters().last_refused));
+  }
 }
 
 Result<Principal> HeadService::principal_of(const std::string& user_id,
@@ -280,6 +288,7 @@ void HeadService::carry_out(ReplyTool& command) {
 
 void HeadService::carry_out(AdmitKey& command) {
   if (options_.allow == nullptr) return;  // no keys, nobody to keep out
+  if (options_.own_keys.contains(command.public_key)) return log_warn("a token names a key of the cluster itself; nothing is changed");
   if (command.user_id.empty()) {
     options_.allow->remove(command.public_key);
   } else if (auto done = options_.allow->allow(command.public_key, command.user_id); !done) {

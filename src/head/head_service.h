@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct HeadServiceOptions {
   HeadOptions core;
   std::optional<CurveKeys> keys;  // none: no encryption; the bus then stays on this machine
   AllowTable* allow = nullptr;    // needed with keys; outlives the service
+  std::set<std::string> own_keys{};  // public ones of the cluster's key files, which no token takes over
   SigningKeys signing;
   std::string journal_path;
   RecordOptions record;  // of what the core is told
@@ -119,6 +121,7 @@ class HeadService {
   std::vector<AgentSaid> early_;
   HeadCounters counters_;
   RefusalLog refusals_;
+  std::uint64_t keys_refused_ = 0;  // those of which the log knows
   std::map<LinkId, Told> asked_;  // by the links that were made up for them
   LinkId last_asked_ = LinkId{1} << 63;  // above all of the bus
   Timer deadline_;

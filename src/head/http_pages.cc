@@ -157,6 +157,7 @@ class HttpPages::Server : public httplib::Server {
  public:
   Server(std::vector<std::string> names, Judge judge)
       : names_(std::move(names)), judge_(std::move(judge)) {
+    std::erase(names_, "");
     for (auto& name : names_) name = lower(name);
     names_.emplace_back("localhost");
     set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {

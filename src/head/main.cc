@@ -173,6 +173,7 @@ class HeadRun {
     reader_ = keys->observer_key;
     keys_ = std::move(keys).value();
     service.keys = keys_->curve;
+    service.own_keys = {keys_->join.public_key, keys_->operator_key.public_key, keys_->observer_key.public_key};
     service.signing = keys_->signing;
     service.allow = &allow_;
     return keys_->admit(allow_);

@@ -18,13 +18,13 @@ namespace mobula::internal {
 
 // Append only.
 struct Token {
-  std::string cluster;
-  std::string address;           // NAME:PORT of the head
-  std::string head_curve_key;    // public, Z85
-  std::string head_signing_key;  // public, 64 hex digits
-  std::string role;              // "agent", "driver", "observer"; what the head knows counts
-  std::string public_key;        // CURVE pair, Z85
-  std::string secret_key;
+  std::string cluster{};
+  std::string address{};           // NAME:PORT of the head
+  std::string head_curve_key{};    // public, Z85
+  std::string head_signing_key{};  // public, 64 hex digits
+  std::string role{};              // "agent", "driver", "observer"; what the head knows counts
+  std::string public_key{};        // CURVE pair, Z85
+  std::string secret_key{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("cluster", &Token::cluster), field("address", &Token::address),

@@ -84,7 +84,7 @@ class HttpTest : public ::testing::Test {
     TearDown();
     HttpOptions options;
     options.address = "127.0.0.1:0";
-    options.names = {"head.example"};
+    options.names = {"head.example", ""};
     options.keys = &keys_;
     options.bounds = bounds;
     options.answer_within = 2s;
@@ -209,6 +209,8 @@ TEST_F(HttpTest, OfANameThatIsNotTheHeadsNothingIsServed) {
   EXPECT_EQ(from("Host: 127.0.0.1.evil.example\r\n"), 403);
   EXPECT_EQ(from("Host: localhost\r\nHost: evil.example\r\n"), 403);
   EXPECT_EQ(from(""), 403);
+  EXPECT_EQ(from("Host:\r\n"), 403);
+  EXPECT_EQ(from("Host: :80\r\n"), 403);
   EXPECT_EQ(from("Host: LocalHost:8080\r\n"), 200);
   EXPECT_EQ(from("Host: 127.0.0.1:9\r\n"), 200);
   EXPECT_EQ(from("Host: [::1]:9\r\n"), 200);

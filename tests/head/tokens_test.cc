@@ -41,6 +41,7 @@ class TokensTest : public ::testing::Test {
     options.keys = keys_.curve;
     options.allow = &table_;
     options.signing = keys_.signing;
+    options.own_keys = {keys_.join.public_key, keys_.operator_key.public_key};
     options.journal_path = folder_ / "head/journal.sqlite";
     options.core.settings.cluster_name = "test";
     HeadServiceCallbacks callbacks;
@@ -146,6 +147,16 @@ TEST_F(TokensTest, ATicketJoinsAndItsMachineIsAnAgentAlsoAfterTheHeadsDeath) {
   const auto other = nlohmann::json{{"public_key", CurveKeys::generate()->public_key}, {"host", "g"}}.dump();
   EXPECT_THAT(ask(*connect(ticket), "join", other).text, HasSubstr("was used by 'h'"));
   EXPECT_EQ(ask(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
+}
+
+TEST_F(TokensTest, AKeyOfTheClusterIsNotTakenOverByATicket) {
+  const auto ticket = token("agent", "hands");
+  const auto wish = nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
+  ask(*connect(ticket), "join", wish);
+  const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
+  EXPECT_TRUE(ask(*owner, "token_list").ok);
+  EXPECT_TRUE(ask(*owner, "token_revoke", "hands").ok);
+  EXPECT_TRUE(ask(*owner, "token_list").ok);
 }
 
 TEST_F(TokensTest, ADriversKeyBringsNoNodeWithSlotsIn) {
