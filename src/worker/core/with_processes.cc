@@ -1,16 +1,9 @@
 // What processes of this node and other agents say, and how processes begin and end.
 #include <fmt/format.h>
 
-#include "base/mark.h"
-#include "protocol/roles.h"
 #include "worker/core/parts.h"
 
 namespace mobula::internal::worker {
-namespace {
-
-const Mark mark_out_of_role("worker.process_message_out_of_role");
-
-}  // namespace
 
 // ---- links -------------------------------------------------------------------------------------
 
@@ -24,9 +17,6 @@ void WorkerCore::Parts::on(ProcessSaid& event) {
   if (row->process.empty() && !std::holds_alternative<AttachDriver>(event.message)) {
     return processes.close(event.link);
   }
-  // Executors came by the socket that they inherited, all others are drivers.
-  const Role role = row->process.empty() ? Role::driver : row->principal.role;
-  if (!may_send(role, event.message)) return mark_out_of_role.hit();
   std::visit([&](auto& each) { said(*row, each); }, event.message);
 }
 
