@@ -22,6 +22,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp)  # before release 0.8
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)            # PkgConfig::HWLOC
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)       # PkgConfig::HTTPLIB
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)       # PkgConfig::SODIUM
 pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)        # PkgConfig::LIBEDIT
 if(BUILD_TESTING)

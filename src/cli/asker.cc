@@ -7,7 +7,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/task_errors.h"
+#include "protocol/tool_documents.h"
 
 namespace mobula::internal::cli {
 namespace {

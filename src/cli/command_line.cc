@@ -15,6 +15,7 @@
 #include "cli/node_types.h"
 #include "model/label_selector.h"
 #include "protocol/cluster_files.h"
+#include "protocol/token.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -181,6 +182,10 @@ class Grammar {
     add_start();
     add_cluster_commands();
     add_job_commands();
+    add_token_commands(app_, line_.tokens, [this](CLI::App& command) {
+      add_address(command);
+      add_output(command);
+    });
     add_local_commands();
     add_console();
   }
@@ -196,6 +201,7 @@ class Grammar {
       if ((line_.command == "run" || line_.command == "submit") && line_.job.argv.empty()) {
         wrong("command", "is missing: give the program and its arguments after --");
       }
+      if (line_.command == "token") line_.tokens.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       if (line_.command == "job") line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       read_texts(texts_, line_);
       check();
@@ -260,6 +266,9 @@ class Grammar {
     start.add_flag("--head", options.head, "start a head, and an agent beside it");
     start.add_option("--address", line_.address, "join the cluster whose head is at HOST:PORT");
     start.add_option("--key", line_.key_file, "key file of the cluster to join");
+    start.add_option("--join", options.join, "join by a ticket of `mobula token create --role agent`, or @FILE with one");
+    start.add_option("--http", options.http,
+                     "of a head: HOST:PORT, or a port of this machine, of its HTTP pages; off (default: off)");
     start.add_option("--bind", options.bind, "address to listen at (default: this machine alone)");
     start.add_option("--port", texts_.port, "port of the head (default: as before, or any)");
     start.add_option("--advertise", options.advertise, "host name or address that others are told");
@@ -449,9 +458,12 @@ class Grammar {
   void check() {
     StartOptions& start = line_.start;
     if (line_.command == "start") {
-      if (start.head == !line_.address.empty()) {
-        wrong("start", "give either --head, or the --address of the head to join");
+      const int ways = (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
+      if (ways != 1) {
+        wrong("start", "give one of --head, the --address of the head to join, and --join with a ticket");
       }
+      if (!start.http.empty() && !start.head) wrong("--http", "goes with --head");
+      start.http = taken("--http", http_address(start.http));
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (start.repl && !start.head) wrong("--repl", "goes with --head");
       if (start.repl && start.block) wrong("--repl", "does not go with --block");
@@ -535,8 +547,10 @@ class Grammar {
     if (line_.command == "start") record_from_environment(line_.start.record);
     const bool starts_head = line_.command == "start" && line_.start.head;
     if (starts_head) return;
-    if (line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
+    if (line_.start.join.empty() && line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
+    if (!line_.start.join.empty()) return;
     fall_back(line_.key_file, "MOBULA_KEY_FILE");
+    if (line_.key_file.empty()) line_.token = token_from_environment();
   }
 
   // The flag goes before MOBULA_RECORD; the limit has a variable alone.

@@ -15,6 +15,7 @@
 #include "cli/command_tree.h"
 #include "cli/job_flags.h"
 #include "cli/shell_flags.h"
+#include "cli/token_flags.h"
 #include "model/request.h"
 #include "protocol/recorder.h"
 
@@ -52,6 +53,8 @@ struct StartOptions {
   bool insecure = false;
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
+  std::string http{};           // of a head: HOST:PORT of its pages; empty: none
+  std::string join{};           // of a node: a ticket, or @FILE
   std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
   std::string bind{};
   std::string advertise{};
@@ -83,6 +86,7 @@ struct CommandLine {
   std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
+  std::string token{};  // of the environment: the text, or @FILE
   std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
@@ -95,6 +99,7 @@ struct CommandLine {
   ShellFlags shell{};
   EventFlags events{};
   std::string output_file;  // of `timeline`
+  TokenFlags tokens{};
   bool watch = false;
   double watch_seconds = 2;
   bool follow = false;

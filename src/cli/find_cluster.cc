@@ -8,6 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "protocol/token.h"
+
 namespace mobula::internal::cli {
 namespace {
 
@@ -105,6 +107,15 @@ std::string known_key_for(const std::string& state_folder, const std::string& ad
 namespace {
 
 Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
+  if (line.key_file.empty() && !line.token.empty()) {
+    auto token = token_of(line.token);
+    if (!token) return token.error();
+    ClusterAddress given;
+    given.address = line.address.empty() ? token->address : line.address;
+    given.key = key_file_of(*token);
+    given.key_path = "the token in MOBULA_TOKEN";
+    return given;
+  }
   if (line.address.empty()) {
     auto known = known_cluster(line);
     if (!known || line.key_file.empty()) return known;

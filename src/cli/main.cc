@@ -34,6 +34,7 @@
 #include "cli/symmetric.h"
 #include "cli/texts.h"
 #include "cli/timeline_command.h"
+#include "cli/token_commands.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -66,6 +67,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.insecure = plan.insecure;
   options.preempt_after = plan.preempt_after;
   options.trusted_fabric = plan.trusted_fabric;
+  options.http = plan.http;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
@@ -190,6 +192,7 @@ int run_command(const CommandLine& line) {
   if (command == "run") return run_job(line);
   if (command == "wait") return wait_for_job(line);
   if (command == "job") return job_command(line);
+  if (command == "token") return token_command(line);
   if (command == "logs") return show_logs(line);
   if (command == "doctor") return examine(line);
   return show_version(line);

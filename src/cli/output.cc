@@ -31,6 +31,17 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason", true},
             {"FABRIC", "fabric", true}};
   }
+  if (kind == "tokens") {
+    return {{"TOKEN_ID", "token_id"},
+            {"STATE", "state"},
+            {"ROLE", "role"},
+            {"NAME", "name"},
+            {"CREATED", "created_at"},
+            {"EXPIRES", "expires_at"},
+            {"USED_BY", "used_by"},
+            {"USED", "used_at", true},
+            {"REVOKED", "revoked_at", true}};
+  }
   if (kind == "submissions") {
     return {{"JOB_ID", "job_id"},
             {"STATE", "state"},

@@ -23,6 +23,7 @@ struct HeadPlan {
   bool insecure = false;
   std::optional<Duration> preempt_after;
   bool trusted_fabric = false;
+  std::string http;  // HOST:PORT; empty: none
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "cli/start_for_driver.h"
 #include "cli/supervisor.h"
+#include "cli/token_commands.h"
 #include "cli/tool_client.h"
 
 namespace mobula::internal::cli {
@@ -120,6 +121,7 @@ class Start {
     head.insecure = options.insecure;
     head.preempt_after = options.preempt_after;
     head.trusted_fabric = options.trusted_fabric;
+    head.http = options.http;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
     head.record = options.record;
@@ -151,6 +153,11 @@ class Start {
 
   Result<void> find_key() {
     if (line_.start.insecure) return {};
+    if (line_.key_file.empty() && !line_.token.empty()) {
+      return failure(ErrorCode::invalid_argument,
+                     "a token of a driver or an observer (MOBULA_TOKEN) brings no machine in; give --key FILE, or --join with a ticket of "
+                     "`mobula token create --role agent`");
+    }
     key_path_ =
         line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
     if (key_path_.empty()) {
@@ -215,6 +222,11 @@ class Start {
 int start(const Programs& programs, const CommandLine& line) {
   if (line.start.check_only) return exit_done;
   if (line.start.local || line.start.driver_agent) return start_for_driver(programs, line);
+  if (!line.start.join.empty()) {
+    CommandLine joined = line;
+    if (const int code = join_by_ticket(joined); code != exit_done) return code;
+    return Start(programs, joined).run();
+  }
   return Start(programs, line).run();
 }
 

@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/supervisor.h"
+#include "protocol/token.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -114,6 +115,17 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     agent.head_address = line.address;
     agent.key_file =
         line.key_file.empty() ? known_key_for(line.state_folder, line.address) : line.key_file;
+    if (line.key_file.empty() && !line.token.empty()) {
+      // For the agent alone, and gone with it.
+      auto token = token_of(line.token);
+      const std::string path = folder->path() + "/token.key";
+      const auto saved = token ? save(key_file_of(*token), path) : Result<void>(token.error());
+      if (!saved) {
+        refuse(exit_code_of(saved.error()), saved.error().text);
+        return code;
+      }
+      agent.key_file = path;
+    }
     agent.bind = options.bind;
     agent.advertise = options.advertise;
   }

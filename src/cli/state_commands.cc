@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <map>
-#include <set>
 
 #include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/screen.h"
 #include "cli/watch_page.h"
+#include "protocol/tool_documents.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -20,46 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration drain_ends_within = 5s;
 constexpr Duration drain_interval = 200ms;
-
-// "labels.zone": a member of a member. As text, so that any value can be compared.
-std::string member_text(const Json& item, const std::string& path) {
-  const Json* at = &item;
-  for (std::size_t from = 0; from <= path.size();) {
-    const auto dot = std::min(path.find('.', from), path.size());
-    const auto found = at->is_object() ? at->find(path.substr(from, dot - from)) : at->end();
-    if (!at->is_object() || found == at->end()) {
-      // Names of labels have dots themselves: the rest may be one name.
-      if (at->is_object() && at->contains(path.substr(from))) {
-        const Json& rest = (*at)[path.substr(from)];
-        return rest.is_string() ? rest.get<std::string>() : rest.dump();
-      }
-      return {};
-    }
-    at = &*found;
-    from = dot + 1;
-  }
-  return at->is_string() ? at->get<std::string>() : at->dump();
-}
-
-bool matches(const Json& item, const CommandLine& line) {
-  for (const auto& [path, wanted] : line.filters) {
-    if (member_text(item, path) != wanted) return false;
-  }
-  return true;
-}
-
-// Filters of tasks and transfers that the processes asked apply: what is left out for its number is then of those alone.
-std::string filters_for_owners(const CommandLine& line) {
-  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
-                                                                  {"transfers", {"state", "path", "job_id"}}};
-  Json filters = Json::object();
-  if (const auto names = known.find(line.kind); names != known.end()) {
-    for (const auto& [path, wanted] : line.filters) {
-      if (names->second.contains(path)) filters[path] = wanted;
-    }
-  }
-  return filters.empty() ? "" : filters.dump();
-}
 
 // The whole id of a node whose beginning was given.
 Result<std::string> node_id_of(Asker& asker, const std::string& given) {
@@ -118,16 +77,10 @@ int show_status(const CommandLine& line) {
 int list_items(const CommandLine& line) {
   Json list;
   Asker asker(line);
-  auto answer = asker.ask("list", line.kind, filters_for_owners(line));
+  auto answer = asker.ask("list", line.kind, filters_for_owners(line.kind, line.filters));
   if (!answer) return complain(answer.error());
   list = std::move(answer).value();
-  if (!line.filters.empty()) {
-    Json kept = Json::array();
-    for (auto& item : list["items"]) {
-      if (matches(item, line)) kept.push_back(std::move(item));
-    }
-    list["items"] = std::move(kept);
-  }
+  keep_matching(list, line.filters);
   return print(list, line);
 }
 
@@ -149,29 +102,15 @@ int get_item(const CommandLine& line) {
 
 int summarise(const CommandLine& line) {
   Asker asker(line);
-  Json items = Json::array();
+  std::vector<std::pair<std::string, Json>> lists;
   for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "tasks"}) {
-    const auto list = asker.ask("list", kind);
+    auto list = asker.ask("list", kind);
     if (!list) return complain(list.error());
-    std::map<std::string, std::int64_t> states;
-    const bool counted = list->contains("counts");  // tasks: more than are listed
-    for (const auto& item : (*list)[counted ? "counts" : "items"]) {
-      states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
-    }
-    for (const auto& [state, count] : states) {
-      items.push_back({{"kind", kind}, {"state", state}, {"count", count}});
-    }
+    lists.emplace_back(kind, std::move(list).value());
   }
-  // How many there were by each path, since most are forgotten.
   const auto status = asker.ask("status");
   if (!status) return complain(status.error());
-  for (const auto& each : status->value("transfers", Json::array())) {
-    items.push_back({{"kind", "transfers"}, {"state", each["path"]}, {"count", each["transfers"]}});
-  }
-  const Json summary = {{"apiVersion", "mobula/v1"},
-                        {"kind", "Summary"},
-                        {"items", std::move(items)},
-                        {"warnings", Json::array()}};
+  const Json summary = summary_of(lists, *status);
   return print(format_document(summary, line.output, "summary"));
 }
 

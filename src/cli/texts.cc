@@ -89,7 +89,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
   return text;
 }
 
-int print(const std::string& text) {
+int say(const std::string& text) {
   return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
 }
 
@@ -224,7 +224,7 @@ std::string completion_script(const std::string& shell) {
 
 int show_help(const CommandLine& line) {
   const auto text = help_text(command_tree(), line.shell.topic);
-  return text ? print(*text) : complain(text.error());
+  return text ? say(*text) : complain(text.error());
 }
 
 int show_manual(const CommandLine& line) {
@@ -237,9 +237,9 @@ int show_manual(const CommandLine& line) {
   }
   const auto node = command_of(tree, line.shell.topic);
   if (!node) return complain(node.error());
-  return print(manual_page(**node, path_of(line.shell.topic), version_text));
+  return say(manual_page(**node, path_of(line.shell.topic), version_text));
 }
 
-int show_completion(const CommandLine& line) { return print(completion_script(line.shell.shell)); }
+int show_completion(const CommandLine& line) { return say(completion_script(line.shell.shell)); }
 
 }  // namespace mobula::internal::cli

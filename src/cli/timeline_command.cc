@@ -26,7 +26,7 @@ std::string name_by_time() {
   return fmt::format("timeline-{}.json", std::string_view(text, size));
 }
 
-Result<void> write_file(const std::string& path, const std::string& text) {
+Result<void> write_trace(const std::string& path, const std::string& text) {
   std::FILE* file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return errno_failure("write " + path, errno);
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -64,7 +64,7 @@ int write_timeline(const CommandLine& line) {
   }
   if (line.output_file == "-") return print(trace.json);
   const std::string path = line.output_file.empty() ? name_by_time() : line.output_file;
-  if (const auto written = write_file(path, trace.json); !written) return complain(written.error(), exit_failed);
+  if (const auto written = write_trace(path, trace.json); !written) return complain(written.error(), exit_failed);
   std::fprintf(stderr,
                "mobula: %s has %ju calls that ran, %ju that were submitted and %ju transfers; of processes that live, "
                "earlier ones are forgotten (%ju); open it at https://ui.perfetto.dev\n",

@@ -17,12 +17,6 @@ constexpr std::size_t secret_size = 64;
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-std::string hex_of_text(const std::string& bytes) {
-  std::string hex;
-  for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return hex;
-}
-
 std::optional<int> digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -53,7 +47,7 @@ Result<SigningKeys> signing_keys_at(const std::string& path) {
   if (!exists(path)) {
     auto keys = SigningKeys::generate();
     const std::string text =
-        hex_of_text(keys.public_key) + "\n" + hex_of_text(keys.secret_key) + "\n";
+        hex_of_key(keys.public_key) + "\n" + hex_of_key(keys.secret_key) + "\n";
     if (auto saved = write_file(path, text, 0600); !saved) return saved.error();
     return keys;
   }
@@ -97,6 +91,12 @@ Result<KeyFile> key_file_at(const std::string& path, KeyFile wanted) {
 
 }  // namespace
 
+std::string hex_of_key(const std::string& bytes) {
+  std::string hex;
+  for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return hex;
+}
+
 Result<HeadKeys> HeadKeys::load_or_make(const std::string& folder, const std::string& cluster) {
   HeadKeys keys;
   auto curve = curve_keys_at(folder + "/head/curve.key");
@@ -109,7 +109,7 @@ Result<HeadKeys> HeadKeys::load_or_make(const std::string& folder, const std::st
   KeyFile file;
   file.cluster = cluster;
   file.head_curve_key = keys.curve.public_key;
-  file.head_signing_key = hex_of_text(keys.signing.public_key);
+  file.head_signing_key = hex_of_key(keys.signing.public_key);
   file.role = to_string(Role::agent);
   auto join = key_file_at(fmt::format("{}/{}.key", folder, cluster), file);
   if (!join) return join.error();
@@ -118,6 +118,10 @@ Result<HeadKeys> HeadKeys::load_or_make(const std::string& folder, const std::st
   auto operator_key = key_file_at(folder + "/head/operator.key", file);
   if (!operator_key) return operator_key.error();
   keys.operator_key = std::move(operator_key).value();
+  file.role = to_string(Role::observer);
+  auto observer_key = key_file_at(folder + "/head/observer.key", file);
+  if (!observer_key) return observer_key.error();
+  keys.observer_key = std::move(observer_key).value();
   return keys;
 }
 
@@ -125,7 +129,10 @@ Result<void> HeadKeys::admit(AllowTable& table) const {
   if (auto done = table.allow(join.public_key, user_id_of(Role::agent, join.cluster)); !done) {
     return done;
   }
-  return table.allow(operator_key.public_key, user_id_of(Role::operator_, operator_key.cluster));
+  for (const auto& [key, role] : {std::pair{&operator_key, Role::operator_}, std::pair{&observer_key, Role::observer}}) {
+    if (auto done = table.allow(key->public_key, user_id_of(role, key->cluster)); !done) return done;
+  }
+  return {};
 }
 
 }  // namespace mobula::internal::head

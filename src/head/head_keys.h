@@ -18,6 +18,7 @@ struct HeadKeys {
   SigningKeys signing;
   KeyFile join;          // <folder>/<cluster>.key, role agent
   KeyFile operator_key;  // <folder>/head/operator.key, role operator
+  KeyFile observer_key;  // <folder>/head/observer.key, role observer: reads the HTTP pages
 
   // Reads what is there and makes what is missing. Fails naming the file. A key file that was made
   // for another head's keys is made anew.
@@ -26,5 +27,8 @@ struct HeadKeys {
   // Admits the key files' keys, each under its role.
   Result<void> admit(AllowTable& table) const;
 };
+
+// Lower-case hex digits, as key files have signing keys.
+std::string hex_of_key(const std::string& bytes);
 
 }  // namespace mobula::internal::head

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
+#include "protocol/roles.h"
 #include "transport/address.h"
 
 namespace mobula::internal::head {
@@ -17,16 +18,20 @@ namespace {
 constexpr std::int64_t ticket_life_ms = std::int64_t{365} * 24 * 3600 * 1000;
 constexpr Duration probe_limit = 1s;
 constexpr Duration farewell_limit = 100ms;  // for replies on their way when the head ends
-// Beyond so many the sender of undecodable messages has been named often enough.
-constexpr std::uint64_t max_complaints = 100;
+
+constexpr std::size_t max_asked = 1024;
+constexpr std::string_view token_prefix_of_users = "token:";
 
 constexpr std::size_t max_early = 10'000;
-constexpr Duration look_at_refused_every = 1s;
 
-constexpr Role roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
+constexpr Role key_roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
                           Role::operator_};
 
-bool speaks_for_node(Role role) { return role == Role::agent || role == Role::driver_agent; }
+// A driver's key lets its own agent in, which holds no slots.
+Principal as_agent(Principal principal) {
+  if (principal.role == Role::driver) principal.role = Role::driver_agent;
+  return principal;
+}
 
 }  // namespace
 
@@ -37,7 +42,7 @@ std::string user_id_of(Role role, const std::string& name) {
 Principal principal_of_user(const std::string& user_id) {
   const auto colon = user_id.find(':');
   if (colon == std::string::npos) return {};
-  for (const Role role : roles) {
+  for (const Role role : key_roles) {
     if (user_id.compare(0, colon, to_string(role)) == 0) {
       return Principal{role, user_id.substr(colon + 1), {}};
     }
@@ -113,6 +118,7 @@ Result<std::string> HeadService::bind(const std::string& address) { return bus_-
 Result<void> HeadService::start() {
   auto rows = journal_->rows();
   if (!rows) return rows.error();
+  if (options_.allow != nullptr) keys_refused_ = options_.allow->refused();
   const Hash128 epoch_id = random_bits();
   RecordingHeader header;
   header.core = header.role = "head";
@@ -122,7 +128,6 @@ Result<void> HeadService::start() {
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
   core_ = std::make_unique<HeadCore>(options_.core);
-  if (options_.allow != nullptr) refused_keys_ = options_.allow->counters().refused;  // the head's own tests
   loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
   step(Started{std::move(rows).value(), epoch_id, wall_clock_ms()});
   return {};
@@ -150,64 +155,118 @@ void HeadService::set_deadline() {
 
 void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
-  note_refused_keys();
+  if (options_.allow == nullptr) return;
+  // What is refused in its handshake never gets here.
+  if (const auto refused = options_.allow->refused(); refused != keys_refused_) {
+    keys_refused_ = refused;
+    note_refusal("handshake", fmt::format("{} keys that are not admitted, the last one {}", refused,
+                                          options_.allow->counters().last_refused),
+                 "CONNECTION_REFUSED");
+  }
 }
 
-// The thread that judges keys counts; a head with agents turns at every heartbeat.
-void HeadService::note_refused_keys() {
-  if (options_.allow == nullptr || !core_ || monotonic_now() - refused_looked_at_ < look_at_refused_every) return;
-  refused_looked_at_ = monotonic_now();
-  const auto seen = options_.allow->counters();
-  if (seen.refused == refused_keys_) return;
-  const auto fresh = seen.refused - std::exchange(refused_keys_, seen.refused);
-  step(Noticed{"CONNECTION_REFUSED", "",
-               fmt::format("{} connection{} with a key that is not admitted; the last: {}", fresh,
-                           fresh == 1 ? "" : "s", seen.last_refused)});
+Result<Principal> HeadService::principal_of(const std::string& user_id,
+                                            const std::string& public_key) const {
+  if (user_id.starts_with(token_prefix_of_users)) {
+    return core_->principal_of(public_key, monotonic_now());
+  }
+  return principal_of_user(user_id);
 }
 
-// Without keys everybody is on this machine, and each is what it says it is. The key that joins
-// machines also lets tools look, so that `status` works on every machine of the cluster.
+// Without keys everybody is on this machine, and each is what it says it is.
 void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                std::span<const std::byte> bytes) {
-  if (!origin.accepted) return;
+  if (!origin.accepted || !core_) return;
   const bool keyless = !options_.keys.has_value();
-  Principal principal =
-      keyless ? Principal{Role::agent, "local", {}} : principal_of_user(origin.user_id);
-  const Role role = principal.role;
-  if (speaks_for_node(principal.role)) {
-    if (auto message = decode<AgentToHead>(bytes)) {
-      AgentSaid said{from.value, std::move(principal), std::move(*message)};
-      if (serving_) return step(std::move(said));
-      if (early_.size() < max_early) early_.push_back(std::move(said));
-      return;
+  const auto known = keyless ? Result<Principal>(Principal{Role::agent, "local", {}})
+                             : principal_of(origin.user_id, origin.public_key);
+  if (!known) {
+    if (!refuse(from, origin.user_id, bytes, known.error())) ++counters_.undecodable;
+    return;
+  }
+  if (auto message = decode<AgentToHead>(bytes)) {
+    AgentSaid said{from.value, as_agent(*known), std::move(*message)};
+    if (!may_send(said.principal.role, said.message)) {
+      ++counters_.out_of_role;
+      return note_refusal(origin.user_id, "only agents may send that message");
     }
-    principal.role = keyless ? Role::operator_ : Role::observer;
+    if (serving_) return step(std::move(said));
+    if (early_.size() < max_early) early_.push_back(std::move(said));
+    return;
   }
   if (auto request = decode<ToolRequest>(bytes)) {
-    const bool about_packages =
-        request->version == protocol_version && PackageShelf::is_about_packages(request->verb);
-    if (about_packages) return answer_about_packages(from, role, *request);
+    Principal principal = *known;
+    if (keyless) principal.role = Role::operator_;
+    if (request->version == protocol_version && PackageShelf::is_about_packages(request->verb)) {
+      return answer_about_packages(from, principal, *request);
+    }
     return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
   }
-  const bool of_an_agent = decode<AgentToHead>(bytes).ok();
-  ++(of_an_agent ? counters_.out_of_role : counters_.undecodable);
-  if (counters_.out_of_role + counters_.undecodable > max_complaints) return;
-  step(Noticed{"MESSAGE_DROPPED", origin.user_id,
-               of_an_agent ? "only agents may send what it has sent" : "it has sent what is no message of this protocol"});
-  log_warn("dropped a message of {} bytes from '{}': {}", bytes.size(), origin.user_id,
-           of_an_agent ? "only agents may send it" : "it is no message of this protocol");
+  ++counters_.undecodable;
+  note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
 }
 
-// Bytes that the core need not see. Nodes read what operators bring.
-void HeadService::answer_about_packages(PeerHandle from, Role role, const ToolRequest& request) {
-  const bool keyless = !options_.keys.has_value();
-  const bool reads = request.verb == "package_get" && speaks_for_node(role);
-  if (keyless || role == Role::operator_ || reads) return send(from.value, encode(packages_.answer(request)));
+// Says to whom it is not what became of its token; false if it has not asked in words of ours.
+bool HeadService::refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
+                         const Failure& why) {
+  note_refusal(source, why.text);
+  if (const auto message = decode<AgentToHead>(bytes)) {
+    const ProcessId incarnation = std::visit(
+        []<class Each>(const Each& each) {
+          if constexpr (std::is_same_v<Each, Register>) return each.address.incarnation;
+          else return each.incarnation;
+        },
+        *message);
+    send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why.text})));
+    return true;
+  }
+  const auto request = decode<ToolRequest>(bytes);
+  if (!request) return false;
+  ToolReply reply;
+  reply.request = request->request;
+  reply.ok = false;
+  reply.code = why.code;
+  reply.text = why.text;
+  send(to.value, encode(reply));
+  return true;
+}
+
+void HeadService::note_refusal(const std::string& source, const std::string& what, const char* kind) {
+  if (const auto unsaid = refusals_.refused(monotonic_now(), source)) {
+    log_warn("refused '{}': {}; {} refused since the line before, {} in all", source, what, *unsaid,
+             refusals_.count());
+    if (core_) step(Noticed{kind, source, what});
+  }
+}
+
+void HeadService::ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
+                      Told told) {
+  ToolReply refusal;
+  refusal.ok = false;
+  const auto principal = core_ ? principal_of(user_id, public_key)
+                               : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
+  if (!principal || asked_.size() >= max_asked) {
+    refusal.code = principal ? ErrorCode::resource_exhausted : principal.error().code;
+    refusal.text = principal ? fmt::format("{} questions are open; try again", max_asked)
+                             : principal.error().text;
+    return told(refusal);
+  }
+  const LinkId link = ++last_asked_;
+  request.version = protocol_version;
+  asked_.emplace(link, std::move(told));
+  step(ToolSaid{link, *principal, std::move(request)});
+}
+
+// Bytes that the core need not see. Nodes read what those bring who submit.
+void HeadService::answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request) {
+  if (may_ask(principal.role, request.verb)) return send(from.value, encode(packages_.answer(request)));
   ToolReply reply;
   reply.request = request.request;
   reply.ok = false;
   reply.code = ErrorCode::permission_denied;
-  reply.text = fmt::format("{}: the role {} may not", request.verb, to_string(role));
+  reply.text = fmt::format("{}: '{}' has the role {}, which may not", request.verb, principal.name,
+                           to_string(principal.role));
+  note_refusal(principal.name, reply.text);
   send(from.value, encode(reply));
 }
 
@@ -239,7 +298,23 @@ void HeadService::carry_out(Admit& command) {
   send(command.link, encode(HeadToAgent(std::move(command.registered))));
 }
 
-void HeadService::carry_out(ReplyTool& command) { send(command.link, encode(command.reply)); }
+void HeadService::carry_out(ReplyTool& command) {
+  const auto asked = asked_.find(command.link);
+  if (asked == asked_.end()) return send(command.link, encode(command.reply));
+  const Told told = std::move(asked->second);
+  asked_.erase(asked);
+  told(command.reply);
+}
+
+void HeadService::carry_out(AdmitKey& command) {
+  if (options_.allow == nullptr) return;  // no keys, nobody to keep out
+  if (options_.own_keys.contains(command.public_key)) return log_warn("a token names a key of the cluster itself; nothing is changed");
+  if (command.user_id.empty()) {
+    options_.allow->remove(command.public_key);
+  } else if (auto done = options_.allow->allow(command.public_key, command.user_id); !done) {
+    log_warn("{}", done.error().text);
+  }
+}
 
 void HeadService::carry_out(Persist& command) { journal_->write(std::move(command)); }
 

@@ -11,11 +11,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "head/core/head_core.h"
+#include "head/core/refusal_log.h"
 #include "head/journal.h"
 #include "head/package_shelf.h"
 #include "protocol/recorder.h"
@@ -27,7 +29,7 @@
 
 namespace mobula::internal::head {
 
-// The AllowTable's user id for a key: "role:name".
+// The AllowTable's user id for a key: "role:name"; keys of tokens are known to the core.
 std::string user_id_of(Role role, const std::string& name);
 // Unproven for a text that names no role.
 Principal principal_of_user(const std::string& user_id);
@@ -36,6 +38,7 @@ struct HeadServiceOptions {
   HeadOptions core;
   std::optional<CurveKeys> keys;  // none: no encryption; the bus then stays on this machine
   AllowTable* allow = nullptr;    // needed with keys; outlives the service
+  std::set<std::string> own_keys{};  // public ones of the cluster's key files, which no token takes over
   SigningKeys signing;
   std::string journal_path;
   std::string packages_folder;  // of the files of submitted jobs; made when the first come
@@ -71,6 +74,14 @@ class HeadService {
   // Reads the journal and begins to work, and to record if it is to.
   Result<void> start();
 
+  // A question of somebody who has come by another way than the bus, such as a page of HTTP, and whose
+  // key the table of keys knows as `user_id`. `told` is called once, now or later, unless the service
+  // ends before.
+  using Told = std::function<void(const ToolReply&)>;
+  void ask(const std::string& user_id, const std::string& public_key, ToolRequest request, Told told);
+  // The epoch is durable: agents and tools are answered.
+  bool serving() const { return serving_; }
+
   const HeadCore& core() const { return *core_; }
   const HeadCounters& counters() const { return counters_; }
 
@@ -81,8 +92,11 @@ class HeadService {
   void step(Event event);
   void take_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void take_turn(const Turn& turn);
-  void note_refused_keys();
   void set_deadline();
+  Result<Principal> principal_of(const std::string& user_id, const std::string& public_key) const;
+  bool refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
+              const Failure& why);
+  void note_refusal(const std::string& source, const std::string& what, const char* kind = "MESSAGE_DROPPED");
 
   void carry_out(SendAgent& command);
   void carry_out(Admit& command);
@@ -91,7 +105,8 @@ class HeadService {
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
-  void answer_about_packages(PeerHandle from, Role role, const ToolRequest& request);
+  void answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request);
+  void carry_out(AdmitKey& command);
   void send(LinkId link, std::span<const std::byte> bytes);
   void begin_probe(ProcessId incarnation, const SocketAddress& address);
   void probed(ProcessId incarnation, bool refused);
@@ -108,8 +123,10 @@ class HeadService {
   // do.
   std::vector<AgentSaid> early_;
   HeadCounters counters_;
-  std::uint64_t refused_keys_ = 0;  // that the core has been told of
-  Time refused_looked_at_;
+  RefusalLog refusals_;
+  std::uint64_t keys_refused_ = 0;  // those of which the log knows
+  std::map<LinkId, Told> asked_;  // by the links that were made up for them
+  LinkId last_asked_ = LinkId{1} << 63;  // above all of the bus
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;

@@ -18,6 +18,8 @@
 #include "base/fd.h"
 #include "head/head_keys.h"
 #include "head/head_service.h"
+#include "head/http_service.h"
+#include "protocol/token.h"
 #include "transport/address.h"
 #include "transport/event_loop.h"
 #include "transport/port_holder.h"
@@ -107,6 +109,7 @@ class HeadRun {
     service.core.settings.trusted_fabric = options_.trusted_fabric;
     service.record = options_.record;
     if (auto ready = take_keys(service); !ready) return ready;
+    if (auto listens = open_pages(service); !listens) return listens;
     HeadServiceCallbacks callbacks;
     callbacks.on_serving = [this] { serving(); };
     callbacks.on_not_durable = [this](const std::string& why) {
@@ -121,12 +124,14 @@ class HeadRun {
     if (auto told = announce(*bound); !told) return told;
     if (options_.on_listening) options_.on_listening(file_);
     if (auto tested = test_doors(*bound); !tested) return tested;
+    if (auto told = write_http_token(); !told) return told;
     return service_->start();
   }
 
   // Until the end; what made it fail, if something did.
   Result<void> run() {
     loop_->run();
+    http_.reset();
     service_.reset();
     ::unlink(head_file_path().c_str());
     if (fault_) return *fault_;
@@ -162,15 +167,71 @@ class HeadRun {
   Result<void> take_keys(HeadServiceOptions& service) {
     if (options_.insecure) {
       service.signing = SigningKeys::generate();
-      return {};
+      return make_reader(service.signing);
     }
     auto keys = HeadKeys::load_or_make(options_.folder, options_.cluster);
     if (!keys) return keys.error();
+    reader_ = keys->observer_key;
     keys_ = std::move(keys).value();
     service.keys = keys_->curve;
+    service.own_keys = {keys_->join.public_key, keys_->operator_key.public_key, keys_->observer_key.public_key};
     service.signing = keys_->signing;
     service.allow = &allow_;
     return keys_->admit(allow_);
+  }
+
+  // Without keys the pages want a token all the same: a browser of this machine may be anybody's.
+  Result<void> make_reader(const SigningKeys& signing) {
+    const auto pair = CurveKeys::generate();
+    if (!pair) return options_.http.empty() ? Result<void>() : pair.error();
+    reader_ = {.cluster = options_.cluster,
+               .role = std::string(to_string(Role::observer)),
+               .head_curve_key = pair->public_key,
+               .head_signing_key = hex_of_key(signing.public_key),
+               .public_key = pair->public_key,
+               .secret_key = pair->secret_key};
+    return allow_.allow(pair->public_key, user_id_of(Role::observer, options_.cluster));
+  }
+
+  std::string http_token_path() const { return options_.folder + "/head/http.token"; }
+
+  // Listens before the core is made, which is told where.
+  Result<void> open_pages(HeadServiceOptions& service) {
+    if (options_.http.empty()) {
+      ::unlink(http_token_path().c_str());
+      return {};
+    }
+    HttpOptions http;
+    http.address = options_.http;
+    http.keys = &allow_;
+    http.names = {options_.bind_host, options_.advertise_host};
+    if (const auto given = Address::parse(options_.http)) http.names.push_back(given->host());
+    HttpAsks asks;
+    asks.serving = [this] { return service_ && service_->serving(); };
+    asks.state = [this](const std::string& user, const std::string& key, ToolRequest request,
+                        const HttpAsks::Told& told) {
+      service_->ask(user, key, std::move(request), told);
+    };
+    auto started = HttpService::start(*loop_, std::move(http), std::move(asks));
+    if (!started) return started.error();
+    http_ = std::move(started).value();
+    const auto address = Address::parse(http_->address());
+    const std::string host = !address || is_any(address->host()) ? outward_host() : address->host();
+    service.core.http_url = fmt::format("http://{}", with_port(host, address ? address->port() : 0));
+    service.core.http_token_file = http_token_path();
+    return {};
+  }
+
+  Result<void> write_http_token() const {
+    if (!http_) return {};
+    const Token token{.cluster = options_.cluster,
+                      .address = file_.address,
+                      .head_curve_key = reader_.head_curve_key,
+                      .head_signing_key = reader_.head_signing_key,
+                      .role = reader_.role,
+                      .public_key = reader_.public_key,
+                      .secret_key = reader_.secret_key};
+    return write_file(http_token_path(), to_text(token) + "\n", 0600);
   }
 
   Result<std::string> bind() {
@@ -233,12 +294,14 @@ class HeadRun {
   Fd signals_;
   AllowTable allow_;
   std::optional<HeadKeys> keys_;
+  KeyFile reader_;  // by which the machine's own user reads the pages
   std::unique_ptr<EventLoop> loop_;
   Watch signal_watch_;
   Watch life_watch_;
   HeadFile file_;
   std::optional<Failure> fault_;
   std::unique_ptr<HeadService> service_;
+  std::unique_ptr<HttpService> http_;
 };
 
 int complain(const Failure& why, int code) {
@@ -247,13 +310,25 @@ int complain(const Failure& why, int code) {
   return code;
 }
 
+bool is_loopback(const std::string& host) {
+  const auto address = Address::parse(with_port(host, 0));
+  const auto numeric = address ? address->numeric() : std::nullopt;
+  return numeric ? numeric->loopback() : host == "localhost";
+}
+
 // Without keys anybody who reaches the port would own the cluster.
 Result<void> check_options(const HeadMainOptions& options) {
-  if (!options.insecure) return {};
-  const auto address = Address::parse(with_port(options.bind_host, 0));
-  const auto numeric = address ? address->numeric() : std::nullopt;
-  const bool loopback = numeric ? numeric->loopback() : options.bind_host == "localhost";
-  if (loopback) return {};
+  if (!options.http.empty()) {
+    const auto http = Address::parse(options.http);
+    if (!http) return http.error();
+    if (options.insecure && !is_loopback(http->host())) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("--insecure with --http {} is refused: a head without keys serves this "
+                                 "machine alone; leave out --insecure, or give 127.0.0.1:PORT",
+                                 options.http));
+    }
+  }
+  if (!options.insecure || is_loopback(options.bind_host)) return {};
   return failure(ErrorCode::invalid_argument,
                  fmt::format("--insecure with --bind {} is refused: without keys anybody who "
                              "reaches that address could run programs here; leave out --insecure, "

@@ -27,6 +27,7 @@ struct HeadMainOptions {
   // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
   std::optional<Duration> preempt_after{};
   bool trusted_fabric = false;  // bytes of objects travel between nodes unsealed
+  std::string http{};           // HOST:PORT of its pages; empty: none
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr

@@ -11,6 +11,7 @@
 #include "mobula/errors.h"
 #include "protocol/recorder.h"
 #include "runtime/console.h"
+#include "protocol/token.h"
 #include "runtime/driver_session.h"
 #include "runtime/init_flags.h"
 
@@ -51,6 +52,11 @@ Cluster start(InitOptions options) {
   auto console = internal::runtime::console::take_console();
   if (options.address.empty()) {
     if (const char* address = std::getenv("MOBULA_ADDRESS"); address != nullptr) options.address = address;
+    if (const auto given = internal::token_from_environment(); options.address.empty() && !given.empty()) {
+      const auto token = internal::token_of(given);
+      if (!token) refuse(token.error());
+      options.address = token->address;
+    }
   }
   const auto node = detail::prepare(options, !options.address.empty());
   if (!node.ok()) detail::throw_error(node.error());

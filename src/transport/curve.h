@@ -18,6 +18,10 @@ bool curve_available();
 // Whether `key` is 40 characters of Z85.
 bool is_curve_key(std::string_view key);
 
+// The public half that belongs to a secret key; computed in constant time. invalid_argument for what
+// is no key.
+Result<std::string> public_key_of(const std::string& secret_key);
+
 struct CurveKeys {
   std::string public_key;
   std::string secret_key;

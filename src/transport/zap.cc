@@ -129,6 +129,11 @@ AllowTable::Counters AllowTable::counters() const {
   return counters_;
 }
 
+std::uint64_t AllowTable::refused() const {
+  const std::scoped_lock lock(mutex_);
+  return counters_.refused;
+}
+
 std::string AllowTable::judge(std::string_view public_key, std::string_view address) {
   const std::scoped_lock lock(mutex_);
   const auto at = user_of_key_.find(std::string(public_key));

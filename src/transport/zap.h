@@ -48,6 +48,7 @@ class AllowTable {
   void set_unknown(UnknownKeys unknown);
   UnknownKeys unknown() const;
   Counters counters() const;
+  std::uint64_t refused() const;  // of counters(), without its text
 
   // The user id for a connection with `public_key` from `address`, empty if refused. Counts.
   std::string judge(std::string_view public_key, std::string_view address);

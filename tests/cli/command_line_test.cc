@@ -18,6 +18,36 @@ Parsed parse(std::vector<std::string> words) {
   return parse_command_line(static_cast<int>(words.size()), argv.data());
 }
 
+TEST(CommandLine, HasOneWayIntoACluster) {
+  EXPECT_EQ(parse({"start", "--join", "mobula-1-x"}).line->start.join, "mobula-1-x");
+  for (const auto& wrong : {std::vector<std::string>{"start"}, {"start", "--head", "--join", "x"},
+                            {"start", "--address", "a:1", "--join", "x"}, {"start", "--address", "a:1", "--http", "8000"}}) {
+    EXPECT_EQ(parse(wrong).exit, 2) << wrong.back();
+  }
+  EXPECT_EQ(parse({"start", "--head", "--http", "8000"}).line->start.http, "127.0.0.1:8000");
+  EXPECT_EQ(parse({"start", "--head", "--http", "[::1]:0"}).line->start.http, "[::1]:0");
+  EXPECT_EQ(parse({"start", "--head", "--http", "off"}).line->start.http, "");
+  EXPECT_EQ(parse({"start", "--head"}).line->start.http, "");
+  EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
+}
+
+TEST(CommandLine, TokensHaveRolesAndLives) {
+  const auto parsed = parse({"token", "create", "--role", "driver", "--name", "ci", "--expires", "7d", "-o", "json"});
+  ASSERT_TRUE(parsed.line) << parsed.text;
+  EXPECT_EQ(parsed.line->tokens.action, "create");
+  EXPECT_EQ(parsed.line->tokens.role, "driver");
+  EXPECT_EQ(parse_life("7d").value(), 604'800'000);
+  EXPECT_EQ(parse_life("90s").value(), 90'000);
+  for (const char* wrong : {"", "7", "d", "-1d", "0s", "1.5h", "7 d", "99999999d", "9223372036854775807d"}) {
+    EXPECT_FALSE(parse_life(wrong).ok()) << wrong;
+  }
+  EXPECT_EQ(parse({"token", "create"}).exit, 2);
+  EXPECT_EQ(parse({"token", "create", "--role", "operator"}).exit, 2);
+  EXPECT_EQ(parse({"token"}).exit, 2);
+  EXPECT_EQ(parse({"token", "revoke"}).exit, 2);
+  EXPECT_EQ(parse({"token", "revoke", "ci"}).line->tokens.subject, "ci");
+}
+
 TEST(CommandLine, TakesWhatANodeOffers) {
   const auto parsed =
       parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB",

@@ -54,8 +54,7 @@ TEST(ClusterWatch, TellsWhatHasChanged) {
 }
 
 TEST(ClusterWatch, ThePromptShowsNodesAndWhatIsUsed) {
-  using Json = nlohmann::ordered_json;
-  Json status = {{"cluster_name", "lab"},
+  nlohmann::ordered_json status = {{"cluster_name", "lab"},
                  {"nodes", {{"ALIVE", 2}, {"DRAINING", 1}, {"DEAD", 4}}},
                  {"resources", {{"CPU", {{"total", 8}, {"available", 7.5}}}}}};
   EXPECT_EQ(repl::prompt_of(status), "(lab 3n 0.5/8 CPU) > ");

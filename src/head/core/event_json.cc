@@ -25,7 +25,7 @@ struct Filters {
   std::uint64_t limit = 0;
 };
 
-Failure wrong(const std::string& name, const std::string& rule) {
+Failure wrong_filter(const std::string& name, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("events: {} {}", name, rule));
 }
 
@@ -34,7 +34,7 @@ Result<Severity> severity_of(std::string text) {
   for (const auto each : {Severity::debug, Severity::info, Severity::warning, Severity::error}) {
     if (text == to_string(each)) return each;
   }
-  return wrong("severity", fmt::format("'{}' is none of DEBUG, INFO, WARNING, ERROR", text));
+  return wrong_filter("severity", fmt::format("'{}' is none of DEBUG, INFO, WARNING, ERROR", text));
 }
 
 Result<void> read_text(const std::string& name, const std::string& value, Filters& to) {
@@ -48,16 +48,16 @@ Result<void> read_text(const std::string& name, const std::string& value, Filter
     to.kind_begins = !to.kind.empty() && to.kind.back() == '*';
     if (to.kind_begins) to.kind.pop_back();
   } else if (name == "id") {
-    if (value.size() < shortest_beginning) return wrong("id", "has at least four digits");
+    if (value.size() < shortest_beginning) return wrong_filter("id", "has at least four digits");
     to.id = value;
   } else {
-    return wrong(name, "is not known, or no text");
+    return wrong_filter(name, "is not known, or no text");
   }
   return {};
 }
 
 Result<void> read_number(const std::string& name, std::int64_t value, Filters& to) {
-  if (value < 0) return wrong(name, "is not negative");
+  if (value < 0) return wrong_filter(name, "is not negative");
   const auto whole = static_cast<std::uint64_t>(value);
   if (name == "since_ms") {
     to.since_ms = value;
@@ -68,7 +68,7 @@ Result<void> read_number(const std::string& name, std::int64_t value, Filters& t
   } else if (name == "limit") {
     to.limit = whole;
   } else {
-    return wrong(name, "is not known, or no number");
+    return wrong_filter(name, "is not known, or no number");
   }
   return {};
 }
@@ -77,9 +77,9 @@ Result<Filters> filters_of(const std::string& text) {
   Filters filters;
   if (text.empty()) return filters;
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return wrong("filters", "are a JSON object");
+  if (!json.is_object()) return wrong_filter("filters", "are a JSON object");
   for (const auto& [name, value] : json.items()) {
-    Result<void> read = wrong(name, "is neither text nor a whole number");
+    Result<void> read = wrong_filter(name, "is neither text nor a whole number");
     if (value.is_string()) read = read_text(name, value.get<std::string>(), filters);
     if (value.is_number_integer()) read = read_number(name, value.get<std::int64_t>(), filters);
     if (!read) return read.error();

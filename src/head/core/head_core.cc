@@ -40,6 +40,7 @@ struct Dispatch {
     restore_rows<SubmissionRow>(event, "submissions",
                                 [&](const SubmissionRow& row) { parts.submissions.restore(row); });
     restore_rows<EventRow>(event, "events", [&](const EventRow& row) { parts.events.restore(row); });
+    restore_rows<TokenRow>(event, "tokens", [&](const TokenRow& row) { parts.tokens.restore(row); });
     ++parts.epoch;
     parts.events.begin();
     write_epoch();
@@ -165,6 +166,10 @@ std::optional<Time> HeadCore::next_deadline() const {
 std::uint64_t HeadCore::epoch() const { return parts_->epoch; }
 
 bool HeadCore::recovering() const { return parts_->nodes.recovering(); }
+
+Result<Principal> HeadCore::principal_of(const std::string& public_key, Time now) const {
+  return parts_->tokens.principal_of(public_key, wall_ms(*parts_, now));
+}
 
 HeadView HeadCore::view() const {
   const Parts& parts = *parts_;

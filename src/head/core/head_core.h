@@ -45,6 +45,9 @@ class HeadCore {
   HeadView view() const;
   // Whether a submitted job that has not ended came with the files of this name.
   bool needs_files(const std::string& name) const;
+  // Who holds the key of a token, or has joined by one. permission_denied says why it is nobody:
+  // expired, revoked, unknown.
+  Result<Principal> principal_of(const std::string& public_key, Time now) const;
   // Recounts the scheduler's books from the slots. The text says where they differ.
   Result<void> verify() const;
 

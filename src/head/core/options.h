@@ -30,7 +30,8 @@ struct HeadOptions {
   std::uint64_t max_actors = 100'000;
   std::uint64_t max_groups = 100'000;
   std::uint64_t max_classes_per_lessee = 4096;
-  std::uint64_t max_ended_kept = 1000;  // of jobs, actors and nodes each; the oldest are forgotten
+  std::uint64_t max_tokens = 10'000;
+  std::uint64_t max_ended_kept = 1000;  // of jobs, actors, nodes and tokens each; the oldest are forgotten
   std::uint64_t max_copies_per_node = 1'000'000;  // further ones are not found if their home dies
   std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
@@ -70,7 +71,8 @@ struct HeadOptions {
         field("memory_restart_cap", &HeadOptions::memory_restart_cap),
         field("start_again_after", &HeadOptions::start_again_after),
         field("start_again_cap", &HeadOptions::start_again_cap),
-        field("store_results_within", &HeadOptions::store_results_within));
+        field("store_results_within", &HeadOptions::store_results_within),
+        field("max_tokens", &HeadOptions::max_tokens));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

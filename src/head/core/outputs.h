@@ -96,6 +96,17 @@ struct CloseLink {
   friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
+// Let connections with this key in, as `user_id`; no more, where that is empty.
+struct AdmitKey {
+  std::string public_key;
+  std::string user_id;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("public_key", &AdmitKey::public_key), field("user_id", &AdmitKey::user_id));
+  }
+  friend bool operator==(const AdmitKey&, const AdmitKey&) = default;
+};
+
 // A line for the head's log.
 struct WriteLog {
   std::string text;
@@ -106,6 +117,7 @@ struct WriteLog {
   friend bool operator==(const WriteLog&, const WriteLog&) = default;
 };
 
-using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink, WriteLog>;
+using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink, WriteLog,
+                             AdmitKey>;
 
 }  // namespace mobula::internal::head

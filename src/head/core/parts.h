@@ -18,11 +18,13 @@
 #include "head/core/object_lists.h"
 #include "head/core/options.h"
 #include "head/core/process_table.h"
+#include "head/core/refusal_log.h"
 #include "head/core/slot_table.h"
 #include "head/core/span_questions.h"
 #include "head/core/state_reader.h"
 #include "head/core/submission_table.h"
 #include "head/core/task_questions.h"
+#include "head/core/token_table.h"
 #include "head/core/transfer_counts.h"
 #include "head/core/transfer_lists.h"
 #include "scheduler/scheduler.h"
@@ -70,8 +72,15 @@ struct Parts {
   TransferCounts transfer_counts{*this};
   SubmissionTable submissions{*this};
   JobLogQuestions job_logs{*this};
+  TokenTable tokens{*this};
+  RefusalLog refusals;
   StateReader reader{*this};
 };
+
+// The wall clock of this step, in milliseconds since 1970.
+inline std::int64_t wall_ms(const Parts& parts, Time now) {
+  return parts.wall_at_start_ms + (now - parts.started_at) / std::chrono::milliseconds(1);
+}
 
 // The earlier of two deadlines, of which either may be missing.
 inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {

@@ -4,11 +4,13 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "protocol/roles.h"
 
 namespace mobula::internal::head {
 namespace {
 
 const Mark mark_strange_process("head.process_speaks_from_another_node");
+const Mark mark_out_of_role("head.message_out_of_role");
 const Mark mark_other_job("head.process_speaks_for_another_job");
 
 // One message of one process, whose principal its agent has stamped.
@@ -101,6 +103,11 @@ void take_process_message(Parts& parts, NodeId node, const FromProcess& message)
   if (!driver && message.principal.role != Role::executor) return;
   const Node* from = parts.nodes.find(node);
   if (!driver && !from->slots_allowed()) return;  // there are no executors on a driver's own node
+  if (!may_send(message.principal.role, message.message)) {
+    mark_out_of_role.hit();
+    return note_refusal(parts, message.principal,
+                        fmt::format("process {} sent what its role may not", message.process.brief()));
+  }
   const Process* known = parts.processes.find(message.process);
   if (known == nullptr || came_back(parts, message.process, message.principal)) {
     parts.processes.attached(node, ProcessFact{message.process, message.principal, 0});
@@ -155,7 +162,22 @@ struct AgentVoice {
 
 }  // namespace
 
+void note_refusal(Parts& parts, const Principal& principal, const std::string& what) {
+  const std::string source = fmt::format("{}:{}", to_string(principal.role), principal.name);
+  if (const auto unsaid = parts.refusals.refused(parts.now, source)) {
+    parts.commands.push_back(WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all",
+                                                  source, what, *unsaid, parts.refusals.count())});
+  }
+}
+
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message) {
+  // A driver's own agent has no slots to speak of, whatever key it has.
+  const Node& from = *parts.nodes.find(node);
+  if (!may_send(from.role, message)) {
+    mark_out_of_role.hit();
+    return note_refusal(parts, from.principal,
+                        fmt::format("the {} of node {} sent what its role may not", to_string(from.role), node.brief()));
+  }
   std::visit(AgentVoice{parts, node}, message);
 }
 

@@ -2,12 +2,18 @@
 // the speaker may say it. Stateless.
 #pragma once
 
+#include <string>
+
 #include "base/id.h"
+#include "model/principal.h"
 #include "protocol/agent_control.h"
 
 namespace mobula::internal::head {
 
 struct Parts;
+
+// Counts what somebody may not do, and says so in the log, once a minute of each source.
+void note_refusal(Parts& parts, const Principal& principal, const std::string& what);
 
 // The next message of the agent that is registered for `node`.
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message);

@@ -81,6 +81,30 @@ struct ActorRow {
   }
 };
 
+// table "tokens": the public half of what somebody was given, and what became of it. Of role agent it
+// is a ticket: with it one machine is let in once, under a key of its own.
+struct TokenRow {
+  std::string id;  // 16 hex digits
+  std::string name;
+  Role role = Role::observer;
+  std::string public_key;        // CURVE, Z85
+  std::int64_t created_ms = 0;   // wall clock of the head
+  std::int64_t expires_ms = 0;   // 0: never
+  std::int64_t revoked_ms = 0;   // 0: it is not
+  std::int64_t used_ms = 0;      // of a ticket; 0: it is not
+  std::string used_by;           // the machine that says it has joined by it
+  std::string member_key;        // that machine's
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("id", &TokenRow::id), field("name", &TokenRow::name),
+                 field("role", &TokenRow::role), field("public_key", &TokenRow::public_key),
+                 field("created_ms", &TokenRow::created_ms),
+                 field("expires_ms", &TokenRow::expires_ms),
+                 field("revoked_ms", &TokenRow::revoked_ms), field("used_ms", &TokenRow::used_ms),
+                 field("used_by", &TokenRow::used_by), field("member_key", &TokenRow::member_key));
+  }
+};
+
 // In the order of a submitted job's life; those after `running` are its ends.
 enum class SubmissionState : std::uint8_t { pending = 0, running = 1, succeeded = 2, failed = 3, stopped = 4, lost = 5 };
 

@@ -9,22 +9,19 @@
 #include "head/core/explain_json.h"
 #include "head/core/parts.h"
 #include "head/core/planner_json.h"
+#include "head/core/requests.h"
 #include "head/core/state_json.h"
 #include "head/core/submission_json.h"
 #include "head/core/documents.h"
 #include "head/core/task_json.h"
+#include "protocol/roles.h"
 
 namespace mobula::internal::head {
 namespace {
 
 bool is_order(const std::string& verb) {
-  return verb == "drain" || verb == "stop" || verb == "job_stop" ||
-         verb == "submit";
-}
-
-bool may(Role role, const std::string& verb) {
-  if (role == Role::operator_) return true;
-  return role == Role::observer && !is_order(verb);
+  const VerbRow* row = verb_row(verb);
+  return row != nullptr && row->changes;
 }
 
 // What is asked about single tasks, if it is about them.
@@ -76,6 +73,7 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
                                         const std::string& argument) const {
   if (verb == "ping") return done_json("Pong", {});
+  if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
   if (verb == "planner_state") return planner_json(parts_);
   if (verb == "list" && kind == "events") return events_json(parts_, argument);
@@ -93,7 +91,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, stop",
+                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, token_create, "
+                             "token_list, token_revoke, join, stop",
                              verb));
 }
 
@@ -108,14 +107,13 @@ void StateReader::said(const ToolSaid& event) {
                                             "version {}, the head version {}; use the same release",
                                             request.version, protocol_version)));
   }
-  if (!may(event.principal.role, request.verb)) {
-    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {},
-                       fmt::format("'{}' is more than the role {} may ask for", request.verb,
-                                   to_string(event.principal.role)));
-    return reply(
-        event, failure(ErrorCode::permission_denied,
-                       fmt::format("{}: the key '{}' has the role {}, which may not", request.verb,
-                                   event.principal.name, to_string(event.principal.role))));
+  const Role role = event.principal.role;
+  if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
+    const std::string why = fmt::format("{}: '{}' has the role {}, which may not", request.verb,
+                                        event.principal.name, to_string(role));
+    note_refusal(parts_, event.principal, why);
+    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
+    return reply(event, failure(ErrorCode::permission_denied, why));
   }
   const bool objects = request.kind == "objects" || request.kind == "object";
   const bool memory = request.kind == "memory" && request.verb == "list";
@@ -149,7 +147,7 @@ void StateReader::said(const ToolSaid& event) {
                                 request.verb + ": the head is starting; try again in a moment"));
   }
   bool waits = false;
-  auto done = order(request, waits);
+  auto done = order(event.principal, request, waits);
   if (!done || !waits) return reply(event, std::move(done));
   ToolReply held;
   held.request = request.request;
@@ -162,7 +160,14 @@ void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer
 }
 
 // What outlives the head is answered when the journal says so, too.
-Result<std::string> StateReader::order(const ToolRequest& request, bool& waits) {
+Result<std::string> StateReader::order(const Principal& principal, const ToolRequest& request,
+                                       bool& waits) {
+  if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
+    waits = true;
+    if (request.verb == "token_create") return parts_.tokens.create(request.argument);
+    if (request.verb == "token_revoke") return parts_.tokens.revoke(request.argument);
+    return parts_.tokens.join(principal, request.argument);
+  }
   if (request.verb == "submit") {
     waits = true;
     const auto id = parts_.submissions.submit(request.argument);

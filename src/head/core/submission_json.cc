@@ -13,55 +13,55 @@
 namespace mobula::internal::head {
 namespace {
 
-constexpr std::size_t max_text_bytes = 512 * 1024;
+constexpr std::size_t max_words_bytes = 512 * 1024;
 constexpr std::size_t max_name_bytes = 256;
 constexpr std::size_t max_labels = 64;
 constexpr std::int64_t max_retries = 1'000'000;
 constexpr std::int64_t max_span_ms = std::int64_t{365} * 24 * 3600 * 1000;
 
-Failure wrong(const std::string& member, const std::string& rule) {
+Failure wrong_in_job(const std::string& member, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("submit: {} {}", member, rule));
 }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 Result<void> read_text(const std::string& member, const Json& value, std::string& to) {
-  if (!value.is_string()) return wrong(member, "is a text");
+  if (!value.is_string()) return wrong_in_job(member, "is a text");
   to = value.get<std::string>();
-  if (to.find('\0') != std::string::npos) return wrong(member, "has a zero byte");
+  if (to.find('\0') != std::string::npos) return wrong_in_job(member, "has a zero byte");
   return {};
 }
 
 Result<void> read_name(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
-  if (to.size() > max_name_bytes) return wrong(member, fmt::format("has over {} bytes", max_name_bytes));
-  if (std::ranges::any_of(to, is_control)) return wrong(member, "has control characters");
+  if (to.size() > max_name_bytes) return wrong_in_job(member, fmt::format("has over {} bytes", max_name_bytes));
+  if (std::ranges::any_of(to, is_control)) return wrong_in_job(member, "has control characters");
   return {};
 }
 
 Result<void> read_number(const std::string& member, const Json& value, std::int64_t least, std::int64_t most,
                          std::int64_t& to) {
   if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    return wrong(member, fmt::format("is a whole number from {} to {}", least, most));
+    return wrong_in_job(member, fmt::format("is a whole number from {} to {}", least, most));
   }
   to = value.get<std::int64_t>();
   return {};
 }
 
 Result<void> read_argv(const Json& value, std::vector<std::string>& to) {
-  if (!value.is_array() || value.empty()) return wrong("argv", "is a list: the program and its arguments");
+  if (!value.is_array() || value.empty()) return wrong_in_job("argv", "is a list: the program and its arguments");
   for (const auto& each : value) {
     if (auto read = read_text("argv", each, to.emplace_back()); !read) return read;
   }
-  if (to.front().empty()) return wrong("argv", "begins with the program, which has a name");
+  if (to.front().empty()) return wrong_in_job("argv", "begins with the program, which has a name");
   return {};
 }
 
 Result<void> read_environment(const Json& value, Environment& to) {
-  if (!value.is_object()) return wrong("env", "is an object of texts");
+  if (!value.is_object()) return wrong_in_job("env", "is an object of texts");
   for (const auto& [name, text] : value.items()) {
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return wrong("env", fmt::format("has the name '{}', which no variable can have", name));
+      return wrong_in_job("env", fmt::format("has the name '{}', which no variable can have", name));
     }
     if (auto read = read_text("env, " + name, text, to[name]); !read) return read;
   }
@@ -70,18 +70,18 @@ Result<void> read_environment(const Json& value, Environment& to) {
 
 Result<void> read_labels(const Json& value, Labels& to) {
   if (!value.is_object() || value.size() > max_labels) {
-    return wrong("labels", fmt::format("is an object of at most {} texts", max_labels));
+    return wrong_in_job("labels", fmt::format("is an object of at most {} texts", max_labels));
   }
   for (const auto& [name, text] : value.items()) {
     if (auto read = read_name("labels, " + name, text, to[name]); !read) return read;
   }
-  if (const auto good = check_labels(to); !good) return wrong("labels", good.error().text);
+  if (const auto good = check_labels(to); !good) return wrong_in_job("labels", good.error().text);
   return {};
 }
 
 Result<void> read_folder(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
-  if (!to.empty() && to.front() != '/') return wrong(member, "is an absolute path");
+  if (!to.empty() && to.front() != '/') return wrong_in_job(member, "is an absolute path");
   return {};
 }
 
@@ -95,11 +95,11 @@ Result<void> read_span(const std::string& member, const Json& value, Duration& t
 // No CPU is held unless it is asked for. Who asks for nothing needs a node that has one, as actors do; who asks
 // for anything but memory, as a GPU, goes where that is.
 Result<void> read_request(const Json& value, Request& to) {
-  if (!value.is_object()) return wrong("request", "is an object");
+  if (!value.is_object()) return wrong_in_job("request", "is an object");
   const auto asked = asked_from_json(value.dump());
   if (!asked) return asked.error();
   const auto* request = std::get_if<AskedRequest>(&*asked);
-  if (request == nullptr) return wrong("request", "asks for a placement group; a job asks for resources");
+  if (request == nullptr) return wrong_in_job("request", "asks for a placement group; a job asks for resources");
   to = request->request;
   const bool others = value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");
   if (value.contains("num_cpus")) return {};
@@ -111,7 +111,7 @@ Result<void> read_request(const Json& value, Request& to) {
 Result<void> read_member(const std::string& name, const Json& value, SubmissionRow& row, std::int64_t& priority) {
   if (name == "job_id") {
     const auto bits = value.is_string() ? bits_from_hex(value.get<std::string>()) : std::nullopt;
-    if (!bits || JobId(*bits).empty()) return wrong("job_id", "is an id of 32 hexadecimal digits");
+    if (!bits || JobId(*bits).empty()) return wrong_in_job("job_id", "is an id of 32 hexadecimal digits");
     row.job = JobId(*bits);
     return {};
   }
@@ -129,7 +129,7 @@ Result<void> read_member(const std::string& name, const Json& value, SubmissionR
   if (name == "priority") return read_number(name, value, -1000, 1000, priority);
   if (name == "submitted_ms") return read_number(name, value, 0, std::int64_t{1} << 60, row.submitted_ms);
   if (name == "request") return read_request(value, row.request);
-  return wrong(name, "is not known");
+  return wrong_in_job(name, "is not known");
 }
 
 Json when(std::int64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
@@ -137,19 +137,19 @@ Json when(std::int64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
 }  // namespace
 
 Result<SubmissionRow> submission_from_json(const std::string& text) {
-  if (text.size() > max_text_bytes) {
-    return wrong("text", fmt::format("is over {} KiB: put large arguments into a file", max_text_bytes / 1024));
+  if (text.size() > max_words_bytes) {
+    return wrong_in_job("text", fmt::format("is over {} KiB: put large arguments into a file", max_words_bytes / 1024));
   }
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return wrong("text", "is no JSON object in UTF-8");
+  if (!json.is_object()) return wrong_in_job("text", "is no JSON object in UTF-8");
   SubmissionRow row;
   std::int64_t priority = 0;
   if (auto read = read_request(json.value("request", Json::object()), row.request); !read) return read.error();
   for (const auto& [name, value] : json.items()) {
     if (auto read = read_member(name, value, row, priority); !read) return read.error();
   }
-  if (row.job.empty()) return wrong("job_id", "is missing");
-  if (!row.entry.given()) return wrong("argv", "is missing");
+  if (row.job.empty()) return wrong_in_job("job_id", "is missing");
+  if (!row.entry.given()) return wrong_in_job("argv", "is missing");
   row.terms.priority = static_cast<int>(priority);
   if (row.name.empty()) {
     row.name = row.entry.argv.front().substr(row.entry.argv.front().rfind('/') + 1).substr(0, max_name_bytes);

@@ -20,7 +20,7 @@ constexpr std::size_t shortest_beginning = 4;
 ActorId actor_of(JobId job) { return ActorId::derived(job, "entry", 0); }
 
 // For people, who see the code beside it.
-std::string reason_of(EndCause cause) {
+std::string reason_of_end(EndCause cause) {
   if (cause.kind == EndKind::exited || cause.kind == EndKind::signalled) cause.text.clear();
   return "it " + to_string(cause);
 }
@@ -193,7 +193,7 @@ void SubmissionTable::changed(const Actor& actor) {
   } else {
     row->state = SubmissionState::pending;
     if (actor.state == ActorState::restarting) {
-      row->reason = "runs again: " + reason_of(actor.cause);
+      row->reason = "runs again: " + reason_of_end(actor.cause);
       parts_.events.note(Severity::warning, "JOB_RETRIED", {.node = row->node, .job = row->job},
                          row->name + " " + row->reason);
     }
@@ -222,7 +222,7 @@ void SubmissionTable::end(SubmissionRow& row, const EndCause& cause) {
     row.exit_code = 0;
   } else {
     row.state = cause.kind == EndKind::node_died ? SubmissionState::lost : SubmissionState::failed;
-    row.reason = reason_of(cause);
+    row.reason = reason_of_end(cause);
   }
   row.ended_ms = std::max(wall_ms(), row.started_ms);
   const bool fine = row.state == SubmissionState::succeeded;

@@ -1,11 +1,11 @@
-#include "cli/task_errors.h"
+#include "protocol/tool_documents.h"
 
 #include <gtest/gtest.h>
 
 #include "model/error_record.h"
 #include "protocol/codec.h"
 
-namespace mobula::internal::cli {
+namespace mobula::internal {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -42,4 +42,4 @@ TEST(TaskErrors, BytesThatAreNoErrorAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::cli
+}  // namespace mobula::internal

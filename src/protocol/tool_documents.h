@@ -1,0 +1,33 @@
+// What is made of the head's documents before people and programs see them, the same for the
+// commands of `mobula` and for the head's HTTP pages: errors of tasks in words, filters, the summary.
+// Pure functions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/task_facts.h"
+
+namespace mobula::internal {
+
+using DocumentJson = nlohmann::ordered_json;
+// Member of an item (`state`, `labels.zone`) and the text that it has to have.
+using Filters = std::vector<std::pair<std::string, std::string>>;
+
+// Adds `error_type` and `error_message` to the items of a document that are tasks with an error, and
+// to the subject of an explanation.
+void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
+
+// The filters that the processes asked apply themselves, so that what is left out for its number is
+// of those alone: the argument of `list KIND`. Empty where there are none.
+std::string filters_for_owners(const std::string& kind, const Filters& filters);
+// Leaves those of the document's items that pass all filters.
+void keep_matching(DocumentJson& document, const Filters& filters);
+
+// How many there are of each kind and state: from a list of each kind, and the status.
+DocumentJson summary_of(const std::vector<std::pair<std::string, DocumentJson>>& lists,
+                        const DocumentJson& status);
+
+}  // namespace mobula::internal

@@ -1,0 +1,142 @@
+// Tokens, tickets and HTTP pages of real processes: who comes in by what, what each may, and that it
+// is all still so after the head was killed.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class TokenCluster : public ClusterTest {
+ protected:
+  std::string create(const std::string& role, const std::string& name, Words more = {}) {
+    Words words{"token", "create", "--role", role, "--name", name};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended made = mobula(words);
+    EXPECT_EQ(made.code, 0) << made.err;
+    return made.out.substr(0, made.out.find('\n'));
+  }
+  // The program on a machine that knows nothing but the token.
+  Ended by_token(const std::string& token, const Words& words) {
+    more_environment["MOBULA_TOKEN"] = token;
+    const Ended ended = mobula(words, "elsewhere");
+    more_environment.erase("MOBULA_TOKEN");
+    return ended;
+  }
+  Json http() {
+    const Json status = Json::parse(mobula({"status", "-o", "json"}).out, nullptr, false);
+    return status.is_object() ? status.value("http", Json::object()) : Json::object();
+  }
+  // Status and body of a page; status 0 where nobody answers.
+  std::pair<int, std::string> page(const std::string& path, const std::string& token = {}) {
+    const std::string url = http().value("url", "");
+    const auto port = static_cast<std::uint16_t>(std::atoi(url.substr(url.rfind(':') + 1).c_str()));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::string text;
+    if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) {
+      std::string request = "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+      if (!token.empty()) request += "Authorization: Bearer " + token + "\r\n";
+      request += "\r\n";
+      (void)!::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+      char buffer[4096];
+      for (ssize_t count = 0; (count = ::recv(fd, buffer, sizeof buffer, 0)) > 0;) text.append(buffer, static_cast<std::size_t>(count));
+    }
+    ::close(fd);
+    const auto body = text.find("\r\n\r\n");
+    return {text.size() > 12 ? std::atoi(text.c_str() + 9) : 0, body == std::string::npos ? "" : text.substr(body + 4)};
+  }
+};
+
+TEST_F(TokenCluster, PagesAreForThoseWithATokenAndSayWhatTheCommandsSay) {
+  start_head({"--num-cpus", "4", "--http", "127.0.0.1:0"});
+  const std::string file = http().value("token_file", "");
+  struct stat status {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0) << file;
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  std::string own = read_text(file);
+  own.pop_back();
+  EXPECT_EQ(page("/healthz"), (std::pair{200, std::string("up\n")}));
+  EXPECT_EQ(page("/readyz").first, 200);
+  EXPECT_EQ(page("/api/v1/nodes").first, 401);
+  for (const char* kind : {"nodes", "jobs", "actors", "objects", "leases", "executors", "placement-groups", "tasks", "transfers"}) {
+    const auto [code, body] = page(std::string("/api/v1/") + kind, own);
+    EXPECT_EQ(code, 200) << kind << body;
+    EXPECT_EQ(Json::parse(body), Json::parse(mobula({"list", kind, "-o", "json"}).out)) << kind;
+  }
+  EXPECT_EQ(Json::parse(page("/api/v1/summary", own).second), Json::parse(mobula({"summary", "-o", "json"}).out));
+  EXPECT_EQ(page("/api/v1/status", own).first, 200);
+  EXPECT_EQ(page("/api/v1/memory", own).first, 200);
+  EXPECT_EQ(page("/api/v1/nodes/" + node_id("a"), own).first, 200);
+  EXPECT_EQ(page("/api/v1/nodes/ffffffff", own).first, 404);
+  EXPECT_EQ(page("/api/v1/unicorns", own).first, 404);
+  // No page and no log has the token.
+  EXPECT_EQ(read_text(state_of("a") + "/default/head/head.log").find(own), std::string::npos);
+}
+
+TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) {
+  start_head();
+  const std::string ticket = create("agent", "hands");
+  ASSERT_TRUE(ticket.starts_with("mobula-1-")) << ticket;
+  const Ended joined = mobula({"start", "--join", ticket, "--num-cpus", "1"}, "b");
+  ASSERT_EQ(joined.code, 0) << joined.err;
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 2; }));
+  const Ended second = mobula({"start", "--join", ticket, "--num-cpus", "1"}, "c");
+  EXPECT_EQ(second.code, 4) << second.out;
+  EXPECT_NE(second.err.find("'hands'"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("was used by"), std::string::npos) << second.err;
+  // Such a machine looks, and submits nothing.
+  EXPECT_EQ(mobula({"list", "nodes"}, "b").code, 0);
+  EXPECT_EQ(mobula({"submit", "--no-wait", "--", "true"}, "b").code, 4);
+
+  ::kill(head_pid(), SIGKILL);
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return !runs(head_pid()); }));
+  start_head({"--no-worker"});
+  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] { return alive_nodes() == 2; }));
+  EXPECT_EQ(mobula({"start", "--join", ticket}, "c").code, 4);
+  const Ended list = mobula({"token", "list"});
+  EXPECT_NE(list.out.find("USED"), std::string::npos) << list.out;
+  // Taken back, its node is nobody any more.
+  EXPECT_EQ(mobula({"token", "revoke", "hands"}).code, 0);
+  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] { return alive_nodes() == 1; }));
+  const std::string own = state_of("b") + "/default/default.key";
+  EXPECT_EQ(mobula({"list", "nodes", "--address", address(), "--key", own}, "b").code, 4);
+  EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
+}
+
+TEST_F(TokenCluster, DriversAndObserversDoWhatTheyMay) {
+  start_head();
+  const std::string wheel = create("driver", "wheel");
+  const std::string eyes = create("observer", "eyes", {"--expires", "1h"});
+  EXPECT_EQ(by_token(eyes, {"list", "nodes"}).code, 0);
+  EXPECT_EQ(by_token(eyes, {"run", "--", "true"}).code, 4);
+  EXPECT_EQ(by_token(eyes, {"drain", node_id("a")}).code, 4);
+  EXPECT_EQ(by_token(eyes, {"token", "list"}).code, 4);
+  EXPECT_EQ(by_token(wheel, {"run", "--", "sh", "-c", "exit 7"}).code, 7);
+  EXPECT_EQ(by_token(wheel, {"token", "create", "--role", "observer"}).code, 4);
+  EXPECT_EQ(by_token(wheel, {"drain", node_id("a")}).code, 4);
+  EXPECT_EQ(by_token(wheel, {"start", "--join", wheel}).code, 2);
+  EXPECT_EQ(by_token(wheel.substr(0, wheel.size() - 5), {"status"}).code, 2);
+  // A program on that machine joins by it, with an agent of its own.
+  auto environment = environment_of("elsewhere");
+  environment["MOBULA_TOKEN"] = wheel;
+  Process driver({programs + "/e2e_driver", "nested", "6"}, environment, folder() + "/log/by-token");
+  const Ended ran = driver.wait();
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_EQ(mobula({"token", "revoke", "wheel"}).code, 0);
+  EXPECT_EQ(by_token(wheel, {"status"}).code, 4);
+}
+
+}  // namespace
+}  // namespace mobula::e2e

@@ -1,0 +1,141 @@
+// Tokens in the head's core: made, listed, used once, expired, revoked, kept over a head's death; and
+// what each role may ask and send.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+#include "protocol/roles.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using ::testing::HasSubstr;
+using TokenJson = nlohmann::json;
+
+std::string key(char of) { return std::string(40, of); }
+
+class Tokens : public testing::Test {
+ protected:
+  ToolReply create(const std::string& role, char of, const std::string& name, std::int64_t expires_ms = 0) {
+    return cluster.tool("token_create", "",
+                        TokenJson{{"role", role}, {"public_key", key(of)}, {"name", name}, {"expires_ms", expires_ms}}.dump());
+  }
+  ToolReply join(const Principal& ticket, char of, const std::string& host) {
+    ToolRequest request;
+    request.request = 3;
+    request.verb = "join";
+    request.argument = TokenJson{{"public_key", key(of)}, {"host", host}}.dump();
+    return ask(ticket, request);
+  }
+  ToolReply ask(const Principal& by, const ToolRequest& request) {
+    const std::size_t before = cluster.replies.size();
+    cluster.step(ToolSaid{42, by, request});
+    return cluster.replies.size() > before ? cluster.replies.back() : ToolReply{};
+  }
+  Result<Principal> who(char of) { return cluster.core().principal_of(key(of), cluster.now); }
+  std::string state(const std::string& name) {
+    const auto list = TokenJson::parse(cluster.tool("token_list", "", "").json);
+    for (const auto& item : list["items"]) {
+      if (item["name"] == name) return item["state"];
+    }
+    return "none";
+  }
+
+  SmallCluster cluster;
+};
+
+TEST_F(Tokens, AreWhatTheyWereMadeForAlsoAfterTheHeadsDeath) {
+  ASSERT_TRUE(create("observer", 'o', "eyes").ok);
+  ASSERT_TRUE(create("driver", 'd', "wheel").ok);
+  ASSERT_TRUE(create("agent", 'a', "hands").ok);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(who('o').value(), (Principal{Role::observer, "eyes", {}}));
+    EXPECT_EQ(who('d').value(), (Principal{Role::driver, "wheel", {}}));
+    EXPECT_EQ(who('a').value().role, Role::unproven);
+    EXPECT_EQ(who('x').error().code, ErrorCode::permission_denied);
+    EXPECT_EQ(state("hands"), "VALID");
+    cluster.restart_head();
+  }
+}
+
+TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
+  ASSERT_TRUE(create("agent", 'a', "hands").ok);
+  const Principal ticket = who('a').value();
+  ASSERT_TRUE(join(ticket, 'm', "host-1").ok);
+  EXPECT_EQ(who('m').value(), (Principal{Role::agent, "hands", {}}));
+  EXPECT_TRUE(join(ticket, 'm', "host-1").ok);  // its answer was lost
+  const auto second = join(who('a').value(), 'n', "host-2");
+  EXPECT_FALSE(second.ok);
+  EXPECT_EQ(second.code, ErrorCode::permission_denied);
+  EXPECT_THAT(second.text, HasSubstr("'hands'"));
+  EXPECT_THAT(second.text, HasSubstr("'host-1'"));
+  EXPECT_FALSE(who('n').ok());
+  cluster.restart_head();
+  EXPECT_EQ(who('m').value().role, Role::agent);
+  EXPECT_FALSE(join(who('a').value(), 'n', "host-2").ok);
+  EXPECT_EQ(state("hands"), "USED");
+  // Revoked, the machine that has joined is nobody, too.
+  ASSERT_TRUE(cluster.tool("token_revoke", "", "hands").ok);
+  EXPECT_THAT(who('m').error().text, HasSubstr("revoked"));
+  EXPECT_THAT(who('a').error().text, HasSubstr("revoked"));
+}
+
+TEST_F(Tokens, OfOthersKeysNobodyJoins) {
+  ASSERT_TRUE(create("agent", 'a', "hands").ok);
+  ASSERT_TRUE(create("observer", 'o', "eyes").ok);
+  EXPECT_FALSE(join(who('a').value(), 'o', "host").ok);
+  EXPECT_FALSE(join(Principal{Role::unproven, "ticket:0123456789abcdef", {}}, 'm', "host").ok);
+  EXPECT_FALSE(join(Principal{Role::unproven, "", {}}, 'm', "host").ok);
+  EXPECT_EQ(state("hands"), "VALID");
+}
+
+TEST_F(Tokens, ExpireByTheHeadsClockAndSayBothTimes) {
+  ASSERT_TRUE(create("observer", 'o', "eyes", 60'000).ok);
+  EXPECT_TRUE(who('o').ok());
+  cluster.pass(61s);
+  const auto late = who('o');
+  ASSERT_FALSE(late.ok());
+  EXPECT_THAT(late.error().text, HasSubstr("'eyes'"));
+  EXPECT_THAT(late.error().text, HasSubstr("expired at"));
+  EXPECT_THAT(late.error().text, HasSubstr("clock says"));
+  EXPECT_EQ(state("eyes"), "EXPIRED");
+  EXPECT_TRUE(create("observer", 'p', "eyes").ok);  // its name is free
+}
+
+TEST_F(Tokens, AreRefusedWithTheRuleTheyBreak) {
+  EXPECT_THAT(create("operator", 'o', "x").text, HasSubstr("--role"));
+  EXPECT_THAT(create("", 'o', "x").text, HasSubstr("--role"));
+  EXPECT_THAT(create("observer", ' ', "x").text, HasSubstr("key"));
+  EXPECT_THAT(create("observer", 'o', std::string(300, 'n')).text, HasSubstr("256"));
+  EXPECT_THAT(create("observer", 'o', "a\nb").text, HasSubstr("control"));
+  EXPECT_THAT(create("observer", 'o', "x", -1).text, HasSubstr("--expires"));
+  ASSERT_TRUE(create("observer", 'o', "x").ok);
+  EXPECT_TRUE(create("observer", 'o', "x").ok);  // asked again
+  const auto twice = create("driver", 'd', "x");
+  EXPECT_EQ(twice.code, ErrorCode::already_exists);
+  EXPECT_EQ(cluster.tool("token_revoke", "", "nothing").code, ErrorCode::not_found);
+  EXPECT_EQ(cluster.tool("token_create", "", "[").code, ErrorCode::invalid_argument);
+}
+
+TEST_F(Tokens, EachRoleAsksWhatItMayAndNothingElse) {
+  const std::set<std::string> orders{"submit", "job_stop", "drain", "stop", "token_create", "token_revoke", "token_list", "join"};
+  for (const VerbRow& row : roles::verbs) {
+    for (const Role role : all_roles) {
+      ToolRequest request;
+      request.verb = row.verb;
+      request.kind = row.verb == "list" ? "nodes" : "";
+      const auto reply = ask(Principal{role, "somebody", {}}, request);
+      const bool refused = !reply.ok && reply.code == ErrorCode::permission_denied;
+      // A ticket that is none is refused by the table of tokens.
+      const bool expected = !may_ask(role, row.verb) || row.verb == "join";
+      EXPECT_EQ(refused, expected) << row.verb << " by " << to_string(role) << ": " << reply.text;
+      if (role == Role::observer && orders.contains(std::string(row.verb))) EXPECT_TRUE(refused) << row.verb;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,300 @@
+// The head's HTTP pages over real connections: what they answer, whom they refuse, and what clients
+// that behave badly cost. The head behind them is a function here.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "head/http_service.h"
+#include "protocol/token.h"
+#include "transport/address.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+// A connection of a client; everything it does ends within 30 s.
+class Client {
+ public:
+  explicit Client(const std::string& address) {
+    const auto where = Address::parse(address)->numeric();
+    socket_ = Fd(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket_.get(), where->get(), where->size), 0);
+  }
+  // False where the other side has closed.
+  bool say(const std::string& text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const ssize_t count = ::send(socket_.get(), text.data() + at, text.size() - at, MSG_NOSIGNAL);
+      if (count <= 0) return false;
+      at += static_cast<std::size_t>(count);
+    }
+    return true;
+  }
+  // All that comes until the other side closes.
+  std::string rest() {
+    std::string text;
+    char buffer[65536];
+    for (;;) {
+      pollfd wait{socket_.get(), POLLIN, 0};
+      if (::poll(&wait, 1, 30'000) <= 0) return text + "<silence>";
+      const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, 0);
+      if (count <= 0) return text;
+      text.append(buffer, static_cast<std::size_t>(count));
+    }
+  }
+  std::string ask(const std::string& request) {
+    say(request);
+    return rest();
+  }
+
+ private:
+  Fd socket_;
+};
+
+int status_of(const std::string& response) {
+  return response.starts_with("HTTP/1.1 ") ? std::atoi(response.c_str() + 9) : 0;
+}
+std::string body_of(const std::string& response) {
+  const auto at = response.find("\r\n\r\n");
+  return at == std::string::npos ? "" : response.substr(at + 4);
+}
+
+class HttpTest : public ::testing::Test {
+ protected:
+  void SetUp() override { open({}); }
+  void TearDown() override {
+    if (!http_) return;
+    loop_->stop();
+    thread_.join();
+    http_.reset();
+  }
+
+  void open(HttpBounds bounds) {
+    TearDown();
+    HttpOptions options;
+    options.address = "127.0.0.1:0";
+    options.names = {"head.example", ""};
+    options.keys = &keys_;
+    options.bounds = bounds;
+    options.answer_within = 2s;
+    HttpAsks asks;
+    asks.serving = [this] { return serving_.load(); };
+    asks.state = [](const std::string& user, const std::string&, ToolRequest request,
+                        const HttpAsks::Told& told) {
+      if (request.verb == "get" && request.argument == "silent") return;
+      ToolReply reply;
+      if (request.kind == "strange") {
+        reply.ok = false;
+        reply.code = ErrorCode::not_found;
+        reply.text = "there is none";
+      }
+      reply.json = Json{{"kind", "Echo"},
+                        {"user", user},
+                        {"verb", request.verb},
+                        {"of", request.kind},
+                        {"argument", request.argument},
+                        {"items", {{{"state", "A"}, {"n", 1}}, {{"state", "B"}, {"n", 2}}}}}
+                       .dump();
+      told(reply);
+    };
+    http_ = HttpService::start(*loop_, std::move(options), std::move(asks)).value();
+    thread_ = std::thread([this] { loop_->run(); });
+    const auto pair = CurveKeys::generate().value();
+    token_ = {.cluster = "blue",
+              .address = "127.0.0.1:1",
+              .head_curve_key = pair.public_key,
+              .head_signing_key = std::string(64, 'a'),
+              .role = "observer",
+              .public_key = pair.public_key,
+              .secret_key = pair.secret_key};
+    ASSERT_TRUE(keys_.allow(pair.public_key, "observer:me").ok());
+  }
+
+  std::string ask(const std::string& request) { return Client(http_->address()).ask(request); }
+  std::string bearer() const { return "Authorization: Bearer " + to_text(token_) + "\r\n"; }
+  std::string get(const std::string& path, const std::string& more = {}) {
+    return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n");
+  }
+
+  AllowTable keys_;
+  std::atomic<bool> serving_{true};
+  std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
+  std::thread thread_;
+  Token token_;
+  std::unique_ptr<HttpService> http_;
+};
+
+TEST_F(HttpTest, HealthIsUpOrDownForEverybodyAndNothingElse) {
+  const std::string up = get("/healthz");
+  EXPECT_EQ(status_of(up), 200);
+  EXPECT_EQ(body_of(up), "up\n");
+  EXPECT_EQ(status_of(get("/readyz")), 200);
+  serving_ = false;
+  EXPECT_EQ(status_of(get("/healthz")), 200);
+  const std::string down = get("/readyz");
+  EXPECT_EQ(status_of(down), 503);
+  EXPECT_EQ(body_of(down), "down\n");
+  EXPECT_EQ(body_of(ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")), "");
+}
+
+TEST_F(HttpTest, PagesAreWhatTheHeadAnswersToATool) {
+  const std::string response = get("/api/v1/nodes?state=B", bearer());
+  ASSERT_EQ(status_of(response), 200) << response;
+  EXPECT_THAT(response, HasSubstr("Content-Type: application/json"));
+  EXPECT_THAT(response, HasSubstr("Connection: close"));
+  EXPECT_THAT(response, Not(HasSubstr("Access-Control")));
+  const Json json = Json::parse(body_of(response));
+  EXPECT_EQ(json["verb"], "list");
+  EXPECT_EQ(json["of"], "nodes");
+  EXPECT_EQ(json["user"], "observer:me");
+  ASSERT_EQ(json["items"].size(), 1u);
+  EXPECT_EQ(json["items"][0]["n"], 2);
+  const Json one = Json::parse(body_of(get("/api/v1/actors/0123abcd", bearer())));
+  EXPECT_EQ(one["verb"], "get");
+  EXPECT_EQ(one["argument"], "0123abcd");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/explain/0123", bearer())))["verb"], "explain");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/status", bearer())))["verb"], "status");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?state=FAILED", bearer())))["argument"], R"({"state":"FAILED"})");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
+}
+
+TEST_F(HttpTest, ErrorsAreTyped) {
+  const std::string response = get("/api/v1/strange", bearer());
+  EXPECT_EQ(status_of(response), 404);
+  const Json json = Json::parse(body_of(response));
+  EXPECT_EQ(json["kind"], "Error");
+  EXPECT_EQ(json["code"], "not_found");
+  EXPECT_EQ(json["message"], "there is none");
+  EXPECT_EQ(status_of(get("/api/v1/actors/silent", bearer())), 504);
+}
+
+TEST_F(HttpTest, WithoutATokenThatIsKnownNothingIsSaid) {
+  Token other = token_;
+  const auto pair = CurveKeys::generate().value();
+  other.public_key = token_.public_key;  // what it says of itself counts for nothing
+  other.secret_key = pair.secret_key;
+  const std::string wrong = "Authorization: Bearer " + to_text(other) + "\r\n";
+  for (const std::string& each : {std::string(), wrong, std::string("Authorization: Basic YTpi\r\n"),
+                                  "Authorization: Bearer " + token_.secret_key + "\r\n",
+                                  std::string("Authorization: Bearer \r\n"), bearer() + bearer()}) {
+    for (const char* path : {"/api/v1/status", "/api/v1/nodes", "/", "/nothing"}) {
+      const std::string response = get(path, each);
+      EXPECT_EQ(status_of(response), 401) << path << each;
+      EXPECT_THAT(response, HasSubstr("WWW-Authenticate: Bearer"));
+      EXPECT_THAT(response, Not(HasSubstr("Echo")));
+    }
+  }
+  ASSERT_EQ(status_of(get("/api/v1/status", bearer())), 200);
+  keys_.remove(token_.public_key);
+  EXPECT_EQ(status_of(get("/api/v1/status", bearer())), 401);
+}
+
+TEST_F(HttpTest, OfANameThatIsNotTheHeadsNothingIsServed) {
+  const auto from = [&](const std::string& host) {
+    return status_of(ask("GET /api/v1/status HTTP/1.1\r\n" + host + bearer() + "\r\n"));
+  };
+  EXPECT_EQ(from("Host: evil.example:80\r\n"), 403);
+  EXPECT_EQ(from("Host: localhost.evil.example\r\n"), 403);
+  EXPECT_EQ(from("Host: 127.0.0.1.evil.example\r\n"), 403);
+  EXPECT_EQ(from("Host: localhost\r\nHost: evil.example\r\n"), 403);
+  EXPECT_EQ(from(""), 403);
+  EXPECT_EQ(from("Host:\r\n"), 403);
+  EXPECT_EQ(from("Host: :80\r\n"), 403);
+  EXPECT_EQ(from("Host: LocalHost:8080\r\n"), 200);
+  EXPECT_EQ(from("Host: 127.0.0.1:9\r\n"), 200);
+  EXPECT_EQ(from("Host: [::1]:9\r\n"), 200);
+  EXPECT_EQ(from("Host: head.example\r\n"), 200);
+}
+
+TEST_F(HttpTest, PathsAreNoWaysThroughFolders) {
+  for (const char* path :
+       {"/api/v1/../../etc/passwd", "/api/v1/%2e%2e/%2e%2e/etc/passwd", "/api/v1/nodes/../x", "/api/v1//nodes",
+        "/api/v1/nodes/", "/api/v1/", "/api/v1", "/api/v1/nodes/a/b", "/api/v1/nodes/%2e%2e", "/api/v1/nodes%2f..%2fx",
+        "/api/v1/nodes/a%00b", "/api/v1/..%5c", "/../healthz", "/api/v2/nodes", "//healthz"}) {
+    EXPECT_EQ(status_of(get(path, bearer())), 404) << path;
+  }
+}
+
+TEST_F(HttpTest, OnlyReadsAreServedAndBodiesAreNot) {
+  for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"}) {
+    const int status = status_of(ask(std::string(method) + " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" + bearer() + "\r\n"));
+    EXPECT_TRUE(status == 405 || status == 400) << method << " " << status;
+  }
+  EXPECT_EQ(status_of(get("/api/v1/nodes", bearer() + "Transfer-Encoding: chunked\r\n")), 413);
+  Client large(http_->address());
+  large.say("GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10485760\r\n" + bearer() + "\r\n");
+  const std::string part(1 << 16, 'x');
+  for (int i = 0; i < 160 && large.say(part); ++i) {
+  }
+  EXPECT_EQ(status_of(large.rest()), 413);
+  EXPECT_EQ(status_of(get("/healthz")), 200);
+}
+
+TEST_F(HttpTest, LargeHeadsAndManyFieldsAreRefused) {
+  EXPECT_EQ(status_of(get("/" + std::string(20'000, 'a'))), 431);
+  EXPECT_EQ(status_of(get("/healthz", "X: " + std::string(20'000, 'a') + "\r\n")), 431);
+  std::string bomb;
+  for (int i = 0; i < 5000; ++i) bomb += "A: b\r\n";
+  EXPECT_EQ(status_of(get("/healthz", bomb)), 431);
+  EXPECT_EQ(status_of(get("/healthz", "Range: bytes=0-,0-,0-,0-,0-,0-\r\n")), 200);
+  EXPECT_EQ(status_of(get("/healthz", "Range: bytes=" + std::string(7000, '9') + "\r\n")), 416);
+  EXPECT_EQ(status_of(get("/healthz", "Accept-Encoding: gzip, br\r\nExpect: 100-continue\r\n")), 200);
+}
+
+TEST_F(HttpTest, OldAndPipelinedAndMalformedRequestsAreAnsweredOnceOrNot) {
+  EXPECT_EQ(status_of(ask("GET /healthz HTTP/1.0\r\n\r\n")), 200);
+  EXPECT_EQ(status_of(ask("GET /api/v1/nodes HTTP/1.0\r\n" + bearer() + "\r\n")), 403);
+  const std::string twice = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(status_of(twice), 200);
+  EXPECT_EQ(twice.find("HTTP/1.1", 1), std::string::npos) << twice;
+  for (const std::string& each :
+       {std::string("\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("GET /healthz\r\n\r\n"),
+        std::string("GET /healthz HTTP/9.9\r\n\r\n"), std::string("\0\1\2\xff\r\n\r\n", 8),
+        std::string("GET http://evil/healthz HTTP/1.1\r\n\r\n"), std::string("\x16\x03\x01 TLS\r\n\r\n")}) {
+    EXPECT_NE(status_of(ask(each)), 200) << each;
+  }
+  EXPECT_EQ(status_of(get("/healthz")), 200);
+}
+
+TEST_F(HttpTest, TwoHundredSlowClientsAreCutOffAndDelayNobody) {
+  HttpBounds bounds;
+  bounds.max_connections = 100;
+  bounds.request_within = 1s;
+  open(bounds);
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 200; ++i) {
+    slow.push_back(std::make_unique<Client>(http_->address()));
+    slow.back()->say("GET /healthz HTTP/1.1\r\nX-");
+  }
+  EXPECT_EQ(status_of(get("/healthz")), 200);
+  EXPECT_EQ(status_of(get("/api/v1/nodes", bearer())), 200);
+  for (auto& each : slow) EXPECT_EQ(each->rest(), "");  // closed, unanswered
+}
+
+TEST_F(HttpTest, AWordWithoutAnEndIsCutOffThoughItKeepsComing) {
+  HttpBounds bounds;
+  bounds.request_within = 1s;
+  open(bounds);
+  Client slow(http_->address());
+  std::size_t said = 0;
+  // One byte at a time, for as long as it is let.
+  while (said < 8000 && slow.say("a")) {
+    ++said;
+    ::poll(nullptr, 0, 10);
+  }
+  EXPECT_LT(said, 8000u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,176 @@
+// Tokens at the head's service, over real connections: with a token's key one comes in, with no other,
+// and a token that is revoked ends what its holder may at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "head/head_keys.h"
+#include "head/head_service.h"
+#include "head/scratch_folder.h"
+#include "protocol/messages.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TokensTest : public ::testing::Test {
+ protected:
+  struct Holder {
+    std::unique_ptr<Bus> bus;
+    PeerHandle head{};
+    std::optional<ToolReply> reply{};
+    std::optional<Refused> refused{};
+    std::optional<Failure> gone{};
+  };
+
+  void SetUp() override {
+    ASSERT_TRUE(make_private_folder(folder_ / "head").ok());
+    keys_ = HeadKeys::load_or_make(folder_.path(), "test").value();
+    ASSERT_TRUE(keys_.admit(table_).ok());
+    open();
+  }
+
+  // Again on the same journal: the head was killed.
+  void open() {
+    service_.reset();
+    serving_ = false;
+    HeadServiceOptions options;
+    options.keys = keys_.curve;
+    options.allow = &table_;
+    options.signing = keys_.signing;
+    options.own_keys = {keys_.join.public_key, keys_.operator_key.public_key};
+    options.journal_path = folder_ / "head/journal.sqlite";
+    options.core.settings.cluster_name = "test";
+    HeadServiceCallbacks callbacks;
+    callbacks.on_serving = [this] { serving_ = true; };
+    service_ = HeadService::create(*loop_, std::move(options), std::move(callbacks)).value();
+    address_ = service_->bind("127.0.0.1:0").value();
+    ASSERT_TRUE(service_->start().ok());
+    ASSERT_TRUE(until([this] { return serving_; }));
+  }
+
+  bool until(const std::function<bool()>& condition) {
+    const Time deadline = monotonic_now() + 30s;
+    while (!condition() && monotonic_now() < deadline) loop_->turn(20ms);
+    return condition();
+  }
+
+  std::unique_ptr<Holder> connect(const CurveKeys& keys) {
+    auto holder = std::make_unique<Holder>();
+    BusOptions options;
+    options.keys = keys;
+    options.allow = &nobody_;
+    BusCallbacks callbacks;
+    callbacks.on_message = [holder = holder.get()](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
+      if (auto reply = decode<ToolReply>(bytes)) holder->reply = std::move(*reply);
+      if (auto message = decode<HeadToAgent>(bytes)) {
+        if (auto* refused = std::get_if<Refused>(&*message)) holder->refused = std::move(*refused);
+      }
+    };
+    callbacks.on_gone = [holder = holder.get()](PeerHandle, const Failure& why) { holder->gone = why; };
+    holder->bus = Bus::create(*loop_, std::move(options), std::move(callbacks)).value();
+    holder->head = holder->bus->connect(address_, keys_.curve.public_key).value();
+    return holder;
+  }
+
+  // Its answer, or one that is not ok where the connection was refused.
+  ToolReply ask(Holder& holder, const std::string& verb, const std::string& argument = {}) {
+    ToolRequest request;
+    request.request = ++asked_;
+    request.verb = verb;
+    request.argument = argument;
+    holder.reply.reset();
+    EXPECT_TRUE(holder.bus->send(holder.head, encode(request)).ok());
+    EXPECT_TRUE(until([&] { return holder.reply.has_value() || holder.gone.has_value(); }));
+    if (holder.reply) return *holder.reply;
+    ToolReply none;
+    none.ok = false;
+    none.text = "gone";
+    return none;
+  }
+
+  CurveKeys token(const std::string& role, const std::string& name) {
+    const auto pair = CurveKeys::generate().value();
+    const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
+    const auto made = ask(*owner, "token_create",
+                          nlohmann::json{{"role", role}, {"name", name}, {"public_key", pair.public_key}}.dump());
+    EXPECT_TRUE(made.ok) << made.text;
+    return pair;
+  }
+
+  const ScratchFolder folder_;
+  AllowTable table_;
+  AllowTable nobody_;
+  HeadKeys keys_;
+  std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
+  bool serving_ = false;
+  std::string address_;
+  std::uint64_t asked_ = 0;
+  std::unique_ptr<HeadService> service_;
+};
+
+TEST_F(TokensTest, AnObserversReadsAndChangesNothing) {
+  const auto eyes = connect(token("observer", "eyes"));
+  EXPECT_TRUE(ask(*eyes, "status").ok);
+  const auto refused = ask(*eyes, "stop");
+  EXPECT_EQ(refused.code, ErrorCode::permission_denied);
+  EXPECT_THAT(refused.text, HasSubstr("observer"));
+}
+
+TEST_F(TokensTest, WhatIsRevokedEndsAtOnceAlsoOverConnectionsThatAreThere) {
+  const auto pair = token("driver", "wheel");
+  const auto wheel = connect(pair);
+  ASSERT_TRUE(ask(*wheel, "status").ok);
+  const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
+  ASSERT_TRUE(ask(*owner, "token_revoke", "wheel").ok);
+  const auto refused = ask(*wheel, "status");
+  EXPECT_FALSE(refused.ok);
+  EXPECT_EQ(refused.code, ErrorCode::permission_denied);
+  EXPECT_THAT(refused.text, HasSubstr("'wheel'"));
+  const auto late = connect(pair);
+  EXPECT_FALSE(ask(*late, "status").ok);
+}
+
+TEST_F(TokensTest, ATicketJoinsAndItsMachineIsAnAgentAlsoAfterTheHeadsDeath) {
+  const auto ticket = token("agent", "hands");
+  const auto own = CurveKeys::generate().value();
+  const std::string wish = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
+  EXPECT_EQ(ask(*connect(ticket), "status").code, ErrorCode::permission_denied);
+  EXPECT_FALSE(ask(*connect(own), "status").ok);  // not let in yet
+  ASSERT_TRUE(ask(*connect(ticket), "join", wish).ok);
+  EXPECT_TRUE(ask(*connect(own), "status").ok);
+  open();
+  EXPECT_TRUE(ask(*connect(own), "status").ok);
+  const auto other = nlohmann::json{{"public_key", CurveKeys::generate()->public_key}, {"host", "g"}}.dump();
+  EXPECT_THAT(ask(*connect(ticket), "join", other).text, HasSubstr("was used by 'h'"));
+  EXPECT_EQ(ask(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
+}
+
+TEST_F(TokensTest, AKeyOfTheClusterIsNotTakenOverByATicket) {
+  const auto ticket = token("agent", "hands");
+  const auto wish = nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
+  ask(*connect(ticket), "join", wish);
+  const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
+  EXPECT_TRUE(ask(*owner, "token_list").ok);
+  EXPECT_TRUE(ask(*owner, "token_revoke", "hands").ok);
+  EXPECT_TRUE(ask(*owner, "token_list").ok);
+}
+
+TEST_F(TokensTest, ADriversKeyBringsNoNodeWithSlotsIn) {
+  const auto wheel = connect(token("driver", "wheel"));
+  Register message;
+  message.address.node = NodeId::random();
+  message.address.incarnation = ProcessId::random();
+  message.address.control = "127.0.0.1:1";
+  message.role = Role::agent;
+  EXPECT_TRUE(wheel->bus->send(wheel->head, encode(AgentToHead(message))).ok());
+  ASSERT_TRUE(until([&] { return wheel->refused.has_value(); }));
+  EXPECT_EQ(wheel->refused->code, RefusalCode::permission);
+  EXPECT_TRUE(service_->core().view().nodes.empty());
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,97 @@
+// The table of who may send what, gone through message by message and role by role. The expectations
+// are those of the documents, said once more in other words; a message without a row does not compile.
+#include "protocol/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "protocol/all_messages.h"
+
+namespace mobula::internal {
+namespace {
+
+// Roles that may send at least one message of a choice are within `senders`; those in `all` may send
+// each of them.
+template <class Choice>
+void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}) {
+  test::for_each_alternative<Choice>([&](auto place, auto alternative) {
+    const std::string name = test::type_name<decltype(alternative)>();
+    const Choice message(place, std::move(alternative));
+    bool somebody = false;
+    for (const Role role : all_roles) {
+      const bool may = may_send(role, message);
+      somebody = somebody || may;
+      if (may) EXPECT_TRUE(senders.contains(role)) << name << " by " << to_string(role);
+      if (all.contains(role)) EXPECT_TRUE(may) << name << " by " << to_string(role);
+    }
+    EXPECT_TRUE(somebody) << name << ": nobody may send it";
+  });
+}
+
+TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
+  expect_within<AgentToHead>({Role::agent, Role::driver_agent}, {Role::agent, Role::driver_agent});
+  expect_within<AgentMessage>({Role::agent, Role::driver_agent, Role::head}, {Role::agent});
+  expect_within<ProcessToHead>({Role::driver, Role::executor}, {Role::driver});
+  expect_within<HeadToAgent>({Role::head}, {Role::head});
+  expect_within<HeadMessage>({Role::head, Role::agent, Role::driver_agent}, {Role::head});
+  expect_within<HeadToProcess>({Role::head}, {Role::head});
+  expect_within<ProcessToAgent>({Role::driver, Role::executor});
+  expect_within<AgentToProcess>({Role::agent, Role::driver_agent, Role::head}, {Role::agent});
+  expect_within<PeerMessage>({Role::agent, Role::driver_agent}, {Role::agent, Role::driver_agent});
+  expect_within<CallerMessage>({Role::driver, Role::executor}, {Role::driver, Role::executor});
+  expect_within<ExecutorMessage>({Role::executor}, {Role::executor});
+}
+
+TEST(Roles, AllChoicesAreAboveButThatOfStrategies) {
+  // A choice that is added to the protocol's is to be added to the test above.
+  EXPECT_EQ(std::tuple_size_v<test::AllChoices>, 12u);
+}
+
+TEST(Roles, WhoHasNoSlotsSpeaksOfNone) {
+  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotStarted{})));
+  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotGone{})));
+  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(ActorConstructed{})));
+  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(JobLogPart{})));
+  EXPECT_TRUE(may_send(Role::driver_agent, AgentMessage(FromProcess{})));
+  EXPECT_FALSE(may_send(Role::executor, ProcessToHead(StartJob{})));
+  EXPECT_FALSE(may_send(Role::executor, ProcessToHead(EndJob{})));
+  EXPECT_FALSE(may_send(Role::driver, ProcessToAgent(ExecutorReady{})));
+  EXPECT_FALSE(may_send(Role::executor, ProcessToAgent(AttachDriver{})));
+}
+
+TEST(Roles, EveryVerbHasItsAskers) {
+  const std::set<std::string_view> reads{"status", "list", "get", "explain", "named_actors", "planner_state", "job_log",
+                                         "timeline"};
+  const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
+  const std::set<std::string_view> orders{"drain", "stop", "token_create", "token_list", "token_revoke"};
+  std::size_t known = 2;  // ping, join
+  for (const VerbRow& row : roles::verbs) {
+    const bool read = reads.contains(row.verb);
+    const bool job = jobs.contains(row.verb);
+    const bool order = orders.contains(row.verb);
+    known += read || job || order ? 1 : 0;
+    const bool ping = row.verb == "ping";
+    const bool join = row.verb == "join";
+    const bool files = row.verb == "package_get";
+    EXPECT_TRUE(read || job || order || ping || join || files) << row.verb << " is to be added to this test";
+    EXPECT_EQ(row.changes, !read && !ping && !files && row.verb != "token_list") << row.verb;
+    EXPECT_EQ(may_ask(Role::observer, row.verb), read || ping) << row.verb;
+    EXPECT_EQ(may_ask(Role::agent, row.verb), read || ping) << row.verb;
+    EXPECT_EQ(may_ask(Role::driver, row.verb), read || ping || job) << row.verb;
+    EXPECT_EQ(may_ask(Role::operator_, row.verb), !join) << row.verb;
+    EXPECT_EQ(may_ask(Role::unproven, row.verb), ping || join) << row.verb;
+    EXPECT_FALSE(may_ask(Role::metrics, row.verb)) << row.verb;
+    EXPECT_FALSE(may_ask(Role::executor, row.verb)) << row.verb;
+    EXPECT_FALSE(may_ask(Role::head, row.verb)) << row.verb;
+  }
+  EXPECT_EQ(known, roles::verbs.size());
+  for (const Role role : all_roles) {
+    EXPECT_FALSE(may_ask(role, "format_the_disk"));
+    EXPECT_FALSE(may_ask(role, ""));
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal
