@@ -1,0 +1,118 @@
+#include "cli/flag_values.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/label_selector.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+// 2, 0.5, or "0.0001" where the decimal text is to be read exactly.
+Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
+  const std::string of = "--resources, '" + name + "'";
+  if (value.is_string()) return taken(of, Quantity::parse(value.get<std::string>()));
+  if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
+  return taken(of, Quantity::from_double(value.get<double>()));
+}
+
+}  // namespace
+
+void wrong(const std::string& flag, const std::string& why) { throw CLI::ValidationError(flag, why); }
+
+Labels labels_of(const std::string& text) {
+  Labels labels;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto comma = std::min(text.find(',', at), text.size());
+    const auto equals = text.find('=', at);
+    if (equals == std::string::npos || equals >= comma || equals == at) {
+      wrong("--labels", "'" + text + "' is not a list such as zone=a,disk=ssd");
+    }
+    labels[text.substr(at, equals - at)] = text.substr(equals + 1, comma - equals - 1);
+    at = comma + 1;
+  }
+  if (const auto good = check_labels(labels); !good) wrong("--labels", good.error().text);
+  return labels;
+}
+
+void refuse_reserved(const Labels& labels) {
+  constexpr std::string_view prefix = "mobula.io/";
+  constexpr std::array<std::string_view, 6> given{"accelerator-product", "accelerator-type", "availability-region",
+                                                  "availability-zone", "market-type", "node-group"};
+  for (const auto& [key, unused] : labels) {
+    if (!key.starts_with(prefix) || std::ranges::find(given, key.substr(prefix.size())) != given.end()) continue;
+    std::string names;
+    for (const auto each : given) names += (names.empty() ? "" : ", ") + std::string(each);
+    wrong("--labels", "'" + key + "': labels under mobula.io/ belong to the runtime, but for " + names);
+  }
+}
+
+void parse_resources(const std::string& text, NodeFlags& node) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object())
+    wrong("--resources",
+          "'" + text + "' is no JSON object such as '{\"shuttle\": 2}', its amounts at most 1e14");
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_object()) {
+      node.resources.set(name, parse_amount(name, value));
+      continue;
+    }
+    for (const auto& [member, unused] : value.items()) {
+      if (member != "total" && member != "unit") {
+        wrong("--resources", "'" + name + "' has a member '" + member +
+                                 "'; it has 'total', and 'unit' if it counts numbered units");
+      }
+    }
+    if (!value.contains("total")) wrong("--resources", "'" + name + "' has no 'total'");
+    const auto unit = value.find("unit");
+    if (unit != value.end() && !unit->is_boolean()) {
+      wrong("--resources", "'unit' of '" + name + "' is true or false");
+    }
+    node.resources.set(name, parse_amount(name, value["total"]));
+    const bool in_units = unit != value.end() && unit->get<bool>();
+    if (unit != value.end() && !in_units && is_unit_instance(name)) {
+      wrong("--resources", "'" + name + "' is always counted in numbered units");
+    }
+    if (in_units) node.in_units.insert(name);
+  }
+}
+
+int percent_of(const std::string& text) {
+  const Quantity share = taken("--object-spilling-threshold", Quantity::parse(text));
+  if (share < Quantity::whole(0) || share > Quantity::whole(1)) {
+    wrong("--object-spilling-threshold", "'" + text + "' is not between 0 and 1");
+  }
+  return static_cast<int>(share.to_double() * 100 + 0.5);
+}
+
+Result<std::int64_t> parse_size(const std::string& text) {
+  static const std::map<std::string, double> units{
+      {"", 1},         {"B", 1},      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
+      {"MiB", 0x1p20}, {"G", 0x1p30}, {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
+      {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},     {"TB", 1e12}};
+  // Digits and at most one point: what strtod takes beyond that is no size.
+  const auto digits = text.find_first_not_of("0123456789.");
+  const std::string number = text.substr(0, digits);
+  const auto unit = units.find(digits == std::string::npos ? "" : text.substr(digits));
+  if (number.empty() || number == "." || std::count(number.begin(), number.end(), '.') > 1 ||
+      unit == units.end()) {
+    return failure(ErrorCode::invalid_argument,
+                   "'" + text + "' is not a size such as 1073741824, 512MiB or 4GiB");
+  }
+  double amount = 0;
+  std::istringstream stream(number);
+  stream.imbue(std::locale::classic());
+  stream >> amount;
+  const double bytes = amount * unit->second;
+  if (bytes > 0x1p60) {
+    return failure(ErrorCode::invalid_argument, "'" + text + "' is more than any machine has");
+  }
+  return static_cast<std::int64_t>(std::llround(bytes));
+}
+
+}  // namespace mobula::internal::cli
