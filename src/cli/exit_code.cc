@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "cli/log_lines.h"
+
 namespace mobula::internal::cli {
 
 int complain(const Failure& why) { return complain(why, exit_code_of(why)); }
@@ -10,6 +12,7 @@ int complain(const Failure& why, int code) {
   std::string line = why.text;
   while (!line.empty() && line.back() == '\n') line.pop_back();
   for (auto& c : line) c = c == '\n' ? ' ' : c;
+  line = printable(line);  // some of it may come from elsewhere
   std::fprintf(stderr, "mobula: %s\n", line.c_str());
   return code;
 }

@@ -56,30 +56,39 @@ bool write_all(int file, const std::vector<std::byte>& bytes) {
   return true;
 }
 
-// Packed files of a node: brought once, whoever wants them at the same time waits.
+// Packed files of a node: brought once, whoever wants what is not there waits.
 class FilesCache {
  public:
   explicit FilesCache(const JobStart& start) : start_(start), path_(start.cache + "/" + start.hash) {}
 
   Result<Fd> open() {
     if (auto made = make_private_folder(start_.cache); !made) return made.error();
+    // Files get their names whole, and one that is open outlives its name.
+    if (Fd there = known(); there) return there;
     const Fd lock(::open((start_.cache + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock) return errno_failure("lock " + start_.cache, errno);
     while (::flock(lock.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return errno_failure("lock " + start_.cache, errno);
     }
-    Fd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    Fd file = known();
     if (!file) {
       if (auto brought = bring(); !brought) return brought.error();
-      file = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+      file = known();
       if (!file) return errno_failure("read " + path_, errno);
     }
-    ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
     forget_oldest();
     return file;
   }
+  // They turned out not to be what their name says: the next job has them brought anew.
+  void forget() const { ::unlink(path_.c_str()); }
 
  private:
+  Fd known() const {
+    Fd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    return file;
+  }
+
   Result<void> bring() const {
     const std::string incoming = path_ + ".new";
     Fd file(::open(incoming.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -90,6 +99,7 @@ class FilesCache {
       if (!seen) return seen.error();
       if (hex_of(*seen) != start_.hash) read = failure(ErrorCode::corrupt, "the job's files came with other bytes");
     }
+    if (read && ::fdatasync(file.get()) != 0) read = errno_failure("keep " + path_, errno);
     if (!read) {
       ::unlink(incoming.c_str());
       return read;
@@ -128,7 +138,9 @@ class FilesCache {
         continue;
       }
       const Failure why = answer.error();
-      const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out;
+      // A head that listens and is slow cannot be told from one with another key.
+      const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
+                          why.code == ErrorCode::permission_denied;
       if (!passes || monotonic_now() - heard >= files_patience) return why;
       client.reset();
       ::poll(nullptr, 0, static_cast<int>(files_pause / 1ms));
@@ -220,12 +232,14 @@ int start_job_program(int argc, char** argv) {
   JobStart start{argv[2], argv[3], argv[4], argv[5], argv[6], {argv + 8, argv + argc}};
   start.program.push_back(nullptr);
   {
-    const auto file = FilesCache(start).open();
+    FilesCache cache(start);
+    const auto file = cache.open();
     if (!file) return complain_of_files(file.error().text);
     if (auto made = make_private_folder(fs::path(start.folder).parent_path().string()); !made) {
       return complain_of_files(made.error().text);
     }
     if (auto unpacked = deploy::unpack_job_files(file->get(), start.folder); !unpacked) {
+      if (unpacked.error().code == ErrorCode::corrupt) cache.forget();
       return complain_of_files(unpacked.error().text);
     }
   }

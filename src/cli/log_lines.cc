@@ -9,11 +9,14 @@
 namespace mobula::internal::cli {
 namespace {
 
+constexpr std::size_t longest_escape = 4096;
+
 bool is_control(unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }
 
 // How long the escape sequence at the beginning is, 0 for none (ECMA-48: CSI, and OSC up to its end).
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2 || text[0] != '\x1b') return 0;
+  text = text.substr(0, longest_escape);
   if (text[1] == '[') {
     std::size_t at = 2;
     while (at < text.size() && text[at] >= 0x20 && text[at] <= 0x3f) ++at;
@@ -28,11 +31,19 @@ std::size_t escape_length(std::string_view text) {
   return 0;
 }
 
+// How many bytes follow a first one in UTF-8; 0 for what is no first one.
+int bytes_after(unsigned char c) {
+  if (c >= 0xc2 && c <= 0xdf) return 1;
+  if (c >= 0xe0 && c <= 0xef) return 2;
+  return c >= 0xf0 && c <= 0xf4 ? 3 : 0;
+}
+
 }  // namespace
 
 std::string printable(std::string_view line) {
   std::string text;
   text.reserve(line.size());
+  int follow = 0;  // bytes that the character before still has
   for (std::size_t at = 0; at < line.size();) {
     const auto c = static_cast<unsigned char>(line[at]);
     if (const std::size_t length = escape_length(line.substr(at)); length > 0) {
@@ -46,7 +57,8 @@ std::string printable(std::string_view line) {
       continue;
     }
     // Bytes of C1 that stand alone are none of UTF-8's, and some terminals obey them.
-    const bool continues = at > 0 && (static_cast<unsigned char>(line[at - 1]) & 0x80) != 0;
+    const bool continues = follow > 0 && c >= 0x80 && c <= 0xbf;
+    follow = continues ? follow - 1 : bytes_after(c);
     if (is_control(c) || (c >= 0x80 && c <= 0x9f && !continues)) {
       text += fmt::format("\\x{:02x}", c);
     } else {

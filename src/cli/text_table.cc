@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/log_lines.h"
+
 namespace mobula::internal::cli {
 namespace {
 
@@ -22,6 +24,7 @@ bool is_number(const std::string& text) {
 void TextTable::add(std::vector<std::string> row) {
   for (std::string& cell : row) {
     for (char& c : cell) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    cell = printable(cell);  // and of the other controls
   }
   rows_.push_back(std::move(row));
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,11 +77,13 @@ Result<std::string> PackageShelf::put(const ToolRequest& request) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("a job's files are {} bytes, and the head takes {} at most", size, limits_.bytes_each));
   }
+  // A question takes no room, and only bytes keep it.
+  if (request.argument.empty() && !arriving_.contains(name)) return have_text(0, size);
   auto found = arriving(name, size);
   if (!found) return found.error();
   Arriving& package = **found;
-  package.last = monotonic_now();
   if (offset != package.have || request.argument.empty()) return have_text(package.have, size);
+  package.last = monotonic_now();
   if (request.argument.size() > std::min(part_bytes, size - package.have)) return wrong(request.kind);
   const auto bytes = std::as_bytes(std::span(request.argument));
   const ssize_t written = ::pwrite(package.file.get(), bytes.data(), bytes.size(), static_cast<off_t>(package.have));
@@ -90,6 +93,8 @@ Result<std::string> PackageShelf::put(const ToolRequest& request) {
     return failure(ErrorCode::resource_exhausted,
                    errno_failure("keep a job's files in " + folder_, why).text + "; make room on the head's disk");
   }
+  // On its way to the disk, so that the last part does not wait for all of it.
+  ::sync_file_range(package.file.get(), static_cast<off_t>(package.have), written, SYNC_FILE_RANGE_WRITE);
   package.hash.add(bytes);
   package.have += bytes.size();
   if (package.have < size) return have_text(package.have, size);
@@ -141,17 +146,23 @@ Result<void> PackageShelf::make_room(std::uint64_t bytes) {
   }
   for (const auto& [name, package] : arriving_) sum += package.size;
   std::ranges::sort(kept, {}, [](const Kept& each) { return std::pair(each.used, std::string_view(each.name)); });
+  std::uint64_t most = limits_.bytes;
+  struct statvfs disk {};
+  // Half of the disk's room is the journal's and the logs', without which the head takes nothing at all.
+  if (::statvfs(folder_.c_str(), &disk) == 0) {
+    most = std::min(most, (std::uint64_t{disk.f_bavail} * disk.f_frsize + (sum - bytes)) / 2);
+  }
   for (const auto& each : kept) {
-    if (sum <= limits_.bytes) break;
+    if (sum <= most) break;
     if (needed_(each.name)) continue;
     ::unlink(path_of(each.name).c_str());
     sum -= each.bytes;
   }
-  if (sum <= limits_.bytes) return {};
+  if (sum <= most) return {};
   return failure(ErrorCode::resource_exhausted,
-                 fmt::format("the head keeps {} bytes of jobs' files, all of them needed by jobs that have not ended; "
-                             "try again when one has",
-                             limits_.bytes));
+                 fmt::format("the head has room for {} bytes of jobs' files, and all that it has arrive now or are needed "
+                             "by jobs that have not ended; try again when one has, or make room on the head's disk",
+                             most));
 }
 
 Result<void> PackageShelf::keep(const std::string& name, Arriving& package) {
@@ -160,10 +171,14 @@ Result<void> PackageShelf::keep(const std::string& name, Arriving& package) {
     drop(name);
     return failure(ErrorCode::corrupt, fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
   }
-  const bool kept = ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
+  // Synced before it has its name: what has one is believed whole, after a loss of power too.
+  const bool kept = ::fdatasync(package.file.get()) == 0 && ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
   const int why = errno;
+  if (!kept) {
+    drop(name);
+    return errno_failure("keep " + path_of(name), why);
+  }
   arriving_.erase(name);
-  if (!kept) return errno_failure("keep " + path_of(name), why);
   return {};
 }
 

@@ -29,6 +29,7 @@ using detail::ErrorRecord;
 constexpr const char* variable = "MOBULA_CONSOLE_FD";
 constexpr std::size_t longest_request = std::size_t{4} << 20;
 constexpr std::size_t longest_answer = std::size_t{64} << 20;
+constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;  // JSON takes many times that in memory
 constexpr std::size_t most_names = 10'000;
 constexpr auto patience = std::chrono::milliseconds(200);  // of one look for a value
 
@@ -278,6 +279,9 @@ class Console {
       detail::StoredValue stored;
       if (const auto failed = target->get({&id, 1}, {}, {&stored, 1})) return refusal(*failed);
       if (stored.error) return refusal(*stored.error);
+      if (stored.bytes.size() > most_bytes_shown) {
+        return refusal("Error", 1, fmt::format("the value has {} bytes, and at most {} are shown", stored.bytes.size(), most_bytes_shown));
+      }
       auto value = json_of(stored, *found->second.type);
       if (!value) return refusal(value.error());
       return Json{{"ok", true}, {"value", std::move(*value)}};

@@ -37,8 +37,11 @@ int talk(const CommandLine& line, Shell& shell, Interrupts& interrupts) {
     TerminalHooks with;
     with.prompt = [&watch] { return (*watch)->prompt(); };
     with.complete = [&shell](const std::string& before) { return shell.completion(before); };
-    with.news_fds = {(*watch)->fd()};
-    if (shell.output_fd() >= 0) with.news_fds.push_back(shell.output_fd());
+    with.news_fds = [&] {
+      std::vector<int> fds{(*watch)->fd()};
+      if (shell.output_fd() >= 0) fds.push_back(shell.output_fd());
+      return fds;
+    };
     with.news = [&]() -> std::optional<std::string> {
       if (auto printed = shell.output_line()) return printed;
       return (*watch)->next();

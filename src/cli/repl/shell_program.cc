@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "cli/exit_code.h"
+#include "cli/log_lines.h"
 #include "cli/output.h"
 #include "cli/repl/live_names.h"
 #include "cli/repl/shell.h"
@@ -123,7 +124,7 @@ bool Shell::wait_readable(int fd) {
     for (int lines = 0; lines < most_lines; ++lines) {
       const auto line = output_line();
       if (!line) break;
-      std::fprintf(stderr, "%s\n", line->c_str());
+      std::fprintf(stderr, "%s\n", printable(*line).c_str());
     }
     if (ready > 0 && items[0].revents != 0) return true;
   }

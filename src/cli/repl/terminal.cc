@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "cli/log_lines.h"
 
 namespace mobula::internal::cli::repl {
 namespace {
@@ -40,11 +41,7 @@ std::size_t width_of(std::string_view text) {
 }
 
 // Lines of news come from elsewhere: nothing in them may steer the terminal.
-std::string harmless(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f ? '?' : c;
-  return out;
-}
+std::string harmless(const std::string& text) { return printable(text); }
 
 }  // namespace
 
@@ -135,7 +132,9 @@ int Terminal::read_character(wchar_t* into) {
   std::size_t have = 0;
   for (;;) {
     std::vector<pollfd> items{{STDIN_FILENO, POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}};
-    for (const int fd : hooks_.news_fds) items.push_back({fd, POLLIN, 0});
+    if (hooks_.news_fds) {
+      for (const int fd : hooks_.news_fds()) items.push_back({fd, POLLIN, 0});
+    }
     const int ready = ::poll(items.data(), items.size(), have == 0 ? -1 : character_ms);
     if (interrupts_.raised()) {
       interrupts_.clear();

@@ -17,8 +17,9 @@ namespace mobula::internal::cli::repl {
 struct TerminalHooks {
   std::function<std::string()> prompt{};
   std::function<Completion(const std::string& before)> complete{};
-  // Descriptors that are readable while there is news, and the news itself, a line without its end at a time.
-  std::vector<int> news_fds{};
+  // Descriptors that are readable while there is news, asked for each time, since one may be closed when its news
+  // ends; and the news itself, a line without its end at a time.
+  std::function<std::vector<int>()> news_fds{};
   std::function<std::optional<std::string>()> news{};
 };
 

@@ -76,6 +76,10 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   }
   if (fenced_.contains(incarnation)) return stranger(incarnation);
   const Node* node = find(message.address.node);
+  if (node != nullptr && node->slots_allowed() && principal.role == Role::driver_agent &&
+      node->state != NodeState::dead) {
+    return refused(RefusalCode::permission, "a driver's key may not speak for a node with slots");
+  }
   if (node != nullptr && node->state != NodeState::dead) return std::nullopt;
   if (nodes_.size() - dead_.size() >= parts_.options.max_nodes) {
     return refused(RefusalCode::permission, fmt::format("the cluster is at its limit of {} nodes",
@@ -153,7 +157,13 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
                      fmt::format("{} at {} {}", node.host, node.address.control,
                                  was_known && !came_anew ? "is there again" : "has joined"));
 
-  for (const auto& fact : message.facts.processes) parts_.processes.attached(node.id, fact);
+  for (const auto& fact : message.facts.processes) {
+    // A driver's node speaks for drivers, and for none that is another's.
+    const Process* known = node.slots_allowed() ? nullptr : parts_.processes.find(fact.process);
+    const bool strange = known != nullptr && known->node != node.id && !known->node.empty();
+    if (!node.slots_allowed() && (fact.principal.role != Role::driver || strange)) continue;
+    parts_.processes.attached(node.id, fact);
+  }
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
   if (recovering()) tell_deaths(node);

@@ -105,8 +105,9 @@ void take_process_message(Parts& parts, NodeId node, const FromProcess& message)
   if (!driver && !from->slots_allowed()) return;  // there are no executors on a driver's own node
   if (!may_send(message.principal.role, message.message)) {
     mark_out_of_role.hit();
-    return note_refusal(parts, message.principal,
-                        fmt::format("process {} sent what its role may not", message.process.brief()));
+    (void)note_refusal(parts, message.principal,
+                       fmt::format("process {} sent what its role may not", message.process.brief()));
+    return;
   }
   const Process* known = parts.processes.find(message.process);
   if (known == nullptr || came_back(parts, message.process, message.principal)) {
@@ -162,12 +163,13 @@ struct AgentVoice {
 
 }  // namespace
 
-void note_refusal(Parts& parts, const Principal& principal, const std::string& what) {
+bool note_refusal(Parts& parts, const Principal& principal, const std::string& what) {
   const std::string source = fmt::format("{}:{}", to_string(principal.role), principal.name);
-  if (const auto unsaid = parts.refusals.refused(parts.now, source)) {
-    parts.commands.push_back(WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all",
-                                                  source, what, *unsaid, parts.refusals.count())});
-  }
+  const auto unsaid = parts.refusals.refused(parts.now, source);
+  if (!unsaid) return false;
+  parts.commands.push_back(WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all",
+                                                source, what, *unsaid, parts.refusals.count())});
+  return true;
 }
 
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message) {
@@ -175,8 +177,9 @@ void take_agent_message(Parts& parts, NodeId node, AgentMessage message) {
   const Node& from = *parts.nodes.find(node);
   if (!may_send(from.role, message)) {
     mark_out_of_role.hit();
-    return note_refusal(parts, from.principal,
-                        fmt::format("the {} of node {} sent what its role may not", to_string(from.role), node.brief()));
+    (void)note_refusal(parts, from.principal,
+                       fmt::format("the {} of node {} sent what its role may not", to_string(from.role), node.brief()));
+    return;
   }
   std::visit(AgentVoice{parts, node}, message);
 }

@@ -12,8 +12,8 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// Counts what somebody may not do, and says so in the log, once a minute of each source.
-void note_refusal(Parts& parts, const Principal& principal, const std::string& what);
+// Counts what somebody may not do, and says so in the log, once a minute of each source; whether it did.
+bool note_refusal(Parts& parts, const Principal& principal, const std::string& what);
 
 // The next message of the agent that is registered for `node`.
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message);

@@ -39,7 +39,9 @@ void SlotTable::node_reshaped(const Node& node) {
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
   forget_strangers(node.id);
-  for (const EntryEnded& ended : facts.ended_entries) parts_.actors.entry_ended(node.id, ended);
+  if (node.slots_allowed()) {
+    for (const EntryEnded& ended : facts.ended_entries) parts_.actors.entry_ended(node.id, ended);
+  }
   parts_.last_use.at(node.id, parts_.now);
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
   const auto take = [&](const SlotFact& fact) {

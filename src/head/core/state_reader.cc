@@ -98,6 +98,41 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
 
 // ---- tools -------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr std::size_t max_argument_bytes = 4096;  // but of submit and explain, which have bounds of their own
+constexpr std::size_t max_parts = 16'384;         // of a document: finding a member takes time by their number
+constexpr int max_nesting = 64;                   // and copying one takes stack by this
+
+// What would hold up or end the head when it is read, whoever may ask.
+std::optional<Failure> why_unreadable(const ToolRequest& request) {
+  const bool is_long = request.verb == "submit" || request.verb == "explain";
+  const std::string& text = request.argument;
+  const auto too_much = [&](const std::string& what) {
+    return failure(ErrorCode::invalid_argument, fmt::format("{}: the argument {}", request.verb, what));
+  };
+  if (!is_long && text.size() > max_argument_bytes) return too_much(fmt::format("has over {} bytes", max_argument_bytes));
+  std::size_t parts = 0;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted) {
+      if (c == '\\') ++at;
+      quoted = c != '"';
+      continue;
+    }
+    quoted = c == '"';
+    parts += c == ',' ? 1 : 0;
+    depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (depth > max_nesting) return too_much(fmt::format("is nested over {} times", max_nesting));
+    if (parts > max_parts) return too_much(fmt::format("has over {} members", max_parts));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
   const Speaker speaker(parts_, event.principal);
@@ -111,10 +146,10 @@ void StateReader::said(const ToolSaid& event) {
   if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
     const std::string why = fmt::format("{}: '{}' has the role {}, which may not", request.verb,
                                         event.principal.name, to_string(role));
-    note_refusal(parts_, event.principal, why);
-    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
+    if (note_refusal(parts_, event.principal, why)) parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
     return reply(event, failure(ErrorCode::permission_denied, why));
   }
+  if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
   const bool objects = request.kind == "objects" || request.kind == "object";
   const bool memory = request.kind == "memory" && request.verb == "list";
   if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
@@ -191,6 +226,9 @@ Result<std::string> StateReader::order(const Principal& principal, const ToolReq
     for (const auto id : running) parts_.jobs.end(id, JobEnd::stopped, "the cluster was stopped");
     parts_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
+  }
+  if (request.verb != "drain") {
+    return failure(ErrorCode::invalid_argument, request.verb + " is no order that is carried out here");
   }
   waits = true;
   return drain(request);

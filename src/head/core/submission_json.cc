@@ -23,7 +23,15 @@ Failure wrong_in_job(const std::string& member, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("submit: {} {}", member, rule));
 }
 
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+// In UTF-8, of which those from U+0080 to U+009F are two bytes.
+bool has_controls(const std::string& text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto c = static_cast<unsigned char>(text[at]);
+    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0u;
+    if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next <= 0x9f)) return true;
+  }
+  return false;
+}
 
 Result<void> read_text(const std::string& member, const Json& value, std::string& to) {
   if (!value.is_string()) return wrong_in_job(member, "is a text");
@@ -35,7 +43,7 @@ Result<void> read_text(const std::string& member, const Json& value, std::string
 Result<void> read_name(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
   if (to.size() > max_name_bytes) return wrong_in_job(member, fmt::format("has over {} bytes", max_name_bytes));
-  if (std::ranges::any_of(to, is_control)) return wrong_in_job(member, "has control characters");
+  if (has_controls(to)) return wrong_in_job(member, "has control characters");
   return {};
 }
 
@@ -153,7 +161,7 @@ Result<SubmissionRow> submission_from_json(const std::string& text) {
   row.terms.priority = static_cast<int>(priority);
   if (row.name.empty()) {
     row.name = row.entry.argv.front().substr(row.entry.argv.front().rfind('/') + 1).substr(0, max_name_bytes);
-    std::ranges::replace_if(row.name, is_control, '?');
+    if (has_controls(row.name)) row.name = "job";
   }
   return row;
 }

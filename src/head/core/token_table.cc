@@ -168,7 +168,8 @@ Result<std::string> TokenTable::create(const std::string& argument) {
                              longest_name));
   }
   const auto life = json.find("expires_ms");
-  const std::int64_t life_ms = life != json.end() && life->is_number_integer() ? life->get<std::int64_t>() : 0;
+  if (life != json.end() && !life->is_number_integer()) return wrong("token create: 'expires_ms' is a whole number");
+  const std::int64_t life_ms = life != json.end() ? life->get<std::int64_t>() : 0;
   if (life_ms < 0 || life_ms > std::int64_t{100} * 366 * 86'400'000) {
     return wrong("token create: --expires is a duration of at most 100 years");
   }
@@ -193,7 +194,8 @@ Result<std::string> TokenTable::resolve(const std::string& given) const {
   std::vector<std::string> named;
   std::vector<std::string> begun;
   for (const auto& [id, row] : rows_) {
-    if (row.name == given && state_of(row, now_ms) != "REVOKED") named.push_back(id);
+    const auto state = state_of(row, now_ms);
+    if (row.name == given && state != "REVOKED" && state != "EXPIRED") named.push_back(id);
     if (given.size() >= 4 && id.starts_with(given)) begun.push_back(id);
   }
   for (const auto* found : {&named, &begun}) {

@@ -4,7 +4,40 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
+
 namespace mobula::internal::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Folders that nobody may write in, not even their owner, keep what is in them.
+void let_owner_in(const fs::path& folder) {
+  std::error_code skipped;
+  const auto open_up = [&](const fs::path& path) {
+    fs::permissions(path, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow, skipped);
+  };
+  open_up(folder);
+  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, skipped);
+  for (const fs::recursive_directory_iterator end; at != end; at.increment(skipped)) {
+    std::error_code unknown;
+    if (at->symlink_status(unknown).type() == fs::file_type::directory) open_up(at->path());
+    if (skipped) return;
+  }
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code why;
+  fs::remove_all(path, why);
+  if (why == std::errc::permission_denied) {
+    let_owner_in(path);
+    why.clear();
+    fs::remove_all(path, why);
+  }
+  if (why) log_warn("{} is not removed: {}", path, why.message());
+}
+
+}  // namespace
 
 FolderRemover::FolderRemover() : thread_([this] { run(); }) {}
 
@@ -34,8 +67,7 @@ void FolderRemover::run() {
     const std::string path = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    std::error_code ignored;  // what cannot be removed is in nobody's way
-    std::filesystem::remove_all(path, ignored);
+    remove_folder(path);
     lock.lock();
   }
 }

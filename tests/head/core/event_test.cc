@@ -106,13 +106,22 @@ TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
 }
 
 TEST_F(Events, WhatIsRepeatedIsCounted) {
-  for (int i = 0; i < 5; ++i) cluster.tool("stop", "", "", Role::observer);
-  const auto refused = of_kind("REQUEST_REFUSED");
-  ASSERT_EQ(refused.size(), 1u);
-  EXPECT_EQ(refused[0]["count"], 5);
+  const auto dropped = [&] { cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"}); };
+  for (int i = 0; i < 5; ++i) dropped();
+  const auto seen = of_kind("MESSAGE_DROPPED");
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0]["count"], 5);
+  cluster.pass(120s);
+  dropped();
+  EXPECT_EQ(of_kind("MESSAGE_DROPPED").size(), 2u) << "it is long ago";
+}
+
+TEST_F(Events, OfOneWhoIsRefusedAgainAndAgainTheFirstOfAMinuteIsKept) {
+  for (const char* verb : {"stop", "drain", "submit", "token_create"}) cluster.tool(verb, "", "", Role::observer);
+  EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 1u);
   cluster.pass(120s);
   cluster.tool("stop", "", "", Role::observer);
-  EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 2u) << "it is long ago";
+  EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 2u);
 }
 
 TEST_F(Events, AFollowerHearsOfEachOnce) {

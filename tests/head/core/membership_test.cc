@@ -151,6 +151,27 @@ TEST(Membership, FarewellTakesTheNodeOutAtOnce) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
 }
 
+TEST(Membership, ADriversKeyDoesNotSpeakForANodeWithSlots) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  ASSERT_TRUE(agent.registered);
+  TestAgent stranger;
+  stranger.node = agent.node;
+  stranger.incarnation = ProcessId::of(777);
+  stranger.role = Role::driver_agent;
+  Register message;
+  message.address = {stranger.node, stranger.incarnation, agent.address, "", ""};
+  message.role = Role::driver_agent;
+  cluster.step(AgentSaid{4711, Principal{Role::driver_agent, "ci", {}}, message});
+  EXPECT_FALSE(agent.refused) << agent.refused->why;
+  const auto node = cluster.tool("get", "node", agent.node.hex());
+  ASSERT_TRUE(node.ok) << node.text;
+  EXPECT_NE(node.json.find(R"("ALIVE")"), std::string::npos) << node.json;
+  // It is heard as before: nothing has taken its place.
+  cluster.register_agent(agent);
+  EXPECT_FALSE(agent.refused) << agent.refused->why;
+}
+
 TEST(Membership, ASecondLiveAgentWithTheSameNodeIsRefused) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));

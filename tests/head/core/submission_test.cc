@@ -75,6 +75,24 @@ TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
   EXPECT_EQ(job(id)["priority"], 7);
 }
 
+TEST_F(Submissions, WhatWouldHoldUpTheHeadIsNotRead) {
+  const auto refusal = [&](const std::string& verb, const std::string& kind, const std::string& text) {
+    const auto answer = cluster.tool(verb, kind, text);
+    EXPECT_FALSE(answer.ok);
+    return answer.text;
+  };
+  const std::string deep = R"({"argv":["x"],"request":{"a":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}}";
+  EXPECT_NE(refusal("submit", "", deep).find("nested over 64 times"), std::string::npos);
+  EXPECT_NE(refusal("explain", "", std::string(65, '[')).find("nested over 64 times"), std::string::npos);
+  std::string wide = "{";
+  for (int i = 0; i < 20'000; ++i) wide += "\"a" + std::to_string(i) + "\":1,";
+  EXPECT_NE(refusal("submit", "", wide + "\"b\":1}").find("over 16384 members"), std::string::npos);
+  EXPECT_NE(refusal("list", "events", "{" + std::string(5000, ' ') + "}").find("over 4096 bytes"), std::string::npos);
+  // Brackets and commas in texts are none.
+  (void)submit(2, {{"argv", {"/bin/echo", std::string(100, '['), "\"" + std::string(20'000, ',')}}});
+  EXPECT_TRUE(reply.ok) << reply.text;
+}
+
 TEST_F(Submissions, AskedAgainItIsTheSame) {
   submit(1);
   submit(1);
