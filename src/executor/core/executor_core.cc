@@ -123,6 +123,7 @@ void ExecutorCore::admit(CallRow row) {
   row.ready = fetch.refs.empty() && fetch.tensors.empty();
   if (!row.ready) emit(std::move(fetch));
   const auto token = row.token;
+  beside_waits_ |= row.call.form->beside;
   queue_.insert(token, std::move(row));
 }
 
@@ -160,9 +161,11 @@ std::size_t ExecutorCore::max_running() const {
 
 // Whatever else runs or waits.
 void ExecutorCore::start_beside() {
-  if (leaving_ || !constructed_) return;
+  if (!beside_waits_ || leaving_ || !constructed_) return;
+  beside_waits_ = false;
   for (auto at = queue_.begin(); at != queue_.end();) {
     if (!at->second.call.form->beside || !at->second.ready) {
+      beside_waits_ |= at->second.call.form->beside;
       ++at;
       continue;
     }

@@ -115,6 +115,7 @@ class ExecutorCore {
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
   std::size_t beside_ = 0;                 // of those that run, beside the actor's calls
+  bool beside_waits_ = false;              // one may be among those that wait
   std::deque<std::pair<Time, std::vector<RefRecord>>> orphans_;  // pinned for callers that have died, until then
   std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
