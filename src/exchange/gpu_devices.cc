@@ -59,8 +59,8 @@ class LeasedMemory final : public DeviceMemory {
   const std::weak_ptr<GpuDevices> devices_;
 };
 
-GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost)
-    : terms_(std::move(terms)), lost_(std::move(lost)) {}
+GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging)
+    : terms_(std::move(terms)), lost_(std::move(lost)), staging_(staging) {}
 
 GpuDevices::~GpuDevices() {
   {

@@ -23,6 +23,7 @@
 #include "gpu/device_arena.h"
 #include "gpu/gpu_context.h"
 #include "gpu/nccl_library.h"
+#include "gpu/pinned_slices.h"
 
 namespace mobula::internal::exchange {
 
@@ -45,10 +46,13 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   };
 
   // `lost` is told once, by any thread, when the contexts of this process are of no use any more, with why.
-  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost);
+  // `staging`: by which memory each device's tensors go to the host and come from it.
+  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging = {});
   ~GpuDevices();
   GpuDevices(const GpuDevices&) = delete;
   GpuDevices& operator=(const GpuDevices&) = delete;
+
+  const PinnedSliceOptions& staging() const { return staging_; }
 
   // Once; whoever comes meanwhile waits. Fails the same way for ever where there is no driver, or none of the
   // devices can be used.
@@ -93,6 +97,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
 
   const std::vector<GpuTerms> terms_;
   const std::function<void(const std::string&)> lost_;
+  const PinnedSliceOptions staging_;
   std::once_flag once_;
   std::atomic<bool> settled_ = false;
   Result<void> opened_;

@@ -96,6 +96,7 @@ static_assert(pointer_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(pointer_device_ordinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               event_no_timing == CU_EVENT_DISABLE_TIMING);
+static_assert(host_portable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(capture_none == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(capture_mode_relaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 }  // namespace cuda_abi

@@ -10,19 +10,6 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t bytes_of_one = 3'000'001;
 
-// The only use of CUDA in a process of its own.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
-    MOBULA_CHECK(::mkdtemp(path_.data()) != nullptr, "mkdtemp");
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> peers = {}) {
   const auto driver = CudaDriver::open();
   MOBULA_CHECK(driver.ok(), "driver");

@@ -143,6 +143,7 @@ bool look_at(abi::Address at, std::size_t size, int device, bool writes, Seen& s
   }
   if (at == 0) return false;
   seen.found = true;
+  if (auto pinned = pinned_at(at)) seen.keeps.push_back(std::move(pinned));
   seen.pieces.emplace_back(reinterpret_cast<std::byte*>(at), size);
   return true;
 }
@@ -400,7 +401,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case abi::pointer_memory_type:
-        *static_cast<int*>(values[i]) = on_device ? abi::memory_device : 0;
+        *static_cast<int*>(values[i]) = on_device ? abi::memory_device : pinned_at(at) ? abi::memory_host : 0;
         break;
       case abi::pointer_is_managed: *static_cast<int*>(values[i]) = 0; break;
       case abi::pointer_device_ordinal: *static_cast<int*>(values[i]) = ordinal; break;

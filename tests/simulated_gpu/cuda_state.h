@@ -45,7 +45,8 @@ struct Seen {
 Seen see(abi::Address at, std::size_t size, int device, bool writes);
 // Whether an address is of a device at all.
 bool is_device_address(abi::Address at);
-void forget_context(int device);
+// The pinned host memory around an address, kept as long as this lives; null for other memory.
+std::shared_ptr<void> pinned_at(abi::Address at);
 
 // ---- streams -------------------------------------------------------------------------------------
 

@@ -104,8 +104,7 @@ Availability NcclTransport::probe() {
 NcclTransport::NcclTransport(EventLoop& loop, ProcessId process,
                              std::shared_ptr<const GpuContext> context,
                              std::shared_ptr<const NcclLibrary> library, NcclOptions options)
-    : loop_(loop),
-      process_(process),
+    : process_(process),
       context_(std::move(context)),
       library_(std::move(library)),
       options_(std::move(options)),

@@ -92,7 +92,6 @@ class NcclTransport final : public TensorTransport {
   void end_released();
   void finish_shutdown();
 
-  EventLoop& loop_;
   const ProcessId process_;
   const std::shared_ptr<const GpuContext> context_;   // shared with all that lies there
   const std::shared_ptr<const NcclLibrary> library_;  // shared with reapers

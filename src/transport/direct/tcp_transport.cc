@@ -16,6 +16,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(EventLoop& loop, Proc
   LaneTransportOptions with;
   with.name = "tcp";
   with.cost = {100us, 1e9};
+  with.stages = true;
   with.chunk_bytes = options.chunk_bytes;
   with.limits = options.limits;
   std::unique_ptr<TcpTransport> made(new TcpTransport(loop, process, with));
