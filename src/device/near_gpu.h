@@ -30,6 +30,10 @@ struct MachineLocality {
 // is allowed, or all that are allowed are near.
 CpuList cpus_to_use(const CpuList& near, const CpuList& allowed);
 
+// Set to 1 by an agent whose user has not said at which address its processes listen: those that have GPUs then
+// listen for tensors at the interface near them. The user may set it, to 0 as well.
+inline constexpr const char* near_interface_variable = "MOBULA_NEAR_INTERFACE";
+
 struct InterfaceFacts {
   std::string name;
   std::string address;  // V4 or V6, without brackets

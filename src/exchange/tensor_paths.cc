@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -43,9 +44,34 @@ Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOpt
   return std::unique_ptr<TensorTransport>(std::move(*made));
 }
 
+// Where a process with GPUs listens for their tensors.
+PathOptions near_gpus(PathOptions options) {
+  if (!options.gpus || !options.may_choose || options.host_bind.empty()) return options;
+  std::vector<std::string> bus_ids;
+  for (const auto& each : options.gpus->devices()) {
+    if (each.context) bus_ids.push_back(each.bus_id);
+  }
+  const std::string near = near_address(options.host_bind, options.gpus->locality(), bus_ids);
+  if (near != options.host_bind) log_info("tensors are listened for at {}, which is nearer to this process's GPUs than {}", near, options.host_bind);
+  options.host_bind = near;
+  return options;
+}
+
+// Of all its GPUs together; any where it has GPUs that say nothing.
+CpuList near_cpus(const PathOptions& options) {
+  std::set<unsigned> all;
+  if (!options.gpus) return {};
+  for (const auto& each : options.gpus->devices()) {
+    if (each.context && each.cpus.empty()) return {};
+    all.insert(each.cpus.begin(), each.cpus.end());
+  }
+  return {all.begin(), all.end()};
+}
+
 Result<std::unique_ptr<TensorTransport>> make_tcp(EventLoop& loop, const PathOptions& options) {
   TcpOptions tcp;
   if (!options.host_bind.empty()) tcp.listen = options.host_bind;
+  tcp.cpus = near_cpus(options);
   auto made = TcpTransport::create(loop, options.process, std::move(tcp));
   if (!made) return made.error();
   return std::unique_ptr<TensorTransport>(std::move(*made));
@@ -85,7 +111,7 @@ struct TensorPaths::Fetching {
   bool cancelled = false;
 };
 
-TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(std::move(options)) {
+TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(near_gpus(std::move(options))) {
   reach_.machine = options_.own_host.empty() ? machine_identity() : machine_identity() + " " + options_.own_host;
   reach_.fabric = options_.fabric;
   add({DirectPath::shm, 0}, make_shm(loop, options_, arena_));
@@ -129,6 +155,7 @@ void TensorPaths::add_devices() {
     ipc.socket = options_.socket + ".g" + std::to_string(lane);
     ipc.peers = device.peers;
     ipc.copying.pinned = options_.gpus->staging();
+    ipc.copying.cpus = device.cpus;
     auto made = options_.socket.empty()
                     ? Result<std::unique_ptr<CudaIpcTransport>>(
                           failure(ErrorCode::unavailable, "this process has no place for its sockets"))
@@ -151,6 +178,7 @@ void TensorPaths::add_devices() {
     const char* const host = std::getenv("NCCL_HOSTID");
     nccl.host = host != nullptr ? host : reach_.machine;
     nccl.lost = options_.lost;
+    nccl.cpus = device.cpus;
     auto two_sided = NcclTransport::create(loop_, party, device.context, *library, std::move(nccl));
     if (two_sided) {
       add({DirectPath::nccl, lane}, std::unique_ptr<TensorTransport>(std::move(*two_sided)),

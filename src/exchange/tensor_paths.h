@@ -32,6 +32,7 @@ struct PathOptions {
   ProcessId process;
   std::string socket;     // of shared memory, and of devices; empty: none
   std::string host_bind;  // of connections from other machines; empty: the loopback
+  bool may_choose = false;  // at another of this machine's addresses on that network, if it is nearer to the GPUs
   std::string fabric;     // trusted network of its node; empty: none
   std::string own_host;   // not empty: what shares this name alone is of one machine with it
   std::string plugins;    // "gloo:ucx:/path/to/one.so": what carries bytes besides

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "device/host.h"
 #include "transport/direct/chunk_stage.h"
 #include "transport/direct/task_box.h"
 #include "transport/thread_start.h"
@@ -117,7 +118,10 @@ Result<void> DeviceCopies::Impl::open() {
   auto stream = GpuStream::create(context_);
   if (!stream) return stream.error();
   stream_.emplace(std::move(stream).value());
-  auto started = start_thread("mobula-device", [this] { serve(); });
+  auto started = start_thread("mobula-device", [this] {
+    (void)run_on(options_.cpus);
+    serve();
+  });
   if (!started) return started.error();
   thread_ = std::move(started).value();
   return {};

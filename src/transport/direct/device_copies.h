@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 
+#include "device/near_gpu.h"
 #include "gpu/gpu_context.h"
 #include "gpu/pinned_slices.h"
 #include "transport/direct/copy_threads.h"
@@ -27,6 +28,7 @@ struct DeviceCopyOptions {
   std::uint64_t slice_bytes = 32u << 20;
   PinnedSliceOptions pinned = {};  // in each direction; slices are made at least staged_chunk_bytes large
   std::size_t max_copies = 4'096;  // that wait or run
+  CpuList cpus = {};               // near the device: its thread runs there, as far as it may
 };
 
 class DeviceCopies final : public Copies {

@@ -122,7 +122,9 @@ Result<std::unique_ptr<NcclTransport>> NcclTransport::create(
     std::shared_ptr<const NcclLibrary> library, NcclOptions options) {
   std::unique_ptr<NcclTransport> made(
       new NcclTransport(loop, process, context, std::move(library), std::move(options)));
-  auto thread = DeviceCopies::create(loop, std::move(context));
+  DeviceCopyOptions copying;
+  copying.cpus = made->options_.cpus;
+  auto thread = DeviceCopies::create(loop, std::move(context), std::move(copying));
   if (!thread) return thread.error();
   made->thread_ = std::move(thread).value();
   auto rendezvous = NcclRendezvous::listen(loop, process, made->options_.listen);

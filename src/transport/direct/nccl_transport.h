@@ -29,6 +29,7 @@ struct NcclOptions {
   DirectLimits limits = {};
   std::size_t max_open = 64;  // communicators: each takes device memory
   Duration patience = 10s;    // for a communicator to end
+  CpuList cpus = {};          // as in DeviceCopyOptions
   // Told once: something of NCCL cannot be ended, and the process is to be replaced. From the loop.
   std::function<void(const std::string&)> lost;
 };

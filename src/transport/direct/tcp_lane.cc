@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "device/host.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -23,12 +25,15 @@ TcpLane::TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread)
       thread_(std::move(thread)),
       box_(std::make_shared<TaskBox>(thread_->loop())) {}
 
-Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers,
-                                                std::function<bool(Fd&)> hand_over) {
+Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+                                                const CpuList& cpus) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   std::unique_ptr<TcpLane> made(new TcpLane(offers, std::move(thread).value()));
-  auto ran = made->thread_->run([&] { made->open(std::move(hand_over)); });
+  auto ran = made->thread_->run([&] {
+    (void)run_on(cpus);
+    made->open(std::move(hand_over));
+  });
   if (!ran) return ran.error();
   return made;
 }

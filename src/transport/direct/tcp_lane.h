@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/near_gpu.h"
 #include "transport/bulk_client.h"
 #include "transport/bulk_server.h"
 #include "transport/direct/lane.h"
@@ -26,9 +27,9 @@ namespace mobula::internal {
 
 class TcpLane final : public Lane {
  public:
-  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says.
-  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers,
-                                                std::function<bool(Fd&)> hand_over);
+  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says. `cpus`: as in TcpOptions.
+  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+                                                const CpuList& cpus = {});
   ~TcpLane() override;
   TcpLane(const TcpLane&) = delete;
   TcpLane& operator=(const TcpLane&) = delete;
