@@ -77,7 +77,8 @@ static_assert(illegal_address == CUDA_ERROR_ILLEGAL_ADDRESS &&
               launch_failed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(not_permitted == CUDA_ERROR_NOT_PERMITTED &&
               not_supported == CUDA_ERROR_NOT_SUPPORTED);
-static_assert(stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+              stream_capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 static_assert(location_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

@@ -23,6 +23,7 @@ inline constexpr Status launch_failed = 719;
 inline constexpr Status not_permitted = 800;
 inline constexpr Status not_supported = 801;
 inline constexpr Status stream_capture_unsupported = 900;
+inline constexpr Status stream_capture_implicit = 906;
 
 using Device = int;
 using Address = unsigned long long;       // CUdeviceptr
@@ -112,6 +113,7 @@ using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*
   each(device_count, cuDeviceGetCount, 2000, Status(int*)) \
   each(device_at, cuDeviceGet, 2000, Status(Device*, int)) \
   each(device_name, cuDeviceGetName, 2000, Status(char*, int, Device)) \
+  each(device_pci_bus_id, cuDeviceGetPCIBusId, 4010, Status(char*, int, Device)) \
   each(device_uuid, cuDeviceGetUuid, 11040, Status(Uuid*, Device)) \
   each(device_memory, cuDeviceTotalMem, 3020, Status(std::size_t*, Device)) \
   each(device_attribute, cuDeviceGetAttribute, 2000, Status(int*, int, Device)) \

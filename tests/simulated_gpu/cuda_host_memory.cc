@@ -45,6 +45,7 @@ extern "C" {
 
 int cuMemHostAlloc(void** to, std::size_t size, unsigned) {
   if (const auto status = enter_context("cuMemHostAlloc")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   if (size == 0) return abi::invalid_value;
   constexpr std::size_t page = 4'096;
   auto made = std::make_shared<Pinned>(std::aligned_alloc(page, (size + page - 1) / page * page));
@@ -58,6 +59,7 @@ int cuMemHostAlloc(void** to, std::size_t size, unsigned) {
 
 int cuMemFreeHost(void* at) {
   if (const auto status = enter("cuMemFreeHost")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   const std::scoped_lock lock(host_tables().mutex);
   const auto found = host_tables().pinned.find(reinterpret_cast<abi::Address>(at));
   if (found == host_tables().pinned.end()) misuse("cuMemFreeHost of what is no pinned memory, or not any more");
