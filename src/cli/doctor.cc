@@ -17,6 +17,7 @@
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/tool_client.h"
+#include "device/pci.h"
 #include "device/probe.h"
 #include "transport/curve.h"
 
@@ -94,6 +95,27 @@ void check_system(Examination& found) {
                    : "the kernel lacks pidfd_open; Linux 5.3 is the oldest that has it");
 }
 
+// Which CPUs and interfaces the tensors of each GPU have near; nothing where hwloc knows of nothing.
+void look_beside_gpus(const MachineFacts& machine, Examination& found) {
+  const auto gpus = machine.devices.find(Vendor::nvidia);
+  if (gpus == machine.devices.end()) return;
+  std::vector<std::string> bus_ids;
+  for (const AcceleratorDevice& each : gpus->second) {
+    if (!each.pci_bus_id.empty() && !each.slice) bus_ids.push_back(each.pci_bus_id);
+  }
+  const auto locality = locality_of(bus_ids);
+  if (!locality) return found.note("near GPUs", locality.error().text);
+  for (const std::string& bus_id : bus_ids) {
+    std::string text;
+    if (const auto near = locality->cpus_of.find(bus_id); near != locality->cpus_of.end()) text = "CPUs " + to_text(near->second);
+    for (const auto& [interface, distances] : locality->interfaces) {
+      const auto at = distances.find(bus_id);
+      if (at != distances.end() && at->second != Nearness::elsewhere) text += (text.empty() ? "" : ", ") + interface;
+    }
+    if (!text.empty()) found.note("near " + bus_id, text);
+  }
+}
+
 void look_at_machine(Examination& found) {
   const auto machine = probe_machine();
   found.note("CPUs", fmt::format("{} usable", machine.cpus.usable()));
@@ -105,6 +127,7 @@ void look_at_machine(Examination& found) {
     found.note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name,
                                       row.resource, row.variable));
   }
+  look_beside_gpus(machine, found);
   for (const auto& note : machine.notes) found.note("machine", note);
 }
 

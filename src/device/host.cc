@@ -17,17 +17,20 @@ unsigned online_cpus() {
   return count > 0 ? static_cast<unsigned>(count) : 1;
 }
 
-// The kernel's mask may be longer than cpu_set_t: the buffer grows until it fits.
-unsigned cpus_of_affinity(unsigned fallback) {
-  static constexpr std::size_t bits_per_set = 8 * sizeof(cpu_set_t);
+constexpr std::size_t bits_per_set = 8 * sizeof(cpu_set_t);
+
+// The kernel's mask may be longer than cpu_set_t: the buffer grows until it fits. Empty where it never does.
+std::vector<cpu_set_t> affinity_of_this_thread() {
   for (std::size_t sets = 1; sets <= 64; sets *= 2) {
     std::vector<cpu_set_t> mask(sets);
-    const std::size_t bytes = sets * bits_per_set / 8;
-    if (::sched_getaffinity(0, bytes, mask.data()) == 0) {
-      return static_cast<unsigned>(CPU_COUNT_S(bytes, mask.data()));
-    }
+    if (::sched_getaffinity(0, sets * sizeof(cpu_set_t), mask.data()) == 0) return mask;
   }
-  return fallback;
+  return {};
+}
+
+unsigned cpus_of_affinity(unsigned fallback) {
+  const auto mask = affinity_of_this_thread();
+  return mask.empty() ? fallback : static_cast<unsigned>(CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data()));
 }
 
 }  // namespace
@@ -69,6 +72,23 @@ Result<HostMemory> probe_memory(const HostPaths& paths) {
   memory.cgroup_headroom_bytes =
       CgroupLimits(paths.proc + "/self/cgroup", paths.cgroup).memory_headroom();
   return memory;
+}
+
+CpuList allowed_cpus() {
+  const auto mask = affinity_of_this_thread();
+  CpuList cpus;
+  for (std::size_t cpu = 0; cpu < mask.size() * bits_per_set; ++cpu) {
+    if (CPU_ISSET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data())) cpus.push_back(static_cast<unsigned>(cpu));
+  }
+  return cpus;
+}
+
+bool run_on(const CpuList& cpus) {
+  const CpuList both = cpus_to_use(cpus, allowed_cpus());
+  if (both.empty()) return false;
+  std::vector<cpu_set_t> mask(both.back() / bits_per_set + 1);
+  for (const unsigned cpu : both) CPU_SET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data());
+  return ::sched_setaffinity(0, mask.size() * sizeof(cpu_set_t), mask.data()) == 0;
 }
 
 std::uint64_t default_node_memory(const HostMemory& memory) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "device/near_gpu.h"
 
 namespace mobula::internal {
 
@@ -38,6 +39,12 @@ struct HostMemory {
 HostCpus probe_cpus(const HostPaths& paths = {});
 // corrupt if /proc/meminfo cannot be read.
 Result<HostMemory> probe_memory(const HostPaths& paths = {});
+
+// The CPUs on which the calling thread may run: by cpuset, taskset, or an earlier choice.
+CpuList allowed_cpus();
+// From here on the calling thread runs on these CPUs alone, of those that it may run on; without any of them, or
+// of none, nothing changes. Whether it was bound.
+bool run_on(const CpuList& cpus);
 
 // What a node offers to requests unless told otherwise: 70 % of what is usable.
 std::uint64_t default_node_memory(const HostMemory& memory);

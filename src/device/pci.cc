@@ -44,6 +44,31 @@ Result<Topology> load_topology(const std::string& topology_xml) {
   return topology;
 }
 
+CpuList cpus_in(hwloc_const_bitmap_t set) {
+  CpuList cpus;
+  if (set == nullptr || hwloc_bitmap_weight(set) < 0) return cpus;
+  for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
+    cpus.push_back(static_cast<unsigned>(cpu));
+  }
+  return cpus;
+}
+
+bool is_pci_bridge(hwloc_obj_t at) {
+  return at->type == HWLOC_OBJ_BRIDGE && at->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+}
+
+Nearness nearness_of(hwloc_topology_t topology, hwloc_obj_t interface, hwloc_obj_t device) {
+  for (hwloc_obj_t at = interface->parent; at != nullptr && at->type == HWLOC_OBJ_BRIDGE; at = at->parent) {
+    for (hwloc_obj_t other = device->parent; other != nullptr && other->type == HWLOC_OBJ_BRIDGE; other = other->parent) {
+      if (other == at && is_pci_bridge(at)) return Nearness::same_switch;
+    }
+  }
+  const auto a = hwloc_get_non_io_ancestor_obj(topology, interface), b = hwloc_get_non_io_ancestor_obj(topology, device);
+  const bool same = a != nullptr && b != nullptr && a->cpuset != nullptr && b->cpuset != nullptr &&
+                    hwloc_bitmap_isequal(a->cpuset, b->cpuset) != 0;
+  return same ? Nearness::same_cpus : Nearness::elsewhere;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> nvidia_pci_devices(const std::string& topology_xml) {
@@ -76,6 +101,30 @@ Result<std::map<std::string, std::int32_t>> numa_nodes_of(const std::vector<std:
     if (near == nullptr || near->nodeset == nullptr) continue;
     if (hwloc_bitmap_weight(near->nodeset) != 1) continue;
     found.emplace(bus_id, hwloc_bitmap_first(near->nodeset));
+  }
+  return found;
+}
+
+Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids, const std::string& topology_xml) {
+  const auto loaded = load_topology(topology_xml);
+  if (!loaded) return loaded.error();
+  hwloc_topology_t topology = loaded->get();
+  MachineLocality found;
+  std::map<std::string, hwloc_obj_t> devices;
+  for (const std::string& bus_id : bus_ids) {
+    hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology, bus_id.c_str());
+    if (device == nullptr) continue;
+    devices.emplace(bus_id, device);
+    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
+    if (near != nullptr && near->cpuset != nullptr) found.cpus_of.emplace(bus_id, cpus_in(near->cpuset));
+  }
+  for (hwloc_obj_t at = hwloc_get_next_osdev(topology, nullptr); at != nullptr; at = hwloc_get_next_osdev(topology, at)) {
+    if (at->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK || at->name == nullptr) continue;
+    if (at->parent == nullptr || at->parent->type != HWLOC_OBJ_PCI_DEVICE) continue;
+    auto& of_interface = found.interfaces[at->name];
+    for (const auto& [bus_id, device] : devices) {
+      of_interface.emplace(bus_id, nearness_of(topology, at->parent, device));
+    }
   }
   return found;
 }

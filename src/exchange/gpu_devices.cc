@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "device/host.h"
+#include "device/pci.h"
 #include "gpu/gpu_share.h"
 #include "transport/thread_start.h"
 
@@ -59,8 +61,8 @@ class LeasedMemory final : public DeviceMemory {
   const std::weak_ptr<GpuDevices> devices_;
 };
 
-GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost)
-    : terms_(std::move(terms)), lost_(std::move(lost)) {}
+GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging)
+    : terms_(std::move(terms)), lost_(std::move(lost)), staging_(staging) {}
 
 GpuDevices::~GpuDevices() {
   {
@@ -119,6 +121,7 @@ Result<void> GpuDevices::open_all() {
     return failure(ErrorCode::not_found, fmt::format("none of the GPUs of its slot is visible to this process, which sees {}",
                                                      there.empty() ? "none" : there));
   }
+  look_around();
   cuda_ = std::make_shared<CudaMemory>(std::move(arenas));
   nccl_ = NcclLibrary::open();
   return {};
@@ -136,6 +139,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
     if (const auto peer = device_uuid_from(each)) made.peers.insert(*peer);
   }
   made.context = std::move(*context);
+  made.bus_id = made.context->pci_bus_id();
   DeviceArenaOptions share;
   share.max_bytes = terms.memory_bytes;
   if (share.max_bytes == 0) {
@@ -151,6 +155,25 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
     if (closed->told) closed->told(chunk);
   });
   return made;
+}
+
+// Without an answer everything is equally near.
+void GpuDevices::look_around() {
+  std::vector<std::string> bus_ids;
+  for (const Device& each : devices_) {
+    if (!each.bus_id.empty()) bus_ids.push_back(each.bus_id);
+  }
+  if (bus_ids.empty()) return;
+  auto read = locality_of(bus_ids);
+  if (!read) return log_debug("what lies near the GPUs of this process is not known: {}", read.error().text);
+  locality_ = std::move(*read);
+  const CpuList allowed = allowed_cpus();
+  for (Device& each : devices_) {
+    const auto near = locality_.cpus_of.find(each.bus_id);
+    if (near == locality_.cpus_of.end()) continue;
+    each.cpus = cpus_to_use(near->second, allowed);
+    if (!each.cpus.empty()) log_debug("the threads that serve {} run on the CPUs {}", each.uuid, to_text(each.cpus));
+  }
 }
 
 // ---- what is open ------------------------------------------------------------------------------

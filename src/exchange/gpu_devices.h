@@ -19,10 +19,12 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "device/device_memory.h"
+#include "device/near_gpu.h"
 #include "gpu/cuda_memory.h"
 #include "gpu/device_arena.h"
 #include "gpu/gpu_context.h"
 #include "gpu/nccl_library.h"
+#include "gpu/pinned_slices.h"
 
 namespace mobula::internal::exchange {
 
@@ -42,13 +44,18 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
     std::set<DeviceUuid> peers;
     std::shared_ptr<GpuContext> context;  // shared with all that lies there; null: not of the lease
     std::shared_ptr<DeviceArena> arena;   // shared with who offers what lies there
+    std::string bus_id = {};              // on PCI; empty: not known
+    CpuList cpus = {};                    // near it, for threads that serve it; empty: any
   };
 
   // `lost` is told once, by any thread, when the contexts of this process are of no use any more, with why.
-  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost);
+  // `staging`: by which memory each device's tensors go to the host and come from it.
+  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging = {});
   ~GpuDevices();
   GpuDevices(const GpuDevices&) = delete;
   GpuDevices& operator=(const GpuDevices&) = delete;
+
+  const PinnedSliceOptions& staging() const { return staging_; }
 
   // Once; whoever comes meanwhile waits. Fails the same way for ever where there is no driver, or none of the
   // devices can be used.
@@ -60,6 +67,8 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   const std::vector<Device>& devices() const { return devices_; }
   // Why there are none, or empty.
   const std::string& why_none() const { return why_none_; }
+  // What lies near them; nothing where that is not known.
+  const MachineLocality& locality() const { return locality_; }
   // not_found and the like: why NCCL cannot be used.
   const Result<std::shared_ptr<const NcclLibrary>>& nccl() const { return nccl_; }
   // Which of them has that UUID.
@@ -86,6 +95,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   Result<void> open_all();
   Result<Device> open_one(const std::shared_ptr<const CudaDriver>& driver, const DeviceUuid& uuid,
                           const GpuTerms& terms, std::size_t index);
+  void look_around();
   std::shared_ptr<const void> freed_elsewhere(std::shared_ptr<const void> owner);
   void free_later(std::shared_ptr<const void> owner);
   void wait_until_freed();
@@ -93,11 +103,13 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
 
   const std::vector<GpuTerms> terms_;
   const std::function<void(const std::string&)> lost_;
+  const PinnedSliceOptions staging_;
   std::once_flag once_;
   std::atomic<bool> settled_ = false;
   Result<void> opened_;
   std::string why_none_;
   std::vector<Device> devices_;
+  MachineLocality locality_;
   std::vector<std::shared_ptr<Closed>> closed_;  // by lane; shared with the arenas
   std::shared_ptr<CudaMemory> cuda_;
   Result<std::shared_ptr<const NcclLibrary>> nccl_ = failure(ErrorCode::unavailable, "no GPU of this process is open");

@@ -1,8 +1,13 @@
 #include "exchange/machine.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <string_view>
@@ -30,6 +35,52 @@ std::string machine_identity() {
 std::string separate_host(NodeId node) {
   const char* const said = std::getenv(separate_hosts_variable);
   return said != nullptr && std::string_view(said) == "1" ? node.hex() : std::string();
+}
+
+bool may_choose_interface() {
+  const char* const said = std::getenv(near_interface_variable);
+  return said != nullptr && std::string_view(said) == "1";
+}
+
+std::vector<InterfaceFacts> interfaces_here() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return {};
+  std::vector<InterfaceFacts> found;
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_netmask == nullptr) continue;
+    const bool up = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_RUNNING) != 0;
+    InterfaceFacts facts{each->ifa_name, {}, 0, up};
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (each->ifa_addr->sa_family == AF_INET) {
+      const auto& address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
+      const auto& mask = reinterpret_cast<const sockaddr_in*>(each->ifa_netmask)->sin_addr;
+      facts.prefix_bits = static_cast<std::uint8_t>(std::popcount(mask.s_addr));
+      ::inet_ntop(AF_INET, &address, text.data(), text.size());
+    } else if (each->ifa_addr->sa_family == AF_INET6) {
+      const auto& address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr;
+      const auto& mask = reinterpret_cast<const sockaddr_in6*>(each->ifa_netmask)->sin6_addr;
+      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
+      for (const std::uint8_t byte : mask.s6_addr) facts.prefix_bits += static_cast<std::uint8_t>(std::popcount(byte));
+      ::inet_ntop(AF_INET6, &address, text.data(), text.size());
+    } else {
+      continue;
+    }
+    facts.address = text.data();
+    found.push_back(std::move(facts));
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+std::string near_address(const std::string& bound, const MachineLocality& machine, const std::vector<std::string>& bus_ids) {
+  const auto colon = bound.rfind(':');
+  if (colon == std::string::npos) return bound;
+  std::string host = bound.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const auto near = interface_to_use(machine, {.interfaces = interfaces_here(), .bound = host, .gpus = bus_ids});
+  if (!near) return bound;
+  const bool is_v6 = near->address.find(':') != std::string::npos;
+  return (is_v6 ? "[" + near->address + "]" : near->address) + bound.substr(colon);
 }
 
 }  // namespace mobula::internal::exchange

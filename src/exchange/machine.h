@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/id.h"
+#include "device/near_gpu.h"
 
 namespace mobula::internal::exchange {
 
@@ -16,5 +18,12 @@ std::string machine_identity();
 inline constexpr const char* separate_hosts_variable = "MOBULA_TEST_SEPARATE_HOSTS";
 // What then tells a node's processes from others; else empty.
 std::string separate_host(NodeId node);
+
+// Whether near_interface_variable says so.
+bool may_choose_interface();
+// Every address of every interface, but those that mean nothing elsewhere without the interface's name.
+std::vector<InterfaceFacts> interfaces_here();
+// HOST:PORT with the host that is near these devices, as GpuDevices knows them, in place of `bound`; else `bound`.
+std::string near_address(const std::string& bound, const MachineLocality& machine, const std::vector<std::string>& bus_ids);
 
 }  // namespace mobula::internal::exchange

@@ -54,6 +54,7 @@ Result<void> TensorExchange::open() {
   PathOptions paths{.process = options_.self.process,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
                     .host_bind = options_.host_bind,
+                    .may_choose = options_.may_choose,
                     .fabric = options_.fabric,
                     .own_host = options_.own_host,
                     .plugins = options_.plugins,

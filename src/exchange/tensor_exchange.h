@@ -30,6 +30,7 @@ struct ExchangeOptions {
   CurveKeys keys;
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
   std::string host_bind;         // HOST:0 for other machines; empty: none connect
+  bool may_choose = false;       // as PathOptions have it
   std::string fabric;            // trusted network of its node; empty: none
   std::string own_host;          // not empty: this process shares no machine with those of other names
   std::string plugins;           // as MOBULA_TRANSPORT_PLUGINS has it

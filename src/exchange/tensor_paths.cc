@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -20,6 +21,9 @@ namespace {
 constexpr std::size_t id_bytes = sizeof(Hash128);
 constexpr Duration open_within = 5s;
 constexpr Duration pair_within = 30s;  // what a first communicator may take
+// Without a byte: user code may hold up a holder's driver for longer than a network is silent. That a holder is
+// gone is known otherwise.
+constexpr Duration staged_silence = 60s;
 
 // A process numbers nothing anew: each incarnation has an id of its own, and a ticket a token.
 ChannelKey channel_to(ProcessId peer) { return {peer, 1}; }
@@ -40,9 +44,34 @@ Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOpt
   return std::unique_ptr<TensorTransport>(std::move(*made));
 }
 
+// Where a process with GPUs listens for their tensors.
+PathOptions near_gpus(PathOptions options) {
+  if (!options.gpus || !options.may_choose || options.host_bind.empty()) return options;
+  std::vector<std::string> bus_ids;
+  for (const auto& each : options.gpus->devices()) {
+    if (each.context) bus_ids.push_back(each.bus_id);
+  }
+  const std::string near = near_address(options.host_bind, options.gpus->locality(), bus_ids);
+  if (near != options.host_bind) log_info("tensors are listened for at {}, which is nearer to this process's GPUs than {}", near, options.host_bind);
+  options.host_bind = near;
+  return options;
+}
+
+// Of all its GPUs together; any where it has GPUs that say nothing.
+CpuList near_cpus(const PathOptions& options) {
+  std::set<unsigned> all;
+  if (!options.gpus) return {};
+  for (const auto& each : options.gpus->devices()) {
+    if (each.context && each.cpus.empty()) return {};
+    all.insert(each.cpus.begin(), each.cpus.end());
+  }
+  return {all.begin(), all.end()};
+}
+
 Result<std::unique_ptr<TensorTransport>> make_tcp(EventLoop& loop, const PathOptions& options) {
   TcpOptions tcp;
   if (!options.host_bind.empty()) tcp.listen = options.host_bind;
+  tcp.cpus = near_cpus(options);
   auto made = TcpTransport::create(loop, options.process, std::move(tcp));
   if (!made) return made.error();
   return std::unique_ptr<TensorTransport>(std::move(*made));
@@ -70,15 +99,19 @@ struct TensorPaths::Fetching {
   std::uint64_t size_bytes = 0;
   bool in_place = false;
   int device = on_host;
-  bool lands_directly = true;  // the way writes where the elements are wanted
+  bool lands_directly = true;   // the way writes where the elements are wanted
+  bool passes_through = false;  // they are brought to the device from where the holder has them in host memory
+  std::shared_ptr<ChunkStage> stage = nullptr;  // by which the way writes to the device
+  Duration silence_limit = Pull().silence_limit;
   Fetched fetched;
   std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors that will lie in it
   DeviceAllocation memory;
+  std::shared_ptr<const MappedRegions> offered = nullptr;  // what it passes through
   std::uint64_t copy = 0;  // under way
   bool cancelled = false;
 };
 
-TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(std::move(options)) {
+TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(near_gpus(std::move(options))) {
   reach_.machine = options_.own_host.empty() ? machine_identity() : machine_identity() + " " + options_.own_host;
   reach_.fabric = options_.fabric;
   add({DirectPath::shm, 0}, make_shm(loop, options_, arena_));
@@ -121,12 +154,15 @@ void TensorPaths::add_devices() {
     CudaIpcOptions ipc;
     ipc.socket = options_.socket + ".g" + std::to_string(lane);
     ipc.peers = device.peers;
+    ipc.copying.pinned = options_.gpus->staging();
+    ipc.copying.cpus = device.cpus;
     auto made = options_.socket.empty()
                     ? Result<std::unique_ptr<CudaIpcTransport>>(
                           failure(ErrorCode::unavailable, "this process has no place for its sockets"))
                     : CudaIpcTransport::create(loop_, party, device.context, std::move(ipc));
     if (made) {
       copies_[static_cast<int>(lane)] = &(*made)->copies();
+      stages_[static_cast<int>(lane)] = std::make_unique<DeviceStage>(device.context, (*made)->copies());
       options_.gpus->on_closed(lane, (*made)->closed());
       add({DirectPath::cuda_ipc, lane}, std::unique_ptr<TensorTransport>(std::move(*made)));
     } else {
@@ -142,6 +178,7 @@ void TensorPaths::add_devices() {
     const char* const host = std::getenv("NCCL_HOSTID");
     nccl.host = host != nullptr ? host : reach_.machine;
     nccl.lost = options_.lost;
+    nccl.cpus = device.cpus;
     auto two_sided = NcclTransport::create(loop_, party, device.context, *library, std::move(nccl));
     if (two_sided) {
       add({DirectPath::nccl, lane}, std::unique_ptr<TensorTransport>(std::move(*two_sided)),
@@ -189,6 +226,11 @@ TensorTransport* TensorPaths::transport(DirectPath path, std::uint32_t lane) con
 
 NcclTransport* TensorPaths::nccl(std::uint32_t lane) const {
   return static_cast<NcclTransport*>(transport(DirectPath::nccl, lane));
+}
+
+std::shared_ptr<ChunkStage> TensorPaths::stage_of(int device) const {
+  const auto at = stages_.find(device);
+  return at == stages_.end() ? nullptr : at->second->stage();
 }
 
 DeviceCopies* TensorPaths::copies_of(int device) const {
@@ -312,14 +354,37 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
   return transfer;
 }
 
-// The ticket begins with the way by which the copy goes.
+// The ticket begins with the way by which it goes.
 Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered) {
-  DeviceCopies* const copies = copies_of(device);
-  if (copies == nullptr) return not_here();
+  if (copies_of(device) == nullptr) return not_here();
   const auto path = give.path == DirectPath::staged ? carrier_to(give.peer) : Result<DirectPath>(give.path);
   if (!path) return path.error();
   TensorTransport* const way = transport(*path, 0);
   if (way == nullptr) return not_here();
+  return way->caps().stages ? offer_chunks(give, *path, region, device, std::move(offered))
+                            : offer_copy(give, *path, region, device, std::move(offered));
+}
+
+// Where it lies: each chunk is brought to the host when it is asked for.
+Result<TransferId> TensorPaths::offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device,
+                                             Offered offered) {
+  TensorTransport* const way = transport(path, 0);
+  const auto transfer = TransferId::random();
+  giving_[transfer].way = way;
+  Offer offer{.transfer = transfer, .to = channel_to(give.peer), .regions = {region}, .peer = peer_of(give.peer, {path, 0}),
+              .stage = stage_of(device)};
+  way->offer(std::move(offer), [this, transfer, path, offered = std::move(offered)](const Result<Blob>& ticket) {
+    if (ticket) return offered(static_cast<char>(path) + text_of(transfer, *ticket));
+    giving_.erase(transfer);
+    offered(ticket.error());
+  });
+  return transfer;
+}
+
+// As a whole, in host memory.
+Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device,
+                                           Offered offered) {
+  TensorTransport* const way = transport(path, 0);
   const std::size_t size = region.bytes.size();
   SourceRegion staged;
   std::shared_ptr<const void> stage;
@@ -341,7 +406,7 @@ Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegio
   Copy copy;
   copy.pieces.push_back({at, region.bytes.data(), size});
   copy.keeps = stage;
-  copy.ended = [this, transfer, way, give, staged, path = *path, offered = std::move(offered)](const CopyEnd& end) {
+  copy.ended = [this, transfer, way, give, staged, path, offered = std::move(offered)](const CopyEnd& end) {
     if (!end.result) {
       giving_.erase(transfer);
       return offered(end.result.error());
@@ -355,7 +420,7 @@ Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegio
       offered(static_cast<char>(path) + text_of(transfer, *ticket));
     });
   };
-  if (auto started = copies->start(std::move(copy)); !started) return started.error();
+  if (auto started = copies_of(device)->start(std::move(copy)); !started) return started.error();
   giving_[transfer] = {way, std::move(stage)};
   return transfer;
 }
@@ -394,9 +459,12 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   fetching->from = channel_to(of_devices ? party_of(wanted.holder, wanted.peer_lane) : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
   fetching->device = wanted.device;
-  fetching->lands_directly = of_devices || wanted.device == on_host;
-  // A copy on the host is gone once it is not offered any more.
+  if (wanted.device != on_host && way->caps().stages) fetching->stage = stage_of(wanted.device);
+  fetching->lands_directly = of_devices || wanted.device == on_host || fetching->stage != nullptr;
+  // A copy on the host is gone once it is not offered any more: it may be looked at until then.
   fetching->in_place = wanted.in_place && !is_staged && way->caps().maps;
+  fetching->passes_through = !fetching->lands_directly && way->caps().maps;
+  if (is_staged || fetching->stage) fetching->silence_limit = staged_silence;
   fetching->fetched = std::move(fetched);
   const auto blob = std::as_bytes(std::span(text.substr(id_bytes)));
   fetching->ticket.assign(blob.begin(), blob.end());
@@ -412,13 +480,17 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
 }
 
 void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
-  if (!fetching->in_place) return pull(fetching);
+  if (!fetching->in_place && !fetching->passes_through) return pull(fetching);
   fetching->way->map(fetching->transfer, fetching->from, fetching->ticket,
                      [this, fetching](Result<std::shared_ptr<const MappedRegions>> mapped) {
                        if (!mapped) return pull(fetching);
                        const auto regions = (*mapped)->regions();
                        if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
                          return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
+                       }
+                       if (fetching->passes_through) {
+                         fetching->offered = *mapped;
+                         return bring_in(fetching, regions[0], *mapped, false);
                        }
                        MappedFile file = (*mapped)->file();
                        answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file), fetching->device});
@@ -432,10 +504,10 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   if (!buffer) return answer(fetching, buffer.error());
   fetching->buffer = std::make_shared<ReceiveBuffer>(std::move(*buffer));
   Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
-            .targets = {TargetRegion{fetching->buffer->bytes()}}};
+            .targets = {TargetRegion{fetching->buffer->bytes()}}, .silence_limit = fetching->silence_limit};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
-    if (fetching->device != on_host) return bring_in(fetching, end.encrypted);
+    if (fetching->device != on_host) return bring_in(fetching, fetching->buffer->bytes(), fetching->buffer, end.encrypted);
     const auto bytes = fetching->buffer->bytes();
     answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted, {}, on_host});
   });
@@ -449,7 +521,8 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
     const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
     const auto& context = options_.gpus->devices().at(static_cast<std::size_t>(fetching->device)).context;
     Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
-              .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}}};
+              .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}}, .silence_limit = fetching->silence_limit,
+              .stage = fetching->stage};
     fetching->way->pull(std::move(pull), [this, fetching, bytes](const TransferEnd& end) {
       if (!end.result) return answer(fetching, end.result.error());
       answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, end.encrypted, {}, fetching->device});
@@ -458,17 +531,19 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
 }
 
 // From the host to the device where the elements are wanted.
-void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching, bool encrypted) {
-  take(fetching->device, fetching->size_bytes, [this, fetching, encrypted](Result<DeviceAllocation> taken) {
+void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from,
+                           std::shared_ptr<const void> keeps, bool encrypted) {
+  take(fetching->device, fetching->size_bytes, [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
     if (!taken) return answer(fetching, taken.error());
     if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
     fetching->memory = std::move(*taken);
     const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
     Copy copy;
-    copy.pieces.push_back({bytes.data(), fetching->buffer->bytes().data(), bytes.size()});
-    copy.keeps = fetching->buffer;
-    copy.ended = [this, fetching, bytes, encrypted](const CopyEnd& end) {
+    copy.pieces.push_back({bytes.data(), from.data(), bytes.size()});
+    copy.keeps = keeps;
+    copy.ended = [this, fetching, bytes, encrypted, offered = fetching->offered](const CopyEnd& end) {
       if (!end.result) return answer(fetching, end.result.error());
+      if (offered && !offered->offered()) return answer(fetching, failure(ErrorCode::not_found, "its holder gave it up while it was copied"));
       answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, encrypted, {}, fetching->device});
     };
     const auto started = copies_of(fetching->device)->start(std::move(copy));

@@ -2,7 +2,8 @@
 // that are open to peers, and the choice among them. For the loop's thread, which never calls CUDA.
 //
 // Each device of a process is a party of its own to the transports of devices: a lane. Ways of host memory
-// bring device memory, too, by way of the host's at both ends ("staged").
+// bring device memory, too, by way of the host's at both ends ("staged"): those that move chunks, chunk by chunk
+// through a few slices of pinned memory, so that no side has all of it in host memory; the others by a copy.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@
 #include "protocol/region_messages.h"
 #include "transfer/core/path_choice.h"
 #include "transport/direct/arena.h"
-#include "transport/direct/device_copies.h"
+#include "transport/direct/device_stage.h"
 #include "transport/direct/nccl_transport.h"
 #include "transport/direct/receive_pool.h"
 #include "transport/direct/tensor_transport.h"
@@ -31,6 +32,7 @@ struct PathOptions {
   ProcessId process;
   std::string socket;     // of shared memory, and of devices; empty: none
   std::string host_bind;  // of connections from other machines; empty: the loopback
+  bool may_choose = false;  // at another of this machine's addresses on that network, if it is nearer to the GPUs
   std::string fabric;     // trusted network of its node; empty: none
   std::string own_host;   // not empty: what shares this name alone is of one machine with it
   std::string plugins;    // "gloo:ucx:/path/to/one.so": what carries bytes besides
@@ -127,16 +129,20 @@ class TensorPaths {
   TensorTransport* transport(DirectPath path, std::uint32_t lane) const;
   NcclTransport* nccl(std::uint32_t lane) const;
   DeviceCopies* copies_of(int device) const;
+  std::shared_ptr<ChunkStage> stage_of(int device) const;
   bool is_trusted(const RegionReach& peer) const;
   bool is_near(const RegionReach& there) const;
   Peer peer_of(ProcessId process, Key key) const;
   transfer::ProcessReach reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const;
   Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered);
+  Result<TransferId> offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
+  Result<TransferId> offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
   Result<DirectPath> carrier_to(ProcessId peer) const;
   void begin(const std::shared_ptr<Fetching>& fetching);
   void pull(const std::shared_ptr<Fetching>& fetching);
   void pull_to_device(const std::shared_ptr<Fetching>& fetching);
-  void bring_in(const std::shared_ptr<Fetching>& fetching, bool encrypted);
+  void bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from, std::shared_ptr<const void> keeps,
+                bool encrypted);
   void answer(const std::shared_ptr<Fetching>& fetching, Result<Elements> result);
 
   EventLoop& loop_;
@@ -149,6 +155,7 @@ class TensorPaths {
   std::map<TransferId, std::shared_ptr<Fetching>> fetching_;  // shared with the answers that are due
   std::map<Key, std::unique_ptr<TensorTransport>> transports_;
   std::map<int, DeviceCopies*> copies_;  // of the transports' threads
+  std::map<int, std::unique_ptr<DeviceStage>> stages_;  // by them: they end first
 };
 
 }  // namespace mobula::internal::exchange

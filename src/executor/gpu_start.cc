@@ -5,8 +5,12 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 
+#include "base/log.h"
 #include "exchange/machine.h"
 
 namespace mobula::internal::executor {
@@ -43,6 +47,23 @@ void set_unless_given(const char* name, const std::string& value) {
   if (!value.empty()) ::setenv(name, value.c_str(), 0);
 }
 
+PinnedSliceOptions staging_of_environment() {
+  PinnedSliceOptions made;
+  const char* const said = std::getenv(staging_variable);
+  if (said == nullptr) return made;
+  std::uint64_t mib = 0;
+  const char* const end = said + std::strlen(said);
+  const auto read = std::from_chars(said, end, mib);
+  constexpr std::uint64_t most_mib = 64 * 1024;
+  if (read.ec != std::errc() || read.ptr != end || mib > most_mib) {
+    log_warn("{}={} is no number of MiB up to {}: {} MiB are taken", staging_variable, said, most_mib,
+             made.slices * made.slice_bytes >> 20);
+    return made;
+  }
+  made.slices = std::max<std::size_t>((mib << 20) / made.slice_bytes, made.kept_back + 1);
+  return made;
+}
+
 }  // namespace
 
 void set_library_environment(const PrepareExecutor& prepare, const AssignExecutor& assignment) {
@@ -65,7 +86,7 @@ std::shared_ptr<exchange::GpuDevices> gpus_of(const AssignExecutor& assignment,
     own.context_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(each.context_bytes, 0));
     own.peers = {each.peers.begin(), each.peers.end()};
   }
-  return std::make_shared<exchange::GpuDevices>(std::move(terms), std::move(lost));
+  return std::make_shared<exchange::GpuDevices>(std::move(terms), std::move(lost), staging_of_environment());
 }
 
 }  // namespace mobula::internal::executor

@@ -77,7 +77,8 @@ static_assert(illegal_address == CUDA_ERROR_ILLEGAL_ADDRESS &&
               launch_failed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(not_permitted == CUDA_ERROR_NOT_PERMITTED &&
               not_supported == CUDA_ERROR_NOT_SUPPORTED);
-static_assert(stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+              stream_capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 static_assert(location_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -96,6 +97,7 @@ static_assert(pointer_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(pointer_device_ordinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               event_no_timing == CU_EVENT_DISABLE_TIMING);
+static_assert(host_portable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(capture_none == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(capture_mode_relaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 }  // namespace cuda_abi

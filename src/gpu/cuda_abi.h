@@ -23,6 +23,7 @@ inline constexpr Status launch_failed = 719;
 inline constexpr Status not_permitted = 800;
 inline constexpr Status not_supported = 801;
 inline constexpr Status stream_capture_unsupported = 900;
+inline constexpr Status stream_capture_implicit = 906;
 
 using Device = int;
 using Address = unsigned long long;       // CUdeviceptr
@@ -95,6 +96,7 @@ inline constexpr int pointer_memory_type = 2;
 inline constexpr int pointer_is_managed = 8;
 inline constexpr int pointer_device_ordinal = 9;
 
+inline constexpr unsigned host_portable = 1;  // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_no_timing = 2;
 inline constexpr int capture_none = 0;
@@ -103,154 +105,55 @@ inline constexpr int capture_mode_relaxed = 2;
 using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*);  // of version 2
 
 // Name here, name for cuGetProcAddress, the version of CUDA whose form of it is meant, its type.
-#define MOBULA_CUDA_FUNCTIONS(each)                                                                                               \
-  each(init, cuInit, 2000, Status(unsigned)) each(                                                                                \
-      driver_version, cuDriverGetVersion, 2020,                                                                                   \
-      Status(int*)) each(error_name, cuGetErrorName, 6000,                                                                        \
-                         Status(Status,                                                                                           \
-                                const char**)) each(device_count, cuDeviceGetCount, 2000,                                         \
-                                                    Status(int*)) each(device_at, cuDeviceGet,                                    \
-                                                                       2000, Status(Device*, int))                                \
-      each(device_name, cuDeviceGetName, 2000, Status(char*, int, Device)) each(                                                  \
-          device_uuid, cuDeviceGetUuid, 11040,                                                                                    \
-          Status(                                                                                                                 \
-              Uuid*,                                                                                                              \
-              Device)) each(device_memory, cuDeviceTotalMem, 3020, Status(std::size_t*, Device))                                  \
-          each(device_attribute, cuDeviceGetAttribute, 2000, Status(int*, int, Device)) each(                                     \
-              can_access_peer,                                                                                                    \
-              cuDeviceCanAccessPeer,                                                                                              \
-              4000, Status(int*, Device, Device))                                                                                 \
-              each(context_retain, cuDevicePrimaryCtxRetain, 7000, Status(Context*, Device)) each(                                \
-                  context_release,                                                                                                \
-                  cuDevicePrimaryCtxRelease,                                                                                      \
-                  11000,                                                                                                          \
-                  Status(Device)) each(context_push, cuCtxPushCurrent, 4000, Status(Context))                                     \
-                  each(context_pop, cuCtxPopCurrent, 4000, Status(Context*)) each(                                                \
-                      context_synchronize,                                                                                        \
-                      cuCtxSynchronize, 2000,                                                                                     \
-                      Status()) each(priority_range,                                                                              \
-                                     cuCtxGetStreamPriorityRange, 5050, Status(int*, int*))                                       \
-                      each(memory_left, cuMemGetInfo, 3020, Status(std::size_t*, std::size_t*)) each(                             \
-                          memory_granularity,                                                                                     \
-                          cuMemGetAllocationGranularity,                                                                          \
-                          10020, Status(std::size_t*, const AllocationProperties*, int))                                          \
-                          each(memory_create, cuMemCreate, 10020,                                                                 \
-                               Status(                                                                                            \
-                                   MemoryHandle*,                                                                                 \
-                                   std::size_t, const AllocationProperties*, unsigned long long))                                 \
-                              each(memory_release, cuMemRelease, 10020, Status(MemoryHandle)) each(                               \
-                                  memory_export, cuMemExportToShareableHandle, 10020,                                             \
-                                  Status(void*, MemoryHandle, int,                                                                \
-                                         unsigned long long)) each(memory_import,                                                 \
-                                                                   cuMemImportFromShareableHandle,                                \
-                                                                   10020,                                                         \
-                                                                   Status(                                                        \
-                                                                       MemoryHandle*, void*, int))                                \
-                                  each(                                                                                           \
-                                      address_reserve,                                                                            \
-                                      cuMemAddressReserve,                                                                        \
-                                      10020,                                                                                      \
-                                      Status(Address*, std::size_t, std::size_t, Address,                                         \
-                                             unsigned long long))                                                                 \
-                                      each(address_free, cuMemAddressFree, 10020,                                                 \
-                                           Status(Address, std::size_t))                                                          \
-                                          each(                                                                                   \
-                                              memory_map,                                                                         \
-                                              cuMemMap, 10020,                                                                    \
-                                              Status(Address, std::size_t, std::size_t,                                           \
-                                                     MemoryHandle,                                                                \
-                                                     unsigned long long)) each(memory_unmap,                                      \
-                                                                               cuMemUnmap, 10020,                                 \
-                                                                               Status(Address,                                    \
-                                                                                      std::                                       \
-                                                                                          size_t))                                \
-                                              each(                                                                               \
-                                                  memory_set_access, cuMemSetAccess, 10020,                                       \
-                                                  Status(Address, std::size_t,                                                    \
-                                                         const AccessDescription*, std::size_t))                                  \
-                                                  each(                                                                           \
-                                                      copy_async,                                                                 \
-                                                      cuMemcpyAsync, 4000,                                                        \
-                                                      Status(                                                                     \
-                                                          Address,                                                                \
-                                                          Address,                                                                \
-                                                          std::size_t,                                                            \
-                                                          Stream)) each(copy_2d_async,                                            \
-                                                                        cuMemcpy2DAsync,                                          \
-                                                                        3020, Status(const Copy2D*, Stream))                      \
-                                                      each(fill_async, cuMemsetD8Async, 3020,                                     \
-                                                           Status(                                                                \
-                                                               Address, unsigned char,                                            \
-                                                               std::size_t, Stream))                                              \
-                                                          each(                                                                   \
-                                                              pointer_attributes,                                                 \
-                                                              cuPointerGetAttributes, 7000,                                       \
-                                                              Status(unsigned, int*, void**,                                      \
-                                                                     Address))                                                    \
-                                                              each(                                                               \
-                                                                  stream_create,                                                  \
-                                                                  cuStreamCreateWithPriority,                                     \
-                                                                  5050,                                                           \
-                                                                  Status(                                                         \
-                                                                      Stream*,                                                    \
-                                                                      unsigned,                                                   \
-                                                                      int)) each(stream_destroy,                                  \
-                                                                                 cuStreamDestroy,                                 \
-                                                                                 4000, Status(Stream))                            \
-                                                                  each(                                                           \
-                                                                      stream_query, cuStreamQuery,                                \
-                                                                      2000,                                                       \
-                                                                      Status(                                                     \
-                                                                          Stream)) each(stream_synchronize,                       \
-                                                                                        cuStreamSynchronize,                      \
-                                                                                        2000, Status(Stream))                     \
-                                                                      each(                                                       \
-                                                                          stream_wait_event,                                      \
-                                                                          cuStreamWaitEvent,                                      \
-                                                                          3020,                                                   \
-                                                                          Status(Stream, Event,                                   \
-                                                                                 unsigned))                                       \
-                                                                          each(stream_is_capturing,                               \
-                                                                               cuStreamIsCapturing,                               \
-                                                                               10000,                                             \
-                                                                               Status(                                            \
-                                                                                   Stream,                                        \
-                                                                                   int*)) each(exchange_capture_mode,             \
-                                                                                               cuThreadExchangeStreamCaptureMode, \
-                                                                                               10010,                             \
-                                                                                               Status(                            \
-                                                                                                   int*))                         \
-                                                                              each(event_create,                                  \
-                                                                                   cuEventCreate,                                 \
-                                                                                   2000,                                          \
-                                                                                   Status(                                        \
-                                                                                       Event*,                                    \
-                                                                                       unsigned))                                 \
-                                                                                  each(                                           \
-                                                                                      event_destroy,                              \
-                                                                                      cuEventDestroy,                             \
-                                                                                      4000,                                       \
-                                                                                      Status(                                     \
-                                                                                          Event))                                 \
-                                                                                      each(                                       \
-                                                                                          event_record,                           \
-                                                                                          cuEventRecord,                          \
-                                                                                          2000,                                   \
-                                                                                          Status(                                 \
-                                                                                              Event,                              \
-                                                                                              Stream))                            \
-                                                                                          each(                                   \
-                                                                                              event_query,                        \
-                                                                                              cuEventQuery,                       \
-                                                                                              2000,                               \
-                                                                                              Status(                             \
-                                                                                                  Event))                         \
-                                                                                              each(                               \
-                                                                                                  event_synchronize,              \
-                                                                                                  cuEventSynchronize,             \
-                                                                                                  2000,                           \
-                                                                                                  Status(                         \
-                                                                                                      Event))
+// clang-format off
+#define MOBULA_CUDA_FUNCTIONS(each) \
+  each(init, cuInit, 2000, Status(unsigned)) \
+  each(driver_version, cuDriverGetVersion, 2020, Status(int*)) \
+  each(error_name, cuGetErrorName, 6000, Status(Status, const char**)) \
+  each(device_count, cuDeviceGetCount, 2000, Status(int*)) \
+  each(device_at, cuDeviceGet, 2000, Status(Device*, int)) \
+  each(device_name, cuDeviceGetName, 2000, Status(char*, int, Device)) \
+  each(device_pci_bus_id, cuDeviceGetPCIBusId, 4010, Status(char*, int, Device)) \
+  each(device_uuid, cuDeviceGetUuid, 11040, Status(Uuid*, Device)) \
+  each(device_memory, cuDeviceTotalMem, 3020, Status(std::size_t*, Device)) \
+  each(device_attribute, cuDeviceGetAttribute, 2000, Status(int*, int, Device)) \
+  each(can_access_peer, cuDeviceCanAccessPeer, 4000, Status(int*, Device, Device)) \
+  each(context_retain, cuDevicePrimaryCtxRetain, 7000, Status(Context*, Device)) \
+  each(context_release, cuDevicePrimaryCtxRelease, 11000, Status(Device)) \
+  each(context_push, cuCtxPushCurrent, 4000, Status(Context)) \
+  each(context_pop, cuCtxPopCurrent, 4000, Status(Context*)) \
+  each(context_synchronize, cuCtxSynchronize, 2000, Status()) \
+  each(priority_range, cuCtxGetStreamPriorityRange, 5050, Status(int*, int*)) \
+  each(memory_left, cuMemGetInfo, 3020, Status(std::size_t*, std::size_t*)) \
+  each(memory_granularity, cuMemGetAllocationGranularity, 10020, Status(std::size_t*, const AllocationProperties*, int)) \
+  each(memory_create, cuMemCreate, 10020, Status(MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long)) \
+  each(memory_release, cuMemRelease, 10020, Status(MemoryHandle)) \
+  each(memory_export, cuMemExportToShareableHandle, 10020, Status(void*, MemoryHandle, int, unsigned long long)) \
+  each(memory_import, cuMemImportFromShareableHandle, 10020, Status(MemoryHandle*, void*, int)) \
+  each(address_reserve, cuMemAddressReserve, 10020, Status(Address*, std::size_t, std::size_t, Address, unsigned long long)) \
+  each(address_free, cuMemAddressFree, 10020, Status(Address, std::size_t)) \
+  each(memory_map, cuMemMap, 10020, Status(Address, std::size_t, std::size_t, MemoryHandle, unsigned long long)) \
+  each(memory_unmap, cuMemUnmap, 10020, Status(Address, std::size_t)) \
+  each(memory_set_access, cuMemSetAccess, 10020, Status(Address, std::size_t, const AccessDescription*, std::size_t)) \
+  each(copy_async, cuMemcpyAsync, 4000, Status(Address, Address, std::size_t, Stream)) \
+  each(copy_2d_async, cuMemcpy2DAsync, 3020, Status(const Copy2D*, Stream)) \
+  each(fill_async, cuMemsetD8Async, 3020, Status(Address, unsigned char, std::size_t, Stream)) \
+  each(pointer_attributes, cuPointerGetAttributes, 7000, Status(unsigned, int*, void**, Address)) \
+  each(stream_create, cuStreamCreateWithPriority, 5050, Status(Stream*, unsigned, int)) \
+  each(stream_destroy, cuStreamDestroy, 4000, Status(Stream)) \
+  each(stream_query, cuStreamQuery, 2000, Status(Stream)) \
+  each(stream_synchronize, cuStreamSynchronize, 2000, Status(Stream)) \
+  each(stream_wait_event, cuStreamWaitEvent, 3020, Status(Stream, Event, unsigned)) \
+  each(stream_is_capturing, cuStreamIsCapturing, 10000, Status(Stream, int*)) \
+  each(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, Status(int*)) \
+  each(event_create, cuEventCreate, 2000, Status(Event*, unsigned)) \
+  each(event_destroy, cuEventDestroy, 4000, Status(Event)) \
+  each(event_record, cuEventRecord, 2000, Status(Event, Stream)) \
+  each(event_query, cuEventQuery, 2000, Status(Event)) \
+  each(event_synchronize, cuEventSynchronize, 2000, Status(Event)) \
+  each(host_allocate, cuMemHostAlloc, 2020, Status(void**, std::size_t, unsigned)) \
+  each(host_free, cuMemFreeHost, 2000, Status(void*))
+// clang-format on
 
 #define MOBULA_TYPE(member, name, since, type) using name##Type = type;
 MOBULA_CUDA_FUNCTIONS(MOBULA_TYPE)

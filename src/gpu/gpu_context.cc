@@ -113,6 +113,12 @@ GpuContext::Current::~Current() {
   (void)of_.call().context_pop(&popped);
 }
 
+std::string GpuContext::pci_bus_id() const {
+  std::array<char, 64> text{};
+  const auto status = call().device_pci_bus_id(text.data(), static_cast<int>(text.size()) - 1, ordinal_);
+  return status == cuda_abi::success ? text.data() : std::string();
+}
+
 Result<GpuMemory> GpuContext::memory() const {
   const Current current(*this);
   if (!current.made()) return current.made().error();
@@ -156,7 +162,16 @@ std::vector<cuda_abi::Device> GpuContext::readers() const {
 Result<void> GpuContext::synchronize() const {
   const Current current(*this);
   if (!current.made()) return current.made();
-  return driver_->check("cuCtxSynchronize", call().context_synchronize());
+  // Of streams that do not wait for the legacy one this says nothing, and then the next call does.
+  int capturing = cuda_abi::capture_none;
+  auto status = call().stream_is_capturing(nullptr, &capturing);
+  if (status == cuda_abi::success) status = call().context_synchronize();
+  if (status == cuda_abi::stream_capture_implicit || status == cuda_abi::stream_capture_unsupported) {
+    return failure(ErrorCode::invalid_argument,
+                   "work of this process is being captured into a graph, so that the whole device cannot be waited "
+                   "for; name the stream that writes the tensor with produced_on(), or wait until the capture has ended");
+  }
+  return driver_->check("cuCtxSynchronize", status);
 }
 
 Result<GpuStream> GpuStream::create(std::shared_ptr<const GpuContext> context) {

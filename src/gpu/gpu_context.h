@@ -38,6 +38,8 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   const DeviceUuid& uuid() const { return uuid_; }
   cuda_abi::Device ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
+  // "0000:3B:00.0"; empty where the driver does not say.
+  std::string pci_bus_id() const;
 
   // While it lives the calling thread's current context is this one; before and after, what it was.
   // Neither disturbs nor is disturbed by a stream capture of user code.
@@ -61,7 +63,8 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   bool reaches(const DeviceUuid& other) const;
   // The ordinals of the visible devices that may be given access to memory that lies here, this one first.
   std::vector<cuda_abi::Device> readers() const;
-  // Waits for everything that this process has issued on the device.
+  // Waits for everything that this process has issued on the device. invalid_argument while user code captures
+  // work of it into a graph: that would break the capture, as far as the driver says beforehand that there is one.
   Result<void> synchronize() const;
 
  private:

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "device/near_gpu.h"
 #include "device/node_environment.h"
 #include "store/capacity.h"
 #include "transport/address.h"
@@ -103,7 +104,7 @@ std::string without_brackets(std::string host) {
 }
 
 // The agent's own environment, without what would make a program take it for something else.
-std::vector<std::string> environment_for_executors(const RecordOptions& record) {
+std::vector<std::string> environment_for_executors(const RecordOptions& record, bool may_choose_interface) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
@@ -120,6 +121,9 @@ std::vector<std::string> environment_for_executors(const RecordOptions& record) 
   if (!record.folder.empty()) {
     kept.push_back(std::string(record_variable) + "=" + record.folder);
     kept.push_back(std::string(record_limit_variable) + "=" + std::to_string(record.limit_bytes));
+  }
+  if (may_choose_interface && std::getenv(near_interface_variable) == nullptr) {
+    kept.push_back(std::string(near_interface_variable) + "=1");
   }
   return kept;
 }
@@ -258,7 +262,8 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   if (!fabric) return fabric.error();
   service.shape.fabric = std::move(*fabric);
   choose_spilling(options, service);
-  service.pool.environment = environment_for_executors(options.record);
+  const bool may_choose = options.bind_host.empty() && options.advertise_host.empty();
+  service.pool.environment = environment_for_executors(options.record, may_choose);
   service.record = options.record;
   return stage;
 }

@@ -1,5 +1,6 @@
 // Exchanges of tensors of simulated GPUs, and by plug-ins, between what would be processes of one machine or of two.
 #include "exchange/exchange_process.h"
+#include "simulated_gpu/calls.h"
 #include "simulated_gpu/machine.h"
 
 namespace mobula::internal::exchange {
@@ -9,19 +10,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr std::size_t bytes_of_one = 3'000'001;
-
-// The only use of CUDA in a process of its own.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
-    MOBULA_CHECK(::mkdtemp(path_.data()) != nullptr, "mkdtemp");
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> peers = {}) {
   const auto driver = CudaDriver::open();
@@ -34,13 +22,14 @@ std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> 
   return made;
 }
 
-Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {}, bool trusts = false) {
+Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {}, bool trusts = false,
+                std::set<std::string> peers = {}) {
   Member member;
   member.number = number;
   member.node = host.empty() ? 1 : number;
   member.own_host = host;
   if (trusts) member.fabric = "rack";
-  member.gpus = gpu_number(which);
+  member.gpus = gpu_number(which, std::move(peers));
   return member;
 }
 
@@ -111,6 +100,60 @@ TEST(DeviceExchange, OnOneGpuIsInPlace) {
     const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
     EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
     EXPECT_THAT(strict.refusals, Contains(HasSubstr("both ends are on one device")));
+  });
+}
+
+TEST(DeviceExchange, OnDevicesThatReachEachOtherIsByTheirMemoryAndElseByTheHostAndSaysWhy) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    const auto first = with_gpu(1, 0);
+    Process one(folder.path(), first);
+    const std::string of_one = first.gpus->devices()[0].uuid;
+    {
+      Process two(folder.path(), with_gpu(2, 1, "", false, {of_one}));
+      const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+      EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+      EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
+    }
+    Process three(folder.path(), with_gpu(3, 1));
+    const auto arrival = three.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "what is named is strict";
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("cannot reach each other")));
+  });
+}
+
+// What a user's thread captures into a graph meanwhile stays whole, and what is pulled comes.
+TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
+  const SimulatedMachine machine("count=2 late_us=100");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    const auto holds = with_gpu(1, 0, "a", true);
+    Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)), three(folder.path(), with_gpu(3, 0, "a", true));
+    std::vector<RefRecord> refs;
+    for (std::uint64_t object = 7; object < 13; ++object) {
+      const auto path = object % 2 == 0 ? DirectPath::tcp : DirectPath::nccl;
+      refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = path}));
+    }
+    const auto near = one.publish_on_gpu(13, bytes_of_one);
+    // As user code does it: a stream of its own, in the mode in which CUDA begins.
+    const auto context = holds.gpus->devices()[0].context;
+    cuda_abi::Stream stream = nullptr;
+    {
+      const GpuContext::Current current(*context);
+      ASSERT_EQ(context->call().stream_create(&stream, cuda_abi::stream_non_blocking, 0), 0);
+      ASSERT_EQ((simulated_call<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2")(stream, 0)), 0);
+    }
+    for (const RefRecord& ref : refs) {
+      const auto arrival = two.pull(ref);
+      const auto* elements = std::get_if<Elements>(&arrival.outcome);
+      EXPECT_TRUE(elements != nullptr && elements->device != on_host) << ref.tensor->wish.named.has_value();
+    }
+    EXPECT_EQ(three.pull(near).path, DirectPath::cuda_ipc);
+    const GpuContext::Current current(*context);
+    void* graph = nullptr;
+    EXPECT_EQ((simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph)), 0);
+    EXPECT_NE(graph, nullptr);
   });
 }
 

@@ -28,6 +28,19 @@ inline const SigningKeys& head() {
   return keys;
 }
 
+// For sockets, gone with it.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
+    MOBULA_CHECK(::mkdtemp(path_.data()) != nullptr, "mkdtemp");
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 struct Member {
   std::uint64_t number = 0;
   std::uint64_t node = 1;

@@ -91,6 +91,30 @@ TEST(SimulatedGpu, ADeviceIsFoundByItsUuidUnderAMask) {
   });
 }
 
+TEST(SimulatedGpu, SlicesHaveMemoryOfTheirOwn) {
+  const SimulatedMachine machine("count=1 mig=0 memory=268435456 context=4194304");
+  EXPECT_RUNS(machine, [] {
+    const auto first = open_gpu(0), second = open_gpu(1);
+    const std::uint64_t half = 128 * mib, context = 4 * mib;
+    EXPECT_EQ(first->memory()->total_bytes, half);
+    EXPECT_EQ(first->memory()->free_bytes, half - context);
+    const auto full = DeviceMapping::create(first, half - context);
+    ASSERT_TRUE(full) << full.error().text;
+    const auto more = DeviceMapping::create(first, 2 * mib);
+    ASSERT_FALSE(more) << "the other half is not its own";
+    EXPECT_EQ(more.error().code, ErrorCode::resource_exhausted);
+    EXPECT_EQ(second->memory()->free_bytes, half - context);
+    EXPECT_TRUE(DeviceMapping::create(second, 100 * mib)) << "and nobody else's";
+    EXPECT_FALSE(second->reaches(first->uuid()));
+    const auto descriptor = full->descriptor();
+    ASSERT_TRUE(descriptor);
+    EXPECT_FALSE(DeviceMapping::import(second, *descriptor, full->bytes().size())) << "of another slice";
+    const auto nvml = Nvml::open(std::getenv("MOBULA_NVML_LIBRARY"));
+    ASSERT_TRUE(nvml);
+    EXPECT_EQ(nvml->used_bytes(0).value(), half + context) << "of the whole device";
+  });
+}
+
 TEST(SimulatedGpu, OpeningTheDriverInitialisesNothing) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {

@@ -111,7 +111,7 @@ using namespace simulated_gpu;
 extern "C" {
 
 int simulatedGpuCurrent() { return current_device(); }
-int simulatedGpuPlace(int device) { return at(device).machine_index * 16 + at(device).slice + 1; }
+int simulatedGpuPlace(int device) { return place_of(at(device).machine_index, at(device).slice); }
 void simulatedGpuBreak(int status) { lose_context(current_device(), status); }
 
 int cuInit(unsigned) {
@@ -141,7 +141,11 @@ int cuGetErrorName(int status, const char** name) {
       {abi::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS"},
       {abi::launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
       {abi::not_permitted, "CUDA_ERROR_NOT_PERMITTED"},
-      {abi::not_supported, "CUDA_ERROR_NOT_SUPPORTED"}};
+      {abi::not_supported, "CUDA_ERROR_NOT_SUPPORTED"},
+      {abi::stream_capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+      {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+      {abi::stream_capture_implicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+      {907, "CUDA_ERROR_CAPTURED_EVENT"}};
   const auto found = names.find(status);
   *name = found == names.end() ? nullptr : found->second;
   return found == names.end() ? abi::invalid_value : abi::success;
@@ -167,6 +171,13 @@ int cuDeviceGetName(char* name, int size, int device) {
   return abi::success;
 }
 
+int cuDeviceGetPCIBusId(char* text, int size, int device) {
+  if (const auto status = enter("cuDeviceGetPCIBusId")) return status;
+  if (!is_device(device)) return abi::invalid_device;
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", at(device).machine_index + 1);
+  return abi::success;
+}
+
 int cuDeviceGetUuid_v2(abi::Uuid* uuid, int device) {
   if (const auto status = enter("cuDeviceGetUuid")) return status;
   if (!is_device(device)) return abi::invalid_device;
@@ -177,7 +188,7 @@ int cuDeviceGetUuid_v2(abi::Uuid* uuid, int device) {
 int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   if (const auto status = enter("cuDeviceTotalMem")) return status;
   if (!is_device(device)) return abi::invalid_device;
-  *bytes = settings().memory;
+  *bytes = memory_at(simulatedGpuPlace(device));
   return abi::success;
 }
 
@@ -211,7 +222,7 @@ int cuDevicePrimaryCtxRetain(abi::Context* context, int device) {
   const std::scoped_lock lock(tables().mutex);
   Primary& primary = tables().primaries[device];
   if (primary.users == 0) {
-    primary.fd = take(at(device).machine_index, Taking::context, settings().context).fd;
+    primary.fd = take(simulatedGpuPlace(device), Taking::context, settings().context).fd;
     if (primary.fd < 0) return abi::out_of_memory;
   }
   ++primary.users;

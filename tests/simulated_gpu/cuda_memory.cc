@@ -24,7 +24,7 @@ struct Memory {
   int import_fd = -1;
   std::uint64_t id = 0;
   std::size_t size = 0;
-  int machine_index = 0;
+  int place = 0;
   bool exportable = false;
   ~Memory() {
     if (fd >= 0) ::close(fd);
@@ -143,6 +143,7 @@ bool look_at(abi::Address at, std::size_t size, int device, bool writes, Seen& s
   }
   if (at == 0) return false;
   seen.found = true;
+  if (auto pinned = pinned_at(at)) seen.keeps.push_back(std::move(pinned));
   seen.pieces.emplace_back(reinterpret_cast<std::byte*>(at), size);
   return true;
 }
@@ -184,10 +185,10 @@ int simulatedGpuKernel(void* stream, unsigned long long at, std::size_t size, in
 
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (const auto status = enter_context("cuMemGetInfo")) return status;
-  const auto used =
-      taken_bytes(devices()[static_cast<std::size_t>(current_device())].machine_index);
-  *total = settings().memory;
-  *free = used > settings().memory ? 0 : settings().memory - used;
+  const int place = simulatedGpuPlace(current_device());
+  const auto used = taken_bytes(place);
+  *total = memory_at(place);
+  *free = used > *total ? 0 : *total - used;
   return abi::success;
 }
 
@@ -202,6 +203,7 @@ int cuMemGetAllocationGranularity(std::size_t* size, const abi::AllocationProper
 int cuMemCreate(abi::MemoryHandle* handle, std::size_t size,
                 const abi::AllocationProperties* wanted, unsigned long long flags) {
   if (const auto status = enter("cuMemCreate")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   if (size == 0 || size % granularity != 0 || flags != 0 || wanted->type != abi::allocation_pinned)
     return abi::invalid_value;
   if (wanted->location.type != abi::location_device || wanted->location.id < 0 ||
@@ -209,8 +211,8 @@ int cuMemCreate(abi::MemoryHandle* handle, std::size_t size,
     return abi::invalid_device;
   }
   auto made = std::make_shared<Memory>();
-  made->machine_index = devices()[static_cast<std::size_t>(wanted->location.id)].machine_index;
-  const Taken taken = take(made->machine_index, Taking::memory, size);
+  made->place = simulatedGpuPlace(wanted->location.id);
+  const Taken taken = take(made->place, Taking::memory, size);
   if (taken.fd < 0) return abi::out_of_memory;
   made->fd = taken.fd;
   made->id = taken.id;
@@ -254,7 +256,7 @@ int cuMemImportFromShareableHandle(abi::MemoryHandle* handle, void* from, int ty
   if (made->fd < 0) return abi::not_supported;
   made->id = file.id;
   made->size = file.size;
-  made->machine_index = file.device;
+  made->place = file.place;
   const std::scoped_lock lock(tables().mutex);
   *handle = tables().next++;
   tables().handles.emplace(*handle, std::move(made));
@@ -326,9 +328,12 @@ int cuMemSetAccess(abi::Address address, std::size_t size, const abi::AccessDesc
     const int device = wanted[i].location.id;
     if (device < 0 || device >= static_cast<int>(devices().size())) return abi::invalid_device;
     const int here = devices()[static_cast<std::size_t>(device)].machine_index;
-    const int there = at->second->memory->machine_index;
-    const bool reaches =
-        here == there || settings().all_peers || settings().peers.contains({here, there});
+    const int place = at->second->memory->place;
+    const int there = device_at(place);
+    // A slice reaches nothing but itself.
+    const bool sliced = is_slice(place) || is_slice(simulatedGpuPlace(device));
+    const bool reaches = sliced ? place == simulatedGpuPlace(device)
+                                : here == there || settings().all_peers || settings().peers.contains({here, there});
     if (!reaches) return abi::not_supported;
     at->second->access[device] = wanted[i].flags;
   }
@@ -392,7 +397,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
     auto after = tables().mapped.upper_bound(at);
     if (after != tables().mapped.begin() && at - (--after)->first < after->second->size) {
       for (std::size_t i = 0; i < devices().size(); ++i) {
-        if (devices()[i].machine_index == after->second->memory->machine_index)
+        if (simulatedGpuPlace(static_cast<int>(i)) == after->second->memory->place)
           ordinal = static_cast<int>(i);
       }
     }
@@ -400,7 +405,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case abi::pointer_memory_type:
-        *static_cast<int*>(values[i]) = on_device ? abi::memory_device : 0;
+        *static_cast<int*>(values[i]) = on_device ? abi::memory_device : pinned_at(at) ? abi::memory_host : 0;
         break;
       case abi::pointer_is_managed: *static_cast<int*>(values[i]) = 0; break;
       case abi::pointer_device_ordinal: *static_cast<int*>(values[i]) = ordinal; break;
@@ -414,11 +419,12 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
 
 int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
   if (const auto status = enter_context("cuMemAlloc")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   if (size == 0) return abi::invalid_value;
   const std::size_t whole = (size + granularity - 1) / granularity * granularity;
   auto memory = std::make_shared<Memory>();
-  memory->machine_index = devices()[static_cast<std::size_t>(current_device())].machine_index;
-  const Taken taken = take(memory->machine_index, Taking::memory, whole);
+  memory->place = simulatedGpuPlace(current_device());
+  const Taken taken = take(memory->place, Taking::memory, whole);
   if (taken.fd < 0) return abi::out_of_memory;
   memory->fd = taken.fd;
   memory->id = taken.id;
@@ -435,6 +441,7 @@ int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
 
 int cuMemFree_v2(abi::Address address) {
   if (const auto status = enter("cuMemFree")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   std::uint64_t id = 0;
   {
     const std::scoped_lock lock(tables().mutex);
@@ -457,7 +464,7 @@ int cuMemFree_v2(abi::Address address) {
 struct LegacyHandle {
   std::uint64_t id;
   std::uint64_t size;
-  int machine_index;
+  int place;
   int process;
   int fd;
   char rest[36];
@@ -470,7 +477,7 @@ int cuIpcGetMemHandle(LegacyHandle* handle, abi::Address address) {
   const auto at = tables().mapped.find(address);
   if (at == tables().mapped.end() || !at->second->legacy) return abi::invalid_value;
   const Memory& memory = *at->second->memory;
-  *handle = {memory.id, memory.size, memory.machine_index, ::getpid(), memory.fd, {}};
+  *handle = {memory.id, memory.size, memory.place, ::getpid(), memory.fd, {}};
   return abi::success;
 }
 
@@ -484,8 +491,8 @@ int cuIpcOpenMemHandle_v2(abi::Address* address, LegacyHandle handle, unsigned) 
   if (memory->fd < 0 || file_of(memory->fd).id != handle.id) return abi::invalid_value;
   memory->id = handle.id;
   memory->size = handle.size;
-  memory->machine_index = handle.machine_index;
-  memory->import_fd = take(handle.machine_index, Taking::import, 0, handle.id).fd;
+  memory->place = handle.place;
+  memory->import_fd = take(handle.place, Taking::import, 0, handle.id).fd;
   const std::scoped_lock lock(tables().mutex);
   auto mapping = mapping_of_memory(memory, handle.size, 0);
   *address = reserve(handle.size);

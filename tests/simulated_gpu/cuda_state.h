@@ -45,7 +45,8 @@ struct Seen {
 Seen see(abi::Address at, std::size_t size, int device, bool writes);
 // Whether an address is of a device at all.
 bool is_device_address(abi::Address at);
-void forget_context(int device);
+// The pinned host memory around an address, kept as long as this lives; null for other memory.
+std::shared_ptr<void> pinned_at(abi::Address at);
 
 // ---- streams -------------------------------------------------------------------------------------
 
@@ -54,6 +55,26 @@ struct Stream;
 abi::Status issue(abi::Stream stream, int device, std::function<void()> operation);
 // Everything that was issued on the device has ended.
 void drain(int device);
+// Made without CU_STREAM_NON_BLOCKING.
+bool is_blocking(abi::Stream stream);
+
+// ---- captures of work into graphs -----------------------------------------------------------------
+
+// Of the calling thread; what it was before.
+int exchange_thread_mode(int mode);
+// As cuStreamIsCapturing answers: 0, 1, or 2 for one that is broken.
+int capture_state(const void* stream);
+// Whether a stream that the legacy one waits for is being captured.
+bool implicit_capture(int device);
+// True: the stream is being captured, and the operation is now part of the graph.
+bool captured(const void* stream, const std::function<void()>& operation);
+// What may not be done while a stream, or any of a device, is captured: breaks the capture, and says so.
+abi::Status break_capture(const void* stream);
+abi::Status break_captures_of(int device);
+// The same for what is not safe beside a capture of global mode, by threads that are not in relaxed mode.
+abi::Status unsafe_call();
+void capture_event(const void* event, bool within);
+bool is_captured_event(const void* event);
 
 }  // namespace simulated_gpu
 

@@ -14,7 +14,7 @@
 namespace simulated_gpu {
 
 struct Stream {
-  explicit Stream(int on) : device(on), thread([this] { run(); }) {}
+  explicit Stream(int on, bool blocks = true) : device(on), blocking(blocks), thread([this] { run(); }) {}
   ~Stream() {
     {
       const std::scoped_lock lock(mutex);
@@ -59,9 +59,9 @@ struct Stream {
   }
 
   const int device;
-  int forbidden = 0;       // guarded by the table's lock
-  bool capturing = false;  // guarded by the table's lock
-  std::mutex mutex;        // guards what follows
+  const bool blocking;
+  int forbidden = 0;  // guarded by the table's lock
+  std::mutex mutex;   // guards what follows
   std::condition_variable changed;
   std::deque<std::function<void()>> waiting;
   std::size_t left = 0;
@@ -77,6 +77,8 @@ struct Event {
 };
 
 namespace {
+
+constexpr abi::Status captured_event = 907;
 
 // Leaked: threads of user code may outlive main.
 struct Tables {
@@ -132,10 +134,18 @@ abi::Status issue(abi::Stream stream, int device, std::function<void()> operatio
   if (!found) return abi::invalid_handle;
   if (found->device != device)
     misuse("a stream of one device is used while another one is current");
-  found->add([operation = std::move(operation), device] {
+  const std::function<void()> unless_lost = [operation = std::move(operation), device] {
     if (lost(device) == abi::success) operation();
-  });
+  };
+  if (stream == nullptr && implicit_capture(device)) return abi::stream_capture_implicit;
+  if (!captured(stream, unless_lost)) found->add(unless_lost);
   return abi::success;
+}
+
+bool is_blocking(abi::Stream stream) {
+  const std::scoped_lock lock(tables().mutex);
+  const auto at = tables().streams.find(stream);
+  return at == tables().streams.end() || at->second->blocking;
 }
 
 void issue_kernel(abi::Stream stream, int device, std::function<void()> operation) {
@@ -161,9 +171,9 @@ using namespace simulated_gpu;
 
 extern "C" {
 
-int cuStreamCreateWithPriority(abi::Stream* stream, unsigned, int) {
+int cuStreamCreateWithPriority(abi::Stream* stream, unsigned flags, int) {
   if (const auto status = enter_context("cuStreamCreateWithPriority")) return status;
-  auto made = std::make_shared<Stream>(current_device());
+  auto made = std::make_shared<Stream>(current_device(), flags != abi::stream_non_blocking);
   *stream = reinterpret_cast<abi::Stream>(made.get());
   const std::scoped_lock lock(tables().mutex);
   tables().streams.emplace(*stream, std::move(made));
@@ -189,6 +199,7 @@ int cuStreamQuery(abi::Stream stream) {
   if (const auto status = enter_context("cuStreamQuery")) return status;
   const auto found = stream_of(stream, current_device(), false);
   if (!found) return abi::invalid_handle;
+  if (const auto broken = break_capture(stream)) return broken;
   return found->idle() ? abi::success : abi::not_ready;
 }
 
@@ -196,6 +207,7 @@ int cuStreamSynchronize(abi::Stream stream) {
   if (const auto status = enter_context("cuStreamSynchronize")) return status;
   const auto found = stream_of(stream, current_device(), false);
   if (!found) return abi::invalid_handle;
+  if (const auto broken = break_capture(stream)) return broken;
   found->wait();
   return lost(found->device);
 }
@@ -204,15 +216,14 @@ int cuStreamIsCapturing(abi::Stream stream, int* capturing) {
   if (const auto status = enter_context("cuStreamIsCapturing")) return status;
   const auto found = stream_of(stream, current_device(), false);
   if (!found) return abi::invalid_handle;
-  const std::scoped_lock lock(tables().mutex);
-  *capturing = found->capturing ? 1 : abi::capture_none;
+  if (stream == nullptr && implicit_capture(current_device())) return abi::stream_capture_implicit;
+  *capturing = capture_state(stream);
   return abi::success;
 }
 
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   if (const auto status = enter("cuThreadExchangeStreamCaptureMode")) return status;
-  static thread_local int current = 0;  // global, as CUDA begins
-  std::swap(current, *mode);
+  *mode = exchange_thread_mode(*mode);
   return abi::success;
 }
 
@@ -220,6 +231,9 @@ int cuStreamWaitEvent(abi::Stream stream, abi::Event event, unsigned) {
   if (const auto status = enter_context("cuStreamWaitEvent")) return status;
   const auto found = event_of(event);
   if (!found) return abi::invalid_handle;
+  if (is_captured_event(event) && capture_state(stream) == abi::capture_none) {
+    misuse("cuStreamWaitEvent draws a stream into the capture of another one");
+  }
   std::uint64_t until = 0;
   {
     const std::scoped_lock lock(found->mutex);
@@ -233,6 +247,7 @@ int cuStreamWaitEvent(abi::Stream stream, abi::Event event, unsigned) {
 
 int cuCtxSynchronize() {
   if (const auto status = enter_context("cuCtxSynchronize")) return status;
+  if (const auto broken = break_captures_of(current_device())) return broken;
   drain(current_device());
   return lost(current_device());
 }
@@ -256,6 +271,7 @@ int cuEventRecord(abi::Event event, abi::Stream stream) {
   if (const auto status = enter_context("cuEventRecord")) return status;
   const auto found = event_of(event);
   if (!found) return abi::invalid_handle;
+  capture_event(event, capture_state(stream) != abi::capture_none);
   std::uint64_t number = 0;
   {
     const std::scoped_lock lock(found->mutex);
@@ -271,8 +287,10 @@ int cuEventRecord(abi::Event event, abi::Stream stream) {
 
 int cuEventQuery(abi::Event event) {
   if (const auto status = enter_context("cuEventQuery")) return status;
+  if (const auto broken = unsafe_call()) return broken;
   const auto found = event_of(event);
   if (!found) return abi::invalid_handle;
+  if (is_captured_event(event)) return captured_event;
   const std::scoped_lock lock(found->mutex);
   return found->over >= found->recorded ? abi::success : abi::not_ready;
 }

@@ -39,6 +39,4 @@ inline std::string uuid_text(int machine_index, int slice) {
   return text;
 }
 
-inline constexpr int slices_of_a_device = 2;
-
 }  // namespace simulated_gpu

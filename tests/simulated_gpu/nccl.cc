@@ -317,7 +317,7 @@ int ncclCommInitRankConfig(nccl::Communicator* to, int ranks, nccl::UniqueId id,
   if (device < 0) return nccl::unhandled_cuda_error;
   const Issuing issuing(device);
   const int place = simulatedGpuPlace(device);
-  const Taken taken = take(place / 16, Taking::communicator, settings().communicator);
+  const Taken taken = take(place, Taking::communicator, settings().communicator);
   if (taken.fd < 0) return nccl::unhandled_cuda_error;
   auto* const made = new Communicator;
   const char* const forced = std::getenv("NCCL_COMM_BLOCKING");

@@ -76,8 +76,13 @@ int nvmlDeviceGetUUID(abi::Device device, char* to, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   if (const int status = enter("nvmlDeviceGetMemoryInfo")) return status;
-  memory->total = settings().memory;
-  memory->used = taken_bytes(device_of(device));
+  const int place = place_of(device_of(device), slice_of(device));
+  memory->total = memory_at(place);
+  memory->used = taken_bytes(place);
+  // What its slices have is of a device as well.
+  for (int slice = 0; !is_slice(place) && slice < slices_of_a_device; ++slice) {
+    memory->used += taken_bytes(place_of(device_of(device), slice));
+  }
   memory->free = memory->used > memory->total ? 0 : memory->total - memory->used;
   return abi::success;
 }
@@ -102,7 +107,12 @@ int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi:
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned* count, abi::Process* to) {
   if (const int status = enter("nvmlDeviceGetComputeRunningProcesses_v3")) return status;
-  auto all = takers(device_of(device));
+  const int place = place_of(device_of(device), slice_of(device));
+  auto all = takers(place);
+  for (int slice = 0; !is_slice(place) && slice < slices_of_a_device; ++slice) {
+    const auto there = takers(place_of(device_of(device), slice));
+    all.insert(all.end(), there.begin(), there.end());
+  }
   if (settings().hides_processes) all.clear();
   const unsigned room = *count;
   *count = static_cast<unsigned>(all.size());

@@ -34,6 +34,15 @@ struct Settings {
 
 const Settings& settings();
 
+// Where memory is: a device, or a slice of one, which has memory of its own. Of a whole device with slice -1.
+inline constexpr int slices_of_a_device = 2;
+inline int place_of(int machine_index, int slice) { return machine_index * 16 + slice + 1; }
+inline int device_at(int place) { return place / 16; }
+inline bool is_slice(int place) { return place % 16 != 0; }
+inline std::uint64_t memory_at(int place) {
+  return is_slice(place) ? settings().memory / slices_of_a_device : settings().memory;
+}
+
 // One more call of that name in this process: the status with which it is to fail, or 0.
 int fault_of(const char* call);
 // One more of what can hang: whether it does.

@@ -18,9 +18,9 @@
 namespace simulated_gpu {
 namespace {
 
-// What a file's name says: device, kind, process, bytes, id.
+// What a file's name says: place, kind, process, bytes, id.
 struct Name {
-  int device = 0;
+  int place = 0;
   Taking what = Taking::memory;
   pid_t process = 0;
   std::uint64_t size = 0;
@@ -29,7 +29,7 @@ struct Name {
 
 std::string text_of(const Name& name) {
   char text[128];
-  std::snprintf(text, sizeof text, "taken-%d-%c-%d-%" PRIu64 "-%" PRIx64, name.device,
+  std::snprintf(text, sizeof text, "taken-%d-%c-%d-%" PRIu64 "-%" PRIx64, name.place,
                 static_cast<char>(name.what), static_cast<int>(name.process), name.size, name.id);
   return text;
 }
@@ -38,7 +38,7 @@ std::optional<Name> name_from(const char* text) {
   Name name;
   char what = 0;
   int process = 0;
-  if (std::sscanf(text, "taken-%d-%c-%d-%" SCNu64 "-%" SCNx64, &name.device, &what, &process,
+  if (std::sscanf(text, "taken-%d-%c-%d-%" SCNu64 "-%" SCNx64, &name.place, &what, &process,
                   &name.size, &name.id) != 5) {
     return std::nullopt;
   }
@@ -86,22 +86,22 @@ std::vector<Name> held() {
   return all;
 }
 
-std::uint64_t bytes_of(const std::vector<Name>& all, int device) {
+std::uint64_t bytes_of(const std::vector<Name>& all, int place) {
   std::uint64_t bytes = 0;
   for (const Name& each : all) {
-    if (each.device == device && each.what != Taking::import) bytes += each.size;
+    if (each.place == place && each.what != Taking::import) bytes += each.size;
   }
   return bytes;
 }
 
 }  // namespace
 
-Taken take(int device, Taking what, std::uint64_t size, std::uint64_t id) {
+Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id) {
   const MachineLock lock;
-  if (what != Taking::import && bytes_of(held(), device) + size > settings().memory) return {};
+  if (what != Taking::import && bytes_of(held(), place) + size > memory_at(place)) return {};
   static std::atomic<std::uint64_t> last{0};
   const auto own = (static_cast<std::uint64_t>(::getpid()) << 32) + ++last;
-  const Name name{device, what, ::getpid(), size, id == 0 ? own : id};
+  const Name name{place, what, ::getpid(), size, id == 0 ? own : id};
   const std::string path = settings().folder + "/" + text_of(name);
   Taken made{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), name.id};
   if (made.fd < 0) return {};
@@ -113,9 +113,9 @@ Taken take(int device, Taking what, std::uint64_t size, std::uint64_t id) {
   return made;
 }
 
-std::uint64_t taken_bytes(int device) {
+std::uint64_t taken_bytes(int place) {
   const MachineLock lock;
-  return bytes_of(held(), device);
+  return bytes_of(held(), place);
 }
 
 bool is_imported(std::uint64_t id) {
@@ -126,17 +126,17 @@ bool is_imported(std::uint64_t id) {
   return false;
 }
 
-std::vector<TakenBy> takers(int device) {
+std::vector<TakenBy> takers(int place) {
   const MachineLock lock;
   std::map<pid_t, std::uint64_t> bytes;
   const auto all = held();
   for (const Name& each : all) {
-    if (each.device == device && each.what == Taking::context) bytes[each.process] = 0;
+    if (each.place == place && each.what == Taking::context) bytes[each.process] = 0;
   }
   // Memory that outlived its process is nobody's.
   for (const Name& each : all) {
     const auto at = bytes.find(each.process);
-    if (each.device == device && each.what != Taking::import && at != bytes.end())
+    if (each.place == place && each.what != Taking::import && at != bytes.end())
       at->second += each.size;
   }
   std::vector<TakenBy> made;
@@ -154,7 +154,7 @@ TakenFile file_of(int fd) {
   if (::realpath(settings().folder.c_str(), real) == nullptr || folder != real) return {};
   const auto name = name_from(last + 1);
   if (!name || name->what != Taking::memory) return {};
-  return {name->id, name->device, name->size};
+  return {name->id, name->place, name->size};
 }
 
 }  // namespace simulated_gpu

@@ -18,22 +18,22 @@ struct Taken {
   std::uint64_t id = 0;  // unique on the machine
 };
 
-// `size` bytes of what the device has, with a file of that size for memory. fd -1 where it has no more.
-Taken take(int device, Taking what, std::uint64_t size, std::uint64_t id = 0);
-std::uint64_t taken_bytes(int device);
+// `place`: settings.h. `size` bytes of what is there, with a file of that size for memory. fd -1 where it has no more.
+Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id = 0);
+std::uint64_t taken_bytes(int place);
 // Whether somebody has memory `id` imported.
 bool is_imported(std::uint64_t id);
-// Of each process with a context on the device, what it has made there.
+// Of each process with a context there, what it has made there.
 struct TakenBy {
   pid_t process;
   std::uint64_t bytes;
 };
-std::vector<TakenBy> takers(int device);
+std::vector<TakenBy> takers(int place);
 
 // What a descriptor is of; id 0 for anything else.
 struct TakenFile {
   std::uint64_t id = 0;
-  int device = 0;
+  int place = 0;
   std::uint64_t size = 0;
 };
 TakenFile file_of(int fd);

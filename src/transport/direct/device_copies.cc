@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -12,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "device/host.h"
+#include "transport/direct/chunk_stage.h"
 #include "transport/direct/task_box.h"
 #include "transport/thread_start.h"
 
@@ -29,7 +32,12 @@ cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uint
 class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Impl> {
  public:
   Impl(EventLoop& loop, std::shared_ptr<const GpuContext> context, DeviceCopyOptions options)
-      : options_(options), context_(std::move(context)), box_(std::make_shared<TaskBox>(loop)) {}
+      : options_(options),
+        context_(std::move(context)),
+        slices_(std::make_shared<DeviceSlices>(
+            DeviceSlices{PinnedSlices(context_, large_enough(options.pinned)),
+                         PinnedSlices(context_, large_enough(options.pinned))})),
+        box_(std::make_shared<TaskBox>(loop)) {}
 
   Result<void> open();
   void close();
@@ -39,8 +47,16 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   void watch(std::function<bool()> step) override { steps_.push_back(std::move(step)); }
   void tell(std::function<void()> news) override { box_->push(std::move(news)); }
   void run_then(std::function<std::function<void()>()> work);
+  const std::shared_ptr<DeviceSlices>& slices() const { return slices_; }
 
  private:
+  // Under way, and by way of which memory; what has come there goes on to the host's `to`.
+  struct Slice {
+    GpuEvent event;
+    PinnedSlice by;
+    std::byte* to;
+    std::size_t size;
+  };
   struct Job {
     std::uint64_t number = 0;
     Copy copy;
@@ -48,7 +64,9 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
     // The device's thread's.
     std::size_t piece = 0;
     std::size_t at = 0;
-    std::deque<GpuEvent> slices;  // under way
+    std::optional<bool> by_host;  // of the piece: it goes to or comes from ordinary memory
+    bool to_host = false;
+    std::deque<Slice> slices;
     CopyEnd end;
   };
   using JobPtr = std::shared_ptr<Job>;  // of the loop and of the thread
@@ -60,10 +78,22 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   bool advance();
   bool look(Job& job);
   bool issue(Job& job);
+  bool issue_by_host(Job& job);
+  Result<void> copy_async(std::byte* to, const std::byte* from, std::size_t size);
+  void mark(Job& job, PinnedSlice by, std::byte* to, std::size_t size);
+  void look_at_piece(Job& job) const;
+  static void go_on(Job& job, std::size_t size);
+  bool is_of_host(const void* at) const;
   void finish(const JobPtr& job);
+
+  static PinnedSliceOptions large_enough(PinnedSliceOptions slices) {
+    slices.slice_bytes = std::max(slices.slice_bytes, staged_chunk_bytes);
+    return slices;
+  }
 
   const DeviceCopyOptions options_;
   const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  const std::shared_ptr<DeviceSlices> slices_;       // shared with what is on its way through them
   const std::shared_ptr<TaskBox> box_;               // shared with what is posted to the loop
 
   // The loop's thread.
@@ -88,7 +118,10 @@ Result<void> DeviceCopies::Impl::open() {
   auto stream = GpuStream::create(context_);
   if (!stream) return stream.error();
   stream_.emplace(std::move(stream).value());
-  auto started = start_thread("mobula-device", [this] { serve(); });
+  auto started = start_thread("mobula-device", [this] {
+    (void)run_on(options_.cpus);
+    serve();
+  });
   if (!started) return started.error();
   thread_ = std::move(started).value();
   return {};
@@ -205,45 +238,95 @@ bool DeviceCopies::Impl::advance() {
 bool DeviceCopies::Impl::look(Job& job) {
   bool moved = false;
   while (!job.slices.empty()) {
-    const auto over = job.slices.front().over();
+    Slice& slice = job.slices.front();
+    const auto over = slice.event.over();
     if (over && !*over) return moved;
     // Nothing more is written where the context is lost.
     if (!over && job.end.result) job.end.result = over.error();
+    if (over && slice.to != nullptr && !job.stopped) std::memcpy(slice.to, slice.by.bytes().data(), slice.size);
     job.slices.pop_front();
     moved = true;
   }
   return moved;
 }
 
+// What no driver has given out; memory that is pinned or of a device is used as it is.
+bool DeviceCopies::Impl::is_of_host(const void* at) const {
+  int attribute = cuda_abi::pointer_memory_type, type = 0;
+  void* to = &type;
+  const auto status = context_->call().pointer_attributes(1, &attribute, &to, address_of(at));
+  return status == cuda_abi::success && type == 0;
+}
+
+void DeviceCopies::Impl::look_at_piece(Job& job) const {
+  const CopyPiece& piece = job.copy.pieces[job.piece];
+  job.to_host = piece.size > 0 && is_of_host(piece.to);
+  job.by_host = job.to_host || (piece.size > 0 && is_of_host(piece.from));
+}
+
+Result<void> DeviceCopies::Impl::copy_async(std::byte* to, const std::byte* from, std::size_t size) {
+  return context_->driver().check(
+      "cuMemcpyAsync", context_->call().copy_async(address_of(to), address_of(from), size, stream_->get()));
+}
+
+// False while what it needs is not there.
 bool DeviceCopies::Impl::issue(Job& job) {
   const GpuContext::Current current(*context_);
   job.end.result = current.made();
   std::uint64_t room = options_.slice_bytes;
   while (job.end.result && room > 0 && job.piece < job.copy.pieces.size()) {
+    if (!job.by_host) look_at_piece(job);
+    if (*job.by_host && room == options_.slice_bytes) return issue_by_host(job);
+    if (*job.by_host) break;
     const CopyPiece& whole = job.copy.pieces[job.piece];
     const std::size_t size = std::min<std::uint64_t>(room, whole.size - job.at);
-    job.end.result = context_->driver().check(
-        "cuMemcpyAsync",
-        context_->call().copy_async(address_of(whole.to + job.at), address_of(whole.from + job.at),
-                                    size, stream_->get()));
+    job.end.result = copy_async(whole.to + job.at, whole.from + job.at, size);
     if (!job.end.result) break;
-    job.at += size;
     room -= size;
-    if (job.at == whole.size) {
-      ++job.piece;
-      job.at = 0;
-    }
+    go_on(job, size);
   }
-  // What was issued before a failure is waited for, too.
+  mark(job, {}, nullptr, 0);
+  return true;
+}
+
+// By a slice of pinned memory.
+bool DeviceCopies::Impl::issue_by_host(Job& job) {
+  PinnedSlices& slices = job.to_host ? slices_->out : slices_->in;
+  job.end.result = slices.open();
+  if (!job.end.result) return true;
+  PinnedSlice slice = slices.take();
+  if (!slice) return false;
+  const CopyPiece& whole = job.copy.pieces[job.piece];
+  std::byte* const to = whole.to + job.at;
+  const std::byte* const from = whole.from + job.at;
+  std::byte* const by = slice.bytes().data();
+  const std::size_t size = std::min(slice.bytes().size(), whole.size - job.at);
+  if (!job.to_host) std::memcpy(by, from, size);
+  job.end.result = job.to_host ? copy_async(by, from, size) : copy_async(to, by, size);
+  if (!job.end.result) return true;
+  mark(job, std::move(slice), job.to_host ? to : nullptr, size);
+  go_on(job, size);
+  return true;
+}
+
+void DeviceCopies::Impl::go_on(Job& job, std::size_t size) {
+  job.at += size;
+  if (job.at < job.copy.pieces[job.piece].size) return;
+  ++job.piece;
+  job.at = 0;
+  job.by_host.reset();
+}
+
+// What was issued before a failure is waited for, too.
+void DeviceCopies::Impl::mark(Job& job, PinnedSlice by, std::byte* to, std::size_t size) {
   auto event = GpuEvent::create(context_);
   Result<void> marked = event ? event->record(stream_->get()) : Result<void>(event.error());
   if (marked) {
-    job.slices.push_back(std::move(event).value());
+    job.slices.push_back({std::move(*event), std::move(by), to, size});
   } else {
     (void)stream_->synchronize();
     if (job.end.result) job.end.result = marked;
   }
-  return true;
 }
 
 void DeviceCopies::Impl::finish(const JobPtr& job) {
@@ -271,6 +354,7 @@ DeviceCopies::~DeviceCopies() { impl_->close(); }
 Result<std::uint64_t> DeviceCopies::start(Copy copy) { return impl_->start(std::move(copy)); }
 void DeviceCopies::stop(std::uint64_t copy) { impl_->stop(copy); }
 std::shared_ptr<DeviceCopies::Poster> DeviceCopies::poster() const { return impl_; }
+const std::shared_ptr<DeviceSlices>& DeviceCopies::slices() const { return impl_->slices(); }
 void DeviceCopies::run(std::function<std::function<void()>()> work) {
   impl_->run_then(std::move(work));
 }

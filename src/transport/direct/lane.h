@@ -22,6 +22,7 @@ struct LaneShare {
   DirectToken token;
   std::vector<std::pair<TcpChunk, std::byte*>> chunks;
   Duration silence_limit{0};
+  std::shared_ptr<ChunkStage> stage = nullptr;  // chunks go to a device by it
   // Once, on the lane's thread; nothing is written from then on.
   std::function<void(const Result<void>&, Time began)> ended;
 };

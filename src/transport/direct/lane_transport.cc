@@ -8,6 +8,10 @@
 namespace mobula::internal {
 namespace {
 
+std::uint8_t kinds_with(const std::shared_ptr<ChunkStage>& stage) {
+  return stage ? static_cast<std::uint8_t>(kind_bit(MemoryKind::device) | host_kinds) : host_kinds;
+}
+
 constexpr Duration transport_look_every = 100ms;
 constexpr std::uint64_t least_chunk = 256u << 10;
 
@@ -24,11 +28,13 @@ LaneTransport::LaneTransport(EventLoop& loop, ProcessId process, LaneTransportOp
   caps_.scope = TransportScope::network;
   caps_.source_kinds = caps_.target_kinds = host_kinds;
   caps_.needs_holder_progress = true;
+  caps_.stages = options_.stages;
 }
 
 void LaneTransport::end_lanes() {
   box_->close();
   for (auto& lane : lanes_) lane.reset();
+  offers_.end_stages();
 }
 
 Failure LaneTransport::not_trusted() const {
@@ -84,7 +90,8 @@ void LaneTransport::offer(Offer offer, Offered offered) {
   const auto refuse = [&](const Failure& why) {
     later_.call([offered = std::move(offered), why] { offered(why); });
   };
-  if (const auto bytes = checked_bytes(offer.regions, options_.limits); !bytes) {
+  if (offer.stage && !caps_.stages) return refuse(not_for_device(options_.name));
+  if (const auto bytes = checked_bytes(offer.regions, options_.limits, kinds_with(offer.stage)); !bytes) {
     return refuse(bytes.error());
   }
   if (options_.plain && !offer.peer.trusted_fabric) return refuse(not_trusted());
@@ -99,7 +106,7 @@ void LaneTransport::offer(Offer offer, Offered offered) {
   ticket.right = *right;
   ticket.token = DirectToken::random();
   for (const SourceRegion& each : offer.regions) ticket.sizes.push_back(each.bytes.size());
-  auto added = offers_.add(offer.transfer, offer.to, ticket.token, std::move(offer.regions));
+  auto added = offers_.add(offer.transfer, offer.to, ticket.token, std::move(offer.regions), std::move(offer.stage));
   if (!added) return refuse(added.error());
   ++stats_.offered;
   later_.call([offered = std::move(offered), blob = ticket.encode()] { offered(blob); });
@@ -146,8 +153,10 @@ Result<TcpTicket> LaneTransport::check(const Pull& pull) const {
                    fmt::format("{} regions are offered, and {} are wanted", ticket->sizes.size(),
                                pull.targets.size()));
   }
+  if (pull.stage && !caps_.stages) return not_for_device(options_.name);
   for (std::size_t i = 0; i < pull.targets.size(); ++i) {
-    if (auto good = check_target(i, ticket->sizes[i], pull.targets[i]); !good) return good.error();
+    auto good = check_target(i, ticket->sizes[i], pull.targets[i], kinds_with(pull.stage));
+    if (!good) return good.error();
   }
   return ticket;
 }
@@ -174,8 +183,9 @@ void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& ro
   for (const std::uint64_t size : ticket.sizes) all += size;
   row.told.bytes = all;
   const std::uint64_t even = all / (4 * lanes_.size()) / least_chunk * least_chunk;
-  const std::uint64_t most =
-      std::clamp(even, least_chunk, std::max(least_chunk, options_.chunk_bytes));
+  // What the other side does with a chunk is not known here: it is one that every stage takes.
+  const std::uint64_t largest = std::clamp(options_.chunk_bytes, least_chunk, staged_chunk_bytes);
+  const std::uint64_t most = std::clamp(even, least_chunk, largest);
   std::vector<LaneShare> shares(lanes_.size());
   std::size_t lane = next_lane_;
   for (std::size_t region = 0; region < ticket.sizes.size(); ++region) {
@@ -198,6 +208,7 @@ void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& ro
     share.right = ticket.right;
     share.token = ticket.token;
     share.silence_limit = pull.silence_limit;
+    share.stage = pull.stage;
     share.ended = [this, box = box_, transfer = pull.transfer](const Result<void>& result,
                                                                Time began) {
       box->push([this, transfer, result, began, ended = monotonic_now()] {

@@ -21,7 +21,8 @@ struct LaneTransportOptions {
   const char* name = "";  // lives as long as the program, or as the transport
   DirectKind kind = DirectKind::tcp;
   PathCost cost;
-  bool plain = false;  // bytes cannot be sealed: only between those who trust the fabric
+  bool stages = false;  // its lanes know what to do with a ChunkStage
+  bool plain = false;   // bytes cannot be sealed: only between those who trust the fabric
   std::uint64_t chunk_bytes = 4u << 20;
   DirectLimits limits = {};
 };

@@ -104,8 +104,7 @@ Availability NcclTransport::probe() {
 NcclTransport::NcclTransport(EventLoop& loop, ProcessId process,
                              std::shared_ptr<const GpuContext> context,
                              std::shared_ptr<const NcclLibrary> library, NcclOptions options)
-    : loop_(loop),
-      process_(process),
+    : process_(process),
       context_(std::move(context)),
       library_(std::move(library)),
       options_(std::move(options)),
@@ -123,7 +122,9 @@ Result<std::unique_ptr<NcclTransport>> NcclTransport::create(
     std::shared_ptr<const NcclLibrary> library, NcclOptions options) {
   std::unique_ptr<NcclTransport> made(
       new NcclTransport(loop, process, context, std::move(library), std::move(options)));
-  auto thread = DeviceCopies::create(loop, std::move(context));
+  DeviceCopyOptions copying;
+  copying.cpus = made->options_.cpus;
+  auto thread = DeviceCopies::create(loop, std::move(context), std::move(copying));
   if (!thread) return thread.error();
   made->thread_ = std::move(thread).value();
   auto rendezvous = NcclRendezvous::listen(loop, process, made->options_.listen);

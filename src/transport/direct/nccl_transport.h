@@ -29,6 +29,7 @@ struct NcclOptions {
   DirectLimits limits = {};
   std::size_t max_open = 64;  // communicators: each takes device memory
   Duration patience = 10s;    // for a communicator to end
+  CpuList cpus = {};          // as in DeviceCopyOptions
   // Told once: something of NCCL cannot be ended, and the process is to be replaced. From the loop.
   std::function<void(const std::string&)> lost;
 };
@@ -92,7 +93,6 @@ class NcclTransport final : public TensorTransport {
   void end_released();
   void finish_shutdown();
 
-  EventLoop& loop_;
   const ProcessId process_;
   const std::shared_ptr<const GpuContext> context_;   // shared with all that lies there
   const std::shared_ptr<const NcclLibrary> library_;  // shared with reapers

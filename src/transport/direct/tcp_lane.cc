@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "device/host.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -23,12 +25,15 @@ TcpLane::TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread)
       thread_(std::move(thread)),
       box_(std::make_shared<TaskBox>(thread_->loop())) {}
 
-Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers,
-                                                std::function<bool(Fd&)> hand_over) {
+Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+                                                const CpuList& cpus) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   std::unique_ptr<TcpLane> made(new TcpLane(offers, std::move(thread).value()));
-  auto ran = made->thread_->run([&] { made->open(std::move(hand_over)); });
+  auto ran = made->thread_->run([&] {
+    (void)run_on(cpus);
+    made->open(std::move(hand_over));
+  });
   if (!ran) return ran.error();
   return made;
 }
@@ -39,14 +44,33 @@ void TcpLane::open(std::function<bool(Fd&)> hand_over) {
   callbacks.access = [this](const BulkToken& token) { return offers_.access(token); };
   callbacks.on_request = [this](BulkExchange exchange, const std::string& principal,
                                 std::span<const std::byte> request) {
-    auto body = offers_.read(principal, request);
-    (void)(body ? server_->reply(exchange, {}, std::move(body).value())
-                : server_->refuse(exchange, body.error()));
+    on_request(exchange, principal, request);
   };
   callbacks.hand_over = std::move(hand_over);
   // Who stops reading holds the source: not for long.
   server_ = std::make_unique<BulkServer>(thread_->loop(), std::move(callbacks),
                                          BulkServerOptions{.silence_limit = 5s});
+}
+
+// Of a device at once that it is brought to the host.
+void TcpLane::on_request(BulkExchange exchange, const std::string& principal, std::span<const std::byte> request) {
+  auto chunk = offers_.find(principal, request);
+  if (!chunk) return (void)server_->refuse(exchange, chunk.error());
+  if (!chunk->stage) {
+    BulkBody body{chunk->bytes, [hold = std::move(chunk->hold)]() mutable { hold.reset(); }};
+    return (void)server_->reply(exchange, {}, std::move(body));
+  }
+  const auto stage = chunk->stage;
+  stage->read(chunk->bytes, chunk->wanted, [this, box = box_, exchange, hold = chunk->hold](Result<StagedChunk> read) {
+    box->push([this, exchange, hold, read = std::move(read)] {
+      if (!read) return (void)server_->refuse(exchange, read.error());
+      BulkBody body{read->bytes, [hold, keeps = read->keeps]() mutable {
+                      keeps.reset();
+                      hold.reset();
+                    }};
+      (void)server_->reply(exchange, {}, std::move(body));
+    });
+  });
 }
 
 TcpLane::~TcpLane() {
@@ -124,31 +148,65 @@ TcpLane::Stream& TcpLane::stream_of(const LaneShare& share) {
   return stream;
 }
 
-// Each share asks for a chunk in turn.
+// Each share asks for a chunk in turn. Those without room for one wait, and others do not wait for them.
 void TcpLane::fill(const StreamKey& key) {
   const auto at = streams_.find(key);
   if (at == streams_.end()) return;
   Stream& stream = at->second;
-  while (!stream.turns.empty() && stream.chunks < max_chunks_asked &&
+  std::size_t without_room = 0;  // one after another
+  while (without_room < stream.turns.size() && stream.chunks < max_chunks_asked &&
          (stream.chunks == 0 || stream.bytes < max_bytes_asked)) {
     const auto row = rows_.find(stream.turns.front());
-    if (row == rows_.end() || row->second.next == row->second.share.chunks.size()) {
+    if (row == rows_.end() || row->second.over || row->second.next == row->second.share.chunks.size()) {
       stream.turns.pop_front();
       continue;
     }
+    const Asking done = ask(stream, row->second);
     // Cancelled fetches still wait for their answers: look() tries again.
-    if (!ask(stream, row->second)) return;
+    if (done == Asking::refused) return;
+    without_room = done == Asking::no_room ? without_room + 1 : 0;
     std::rotate(stream.turns.begin(), stream.turns.begin() + 1, stream.turns.end());
   }
 }
 
-Result<void> TcpLane::ask(Stream& stream, Row& row) {
+void TcpLane::fill_all() {
+  std::vector<StreamKey> keys;
+  for (const auto& [key, stream] : streams_) keys.push_back(key);
+  for (const StreamKey& key : keys) fill(key);
+}
+
+// Says once that there may be room again, whoever lacks it.
+std::optional<StagedChunk> TcpLane::room_for(const Row& row, std::uint64_t size) {
+  ChunkStage* const stage = row.share.stage.get();
+  std::function<void()> freed;
+  if (!awaited_.contains(stage)) {
+    freed = [this, box = box_, stage] {
+      box->push([this, stage] {
+        awaited_.erase(stage);
+        fill_all();
+      });
+    };
+  }
+  auto room = stage->room(size, std::move(freed));
+  if (!room) awaited_.insert(stage);
+  return room;
+}
+
+TcpLane::Asking TcpLane::ask(Stream& stream, Row& row) {
   const std::size_t number = row.next;
   const auto& [chunk, to] = row.share.chunks[number];
   const TransferId transfer = row.share.transfer;
+  StagedChunk staged;
+  std::span<std::byte> there(to, chunk.size);
+  if (row.share.stage && chunk.size > 0) {
+    auto room = room_for(row, chunk.size);
+    if (!room) return Asking::no_room;
+    staged = std::move(*room);
+    there = staged.bytes;
+  }
   BulkFetch fetch;
   fetch.request = TcpRequest{transfer, row.share.token, chunk}.encode();
-  fetch.on_header = [room = std::span(to, chunk.size)](
+  fetch.on_header = [room = there](
                         std::span<const std::byte>,
                         std::uint64_t length) -> Result<std::span<std::byte>> {
     if (length == room.size()) return room;
@@ -160,12 +218,12 @@ Result<void> TcpLane::ask(Stream& stream, Row& row) {
     on_done(transfer, number, result);
   };
   const auto asked = stream.client->fetch(std::move(fetch));
-  if (!asked) return asked.error();
-  row.under_way.emplace(number, *asked);
+  if (!asked) return Asking::refused;
+  row.under_way.emplace(number, UnderWay{*asked, std::move(staged)});
   ++row.next;
   ++stream.chunks;
   stream.bytes += chunk.size;
-  return {};
+  return Asking::asked;
 }
 
 void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>& result) {
@@ -173,31 +231,64 @@ void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>
   if (at == rows_.end()) return;
   Row& row = at->second;
   const StreamKey key = row.stream;
-  row.under_way.erase(chunk);
+  auto node = row.under_way.extract(chunk);
   row.moved = monotonic_now();
   Stream& stream = streams_.at(key);
   --stream.chunks;
   stream.bytes -= row.share.chunks[chunk].first.size;
   if (!result) {
     end(transfer, result);
-  } else if (row.under_way.empty() && row.next == row.share.chunks.size()) {
-    end(transfer, {});
+  } else {
+    if (node.mapped().room.keeps) write(row, chunk, std::move(node.mapped().room));
+    finish_if_over(at);
   }
   fill(key);
 }
 
+// Into the device; a use of the target that the end of the transport waits for.
+void TcpLane::write(Row& row, std::size_t chunk, StagedChunk room) {
+  ++row.writing;
+  row.share.stage->write(row.share.chunks[chunk].second, std::move(room),
+                         [this, box = box_, transfer = row.share.transfer, use = offers_.begin_stage()](const Result<void>& written) {
+                           box->push([this, transfer, written] { on_written(transfer, written); });
+                         });
+}
+
+void TcpLane::on_written(TransferId transfer, const Result<void>& result) {
+  const auto at = rows_.find(transfer);
+  if (at == rows_.end()) return;
+  Row& row = at->second;
+  --row.writing;
+  row.moved = monotonic_now();
+  if (!result && !row.over) return end(transfer, result);
+  finish_if_over(at);
+}
+
+// A share is over with its last chunk, or when it is stopped and nothing is written any more.
+void TcpLane::finish_if_over(std::map<TransferId, Row>::iterator at) {
+  const Row& row = at->second;
+  const bool whole = row.under_way.empty() && row.next == row.share.chunks.size();
+  if (row.writing > 0 || (!row.over && !whole)) return;
+  const auto node = rows_.extract(at);
+  const Row& gone = node.mapped();
+  gone.share.ended(gone.over ? *gone.over : Result<void>(), gone.began);
+}
+
 void TcpLane::end(TransferId transfer, const Result<void>& result) {
-  auto node = rows_.extract(transfer);
-  if (node.empty()) return;
-  Row& row = node.mapped();
-  Stream& stream = streams_.at(row.stream);
-  for (const auto& [chunk, fetch] : row.under_way) {
-    stream.client->cancel(fetch);
+  const auto at = rows_.find(transfer);
+  if (at == rows_.end() || at->second.over) return;
+  Row& row = at->second;
+  const StreamKey key = row.stream;
+  for (const auto& [chunk, asked] : row.under_way) {
+    Stream& stream = streams_.at(key);
+    stream.client->cancel(asked.fetch);
     --stream.chunks;
     stream.bytes -= row.share.chunks[chunk].first.size;
   }
-  row.share.ended(result, row.began);
-  fill(row.stream);
+  row.under_way.clear();
+  row.over = result;
+  finish_if_over(at);
+  fill(key);
 }
 
 // Ends shares whose holder is silent. A stop of this process is not the holder's silence.
@@ -212,15 +303,16 @@ void TcpLane::look() {
   }
   std::vector<TransferId> late;
   for (auto& [transfer, row] : rows_) {
-    if (gap > peer_gap_limit || moving.contains(row.stream)) row.moved = now;
+    if (row.over) continue;
+    // Who waits for room of its own has asked the holder for nothing.
+    const bool waits = row.share.stage != nullptr && row.under_way.empty();
+    if (gap > peer_gap_limit || waits || moving.contains(row.stream)) row.moved = now;
     if (now - row.moved > row.share.silence_limit) late.push_back(transfer);
   }
   for (const TransferId transfer : late) {
     end(transfer, failure(ErrorCode::timed_out, "the holder does not answer"));
   }
-  std::vector<StreamKey> keys;
-  for (const auto& [key, stream] : streams_) keys.push_back(key);
-  for (const StreamKey& key : keys) fill(key);
+  fill_all();
   if (!rows_.empty()) look_timer_->arm(now + lane_look_every);
 }
 

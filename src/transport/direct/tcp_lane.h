@@ -1,6 +1,7 @@
 // A thread that sends and receives chunks over its own connections: its part of what a process
-// offers and pulls over tcp. Sealing and opening happen here. Its owner is one thread; adopt() is
-// for any. What is asked is answered on the lane's thread.
+// offers and pulls over tcp. Sealing and opening happen here. Chunks of devices come and go by their
+// stages (chunk_stage.h): one is asked for when there is room for it. Its owner is one thread; adopt()
+// is for any. What is asked is answered on the lane's thread.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "device/near_gpu.h"
 #include "transport/bulk_client.h"
 #include "transport/bulk_server.h"
 #include "transport/direct/lane.h"
@@ -24,9 +27,9 @@ namespace mobula::internal {
 
 class TcpLane final : public Lane {
  public:
-  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says.
-  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers,
-                                                std::function<bool(Fd&)> hand_over);
+  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says. `cpus`: as in TcpOptions.
+  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+                                                const CpuList& cpus = {});
   ~TcpLane() override;
   TcpLane(const TcpLane&) = delete;
   TcpLane& operator=(const TcpLane&) = delete;
@@ -52,14 +55,21 @@ class TcpLane final : public Lane {
     std::uint64_t bytes = 0;
     std::uint64_t received = 0;  // when it was last looked at
   };
+  struct UnderWay {
+    BulkFetchId fetch;
+    StagedChunk room = {};  // of a chunk for a device
+  };
   struct Row {
     LaneShare share;
     StreamKey stream;
-    std::size_t next = 0;                          // chunk to ask for
-    std::map<std::size_t, BulkFetchId> under_way;  // by chunk
+    std::size_t next = 0;                       // chunk to ask for
+    std::map<std::size_t, UnderWay> under_way;  // by chunk
+    std::size_t writing = 0;                    // on their way into a device
+    std::optional<Result<void>> over;           // what it ends with, once nothing is written
     Time began;
     Time moved;
   };
+  enum class Asking { asked, no_room, refused };
 
   TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread);
   void open(std::function<bool(Fd&)> hand_over);
@@ -67,9 +77,15 @@ class TcpLane final : public Lane {
   void add(LaneShare share);
   Stream& stream_of(const LaneShare& share);
   void fill(const StreamKey& key);
-  Result<void> ask(Stream& stream, Row& row);
+  void on_request(BulkExchange exchange, const std::string& principal, std::span<const std::byte> request);
+  Asking ask(Stream& stream, Row& row);
+  std::optional<StagedChunk> room_for(const Row& row, std::uint64_t size);
+  void fill_all();
   void on_done(TransferId transfer, std::size_t chunk, const Result<void>& result);
+  void write(Row& row, std::size_t chunk, StagedChunk room);
+  void on_written(TransferId transfer, const Result<void>& result);
   void end(TransferId transfer, const Result<void>& result);
+  void finish_if_over(std::map<TransferId, Row>::iterator at);
   void look();
 
   TcpOffers& offers_;
@@ -80,6 +96,7 @@ class TcpLane final : public Lane {
   std::unique_ptr<BulkServer> server_;
   std::map<StreamKey, Stream> streams_;
   std::map<TransferId, Row> rows_;
+  std::set<const ChunkStage*> awaited_;  // that say when there is room
   std::unique_ptr<Timer> look_timer_;
 };
 

@@ -40,7 +40,7 @@ Result<TcpRight> TcpOffers::right_of(const ChannelKey& receiver, bool sealed) {
 }
 
 Result<void> TcpOffers::add(TransferId transfer, const ChannelKey& to, const DirectToken& token,
-                            std::vector<SourceRegion> regions) {
+                            std::vector<SourceRegion> regions, std::shared_ptr<ChunkStage> stage) {
   const std::scoped_lock lock(mutex_);
   if (rows_.contains(transfer)) {
     return failure(ErrorCode::already_exists, "the transfer is offered already");
@@ -54,6 +54,7 @@ Result<void> TcpOffers::add(TransferId transfer, const ChannelKey& to, const Dir
   row->right = rights_.at(to.peer).number;
   row->token = token;
   row->regions = std::move(regions);
+  row->stage = std::move(stage);
   rows_.emplace(transfer, std::move(row));
   return {};
 }
@@ -65,6 +66,7 @@ void TcpOffers::release(TransferId transfer, std::function<void()> quiet) {
     if (at != rows_.end()) {
       const auto row = at->second;
       rows_.erase(at);
+      row->ended = true;
       if (row->readers > 0) {
         row->quiet = std::move(quiet);
         return;
@@ -105,8 +107,8 @@ std::optional<BulkAccess> TcpOffers::access(const BulkToken& token) const {
   return std::nullopt;
 }
 
-Result<BulkBody> TcpOffers::read(const std::string& principal,
-                                 std::span<const std::byte> request) {
+Result<OfferedChunk> TcpOffers::find(const std::string& principal,
+                                     std::span<const std::byte> request) {
   const auto asked = TcpRequest::decode(request);
   if (!asked) return asked.error();
   const TcpChunk& chunk = asked->chunk;
@@ -120,7 +122,7 @@ Result<BulkBody> TcpOffers::read(const std::string& principal,
   if (!current || !row->token.matches(asked->token)) {
     return failure(ErrorCode::permission_denied, "the offer is to somebody else, or of an old epoch");
   }
-  BulkBody body{{}, nullptr};
+  OfferedChunk made{};
   if (chunk.size > 0) {
     const std::uint64_t whole =
         chunk.region < row->regions.size() ? row->regions[chunk.region].bytes.size() : 0;
@@ -129,11 +131,32 @@ Result<BulkBody> TcpOffers::read(const std::string& principal,
                      fmt::format("bytes {}+{} of region {}, which has {}", chunk.offset, chunk.size,
                                  chunk.region, whole));
     }
-    body.bytes = row->regions[chunk.region].bytes.subspan(chunk.offset, chunk.size);
+    const SourceRegion& region = row->regions[chunk.region];
+    made.bytes = region.bytes.subspan(chunk.offset, chunk.size);
+    if (!region.place.on_host()) {
+      made.stage = row->stage;
+      made.wanted = [row] { return !row->ended; };
+    }
   }
   ++row->readers;
-  body.release = [this, row] { done(row); };
-  return body;
+  // The use ends after what it is a use of.
+  auto use = made.stage ? uses_.begin() : nullptr;
+  made.hold = {row.get(), [this, row, use = std::move(use)](const void*) { done(row); }};
+  return made;
+}
+
+Result<BulkBody> TcpOffers::read(const std::string& principal, std::span<const std::byte> request) {
+  auto chunk = find(principal, request);
+  if (!chunk) return chunk.error();
+  return BulkBody{chunk->bytes, [hold = std::move(chunk->hold)]() mutable { hold.reset(); }};
+}
+
+void TcpOffers::end_stages() {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [transfer, row] : rows_) row->ended = true;
+  }
+  uses_.wait();
 }
 
 void TcpOffers::done(const std::shared_ptr<Row>& row) {

@@ -2,6 +2,7 @@
 // the lanes that send. A lock guards it; the functions say whose they are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +19,14 @@
 
 namespace mobula::internal {
 
+// A chunk that somebody may have, until `hold` goes.
+struct OfferedChunk {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> hold;     // shared with what is posted
+  std::shared_ptr<ChunkStage> stage;    // the bytes are a device's: they come to the host by it
+  std::function<bool()> wanted;         // of those: false when the offer has ended. Any thread
+};
+
 class TcpOffers {
  public:
   explicit TcpOffers(const DirectLimits& limits) : limits_(limits) {}
@@ -26,7 +35,7 @@ class TcpOffers {
   // other kind, ends the one before. permission_denied for a lower one.
   Result<TcpRight> right_of(const ChannelKey& receiver, bool sealed);
   Result<void> add(TransferId transfer, const ChannelKey& to, const DirectToken& token,
-                   std::vector<SourceRegion> regions);
+                   std::vector<SourceRegion> regions, std::shared_ptr<ChunkStage> stage = nullptr);
   // `quiet` is called once, here or by the lane that has sent the last byte.
   void release(TransferId transfer, std::function<void()> quiet);
   std::vector<TransferId> of(const ProcessId* peer) const;
@@ -35,9 +44,16 @@ class TcpOffers {
 
   // The lanes'.
   std::optional<BulkAccess> access(const BulkToken& token) const;
-  // The bytes of a chunk, which stay until its `release` is called; who asks is named as access()
-  // named it.
+  // A chunk that is asked for; who asks is named as access() named it.
+  Result<OfferedChunk> find(const std::string& principal, std::span<const std::byte> request);
+  // The same where there are no stages: bytes which stay until `release` is called.
   Result<BulkBody> read(const std::string& principal, std::span<const std::byte> request);
+  // One more that touches regions by a stage.
+  std::shared_ptr<const void> begin_stage() { return uses_.begin(); }
+
+  // Chunks of devices are wanted by nobody from here on; returns when none is touched any more. For the end,
+  // after that of the lanes.
+  void end_stages();
 
  private:
   struct Row {
@@ -45,6 +61,8 @@ class TcpOffers {
     std::uint64_t right = 0;
     DirectToken token;
     std::vector<SourceRegion> regions;
+    std::shared_ptr<ChunkStage> stage;
+    std::atomic<bool> ended = false;  // also read without the lock
     std::size_t readers = 0;
     std::function<void()> quiet;  // waits for the readers
   };
@@ -56,6 +74,7 @@ class TcpOffers {
   void done(const std::shared_ptr<Row>& row);
 
   const DirectLimits limits_;
+  StageUses uses_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<ProcessId, Right> rights_;
   std::uint64_t next_right_ = 1;

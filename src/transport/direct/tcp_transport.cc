@@ -16,6 +16,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(EventLoop& loop, Proc
   LaneTransportOptions with;
   with.name = "tcp";
   with.cost = {100us, 1e9};
+  with.stages = true;
   with.chunk_bytes = options.chunk_bytes;
   with.limits = options.limits;
   std::unique_ptr<TcpTransport> made(new TcpTransport(loop, process, with));
@@ -37,7 +38,7 @@ Result<void> TcpTransport::open_lanes(const TcpOptions& options) {
     return true;
   };
   for (std::size_t i = 0; i < count; ++i) {
-    auto lane = TcpLane::start(offers_, i == 0 ? std::function<bool(Fd&)>(hand_over) : nullptr);
+    auto lane = TcpLane::start(offers_, i == 0 ? std::function<bool(Fd&)>(hand_over) : nullptr, options.cpus);
     if (!lane) return lane.error();
     turns->second.push_back(lane->get());
     lanes_.push_back(std::move(lane).value());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "device/near_gpu.h"
 #include "transport/direct/lane_transport.h"
 
 namespace mobula::internal {
@@ -15,6 +16,7 @@ struct TcpOptions {
   std::string advertised_host;         // if it is not what is listened at
   std::size_t lanes = 0;               // 0: two, up to four on many cores
   std::uint64_t chunk_bytes = 4u << 20;
+  CpuList cpus = {};  // where the lanes' threads run, as far as they may; empty: anywhere
   DirectLimits limits = {};
 };
 

@@ -27,6 +27,7 @@
 #include "base/id.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/direct/chunk_stage.h"
 #include "transport/direct/region.h"
 
 namespace mobula::internal {
@@ -45,6 +46,7 @@ struct TransportCaps {
   bool one_sided = true;              // the holder does nothing for a transfer once it is offered
   bool needs_holder_progress = false; // its loop has to turn while bytes move
   bool maps = false;                  // map() gives bytes in place
+  bool stages = false;                // takes regions of a device with a ChunkStage for them
   bool cancels_midway = true;
   std::uint64_t max_inflight_bytes = 0;  // of pulls that move at once; 0: as many as pulls allow
 };
@@ -84,6 +86,8 @@ struct Offer {
   Peer peer;  // its endpoint is read within the call
   // The receiver has said that it cannot read where the bytes lie: offer a copy.
   bool copy = false;
+  // For regions of a device, where the transport `stages`: what brings their chunks to the host.
+  std::shared_ptr<ChunkStage> stage = nullptr;  // shared with chunks on their way
 };
 
 struct Pull {
@@ -95,6 +99,8 @@ struct Pull {
   std::vector<TargetRegion> targets;
   // Without a byte or a word for so long the pull fails with timed_out.
   Duration silence_limit = 10s;
+  // For targets of a device, as in Offer.
+  std::shared_ptr<ChunkStage> stage = nullptr;
 };
 
 struct TransferEnd {

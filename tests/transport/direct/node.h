@@ -29,6 +29,8 @@ struct NodeOptions {
   std::string folder;     // for sockets
   std::string machine;    // of simulated GPUs; empty: none
   int device = 0;         // of the machine
+  std::vector<std::string> reached;  // cuda_ipc: devices of the machine whose memory this one reaches
+  bool to_host = false;   // targets lie in host memory, sources on the device
   std::string nccl_host;  // what NCCL takes for this process's host; empty: the machine
   std::uint64_t patience_ms = 10'000;  // nccl
   bool read_processes = true;          // shm

@@ -61,6 +61,7 @@ Result<std::unique_ptr<TensorTransport>> NodeGpu::make_transport(EventLoop& loop
   }
   CudaIpcOptions options;
   options.socket = options_.folder + "/" + process.brief();
+  for (const std::string& each : options_.reached) options.peers.insert(*device_uuid_from(each));
   options.copying.slice_bytes = 4u << 20;  // so that short transfers are met midway
   auto made = CudaIpcTransport::create(loop, process, context_, options);
   if (!made) return made.error();

@@ -335,7 +335,7 @@ void NodeProcess::pull(BlobReader& from) {
     Pages pages(spec.size + spec.offset + 2 * guard_bytes);
     std::memset(pages.at(), static_cast<int>(poison), pages.size());
     const auto all = std::span(pages.at(), pages.size());
-    if (gpu_) {
+    if (gpu_ && !options_.to_host) {
       auto taken = gpu_->take_target(all.size());
       MOBULA_CHECK(taken.ok(), "device memory for a test");
       gpu_->write(taken->bytes(), all);
@@ -365,7 +365,7 @@ void NodeProcess::tell_seen(TransferId transfer) {
   Target& target = targets_[transfer];
   for (std::size_t i = 0; i < target.regions.size(); ++i) {
     const auto all = std::span<const std::byte>(target.pages[i].at(), target.pages[i].size());
-    if (gpu_)
+    if (!target.on_device.empty())
       gpu_->read({target.pages[i].at(), target.pages[i].size()}, target.on_device[i].bytes());
     const auto bytes = all.subspan(guard_bytes + target.specs[i].offset, target.specs[i].size);
     const auto is_poison = [](std::byte each) { return each == poison; };
@@ -391,7 +391,7 @@ void NodeProcess::tell_seen(TransferId transfer) {
 }
 
 void NodeProcess::protect(TransferId transfer) {
-  if (gpu_) return;  // nothing can
+  if (gpu_ && !options_.to_host) return;  // nothing can
   for (const Pages& each : targets_[transfer].pages) {
     ::mprotect(each.at(), each.size(), PROT_READ);
   }

@@ -1,0 +1,224 @@
+// Tensors of simulated GPUs by way of the host, chunk by chunk through a few slices of pinned memory: that they
+// arrive whole whatever the sizes, that nothing waits in a circle, and what failures and stops leave behind.
+#include <atomic>
+#include <future>
+
+#include "exchange/exchange_process.h"
+#include "simulated_gpu/machine.h"
+#include "transport/direct/device_stage.h"
+#include "transport/loop_thread.h"
+
+namespace mobula::internal::exchange::staging {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t mib = 1u << 20;
+constexpr DirectWish by_tcp{.direct = true, .named = DirectPath::tcp};
+
+std::shared_ptr<GpuContext> context_number(std::size_t which) {
+  const auto driver = CudaDriver::open();
+  MOBULA_CHECK(driver.ok(), "driver");
+  const auto visible = GpuContext::visible(**driver);
+  MOBULA_CHECK(visible.ok() && which < visible->size(), "devices");
+  return *GpuContext::open(*driver, visible->at(which));
+}
+
+// On a host of its own, with as few slices as there can be.
+Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true) {
+  Member member;
+  member.number = member.node = number;
+  member.own_host = std::to_string(number);
+  const auto uuid = to_string(context_number(which)->uuid());
+  PinnedSliceOptions staging;
+  if (few) staging.slices = staging.kept_back + 1;
+  member.gpus = std::make_shared<GpuDevices>(std::vector{GpuTerms{.uuid = uuid, .memory_bytes = 512 * mib}},
+                                             [](const std::string&) {}, staging);
+  EXPECT_TRUE(member.gpus->open().ok()) << member.gpus->why_none();
+  return member;
+}
+
+TEST(SimulatedStaging, OfAnySizeArrivesWholeAndTheHolderHasNoCopyOfIt) {
+  const SimulatedMachine machine("count=2 late_us=50");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    std::uint64_t object = 7;
+    for (const std::uint64_t size : {std::uint64_t{1}, 65'537 + std::uint64_t{0}, 4 * mib - 1, 4 * mib + 1, 70 * mib + 13}) {
+      const auto arrival = two.pull(one.publish_on_gpu(++object, size));
+      EXPECT_TRUE(two.is_numbered_here(arrival, object, size)) << size;
+      EXPECT_EQ(arrival.path, DirectPath::staged);
+    }
+    EXPECT_EQ(one.exchange().arena()->used_bytes(), 0u);
+    EXPECT_EQ(one.exchange().arena()->block_bytes(), 0u) << "no copy was made, not even for a while";
+  });
+}
+
+TEST(SimulatedStaging, BothWaysAtOnceWithOneSliceEachWayDoesNotWaitInACircle) {
+  const SimulatedMachine machine("count=2 late_us=300");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    constexpr std::uint64_t size = 18 * mib + 1;
+    std::vector<RefRecord> from_one, from_two;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      from_one.push_back(one.publish_on_gpu(10 + i, size, by_tcp));
+      from_two.push_back(two.publish_on_gpu(20 + i, size, by_tcp));
+    }
+    one.exchange().want(1000, from_two, false);
+    const auto to_two = two.pull_all(from_one);
+    const auto to_one = one.wait_for(4);
+    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, size));
+    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, size));
+  });
+}
+
+TEST(SimulatedStaging, ToHostMemoryComesChunkByChunkToo) {
+  const SimulatedMachine machine("count=1");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member other{.number = 2, .node = 2, .own_host = "2"};
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), other);
+    const auto arrival = two.pull(one.publish_on_gpu(7, 33 * mib + 5));
+    EXPECT_TRUE(is_numbered(arrival, 7, 33 * mib + 5));
+    EXPECT_EQ(one.exchange().arena()->block_bytes(), 0u);
+  });
+}
+
+TEST(SimulatedStaging, OnOneMachineIsBroughtInFromWhereTheHolderHasItsCopy) {
+  const SimulatedMachine machine("count=2 peers=");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member first = with_few_slices(1, 0), second = with_few_slices(2, 1);
+    first.own_host = second.own_host = "";
+    first.node = second.node = 1;
+    Process one(folder.path(), first), two(folder.path(), second);
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      const auto arrival = two.pull(one.publish_on_gpu(object, 9 * mib + 1, {.direct = true, .named = DirectPath::shm}));
+      EXPECT_TRUE(two.is_numbered_here(arrival, object, 9 * mib + 1));
+    }
+    EXPECT_TRUE(soon([&] { return one.exchange().arena()->used_bytes() == 0; })) << "copies are let go of";
+  });
+}
+
+TEST(SimulatedStaging, WhereNothingCanBePinnedOtherMemoryServes) {
+  const SimulatedMachine machine("count=2 fail=cuMemHostAlloc@1:2,cuMemHostAlloc@2:2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(7, 21 * mib)), 7, 21 * mib));
+  });
+}
+
+TEST(SimulatedStaging, OneThatIsStoppedMidwayGivesItsSlicesBack) {
+  const SimulatedMachine machine("count=2 late_us=2000");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const auto large = one.publish_on_gpu(7, 120 * mib, by_tcp);
+    EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(8, mib, by_tcp)), 8, mib));
+    for (std::uint64_t wish = 500; wish < 510; ++wish) {
+      two.exchange().want(wish, {large}, false);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3 * (wish - 499)));  // some are on their way by then
+      two.exchange().unwant(wish);
+    }
+    // One of them still going on would leave no slice, and this none to wait for.
+    EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
+    one.exchange().retire(ObjectId::of(7));
+    EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "nobody reads it any more";
+  });
+}
+
+TEST(SimulatedStaging, AHolderWhoseContextIsLostIsATypedFailure) {
+  // The first copy is the test's own, and each way to the host begins with one more.
+  const SimulatedMachine machine("count=2 fail=cuMemcpyAsync@4:719");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const auto arrival = two.pull(one.publish_on_gpu(7, 60 * mib, by_tcp));
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("is lost")));
+  });
+}
+
+TEST(SimulatedStaging, AProcessThatEndsMidwayLeavesTheOtherGoing) {
+  const SimulatedMachine machine("count=2 late_us=500");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_few_slices(1, 0)), three(folder.path(), with_few_slices(3, 0));
+    {
+      Process two(folder.path(), with_few_slices(2, 1));
+      two.exchange().want(500, {one.publish_on_gpu(7, 120 * mib, by_tcp)}, false);
+      std::this_thread::sleep_for(20ms);  // it is on its way, or not yet: both have to end well
+    }
+    EXPECT_TRUE(three.is_numbered_here(three.pull(one.publish_on_gpu(8, 30 * mib, by_tcp)), 8, 30 * mib));
+    one.exchange().retire(ObjectId::of(7));
+    EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
+  });
+}
+
+// The stage itself: what it gives at once, who waits, and what the end does.
+TEST(SimulatedStage, GivesNoMoreChunksAtOnceThanItHasSlicesAndServesInOrder) {
+  const SimulatedMachine machine("late_us=100");
+  EXPECT_RUNS(machine, [] {
+    const auto gpu = context_number(0);
+    auto source = DeviceMapping::create(gpu, 40 * mib);
+    ASSERT_TRUE(source.ok());
+    auto loop = LoopThread::start();
+    ASSERT_TRUE(loop.ok());
+    std::unique_ptr<DeviceCopies> copies;
+    ASSERT_TRUE((*loop)->run([&] {
+      copies = std::move(*DeviceCopies::create((*loop)->loop(), gpu, {.pinned = {.slices = 5, .kept_back = 2}}));
+    }).ok());
+    auto stage = std::make_unique<DeviceStage>(gpu, *copies, DeviceStageOptions{.max_reads = 8});
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::pair<int, StagedChunk>> there;
+    std::vector<int> cancelled, refused;
+    for (int i = 0; i < 12; ++i) {
+      stage->stage()->read(source->bytes().subspan(static_cast<std::size_t>(i) * mib, mib), [i] { return i != 4; }, [&, i](Result<StagedChunk> read) {
+        const std::scoped_lock lock(mutex);
+        if (read) {
+          there.emplace_back(i, *read);
+        } else {
+          (read.error().code == ErrorCode::cancelled ? cancelled : refused).push_back(i);
+        }
+        changed.notify_all();
+      });
+    }
+    const auto wait_for = [&](std::size_t count) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, 20s, [&] { return there.size() >= count; });
+    };
+    ASSERT_TRUE(wait_for(3));
+    EXPECT_EQ(copies->slices()->out.free(), 2u) << "kept back for whole copies";
+    for (int next = 0; !there.empty() && next < 20; ++next) {
+      StagedChunk gone;
+      {
+        const std::scoped_lock lock(mutex);
+        gone = there.front().second;
+        there.erase(there.begin());
+      }
+      gone = {};
+      (void)changed;
+      std::unique_lock lock(mutex);
+      (void)changed.wait_for(lock, 200ms, [&] { return there.size() >= 3; });
+      EXPECT_LE(there.size(), 3u);
+    }
+    {
+      const std::scoped_lock lock(mutex);
+      EXPECT_EQ(cancelled, std::vector<int>{4});
+      for (const int each : refused) EXPECT_GE(each, 8) << "the last ones were too many";
+    }
+    // Who waits when it ends is told so; what was given stays good.
+    std::promise<void> ended;
+    stage->stage()->read(source->bytes().first(mib), [] { return true; }, [&](const Result<StagedChunk>&) { ended.set_value(); });
+    stage.reset();
+    EXPECT_EQ(ended.get_future().wait_for(20s), std::future_status::ready);
+    (void)(*loop)->run([&] { copies.reset(); });
+  });
+}
+
+}  // namespace
+}  // namespace mobula::internal::exchange::staging

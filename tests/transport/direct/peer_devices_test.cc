@@ -1,0 +1,104 @@
+// Bytes of a simulated GPU that are wanted elsewhere than there: in host memory of the reader, and on another
+// device that reaches the first one, or does not.
+#include "gpu/gpu_fixture.h"
+#include "transport/direct/conformance.h"
+
+namespace mobula::internal::direct_test {
+namespace {
+
+class DeviceBytesElsewhere : public PairConformance {
+ protected:
+  // Nothing is made before a test says on which machine.
+  void SetUp() override {}
+
+  NodeOptions on_device(int which, const SimulatedMachine& machine, const std::string& words = {}) const {
+    NodeOptions made = options();
+    made.machine = machine.environment(words);
+    made.device = which;
+    return made;
+  }
+  static std::string uuid_of(const SimulatedMachine& machine, std::size_t which) {
+    const auto end = machine.run([which] { std::fprintf(stderr, "%s", to_string(open_gpu(which)->uuid()).c_str()); });
+    EXPECT_TRUE(end.ok) << end.said;
+    return end.said;
+  }
+};
+
+TEST_P(DeviceBytesElsewhere, InHostMemoryAreWholeAndNothingBesideIsWritten) {
+  belongs_to("to host memory of the reader: sizes, odd offsets, many regions");
+  NodeOptions receiving = options();
+  receiving.to_host = true;
+  make(options(), receiving);
+  open();
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, 64 * kib + 1, 4 * mib - 1, 4 * mib + 1, 37 * mib + 3}) {
+    transfer(holder(), receiver(), 1, {{size, size + 1, size % 7}});
+  }
+  transfer(holder(), receiver(), 1, {{5, 1, 3}, {9 * mib, 2, 1}, {0, 3}, {4 * mib, 4}, {100, 5, 5}});
+}
+
+TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
+  belongs_to("to host memory of the reader: cancel, poison intact after quiet");
+  NodeOptions receiving = options();
+  receiving.to_host = true;
+  make(options(), receiving);
+  open();
+  transfer(holder(), receiver(), 1, {{mib, 1}});
+  // The node protects the targets when it is quiet, and dies where they are written then.
+  for (const std::uint64_t delay : {0, 200, 1'000, 3'000, 10'000}) {
+    const TransferId id = begin(holder(), receiver(), 1, {{64 * mib, delay + 1}});
+    receiver().cancel_after(id, delay);
+    (void)receiver().seen(id);
+    holder().release(id);
+    receiver().drop(id);
+  }
+  transfer(holder(), receiver(), 1, {{16 * mib, 9}});
+}
+
+TEST_P(DeviceBytesElsewhere, InHostMemoryOfAReaderThatCannotPinAnyAreRightAsWell) {
+  belongs_to("a driver that pins no memory");
+  NodeOptions receiving = options();
+  receiving.to_host = true;
+  receiving.machine = machine_.environment("fail=cuMemHostAlloc@1:2");
+  make(options(), receiving);
+  open();
+  transfer(holder(), receiver(), 1, {{13 * mib + 1, 1, 1}});
+}
+
+TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
+  belongs_to("between two devices: peer access granted");
+  const SimulatedMachine machine("count=2 memory=8589934592 late_us=50");
+  NodeOptions receiving = on_device(1, machine);
+  receiving.reached = {uuid_of(machine, 0)};
+  make(on_device(0, machine), receiving);
+  open();
+  transfer(holder(), receiver(), 1, {{1, 1}, {33 * mib + 5, 2, 3}});
+  const std::vector<RegionSpec> region{{mib, 3}};
+  const TransferId id = next();
+  const auto ticket = holder().offer(id, receiver(), 1, region);
+  ASSERT_TRUE(ticket) << ticket.error().text;
+  EXPECT_TRUE(receiver().map(id, holder(), 1, *ticket, region).right);
+}
+
+TEST_P(DeviceBytesElsewhere, OnADeviceThatDoesNotReachThemFailTypedAndNothingIsWritten) {
+  belongs_to("between two devices: peer access refused");
+  // The agent said yes, and the driver does not: what NVML and CUDA know may differ.
+  const SimulatedMachine machine("count=2 memory=8589934592 peers=");
+  NodeOptions receiving = on_device(1, machine);
+  receiving.reached = {uuid_of(machine, 0)};
+  make(on_device(0, machine), receiving);
+  open();
+  const TransferId id = begin(holder(), receiver(), 1, {{mib, 1}});
+  const Seen seen = receiver().seen(id);
+  EXPECT_FALSE(seen.ok);
+  EXPECT_NE(seen.text.find("cuMemSetAccess"), std::string::npos) << seen.text;
+  EXPECT_TRUE(seen.poison && seen.guards);
+  // Of its own device it still reads.
+  const auto neighbour = node(on_device(1, machine));
+  ASSERT_TRUE(receiver().open(*neighbour, 1));
+  transfer(*neighbour, receiver(), 1, {{mib, 2}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DeviceBytesElsewhere, testing::Values(Way::cuda_ipc), way_name);
+
+}  // namespace
+}  // namespace mobula::internal::direct_test
