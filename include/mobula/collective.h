@@ -81,6 +81,7 @@ struct CollectiveGroupState {
   std::int64_t bytes_sent = 0;
   std::int64_t bytes_received = 0;
   std::int64_t staged_bytes = 0;        // copied between devices and the host's memory for that
+  std::string device_reason = {};       // of `automatic`: why tensors on GPUs went by way of the host, the last time
 };
 
 // Names a group. Copies name the same; may be passed and stored in values. Its end does not destroy the group,
@@ -105,9 +106,9 @@ class MOBULA_API CollectiveGroup {
   // ---- operations: in methods of the group's actors ---------------------------------------------
   // Tensors lie in host memory, or on a GPU of this process's lease; those that are not contiguous are copied
   // first. What is returned may be written, and lies where the operand does; without one, on the GPU that the
-  // others name, else on the first of the lease, else in host memory. Tensors on GPUs go by way of host memory
-  // (state() says so), and the members' need not lie on the same kind of device. In groups over `nccl` all lie on
-  // the GPUs that the group was made with.
+  // others name, else on the first of the lease, else in host memory. Tensors on GPUs go by way of host memory, or in
+  // `automatic` groups by a communicator where all can have one (state() says so), and the members' need not lie on
+  // the same kind of device. In groups over `nccl` all lie on the GPUs that the group was made with.
 
   void barrier(const CollectiveOptions& options = {}) const;
   // The root's tensor. The others give nothing, or a tensor of the same shape and dtype.

@@ -52,12 +52,6 @@ bool reduces(OperationKind kind) {
 
 }  // namespace
 
-Result<void> check_for_nccl(const Operation& operation) {
-  if (!reduces(operation.kind) || element_of(operation.dtype, operation.reduce).type >= 0) return {};
-  return failure(ErrorCode::invalid_argument,
-                 operation.text() + ": NCCL does not reduce such elements so; convert them, or make a group without nccl");
-}
-
 std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, std::uint32_t members, const Memory& memory,
                                 std::uint32_t peer) {
   std::vector<NcclCall> calls;

@@ -25,8 +25,6 @@ namespace mobula::internal::collective {
 // Nothing for what moves nothing. Of two alone: with `peer`.
 std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, std::uint32_t members, const Memory& memory,
                                 std::uint32_t peer = 0);
-// invalid_argument for what the library has no way to reduce.
-Result<void> check_for_nccl(const Operation& operation);
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:

@@ -45,7 +45,6 @@ Result<Door*> Desk::door() {
   return door_.get();
 }
 
-// With the devices open.
 Result<DeviceSide> Desk::device_side(std::uint32_t lane) {
   const auto refused = [](std::string why) { return failure(ErrorCode::invalid_argument, std::move(why)); };
   if (!options_.gpus || !options_.turns.claim) {
@@ -66,6 +65,11 @@ Result<DeviceSide> Desk::device_side(std::uint32_t lane) {
   }
   return DeviceSide{.thread = thread, .nccl = *library, .context = devices[lane].context, .lane = lane,
                     .turns = options_.turns, .lost = options_.lost};
+}
+
+std::string Desk::library() const {
+  if (!options_.gpus || !options_.turns.claim || !options_.gpus->is_open() || !options_.gpus->nccl()) return {};
+  return nccl_version_text((*options_.gpus->nccl())->version());
 }
 
 Result<Meeting> Desk::join(Membership group) {
@@ -94,19 +98,26 @@ Result<Meeting> Desk::join(Membership group) {
     return failure(ErrorCode::invalid_argument, "it cannot share memory with other processes");
   }
   const GroupId id = group.id;
-  std::optional<DeviceSide> device;
+  const char* const host = std::getenv("NCCL_HOSTID");
+  meeting.process = options_.process;
+  meeting.nccl_host = host != nullptr ? host : exchange::machine_identity();
+  DeviceTerms devices;
   if (group.reach == Reach::nccl) {
     auto side = device_side(group.device);
     if (!side) return side.error();
-    const char* const host = std::getenv("NCCL_HOSTID");
-    meeting.process = options_.process;
     meeting.device = to_string(side->context->uuid());
-    meeting.nccl_host = host != nullptr ? host : exchange::machine_identity();
     meeting.nccl_version = nccl_version_text(side->nccl->version());
-    device = std::move(*side);
+    devices.communication = Communication::always;
+    devices.side = std::move(*side);
+  } else if (group.reach == Reach::any) {
+    devices.communication = Communication::useful;
+    devices.find = [this](std::uint32_t lane) {
+      const std::lock_guard again(mutex_);
+      return device_side(lane);
+    };
   }
   const Reach reach = group.reach;
-  const auto member = std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(device));
+  const auto member = std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(devices));
   if (reach == Reach::gloo || reach == Reach::ucx) {
     const auto plugin = plugin_of(reach);
     if (!plugin) return plugin.error();

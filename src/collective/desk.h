@@ -18,7 +18,7 @@ namespace mobula::internal::collective {
 
 struct DeskOptions {
   DoorOptions door = {};
-  // For groups with a communicator; without GPUs there are none.
+  // For communicators; without GPUs there are none.
   std::shared_ptr<exchange::GpuDevices> gpus = nullptr;
   std::string process = {};  // hexadecimal
   TurnsOfDevices turns = {};
@@ -46,6 +46,8 @@ class Desk {
   // Null where there is none, or not all have connected yet.
   std::shared_ptr<Member> find(const GroupId& group) const;
   std::shared_ptr<Member> find(std::string_view name) const;
+  // The version of NCCL here, where tensors lie on GPUs by now; empty: there is none.
+  std::string library() const;
   // Whether it is one of the last that were left here.
   bool has_left(const GroupId& group) const;
 
@@ -53,6 +55,7 @@ class Desk {
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
   Result<Door*> door();
+  // With the devices open, and the mutex held.
   Result<DeviceSide> device_side(std::uint32_t lane);
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 

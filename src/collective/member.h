@@ -1,13 +1,12 @@
 // One process's part in a collective group: its connections to all other members, and the operations that it
 // carries out with them, one at a time. The calling thread moves the bytes; nothing happens between operations.
-// Every operation begins with a meeting, in which each member says to each what it is about to do: so all know
-// that all agree before a byte moves, and who is missing. Any thread; a second operation waits for the first.
+// What is decided is decided by the core (core/member_core.h): this carries it out. Any thread; a second operation
+// waits for the first.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,29 +17,14 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "collective/core/operation.h"
-#include "collective/core/progress.h"
 #include "collective/carrier.h"
 #include "collective/communicator.h"
+#include "collective/core/member_core.h"
+#include "collective/core/progress.h"
 #include "collective/door.h"
 #include "collective/membership.h"
 
 namespace mobula::internal::collective {
-
-// Why an operation has not been done.
-struct Refusal {
-  enum class Kind : std::uint8_t {
-    invalid,    // no group could do it; nobody was told
-    mismatch,   // the members do not want the same; nothing has moved, and the group is as it was
-    broken,     // a member has ended or given up: the group can do nothing more
-    timed_out,  // the same, because of this member's deadline
-    cancelled,  // the same, because this call was
-    destroyed,  // the group is gone
-  };
-  Kind kind = Kind::broken;
-  std::vector<std::uint32_t> ranks;  // who differs, is missing, or has ended
-  std::string text;
-};
 
 struct Limits {
   std::optional<Time> deadline;
@@ -65,8 +49,17 @@ struct DeviceSide {
   std::function<void(const std::string&)> lost = nullptr;  // it never will
 };
 
-// Memory for an operation that all have agreed on; called at most once.
-using Prepare = std::function<Result<Memory>(const Operation& agreed)>;
+// Whether a group has a communicator of its members' devices, and whence this member's part comes.
+struct DeviceTerms {
+  Communication communication = Communication::never;
+  std::optional<DeviceSide> side = {};  // `always`
+  std::function<Result<DeviceSide>(std::uint32_t lane)> find = nullptr;  // `useful`, when it is begun
+  std::size_t communicated_from = 256 * 1024;
+};
+
+// Memory for an operation that all have agreed on, on the communicator's device or in the host's memory; called
+// at most once.
+using Prepare = std::function<Result<Memory>(const Operation& agreed, bool on_device)>;
 
 struct Passage {
   std::uint64_t bytes_sent = 0;
@@ -75,10 +68,19 @@ struct Passage {
   std::uint64_t operations = 0;    // that were done
 };
 
+// What one operation did.
+struct Journey {
+  MemberCore::Way way = MemberCore::Way::plan;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  Duration queued{};  // until its bytes moved
+  Duration moved{};
+  std::string no_communicator{};  // why devices' elements went by way of the host
+};
+
 class Member {
  public:
-  // `device`: of a group with a communicator, whose operands and results lie there.
-  Member(Door& door, Membership group, PlanOptions plans = {}, std::optional<DeviceSide> device = {});
+  Member(Door& door, Membership group, PlanOptions plans = {}, DeviceTerms devices = {});
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -92,8 +94,14 @@ class Member {
   std::optional<Refusal> open(Time deadline);
   // Whether all are connected, and a communicator that the group has is open.
   bool complete() const;
-  // Which of this process's devices a communicator is of; none: there is none, and tensors lie in host memory.
-  std::optional<std::uint32_t> device() const { return device_ ? std::optional(device_->lane) : std::nullopt; }
+  Communication communication() const { return devices_.communication; }
+  // From which size tensors of devices may go by a communicator; none: they never do.
+  std::optional<std::size_t> communicated_from() const;
+  // Of which of this process's devices its communicator is, by index and name; none: there is none.
+  std::optional<std::uint32_t> device() const;
+  std::string device_name() const;
+  // `useful`: why devices' elements went by way of the host, the last time.
+  std::string no_communicator() const;
   // Whether nothing more can be done; also hears whether others have said so. False while it does something.
   bool over();
   const Membership& group() const { return group_; }
@@ -103,84 +111,84 @@ class Member {
   Passage passage() const;
   void staged(std::uint64_t bytes) { staged_ += bytes; }
 
-  // `operand`: what this member gives, where it is small enough to go with the word; read within the call.
-  std::optional<Refusal> run(const Operation& own, std::span<const std::byte> operand, const Prepare& prepare,
-                             const Limits& limits);
-  std::optional<Refusal> send(std::uint32_t to, const Operation& operation, const Memory& memory, const Limits& limits);
-  std::optional<Refusal> receive(std::uint32_t from, const Prepare& prepare, const Limits& limits);
+  // `operand`: what this member gives, where it is small enough to go with the word; read within the call. `lane`: of
+  // a group that may begin a communicator, which device it would be of here.
+  struct Given {
+    std::span<const std::byte> operand = {};
+    std::uint32_t lane = 0;
+  };
+  std::optional<Refusal> run(const Operation& own, const Given& given, const Prepare& prepare, const Limits& limits,
+                             Journey* journey = nullptr);
+  std::optional<Refusal> send(std::uint32_t to, const Operation& operation, const Prepare& prepare, const Limits& limits,
+                              Journey* journey = nullptr);
+  std::optional<Refusal> receive(std::uint32_t from, const Prepare& prepare, const Limits& limits,
+                                 Journey* journey = nullptr);
   // Ends the operation under way, here and at the others. Any thread; does not wait.
   void leave();
 
  private:
   struct Peer {
     Link link;
-    std::deque<Word> heard;  // meetings and offers that nobody has asked for yet
-    bool accepted = false;   // an offer of this member
-    std::optional<Word> gave_up = {};  // the last that it said
-
-    bool talks() const { return link.words && !gave_up; }
+    bool talks = false;                  // its words are still heard
+    std::optional<std::string> deaf{};  // why it takes no words any more
   };
-  // What is under way, for texts.
-  struct Doing {
-    std::string text;
-    Time began;
-  };
+  struct Task;
+  using Begin = std::function<void(Time now, MemberCore::Commands& out)>;
 
   std::uint32_t size() const { return group_.size(); }
-  using Body = std::function<std::optional<Refusal>()>;
-  using Missing = std::function<std::vector<std::uint32_t>()>;
-  std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Body& body, bool opens = false);
-  std::optional<Refusal> meet(const Operation& own, std::span<const std::byte> operand, std::vector<Word>& words);
-  std::optional<Refusal> move(Progress& progress);
-  std::optional<Refusal> join_small(const Operation& agreed, const std::vector<Word>& words,
-                                    std::span<const std::byte> operand, const Memory& memory);
-  // Hears and says what is there; true where something was.
-  std::optional<Refusal> talk(bool& moved);
-  std::optional<Refusal> take(std::uint32_t rank, Word word);
-  std::optional<Refusal> heard_of_an_end();
-  // Turns until `ready`; `missing` names those that it waits for.
-  std::optional<Refusal> until(const std::function<bool()>& ready, const Missing& missing);
-  std::optional<Refusal> pause(const Missing& missing, Progress* moving);
-  std::optional<Refusal> expired(const Missing& missing);
+  bool connected() const { return connected_ + 1 == size(); }
+  std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task);
+  void carry_out(Task& task);
+  // True where something has happened.
+  bool act(Task& task);
+  bool prepare(Task& task);
+  bool make_beginning(Task& task);
+  bool claim(Task& task);
+  bool begin_communicator(Task& task);
+  bool close_communicator(Task& task);
+  bool meet_in_carrier(Task& task);
+  bool move(Task& task);
+  bool move_by_words(Task& task);
+  bool move_by_plan(Task& task);
+  bool move_by_device(Task& task);
+  void give_turn_back();
+
+  void say(const MemberCore::Commands& commands);
+  bool hear();
+  void hear(std::uint32_t rank, bool& something);
+  void cut_off(std::uint32_t rank, const std::string& why);
+  void look_at_limits(const Task& task);
+  void pause(Task& task);
+  std::vector<std::uint32_t> moves_with(const Task& task) const;
   std::function<void()> waker() const;
-  bool with_words(const Operation& operation) const;
-  // While all `ranks` have the turns of their devices, or some are still to get theirs.
-  std::optional<Refusal> in_turn(std::vector<std::uint32_t> ranks, const Body& body);
-  std::optional<Refusal> take_turn(const std::vector<std::uint32_t>& ranks, std::uint64_t& claim);
-  std::optional<Refusal> begin_together(Time deadline);
-  std::optional<Refusal> meet_in_carrier();
-  std::optional<Refusal> move_on_device(const Operation& agreed, const Memory& memory, std::vector<std::uint32_t> ranks,
-                                        std::uint32_t peer);
-  std::optional<Refusal> communicated(const std::vector<std::uint32_t>& ranks);
+  Result<DeviceSide*> side();
   void wait_until_quiet();
-  std::vector<std::uint32_t> all_ranks() const;
-  Refusal give_up(Refusal why);
-  void say_that_it_left();
-  Refusal lost(std::uint32_t rank, const Failure& why);
-  std::string names(const std::vector<std::uint32_t>& ranks) const;
 
   Door& door_;
   Membership group_;  // its meetings are set by connect()
   const PlanOptions plans_;
+  const DeviceTerms devices_;
   Fd wakes_;  // eventfd: peers that share memory, and leave()
   std::shared_ptr<Carrier> carrier_;  // shared with its wires; null: the wires are connections
-  const std::optional<DeviceSide> device_;
-  std::shared_ptr<Communicator> communicator_;  // shared with the device's thread; null without a device
 
   mutable std::mutex mutex_;  // of connections that come, and of whose turn it is
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // by rank; its own place is empty. While busy_, the operation's thread's alone
   std::uint32_t connected_ = 0;
   bool busy_ = false;
-  bool open_ = true;  // the communicator, if there is to be one
+  bool open_ = true;  // the library, if there is to be one from the start
+  std::optional<std::uint32_t> device_;  // of a communicator
+  std::string device_name_;
+  std::string no_communicator_;
   std::atomic<bool> left_{false};
 
   // Of the thread whose turn it is.
-  std::optional<Refusal> over_;  // why nothing more can be done
-  std::uint64_t number_ = 0;     // of the last operation of all members together
-  bool together_ = false;        // it is under way
-  Doing doing_;
+  MemberCore core_;
   Limits limits_;
+  std::uint32_t lane_ = 0;
+  std::optional<DeviceSide> side_;
+  std::shared_ptr<Communicator> communicator_;  // shared with the device's thread; null until there is one
+  std::uint64_t claim_ = 0;
   std::vector<std::byte> scratch_;  // kept for its memory
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};

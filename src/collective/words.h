@@ -13,28 +13,10 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "collective/core/operation.h"
+#include "collective/core/word.h"
 #include "collective/wire.h"
 
 namespace mobula::internal::collective {
-
-enum class WordKind : std::uint8_t {
-  meeting = 1,  // here I am, for operation `number` of the group; small operands come along
-  broken = 2,   // the group can do nothing more: because of `ranks`
-  offer = 3,    // of send(): an operand is here for you
-  accept = 4,   // of receive(): let it come
-  begin = 5,    // of the first rank: what a communicator begins with comes along
-  turn = 6,     // I have the turn of my device: take yours
-};
-
-struct Word {
-  WordKind kind = WordKind::meeting;
-  std::uint64_t number = 0;
-  Operation operation = {};            // meeting, offer
-  std::vector<std::byte> operand = {};  // meeting, begin
-  std::vector<std::uint32_t> ranks = {};  // broken
-  std::string text = {};                  // broken
-};
 
 class Words {
  public:

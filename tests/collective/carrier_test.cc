@@ -7,6 +7,7 @@
 
 #include "collective/carrier.h"
 #include "collective/communicator.h"
+#include "collective/core/member_core.h"
 #include "collective/core/plan.h"
 #include "transport/direct/plugin_transport.h"
 
@@ -151,7 +152,7 @@ TEST(NcclCalls, WhatBelongsTogetherIsIssuedTogether) {
 
 TEST(NcclCalls, TypesThatTheLibraryReducesAndOthers) {
   const auto reduced = [](DType dtype, ReduceKind reduce) {
-    return check_for_nccl({.kind = OperationKind::all_reduce, .reduce = reduce, .dtype = dtype, .shape = {4}}).ok();
+    return check_for_library({.kind = OperationKind::all_reduce, .reduce = reduce, .dtype = dtype, .shape = {4}}).ok();
   };
   EXPECT_TRUE(reduced(DType::float16, ReduceKind::average));
   EXPECT_TRUE(reduced(DType::boolean, ReduceKind::product));
@@ -160,7 +161,7 @@ TEST(NcclCalls, TypesThatTheLibraryReducesAndOthers) {
   EXPECT_FALSE(reduced(DType::int16, ReduceKind::sum));
   EXPECT_FALSE(reduced(DType::uint16, ReduceKind::max));
   // What is only carried may be anything.
-  EXPECT_TRUE(check_for_nccl({.kind = OperationKind::all_gather, .dtype = DType::int16, .shape = {4}}).ok());
+  EXPECT_TRUE(check_for_library({.kind = OperationKind::all_gather, .dtype = DType::int16, .shape = {4}}).ok());
   const Operation complex{.kind = OperationKind::reduce_scatter, .dtype = DType::complex64, .shape = {6, 2}};
   std::vector<std::byte> in(96), out(32);
   const auto calls = calls_for(complex, 1, 3, {in, out, {}});

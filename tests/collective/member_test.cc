@@ -98,8 +98,8 @@ class Members : public testing::Test {
                                        const Limits& limits) {
     const auto mine = numbers(count, rank);
     const auto bytes = std::as_bytes(std::span(mine));
-    return member.run(sum_of(count), bytes,
-                      [&](const Operation& agreed) -> Result<Memory> {
+    return member.run(sum_of(count), {.operand = bytes},
+                      [&](const Operation& agreed, bool) -> Result<Memory> {
                         to.assign(static_cast<std::size_t>(agreed.elements()), 0);
                         return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
                       },
@@ -232,7 +232,7 @@ TEST_F(Members, ACancelledCallBreaksTheGroupAndSaysSo) {
     } else {
       Operation other = sum_of(10);
       while (!cancelled && !member.over()) std::this_thread::yield();
-      refused[rank] = member.run(other, {}, [](const Operation&) -> Result<Memory> { return Memory{}; }, limits);
+      refused[rank] = member.run(other, {}, [](const Operation&, bool) -> Result<Memory> { return Memory{}; }, limits);
     }
   });
   EXPECT_EQ(refused[0]->kind, Refusal::Kind::cancelled);
@@ -250,8 +250,8 @@ TEST_F(Members, OneOfTwoThatHasNoMemoryEndsTheOther) {
     } else {
       const auto mine = numbers(100'000, 1);
       refused[rank] = member.run(
-          sum_of(100'000), std::as_bytes(std::span(mine)),
-          [](const Operation&) -> Result<Memory> { return failure(ErrorCode::resource_exhausted, "none is left"); }, within(patience));
+          sum_of(100'000), {.operand = std::as_bytes(std::span(mine))},
+          [](const Operation&, bool) -> Result<Memory> { return failure(ErrorCode::resource_exhausted, "none is left"); }, within(patience));
     }
   });
   EXPECT_THAT(refused[0]->text, testing::HasSubstr("none is left"));

@@ -114,7 +114,44 @@ class DeviceCollectives : public DeviceTensors {};
 
 TEST_F(DeviceCollectives, GoByWayOfTheHost) {
   start_with_gpus(3);
-  drive({"gpu_collectives", "automatic", "3", "3"}, Milliseconds(150'000));
+  drive({"gpu_collectives", "shm", "3", "3"}, Milliseconds(150'000));
+}
+
+// Large operands of GPUs begin a communicator in an automatic group; small ones go by way of the host there, too.
+TEST_F(DeviceCollectives, OfAutomaticGroupsBeginACommunicator) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3", "nccl"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutWhereOneHasNoGpu) {
+  start_with_gpus(2);
+  drive({"gpu_collectives", "automatic", "3", "2", "staged", "nccl: "}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutWhereOneHasNoLibrary) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3", "staged", "nccl: ", "MOBULA_NCCL_LIBRARY=libno-such-nccl.so"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutWhereItsBeginningFailsAtOne) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3", "staged", "ncclCommInitRankConfig", "MOBULA_SIMULATED_GPU=fail=ncclCommInitRankConfig@1:3"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutWhereItsBeginningHangsAtOne) {
+  start_with_gpus(3);
+  drive({"gpu_collectives", "automatic", "3", "3", "staged", "nccl: ", "MOBULA_SIMULATED_GPU=hang=init@1"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutOnFabricsThatNobodyTrusts) {
+  more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
+  have_gpus(2);
+  more_environment["CUDA_VISIBLE_DEVICES"] = "0";
+  start_head({"--num-cpus", "2"});
+  more_environment["CUDA_VISIBLE_DEVICES"] = "1";
+  start_node("b", {"--num-cpus", "2"});
+  more_environment.erase("CUDA_VISIBLE_DEVICES");
+  drive({"gpu_collectives", "automatic", "2", "2", "staged", "fabric not trusted"}, Milliseconds(150'000));
 }
 
 TEST_F(DeviceCollectives, OfMembersWithAGpuAndWithout) {

@@ -209,14 +209,30 @@ auto each_of(const Band& all, const Args&... args) {
 const std::map<std::string, Transport> ways{{"automatic", Transport::automatic}, {"shm", Transport::shm}, {"tcp", Transport::tcp},
                                             {"gloo", Transport::gloo}, {"nccl", Transport::nccl}};
 
-// Arguments: the transport, how many members, how many of them have a GPU.
+// A member with a GPU whose process has other words in its environment; NAME=VALUE, added to what stands there.
+mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::string& words) {
+  mobula::ActorOptions options;
+  options.num_cpus = 0;
+  options.num_gpus = 1;
+  const std::string name = words.substr(0, words.find('='));
+  const char* const before = name == "MOBULA_SIMULATED_GPU" ? std::getenv(name.c_str()) : nullptr;
+  options.env[name] = (before != nullptr ? std::string(before) + " " : "") + words.substr(name.size() + 1);
+  auto player = mobula::actor<Player>.options(options).remote();
+  player.call<&Player::sit>(rank, with_gpu);
+  return player;
+}
+
+// Arguments: the transport, how many members, how many of them have a GPU; which way tensors of GPUs go at last, a part
+// of the reason why not by another, and what stands in the last one's environment.
 int gpu_collectives(const Words& arguments) {
   Report report;
   const std::string way = arguments.at(0);
   const int members = std::stoi(arguments.at(1));
   const int with_gpu = std::stoi(arguments.at(2));
-  const auto all = band(members, with_gpu);
-  const auto group = mobula::create_collective_group(all, ways.at(way), "band");
+  const std::string path = arguments.size() > 3 ? arguments[3] : way == "nccl" ? "nccl" : "staged";
+  auto all = band(members - (arguments.size() > 5 ? 1 : 0), with_gpu);
+  if (arguments.size() > 5) all.push_back(other_player(members - 1, with_gpu, arguments[5]));
+  const auto group = mobula::create_collective_group(all, ways.at(way), "band", {.timeout = seconds(40)});
   for (const std::int64_t count : {0, 5, 1000, 1 << 17}) {
     for (const auto& wrong : each_of<&Player::all_operations>(all, group, count)) {
       report.equal(("all operations of " + std::to_string(count)).c_str(), wrong, "");
@@ -231,7 +247,9 @@ int gpu_collectives(const Words& arguments) {
     report.holds("operations", state.operations > 50);
     const bool staged = way != "nccl" && rank < with_gpu;
     report.equal("by way of the host", state.staged_bytes > 0, staged);
-    report.equal("what it says", state.device_path, way == "nccl" ? "nccl" : "staged");
+    report.equal("what it says", state.device_path, path);
+    if (arguments.size() <= 4) continue;
+    report.holds(("the reason: " + state.device_reason).c_str(), state.device_reason.find(arguments[4]) != std::string::npos);
   }
   mobula::destroy_collective_group(group);
   return report.exit_code();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include <mobula/context.h>
@@ -43,6 +44,7 @@ class Operating {
       throw InvalidRequestError(what() + ": the actor of this process is not in the group; operations are for methods of its "
                                 "actors, in the incarnations that were there when it was made");
     }
+    by_device_ = has_communicator();
     const Duration given = std::chrono::nanoseconds(record.timeout_ns);
     const auto deadline = detail::deadline_after(timeout.value_or(given));
     if (deadline) {
@@ -52,8 +54,8 @@ class Operating {
     limits_.cancelled = [runtime = runtime_] { return runtime->cancelled(); };
   }
 
-  // Its communicator reads and writes operands where they lie, on that device.
-  bool has_communicator() const { return member_->device().has_value(); }
+  // A communicator that it has from the start reads and writes operands where they lie, on that device.
+  bool has_communicator() const { return member_->communication() == collective::Communication::always; }
   std::uint32_t rank() const { return member_->group().rank; }
   std::uint32_t size() const { return member_->group().size(); }
   Operation& operation() { return operation_; }
@@ -74,7 +76,8 @@ class Operating {
     const auto passage = member_->passage();
     CollectiveGroupState state;
     state.paths = member_->paths();
-    state.device_path = has_communicator() ? "nccl" : "staged";
+    state.device_path = member_->device() ? "nccl" : "staged";
+    state.device_reason = member_->no_communicator();
     state.operations = static_cast<std::int64_t>(passage.operations);
     state.bytes_sent = static_cast<std::int64_t>(passage.bytes_sent);
     state.bytes_received = static_cast<std::int64_t>(passage.bytes_received);
@@ -107,7 +110,7 @@ class Operating {
     lies_on(tensors[0]);
     std::vector<std::int64_t> shape = tensors[0].shape();
     shape.insert(shape.begin(), static_cast<std::int64_t>(size()));
-    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype(), has_communicator() ? place_ : Device{});
+    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype(), stays_there() ? place_ : Device{});
     auto* to = static_cast<std::byte*>(together.mutable_data());
     for (const Tensor& each : tensors) {
       if (each.shape() != tensors[0].shape() || each.dtype() != tensors[0].dtype()) {
@@ -118,7 +121,7 @@ class Operating {
       }
       const Tensor part = ready(each);
       const auto bytes = bytes_of(part);
-      if (has_communicator()) {
+      if (stays_there()) {
         if (auto copied = detail::copy_within(place_.index, bytes, to); !copied) fail_to_copy(copied.error());
       } else if (!bytes.empty()) {
         std::memcpy(to, bytes.data(), bytes.size());
@@ -130,42 +133,39 @@ class Operating {
     operation_.dtype = tensors[0].dtype();
     operation_.shape = tensors[0].shape();
   }
-  void leave_open() { operation_.open = true; }
+  void leave_open() {
+    operation_.open = true;
+    // What comes may come to lie where the group's communicator is.
+    if (member_->communicated_from()) operation_.device = member_->device_name();
+  }
 
   // The whole of what this member gets: `parts` of the agreed shape.
   Tensor run(std::size_t parts = 1) {
     Tensor got, to;
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
       const auto bytes = collective::output_bytes(agreed, rank(), size());
-      agreed_ = agreed;
       if (bytes == 0 && agreed.bytes() != 0) return collective::Memory{input_, {}, {}, kept()};
       std::vector<std::int64_t> shape = agreed.shape;
       if (agreed.kind == OperationKind::reduce_scatter) shape[0] /= static_cast<std::int64_t>(size());
       if (parts > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts));
-      try {
-        if (operation_.open) lands(agreed.device);
-        got = Tensor::empty(Extents(shape), agreed.dtype, has_communicator() ? place_ : Device{});
-        to = landing(got);
-        return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
-      } catch (const Error& failed) {
-        return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
-      }
+      if (operation_.open) lands(agreed.device);
+      got = Tensor::empty(Extents(shape), agreed.dtype, by_device_ ? place_ : Device{});
+      to = landing(got);
+      return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
     });
     return landed(std::move(got), std::move(to));
   }
   void run_in_place(Tensor& tensor) {
     (void)tensor.mutable_data();  // refuses before anybody is told
-    const bool staged = is_staged();
-    Tensor& work = staged ? given_ : tensor;
-    const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()), static_cast<std::size_t>(work.bytes()));
-    perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
-      agreed_ = agreed;
+    perform([&](const Operation&) -> internal::Result<collective::Memory> {
+      Tensor& work = is_staged() ? given_ : tensor;
+      const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()), static_cast<std::size_t>(work.bytes()));
       return collective::Memory{bytes, bytes, {}, kept(tensor)};
     });
-    if (staged) (void)landed(given_, tensor);
+    if (is_staged()) (void)landed(given_, tensor);
   }
   void run_barrier() {
-    perform([](const Operation&) -> internal::Result<collective::Memory> { return collective::Memory{}; });
+    perform([](const Operation&) { return collective::Memory{}; });
   }
   // Looks at `whole` by its first dimension.
   std::vector<Tensor> divided(const Tensor& whole) const {
@@ -183,27 +183,20 @@ class Operating {
 
   void send(int to) {
     operation_.kind = OperationKind::send;
-    count_staged();
-    const collective::Memory memory{input_, {}, {}, kept()};
-    if (auto refused = member_->send(static_cast<std::uint32_t>(to), operation_, memory, limits_)) fail(std::move(*refused));
+    if (!waits_) count_staged();
+    const auto prepare = prepared([&](const Operation&) { return collective::Memory{input_, {}, {}, kept()}; });
+    end(member_->send(static_cast<std::uint32_t>(to), operation_, prepare, limits_, &journey_));
   }
   Tensor receive(int from) {
     Tensor got, to;
-    auto refused = member_->receive(
-        static_cast<std::uint32_t>(from),
-        [&](const Operation& sent) -> internal::Result<collective::Memory> {
-          try {
-            lands(sent.device);
-            got = Tensor::empty(Extents(sent.shape), sent.dtype, has_communicator() ? place_ : Device{});
-            to = landing(got);
-            return collective::Memory{
-                {}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}, kept(got)};
-          } catch (const Error& failed) {
-            return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
-          }
-        },
-        limits_);
-    if (refused) fail(std::move(*refused));
+    const auto prepare = prepared([&](const Operation& sent) {
+      lands(sent.device);
+      got = Tensor::empty(Extents(sent.shape), sent.dtype, by_device_ ? place_ : Device{});
+      to = landing(got);
+      return collective::Memory{
+          {}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}, kept(got)};
+    });
+    end(member_->receive(static_cast<std::uint32_t>(from), prepare, limits_, &journey_));
     return landed(std::move(got), std::move(to));
   }
 
@@ -218,28 +211,35 @@ class Operating {
   void lies_on(const Tensor& tensor) {
     place_ = tensor.device();
     operation_.device = detail::made_on(tensor);
+    // Whether it is copied to the host is known when all have said what they do.
+    const auto from = member_->communicated_from();
+    waits_ = from && place_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
+    if (waits_) operation_.library = runtime_->collectives()->library();
   }
   // Who gives nothing: there where the others have it.
   void lands(const std::string& device) {
-    if (has_communicator()) {
+    if (by_device_) {
       place_ = {Device::cuda, static_cast<int>(*member_->device())};
     } else {
       place_ = device.empty() ? Device() : detail::landing_of(device);
     }
   }
+  bool stays_there() const { return has_communicator() || waits_; }
   // Connections carry host memory: what lies on devices goes by way of it.
-  bool is_staged() const { return place_.kind != Device::cpu && !has_communicator(); }
+  bool is_staged() const { return place_.kind != Device::cpu && !by_device_; }
   // The elements as they are carried: contiguous, there, and where they can be.
   Tensor ready(const Tensor& tensor) const {
-    if (!has_communicator()) return tensor.to(Device{}).contiguous();
-    const int own = static_cast<int>(*member_->device());
-    if (tensor.device() != Device{Device::cuda, own}) {
-      internal::client::refuse("tensor", "this group's communicator is of GPU " + std::to_string(own) + " of this process; to() copies it there",
-                               tensor.device().kind == Device::cpu ? "one in host memory" : "one on GPU " + std::to_string(tensor.device().index));
-    }
+    if (!stays_there()) return tensor.to(Device{}).contiguous();
+    if (has_communicator()) check_place(tensor);
     Tensor there = tensor.contiguous();
     if (auto finished = detail::finish_elements(there.parts()); !finished) fail_to_copy(finished.error());
     return there;
+  }
+  void check_place(const Tensor& tensor) const {
+    const int own = static_cast<int>(*member_->device());
+    if (tensor.device() == Device{Device::cuda, own}) return;
+    internal::client::refuse("tensor", "this group's communicator is of GPU " + std::to_string(own) + " of this process; to() copies it there",
+                             tensor.device().kind == Device::cpu ? "one in host memory" : "one on GPU " + std::to_string(tensor.device().index));
   }
   // What the library may use for longer than a call that fails.
   std::shared_ptr<const void> kept(const Tensor& got = {}) const {
@@ -274,9 +274,32 @@ class Operating {
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
-  void perform(const collective::Prepare& prepare) {
-    count_staged();
-    if (auto refused = member_->run(operation_, input_, prepare, limits_)) fail(std::move(*refused));
+  // What is given is where it is to be, then memory is taken for what is got.
+  collective::Prepare prepared(std::function<internal::Result<collective::Memory>(const Operation&)> take) {
+    return [this, take = std::move(take)](const Operation& agreed, bool on_device) -> internal::Result<collective::Memory> {
+      agreed_ = agreed;
+      by_device_ = on_device;
+      try {
+        if (waits_ && !on_device) {
+          given_ = given_.to(Device{}).contiguous();
+          input_ = bytes_of(given_);
+          count_staged();
+        }
+        return take(agreed);
+      } catch (const Error& failed) {
+        return internal::failure(internal::ErrorCode::resource_exhausted, failed.what());
+      }
+    };
+  }
+  void perform(std::function<internal::Result<collective::Memory>(const Operation&)> take) {
+    if (!waits_) count_staged();
+    collective::Member::Given given;
+    if (!waits_) given.operand = input_;
+    if (place_.kind != Device::cpu) given.lane = static_cast<std::uint32_t>(place_.index);
+    end(member_->run(operation_, given, prepared(std::move(take)), limits_, &journey_));
+  }
+  void end(std::optional<Refusal> refused) {
+    if (refused) fail(std::move(*refused));
   }
 
   [[noreturn]] void fail(Refusal refused) const {
@@ -305,6 +328,9 @@ class Operating {
   Operation operation_;
   Operation agreed_;
   Device place_;  // of the operand, and of what is got
+  bool waits_ = false;      // the operand is still on its device, and may stay there
+  bool by_device_ = false;  // elements go by a communicator
+  collective::Journey journey_;
   Tensor given_;
   std::span<const std::byte> input_;
   collective::Limits limits_;

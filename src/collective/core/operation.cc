@@ -40,6 +40,7 @@ std::vector<std::byte> key_of(const Operation& operation, const Operation& root)
   }
   closed.open = false;
   closed.device.clear();
+  closed.library.clear();
   return encode(closed);
 }
 
@@ -108,11 +109,14 @@ std::vector<std::byte> encode(const Operation& operation) {
   bytes.push_back(static_cast<std::byte>(operation.open));
   bytes.push_back(static_cast<std::byte>(operation.shape.size()));
   const std::string_view device = std::string_view(operation.device).substr(0, max_device_bytes);
+  const std::string_view library = std::string_view(operation.library).substr(0, max_library_bytes);
   bytes.push_back(static_cast<std::byte>(device.size()));
-  for (int i = 0; i < 2; ++i) bytes.push_back(std::byte{0});
+  bytes.push_back(static_cast<std::byte>(library.size()));
+  bytes.push_back(std::byte{0});
   put(bytes, operation.root);
   for (const auto extent : operation.shape) put(bytes, static_cast<std::uint64_t>(extent));
   for (const char each : device) bytes.push_back(static_cast<std::byte>(each));
+  for (const char each : library) bytes.push_back(static_cast<std::byte>(each));
   return bytes;
 }
 
@@ -122,7 +126,8 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
   Operation operation;
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };
   if (at(0) > static_cast<int>(OperationKind::receive) || at(1) > static_cast<int>(ReduceKind::average) ||
-      item_bytes(static_cast<DType>(at(2))) == 0 || at(3) > 1 || at(4) > max_dimensions || at(5) > max_device_bytes) {
+      item_bytes(static_cast<DType>(at(2))) == 0 || at(3) > 1 || at(4) > max_dimensions || at(5) > max_device_bytes ||
+      at(6) > max_library_bytes) {
     return broken;
   }
   operation.kind = static_cast<OperationKind>(at(0));
@@ -131,9 +136,10 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
   operation.open = at(3) == 1;
   const std::size_t dimensions = at(4);
   const std::size_t device = at(5);
+  const std::size_t library = at(6);
   bytes = bytes.subspan(8);
   const std::uint64_t root = take(bytes);
-  if (root >= max_members || bytes.size() != 8 * dimensions + device) return broken;
+  if (root >= max_members || bytes.size() != 8 * dimensions + device + library) return broken;
   operation.root = static_cast<std::uint32_t>(root);
   std::int64_t total = static_cast<std::int64_t>(item_bytes(operation.dtype));
   for (std::size_t i = 0; i < dimensions; ++i) {
@@ -142,7 +148,8 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
     operation.shape.push_back(static_cast<std::int64_t>(extent));
     if (__builtin_mul_overflow(total, operation.shape.back(), &total)) return broken;
   }
-  for (const std::byte each : bytes) operation.device.push_back(static_cast<char>(each));
+  for (const std::byte each : bytes.first(device)) operation.device.push_back(static_cast<char>(each));
+  for (const std::byte each : bytes.subspan(device)) operation.library.push_back(static_cast<char>(each));
   return operation;
 }
 

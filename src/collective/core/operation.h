@@ -43,7 +43,10 @@ struct Operation {
   bool open = false;  // takes the shape and dtype of the root's
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape = {};
-  std::string device = {};  // which GPU the operand lies on, by UUID; empty: none. No two have to agree on it
+  // What no two have to agree on: which GPU the operand lies on, by UUID, and the version of this member's library
+  // for those; empty: none.
+  std::string device = {};
+  std::string library = {};
 
   std::int64_t elements() const;
   std::int64_t bytes() const;
@@ -54,7 +57,8 @@ struct Operation {
 
 inline constexpr std::size_t max_members = 512;
 inline constexpr std::size_t max_operation_bytes = 1024;
-inline constexpr std::size_t max_device_bytes = 128;  // of a device's name
+inline constexpr std::size_t max_device_bytes = 128;   // of a device's name
+inline constexpr std::size_t max_library_bytes = 32;  // of a library's version
 // Operands up to this size travel with the words themselves.
 std::size_t inline_limit(std::size_t members);
 

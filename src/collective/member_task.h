@@ -1,0 +1,59 @@
+// What a member's thread has at hand while it carries out one operation. Of member*.cc alone.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collective/member.h"
+
+namespace mobula::internal::collective {
+
+struct Member::Task {
+  // Shared by who is told, perhaps late, and who waits.
+  struct Turn {
+    std::atomic<bool> taken{false};
+  };
+
+  const Prepare* prepare = nullptr;
+  std::span<const std::byte> operand = {};
+  Journey* journey = nullptr;
+  bool opens = false;  // it begins the group's library
+
+  MemberCore::Stage stage = MemberCore::Stage::idle;
+  bool begun = false;  // what the stage asks for is under way
+  Memory memory = {};
+  Plan plan = {};
+  std::optional<Progress> progress = {};
+  std::shared_ptr<Turn> turn = nullptr;
+  std::vector<std::uint32_t> absent = {};  // from a carrier
+  Passage before = {};
+  Time moves_since = {};
+
+  // The bytes that this member sends and receives, in host memory.
+  void make_plan(const MemberCore& core, std::uint32_t rank, std::uint32_t size, const PlanOptions& options,
+                 std::vector<std::byte>& scratch) {
+    if (!core.other()) {
+      plan = collective::make_plan(core.agreed(), rank, size, options);
+      if (scratch.size() < plan.scratch_bytes) scratch.resize(plan.scratch_bytes);
+    } else if (!memory.input.empty()) {
+      plan.steps.push_back({.kind = StepKind::send, .peer = *core.other(), .length = memory.input.size()});
+    } else if (!memory.output.empty()) {
+      plan.steps.push_back({.kind = StepKind::receive, .peer = *core.other(), .to = {Area::output, 0}, .length = memory.output.size()});
+    }
+    progress.emplace(core.agreed(), plan, rank, size, Memory{memory.input, memory.output, scratch});
+  }
+
+  void tell(Journey& told, const MemberCore& core, const Passage& after, Time began, Time ended) const {
+    told.way = core.way();
+    told.bytes_sent = after.bytes_sent - before.bytes_sent;
+    told.bytes_received = after.bytes_received - before.bytes_received;
+    told.queued = moves_since - began;
+    told.moved = ended - moves_since;
+    told.no_communicator = core.no_communicator();
+  }
+};
+
+}  // namespace mobula::internal::collective

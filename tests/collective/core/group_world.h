@@ -1,0 +1,154 @@
+// Simulated collective groups: members' cores in a handful of processes, words on links with delays, bytes in pipes,
+// turns of devices from the processes' real exchanges of tensors, transfers beside them, communicators that only do
+// what a library promises; and where the plan says so, members that want something else, come late, are cancelled,
+// leave, die, stop, have no memory, and libraries that are missing or fail. One thread, one seed.
+//
+// It checks that every operation ends at every member, in the same way as its script and the faults allow: with the
+// right bytes, or with an error that names who is at fault; that nothing moves before all have come; that a mismatch
+// leaves the group whole; that one thing at a time goes on per device, and nobody waits in a circle; that connections
+// are closed and turns given back. What is right it computes itself, from the script.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "collective/core/member_core.h"
+#include "collective/core/progress.h"
+#include "transfer/core/region_exchange.h"
+
+namespace mobula::internal::collective {
+
+struct GroupPlan {
+  int processes = 4;
+  int groups = 1;  // of some of them each
+  int rounds = 8;
+  Communication communication = Communication::never;
+  bool transfers = false;  // between the processes' devices, meanwhile
+  bool mismatches = false;
+  bool absences = false;   // members that come after the others' time-outs
+  bool cancels = false;
+  bool leaves = false;
+  bool deaths = false;
+  bool no_memory = false;
+  bool stops = false;
+  bool library_faults = false;
+};
+
+// A deliberate fault, for proving that the checks see it.
+struct GroupMutation {
+  std::function<bool(std::uint32_t from, Word&)> word{};  // false: it is not said
+  std::function<void(const Operation& own, Word&)> heard{};
+  std::function<std::string(const std::string& process, int group)> order{};
+  bool nothing_is_closed = false;
+  bool keeps_turns = false;
+  bool turns_back_before_quiet = false;
+  bool believes_that_all_have_come = false;
+  bool wires_end_like_words = false;
+};
+
+class GroupWorld {
+ public:
+  GroupWorld(std::uint64_t seed, const GroupPlan& plan, GroupMutation mutation = {});
+  ~GroupWorld();
+  // The first thing that is wrong; empty: nothing.
+  std::string run();
+  // The last things that happened, for people.
+  std::string story() const;
+  // What happened, over all members: operations that were done, by way, and refused, by kind.
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  struct Round;
+  struct Outcome;
+  struct Seat;
+  struct Group;
+  struct Process;
+  using Commands = MemberCore::Commands;
+
+  // ---- history
+  void at(Time when, std::function<void()> what);
+  void at_process(int process, Duration low, Duration high, std::function<void()> what);
+  void tell(int process, const std::string& what);
+  void violation(const std::string& what);
+
+  // ---- script
+  void make_groups();
+  void add_faults();
+  void begin_round(Seat& seat);
+  void round_ended(Seat& seat);
+
+  // ---- a member's owner
+  using Act = std::function<void(MemberCore&, Commands&)>;
+  void step(Seat& seat, const Act& act);
+  void carry_out(Seat& seat, const Commands& commands);
+  void follow(Seat& seat);
+  void say(Seat& seat, std::uint32_t to, const Word& word);
+  void deliver(Seat& from, Seat& to, std::function<void(Seat&)> what);
+  void close(Seat& seat);
+  void prepare(Seat& seat);
+  void begin_moving(Seat& seat);
+  void pump(Seat& seat);
+  void pump_soon(Seat& seat);
+  void claim(Seat& seat);
+  void give_turn_back(Seat& seat);
+  void wake(Seat& seat);
+  void expect_all_there(const Seat& seat, const char* what);
+
+  // ---- devices
+  void issue(Seat& seat, bool opens);
+  void be_quiet(Seat& seat, std::function<void()> then);
+  void occupy(int process, const std::string& by);
+  void leave_device(int process, const std::string& by);
+
+  // ---- transfers
+  void add_transfers();
+  void act(int process, std::vector<transfer::RegionCommand> commands);
+  void issue_transfer(int process, const transfer::Issue& issue);
+  void tick_exchange(int process);
+
+  // ---- faults
+  void blame(int group, std::uint32_t rank, const char* why);
+  void die(int process);
+
+  // ---- checks
+  std::vector<std::byte> input_of(const Group& group, const Round& round, const Operation& operation,
+                                  std::uint32_t rank) const;
+  std::vector<std::byte> output_of(const Group& group, const Round& round, std::uint32_t rank) const;
+  void check_outcome(Seat& seat);
+  std::string at_the_end() const;
+  std::string check_round(const Group& group, std::size_t round) const;
+
+  struct Event {
+    Time at;
+    std::uint64_t number = 0;
+    std::function<void()> what;
+    friend bool operator<(const Event& a, const Event& b) {
+      return std::pair(b.at, b.number) < std::pair(a.at, a.number);
+    }
+  };
+
+  const GroupPlan plan_;
+  const GroupMutation mutation_;
+  Random random_, times_;
+  Time now_ = Time::from_ns(1'000'000'000);
+  std::priority_queue<Event> events_;
+  std::uint64_t numbers_ = 0;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::map<std::pair<int, int>, Time> last_arrival_;  // of transfers' messages
+  std::deque<std::string> told_;
+  std::map<std::string, int> counts_;
+  std::string wrong_;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace mobula::internal::collective
