@@ -16,7 +16,7 @@
 
 #include "cli/batch_command.h"
 #include "cli/command_line.h"
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 #include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
@@ -194,7 +194,7 @@ int run_command(const CommandLine& line) {
   if (command == "job") return job_command(line);
   if (command == "token") return token_command(line);
   if (command == "logs") return show_logs(line);
-  if (command == "doctor") return examine(line);
+  if (command == "doctor") return doctor::examine(line);
   return show_version(line);
 }
 

@@ -1,152 +1,149 @@
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/statvfs.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <poll.h>
+#include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <string_view>
+#include <ranges>
 
 #include "base/fd.h"
+#include "cli/child.h"
+#include "cli/doctor/cluster_checks.h"
+#include "cli/doctor/gpu_checks.h"
+#include "cli/doctor/machine_checks.h"
+#include "cli/doctor/state_checks.h"
 #include "cli/exit_code.h"
+#include "cli/find_cluster.h"
 #include "cli/output.h"
 #include "cli/tool_client.h"
 #include "device/probe.h"
-#include "transport/curve.h"
+#include "protocol/process_mark.h"
 
-namespace mobula::internal::cli {
+namespace mobula::internal::cli::doctor {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Document = nlohmann::ordered_json;
 
-// A connection to each of many peers, and a descriptor for each executor.
-constexpr rlim_t wanted_files = 4096;
-constexpr std::uint64_t wanted_shared_bytes = 64u << 20;
-// A socket's path has 107 bytes; the agent adds "/<8 digits>/agent.sock" and the like.
-constexpr std::size_t longest_runtime_path = 70;
+constexpr int vendor_patience_ms = 20'000;
+constexpr Duration probe_patience = 3s;
 
-class Examination {
- public:
-  void check(const char* name, bool well, const std::string& text) {
-    items_.push_back({{"name", name}, {"result", well ? "ok" : "mend"}, {"text", text}});
-    all_well_ = all_well_ && well;
-  }
-  void note(const char* name, const std::string& text) {
-    items_.push_back({{"name", name}, {"result", "note"}, {"text", text}});
-  }
-  bool all_well() const { return all_well_; }
-  Json document() const {
-    return {{"apiVersion", "mobula/v1"},
-            {"kind", "CheckList"},
-            {"items", items_},
-            {"warnings", Json::array()}};
-  }
+void append(Findings& to, Findings more) { std::ranges::move(more, std::back_inserter(to)); }
 
- private:
-  Json items_ = Json::array();
-  bool all_well_ = true;
-};
-
-void check_folders(const CommandLine& line, Examination& found) {
-  // The first folder above that exists must let this user make the others.
-  std::filesystem::path at = line.state_folder;
-  std::error_code code;
-  while (at.has_parent_path() && at != at.parent_path() && !std::filesystem::exists(at, code)) {
-    at = at.parent_path();
-  }
-  const bool writable = ::access(at.c_str(), W_OK | X_OK) == 0;
-  found.check("state folder", writable,
-              writable ? line.state_folder
-                       : fmt::format("user {} may not write to {}; set MOBULA_STATE_DIR",
-                                     ::geteuid(), at.string()));
-  const std::string runtime = default_runtime_folder();
-  const bool short_enough = runtime.size() <= longest_runtime_path;
-  found.check("runtime folder", short_enough,
-              short_enough ? runtime : runtime + " is too long for sockets; set XDG_RUNTIME_DIR");
-}
-
-void check_system(Examination& found) {
-  const bool curve = curve_available();
-  found.check(
-      "encryption", curve,
-      curve ? "this libzmq has CURVE" : "this libzmq lacks CURVE: nothing may leave this machine");
-  struct statvfs shared {};
-  const bool has_shared = ::statvfs("/dev/shm", &shared) == 0;
-  const auto free_bytes = has_shared ? std::uint64_t{shared.f_bavail} * shared.f_frsize : 0;
-  found.check(
-      "shared memory", free_bytes >= wanted_shared_bytes,
-      fmt::format("{} MiB are free in /dev/shm{}", free_bytes >> 20,
-                  free_bytes >= wanted_shared_bytes ? "" : "; objects need more: enlarge it"));
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  found.check("open files", files.rlim_max >= wanted_files,
-              fmt::format("at most {} per process{}", files.rlim_max,
-                          files.rlim_max >= wanted_files ? "" : "; raise it with ulimit -n"));
-  const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U)));
-  found.check("pidfd", static_cast<bool>(self),
-              self ? "the kernel has it"
-                   : "the kernel lacks pidfd_open; Linux 5.3 is the oldest that has it");
-}
-
-void look_at_machine(Examination& found) {
+// The GPUs and the node's shape: code of vendors runs, which may hang or crash where a driver is broken.
+Document look_at_devices() {
+  Document told = Document::array();
+  const auto keep = [&](const Finding& finding) { told.push_back(to_json(finding)); };
+  for (const auto& each : check_gpus()) keep(each);
   const auto machine = probe_machine();
-  found.note("CPUs", fmt::format("{} usable", machine.cpus.usable()));
-  found.note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20));
+  keep(note("CPUs", fmt::format("{} usable", machine.cpus.usable())));
+  keep(note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20)));
   const auto shape = node_shape(machine, {});
-  found.note("GPUs", shape ? shape->total(resource::gpu).to_string() : shape.error().text);
+  keep(shape ? note("GPUs to offer", shape->total(resource::gpu).to_string())
+             : mend("GPUs to offer", shape.error().text, "mend that variable, or give --num-gpus"));
   for (const auto& [vendor, devices] : machine.devices) {
     const VendorRow& row = row_of(vendor);
-    found.note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name,
-                                      row.resource, row.variable));
+    keep(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name, row.resource, row.variable)));
   }
-  for (const auto& note : machine.notes) found.note("machine", note);
+  for (const auto& each : machine.notes) keep(note("machine", each));
+  return told;
 }
 
-// What the environment says about the ways of tensors.
-void look_at_transports(Examination& found) {
-  const char* const plugins = std::getenv("MOBULA_TRANSPORT_PLUGINS");
-  found.note("transport plug-ins", plugins == nullptr ? "none are named" : plugins);
-  const char* const separate = std::getenv("MOBULA_TEST_SEPARATE_HOSTS");
-  if (separate == nullptr || std::string_view(separate) != "1") return;
-  found.check("hosts", false,
-              "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no memory: it is for tests alone");
+Findings check_devices() {
+  auto child = Child::start([](const Child::Tell& tell) {
+    tell(look_at_devices().dump(), true);
+    return exit_done;
+  });
+  if (!child) return {note("devices", child.error().text)};
+  pollfd item{child->told_fd(), POLLIN, 0};
+  const int count = ::poll(&item, 1, vendor_patience_ms);
+  const auto told = count > 0 ? child->next_message() : std::nullopt;
+  const auto json = told ? Document::parse(*told, nullptr, false) : Document();
+  if (json.is_array()) {
+    Findings found;
+    for (const auto& each : json) found.push_back(finding_of(each));
+    return found;
+  }
+  const std::string what = count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
+                                      : fmt::format("ended the process that asked them, with code {}", child->wait());
+  return {mend("GPU libraries", "the vendors' libraries " + what, "nvidia-smi shows whether the driver still answers; "
+                                                                  "dmesg | grep -i -e nvrm -e xid what it met")};
 }
 
-// Whether a cluster answers.
-bool look_at_cluster(const CommandLine& line, Examination& found) {
-  const auto cluster = find_cluster(line);
-  if (!cluster) {
-    found.note("cluster", cluster.error().text);
-    return false;
+Document document_of(const Findings& findings) {
+  Document items = Document::array();
+  for (const auto& each : findings) items.push_back(to_json(each));
+  return {{"apiVersion", "mobula/v1"}, {"kind", "CheckList"}, {"items", items}, {"warnings", Document::array()}};
+}
+
+void show(const Findings& findings, OutputFormat output) {
+  std::fputs(format_document(document_of(findings), output, "checks").c_str(), stdout);
+  if (output != OutputFormat::table && output != OutputFormat::wide) return;
+  bool begun = false;
+  for (const auto& each : findings) {
+    if (each.fix.empty() || each.verdict == Verdict::ok || (each.verdict == Verdict::note && output == OutputFormat::table))
+      continue;
+    std::printf("%s  %s: %s\n", begun ? "" : "\nto mend:\n", each.name.c_str(), each.fix.c_str());
+    begun = true;
   }
-  auto client = ToolClient::open(*cluster);
-  const auto pong = client ? client->ask("ping") : client.error();
-  if (!pong) {
-    found.note("cluster", pong.error().text);
-    return false;
-  }
-  found.check("cluster", true, "the head at " + cluster->address + " answers");
-  return true;
+}
+
+// Of the agent in this folder: its lock goes with its process, whatever has become of its files.
+bool agent_lives(const std::string& folder) {
+  const Fd lock(::open((folder + "/agent/lock").c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+         load_agent_file(folder + "/agent/agent.json").ok();
 }
 
 }  // namespace
 
 int examine(const CommandLine& line) {
-  Examination found;
-  check_folders(line, found);
-  check_system(found);
-  look_at_machine(found);
-  look_at_transports(found);
-  const bool cluster = look_at_cluster(line, found);
-  std::fputs(format_document(found.document(), line.output, "checks").c_str(), stdout);
-  if (!found.all_well()) return exit_failed;
-  return cluster ? exit_done : exit_unreachable;
+  if (line.doctor.probe) return probe(line);
+  Findings found = check_devices();  // a child: before any thread
+  const Measures seen = measure();
+  append(found, check_limits(seen));
+  append(found, check_memory(seen));
+  append(found, check_names(seen, advertised_host(line.state_folder, line.cluster)));
+  append(found, check_kernel(seen));
+  append(found, check_state(line.state_folder, line.cluster));
+  append(found, check_runtime_folder(default_runtime_folder()));
+  if (!line.key_file.empty()) append(found, check_key_file(line.key_file));
+  const char* const path = std::getenv("PATH");
+  for (const auto& way : line.doctor.ways) append(found, check_programs(way, path == nullptr ? "" : path));
+  auto cluster = check_cluster(line);
+  append(found, std::move(cluster.findings));
+  std::ranges::stable_sort(found, {}, [](const Finding& each) { return each.verdict == Verdict::ok ? 1 : each.verdict == Verdict::note ? 2 : 0; });
+  show(found, line.output);
+  if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::mend; })) return exit_failed;
+  return cluster.reached ? exit_done : exit_unreachable;
 }
 
-}  // namespace mobula::internal::cli
+int probe(const CommandLine& line) {
+  bool any = false;
+  for (const auto& name : clusters_of(line.state_folder)) {
+    if (!line.cluster.empty() && name != line.cluster) continue;
+    const std::string folder = line.state_folder + "/" + name;
+    if (const auto head = load_head_file(folder + "/head/head.json")) {
+      any = true;
+      if (!runs(*head)) return complain(failure(ErrorCode::unavailable, fmt::format("the head of '{}', process {}, has died", name, head->pid)), exit_failed);
+      ClusterAddress cluster{head->address, std::nullopt, folder + "/head/operator.key"};
+      if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
+      auto client = ToolClient::open(cluster);
+      const auto pong = client ? client->ask("ping", {}, {}, probe_patience) : client.error();
+      if (!pong) return complain(pong.error(), exit_failed);
+    }
+    if (load_agent_file(folder + "/agent/agent.json")) {
+      any = true;
+      // The head is not asked: an agent waits for a head that is away.
+      if (!agent_lives(folder)) return complain(failure(ErrorCode::unavailable, fmt::format("the agent of '{}' has died", name)), exit_failed);
+    }
+  }
+  if (any) return exit_done;
+  return complain(failure(ErrorCode::unavailable, "neither a head nor an agent runs from " + line.state_folder), exit_unreachable);
+}
+
+}  // namespace mobula::internal::cli::doctor
