@@ -344,8 +344,11 @@ class Grammar {
     logs.add_option("--grep", line_.grep, "only lines that match this extended regular expression");
     logs.add_flag("--raw", line_.raw, "bytes as they are; else control characters are shown as \\xNN");
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
-    CLI::App& doctor = add_asking("doctor", "check this machine and its installation");
-    static_cast<void>(doctor);
+    CLI::App& doctor = add_asking("doctor", "check this machine, its installation and the way to the cluster");
+    doctor.add_flag("--probe", line_.doctor.probe,
+                    "whether the head and the agent of this state folder live; for probes of containers");
+    doctor.add_option("--with", line_.doctor.ways, "look for the programs of this way of launching, too: ssh, slurm")
+        ->check(CLI::IsMember({"ssh", "slurm"}));
     app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
     app_.add_subcommand("batch", "submit a script with lines '#MOBULA FLAGS'; see 'mobula batch --help'");
     app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");

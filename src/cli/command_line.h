@@ -78,6 +78,12 @@ struct EventFlags {
   std::string since{};  // a span or a time
 };
 
+// Of `doctor`.
+struct DoctorFlags {
+  bool probe = false;               // for probes of containers
+  std::vector<std::string> ways{};  // of launching whose programs are looked for, too
+};
+
 class KeptLink;
 
 struct CommandLine {
@@ -98,6 +104,7 @@ struct CommandLine {
   JobFlags job{};
   ShellFlags shell{};
   EventFlags events{};
+  DoctorFlags doctor{};
   std::string output_file;  // of `timeline`
   TokenFlags tokens{};
   bool watch = false;

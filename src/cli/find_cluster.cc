@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "protocol/process_mark.h"
 #include "protocol/token.h"
 
 namespace mobula::internal::cli {
@@ -22,7 +23,7 @@ Result<ClusterAddress> from_folder(const std::string& folder, const std::string&
   ClusterAddress found;
   std::string ended;
   const auto head = load_head_file(folder + "/head/head.json");
-  if (head && process_exists(head->pid)) {
+  if (head && runs(*head)) {
     found.address = head->address;
     found.key_path = folder + "/head/operator.key";
   } else if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {

@@ -16,7 +16,7 @@
 
 #include "cli/batch_command.h"
 #include "cli/command_line.h"
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 #include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
@@ -55,9 +55,7 @@ Reacts reaction_of(const std::string& text) {
 // What ps and top show.
 void name_process(const char* name) { ::prctl(PR_SET_NAME, name); }
 
-int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
-             const std::function<void(const HeadFile&)>& ready) {
-  name_process("mobula-head");
+head::HeadMainOptions head_options(const HeadPlan& plan) {
   head::HeadMainOptions options;
   options.folder = plan.folder;
   options.cluster = plan.cluster;
@@ -72,6 +70,13 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.log_file = plan.log_file;
   options.record = plan.record;
   options.version = MOBULA_VERSION;
+  return options;
+}
+
+int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
+             const std::function<void(const HeadFile&)>& ready) {
+  name_process("mobula-head");
+  auto options = head_options(plan);
   options.on_listening = listening;
   options.on_ready = ready;
   return head::run_head(options);
@@ -152,7 +157,7 @@ int run_command(const CommandLine& line);
 
 int start_and_talk(const CommandLine& line) {
   const Programs programs{
-      run_head, run_agent,
+      run_head, run_agent, [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
       [](const std::function<int()>& body) {
         const int code = worker::run_under_keeper(body);
         if (code != exit_done) worker::remove_remains_of_dead_agents();
@@ -194,7 +199,7 @@ int run_command(const CommandLine& line) {
   if (command == "job") return job_command(line);
   if (command == "token") return token_command(line);
   if (command == "logs") return show_logs(line);
-  if (command == "doctor") return examine(line);
+  if (command == "doctor") return doctor::examine(line);
   return show_version(line);
 }
 

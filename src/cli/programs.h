@@ -65,6 +65,8 @@ struct Programs {
                     const std::function<void(const HeadFile&)>& ready)>
       head;
   std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready)> agent;
+  // Whether its ports are free, or had by the head that runs from this folder; already_exists names who has one.
+  std::function<Result<void>(const HeadPlan&)> head_could_listen;
   // Runs `body` in a child, and outlives all that it leaves behind.
   std::function<int(const std::function<int()>& body)> under_keeper;
   // Runs `body` in the background; returns its message once it is ready.

@@ -4,60 +4,31 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 
 #include "protocol/cluster_files.h"
+#include "protocol/process_mark.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
-// Field 22 of /proc/<pid>/stat (proc(5)); nothing for a process that is gone or a zombie. The name
-// in field 2 may hold blanks and brackets, so counting begins after the last bracket.
-std::optional<std::uint64_t> start_time_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const auto bracket = line.rfind(')');
-  if (bracket == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(bracket + 1));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) {
-    fields >> field;
-    if (number == 3 && field == "Z") return std::nullopt;
-  }
-  try {
-    return std::stoull(field);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 RunRecord RunRecord::of_this_process(bool head, bool has_keeper) {
   RunRecord record;
-  record.pid = ::getpid();
-  record.start_time = start_time_of(record.pid).value_or(0);
-  record.boot_id = internal::cli::boot_id();
+  const auto self = ProcessMark::of_this_process();
+  record.pid = static_cast<pid_t>(self.pid);
+  record.start_time = self.start_time;
+  record.boot_id = self.boot_id;
   record.keeper = has_keeper ? ::getppid() : 0;
   record.head = head;
   return record;
 }
 
 bool RunRecord::alive() const {
-  return boot_id == internal::cli::boot_id() && start_time_of(pid) == start_time;
+  return start_time != 0 && ProcessMark{pid, start_time, boot_id}.alive();
 }
 
 Result<void> save(const RunRecord& record, const std::string& folder) {

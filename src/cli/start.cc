@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +42,15 @@ int complain_of_start(const std::string& told) {
 bool only_here(const std::string& address) {
   return address.starts_with("127.") || address.starts_with("localhost:") ||
          address.starts_with("[::1]");
+}
+
+// A token is of whoever has started this process. Jobs, executors and whoever reads /proc/PID/environ have no
+// business with it: not only its name goes, but its bytes. The command line has been read before.
+void forget_tokens() {
+  for (const char* name : {"MOBULA_TOKEN", "MOBULA_TOKEN_FILE"}) {
+    if (char* value = std::getenv(name)) ::explicit_bzero(value, std::strlen(value));
+    ::unsetenv(name);
+  }
 }
 
 // Whether a running process holds the lock at `path`.
@@ -75,6 +86,15 @@ class Start {
     if (!started) return complain_of_start(started.error().text);
     tell(*started);
     return exit_done;
+  }
+
+  // What starting would say, without starting.
+  int check() {
+    if (!line_.start.head) return exit_done;
+    cluster_ = line_.cluster.empty() ? default_cluster : line_.cluster;
+    plan_.folder = line_.state_folder + "/" + cluster_;
+    const auto free = programs_.head_could_listen(head_plan());
+    return free ? static_cast<int>(exit_done) : complain(free.error(), exit_failed);
   }
 
  private:
@@ -220,7 +240,8 @@ class Start {
 }  // namespace
 
 int start(const Programs& programs, const CommandLine& line) {
-  if (line.start.check_only) return exit_done;
+  forget_tokens();
+  if (line.start.check_only) return Start(programs, line).check();
   if (line.start.local || line.start.driver_agent) return start_for_driver(programs, line);
   if (!line.start.join.empty()) {
     CommandLine joined = line;

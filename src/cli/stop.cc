@@ -17,6 +17,7 @@
 #include "cli/find_cluster.h"
 #include "cli/run_record.h"
 #include "cli/tool_client.h"
+#include "protocol/process_mark.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -52,7 +53,7 @@ class Ending {
 // Jobs and detached actors end for good, and the journal knows it: a crash would keep them.
 void end_jobs(const std::string& folder) {
   const auto head = load_head_file(folder + "/head/head.json");
-  if (!head || !process_exists(head->pid)) return;
+  if (!head || !runs(*head)) return;
   ClusterAddress cluster;
   cluster.address = head->address;
   if (auto key = load_key_file(folder + "/head/operator.key")) cluster.key = std::move(key).value();
@@ -78,7 +79,7 @@ bool end(const RunRecord& record, Duration grace) {
 void sweep_after_killed_agent(const std::string& folder) {
   const std::string path = folder + "/agent/agent.json";
   const auto agent = load_agent_file(path);
-  if (!agent || process_exists(agent->pid)) return;
+  if (!agent || runs(*agent)) return;
   const auto sockets = std::filesystem::path(agent->socket).parent_path();
   std::error_code ignored;  // what cannot be removed does no harm
   // Only ever a folder of our own: a file may have been edited.

@@ -24,6 +24,7 @@ constexpr const char* runtime_library = "libmobula.so.0";
 Result<std::string> output_of(std::vector<std::string> words) {
   Command command;
   command.words = std::move(words);
+  command.environment = {{"LC_ALL", "C"}};
   const auto outcome = run(command, "", tool_patience);
   if (!outcome) return outcome.error();
   if (outcome->code != 0) {
@@ -91,8 +92,10 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
     break;
   }
   const auto needed = output_of(words);
-  if (!needed) return needed.error();
-  for (const auto& [name, file] : libraries_in(*needed)) {
+  // One that is linked statically needs nothing.
+  const bool alone = !needed && words.size() == 2 && needed.error().text.find("not a dynamic executable") != std::string::npos;
+  if (!needed && !alone) return needed.error();
+  for (const auto& [name, file] : libraries_in(needed ? *needed : "")) {
     if (name != runtime_library) bundle.files_.emplace_back("lib/" + name, file);
   }
   std::ranges::sort(bundle.files_);

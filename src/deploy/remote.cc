@@ -47,10 +47,20 @@ running() {
 # lives FILE NAME: whether the head or agent that has left this file runs.
 lives() {
   pid=$(member "$1" pid)
-  [ -n "$pid" ] && [ -n "$(begun "$pid")" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
+  ticks=$(begun "$pid")
+  since=$(member "$1" start_time)
+  [ -n "$pid" ] && [ -n "$ticks" ] && [ "$ticks" = "${since:-$ticks}" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
 }
 case $action in
 probe)
+  if [ -n "$mark" ]; then
+    # Whoever sees the mark of another host at the next step has its folder. Those of earlier runs go.
+    mkdir -p "$folder/.up" || fail "cannot make $folder"
+    for each in "$folder"/.up/*; do
+      case $each in */"${mark%.*}".*) ;; *) rm -f "$each" ;; esac
+    done
+    echo "$host" >"$folder/.up/$mark" || fail "cannot write in $folder"
+  fi
   [ -x "$programs/$hash/bin/mobula" ] && echo program=yes || echo program=no
   running | while read -r pid head exe; do
     echo "runs=$head"
@@ -81,8 +91,12 @@ receive)
   done
   ;;
 check)
+  for each in "$folder/.up/${mark%.*}".*; do
+    [ -f "$each" ] && [ "$each" != "$folder/.up/$mark" ] || continue
+    fail "its state folder, $state, is also that of $(cat "$each"); state_dir must be local to each host"
+  done
   use "$programs/$hash"
-  eval "\"\$program/bin/mobula\" start --check-only $flags" || exit 1
+  eval "\"\$program/bin/mobula\" start --check-only --name \"\$name\" --state-dir \"\$state\" $flags" || exit 1
   ;;
 end)
   running >"$folder/.ending"
@@ -108,7 +122,22 @@ start)
     cat >"$key" || fail "the key has not arrived"
     set -- --key "$key"
   fi
-  eval "\"\$program/bin/mobula\" start -o jsonl --name \"\$name\" --state-dir \"\$state\" \"\$@\" $flags" || exit 1
+  rm -rf "$folder/.up"
+  # Whoever waits for this may have gone meanwhile; what a start that is given up has begun ends with it.
+  eval "exec \"\$program/bin/mobula\" start -o jsonl --name \"\$name\" --state-dir \"\$state\" \"\$@\" $flags" &
+  starter=$!
+  (
+    left=$deadline
+    while kill -0 $starter 2>/dev/null; do
+      [ $left -gt 0 ] || { kill -TERM $starter; break; }
+      left=$((left - 1))
+      sleep 1
+    done
+  ) >/dev/null 2>&1 &
+  wait $starter
+  code=$?
+  [ $code -lt 128 ] || fail "it was not ready within $deadline s, and was given up"
+  [ $code = 0 ] || exit 1
   ln -sfn "$programs/$hash" "$current" && echo "$settings" >"$folder/deployed" || fail "cannot write in $install"
   ;;
 facts)

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/id.h"
 #include "deploy/process.h"
 
 namespace mobula::internal::deploy {
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_at_once = 32;
 constexpr Duration short_patience = 30s;  // beyond what connecting may take
-constexpr Duration start_patience = 120s;
+constexpr Duration start_margin = 20s;  // for the way there, beyond what starting may take
 constexpr Duration copy_patience = 900s;
 
 std::string words_of(const std::vector<std::string>& flags) {
@@ -70,10 +71,15 @@ void Rollout::for_each(const Step& step, const std::function<bool(const Machine&
   for (auto& each : threads) each.join();
 }
 
+void Rollout::tell(const Machine& machine, const std::string& step) const {
+  if (options_.told) options_.told(machine.report.host, step);
+}
+
 void Rollout::settle(Machine& machine, const std::string& result, const std::string& detail) {
   machine.report.result = result;
   machine.report.detail = detail;
   machine.done = true;
+  tell(machine, result);
 }
 
 void Rollout::give_up(Machine& machine, const Failure& why) {
@@ -88,7 +94,9 @@ void Rollout::probe(const std::string& hash) {
   const auto patience = inventory_.connect_timeout + short_patience;
   for_each(
       [&](Machine& machine) {
-        const auto said = machine.remote.act("probe", {{"hash", hash}}, "", patience);
+        tell(machine, "is looked at");
+        const auto said = machine.remote.act(
+            "probe", {{"hash", hash}, {"mark", mark_of(machine)}, {"host", machine.report.host}}, "", patience);
         if (!said) return give_up(machine, said.error());
         std::istringstream lines(*said);
         for (std::string line; std::getline(lines, line);) {
@@ -114,7 +122,7 @@ void Rollout::check(const std::string& hash, const std::function<bool(const Mach
   for_each(
       [&](Machine& machine) {
         const auto flags = words_of(flags_of(machine, "HEAD:1"));
-        const auto said = machine.remote.act("check", {{"hash", hash}, {"flags", flags}}, "",
+        const auto said = machine.remote.act("check", {{"hash", hash}, {"mark", mark_of(machine)}, {"flags", flags}}, "",
                                              inventory_.connect_timeout + short_patience);
         if (!said) give_up(machine, said.error());
       },
@@ -184,7 +192,13 @@ void Rollout::say_what_would_be_done() {
   }
 }
 
+// Of one host in one run; none while nothing may be written there.
+std::string Rollout::mark_of(const Machine& machine) const {
+  return run_.empty() ? "" : fmt::format("{}.{}", run_, &machine - machines_.data());
+}
+
 std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
+  if (!options_.dry_run) run_ = hex_of(random_bits()).substr(0, 16);
   for (auto& each : machines_) {
     // What it was started with, so that a change of it is noticed.
     each.settings = fmt::format("{:016x}", fnv1a(bundle.hash() + words_of(each.flags)));
@@ -207,6 +221,7 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
     for_each(
         [&](Machine& machine) {
           if (!archive) return give_up(machine, archive.error());
+          tell(machine, fmt::format("gets the program, {:.1f} MiB", static_cast<double>(archive->size()) / 0x1p20));
           const auto said =
               machine.remote.act("receive", {{"hash", bundle.hash()}}, *archive, copy_patience);
           if (!said) give_up(machine, said.error());
@@ -233,10 +248,12 @@ void Rollout::bring_up_nodes(const std::string& hash) {
   settle_current();
   for (auto& each : machines_) {
     if (each.done || !address_.empty()) continue;
+    const std::string& head = machines_.front().report.host;
     if (stale_by(each, each.joined).empty()) {
-      settle(each, "unchanged");  // as far as anybody can tell without the head
+      settle(each, "skipped",
+             fmt::format("it runs and has joined {}; whether that is this cluster's head, {} could not be asked", each.joined, head));
     } else {
-      settle(each, "skipped", "there is no head to join: " + machines_.front().report.host);
+      settle(each, "skipped", "there is no head to join: " + head);
     }
   }
   const auto step = [&](Machine& machine) { start(machine, hash); };
@@ -267,17 +284,20 @@ void Rollout::learn_of_head() {
 void Rollout::start(Machine& machine, const std::string& hash) {
   const bool was_running = machine.runs;
   if (was_running) {
+    tell(machine, "finishes its calls");
     const auto ended = machine.remote.act(
         "end", {}, "", inventory_.grace + short_patience + inventory_.connect_timeout);
     if (!ended) return give_up(machine, ended.error());
   }
   const auto flags = flags_of(machine, address_);
+  tell(machine, "starts");
   const auto said = machine.remote.act("start",
                                        {{"hash", hash},
                                         {"flags", words_of(flags)},
                                         {"settings", machine.settings},
+                                        {"deadline", std::to_string(options_.start_patience / 1s)},
                                         {"keyed", machine.report.head ? "no" : "yes"}},
-                                       machine.report.head ? "" : key_, start_patience);
+                                       machine.report.head ? "" : key_, options_.start_patience + start_margin);
   if (!said) return give_up(machine, said.error());
   const auto json = Json::parse(*said, nullptr, false);
   const std::string member = machine.report.head ? "address" : "node_id";
@@ -297,6 +317,7 @@ std::vector<HostReport> Rollout::take_down() {
   }
   const auto patience = inventory_.grace + inventory_.connect_timeout + short_patience;
   const auto step = [&](Machine& machine) {
+    tell(machine, "stops");
     const auto said = machine.remote.act("stop", {}, "", patience);
     if (!said) return give_up(machine, said.error());
     settle(machine, said->starts_with("nothing") ? "down" : "stopped");

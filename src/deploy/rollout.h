@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "deploy/bundle.h"
 #include "deploy/inventory.h"
 #include "deploy/remote.h"
@@ -31,6 +32,9 @@ struct RolloutOptions {
   std::size_t at_once = 1;  // nodes that are replaced side by side
   // What this program says to the flags of a `mobula start`, for a dry run.
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
+  Duration start_patience = 100s;  // for a start; one that takes longer is given up there
+  // Which host has come how far, as "starts"; a result once it is final. From several threads at once.
+  std::function<void(const std::string& host, const std::string& step)> told{};
 };
 
 class Rollout {
@@ -73,17 +77,20 @@ class Rollout {
   static std::string ailment_of(const Machine& machine, const std::string& address);
   static std::string stale_by(const Machine& machine, const std::string& address);
   std::string expected_address() const;
+  std::string mark_of(const Machine& machine) const;
+  void tell(const Machine& machine, const std::string& step) const;
   void say_what_would_be_done();
   void bring_up_nodes(const std::string& hash);
   void start(Machine& machine, const std::string& hash);
   void learn_of_head();
   std::vector<HostReport> reports();
-  static void settle(Machine& machine, const std::string& result, const std::string& detail = {});
-  static void give_up(Machine& machine, const Failure& why);
+  void settle(Machine& machine, const std::string& result, const std::string& detail = {});
+  void give_up(Machine& machine, const Failure& why);
 
   const Inventory& inventory_;
   RolloutOptions options_;
   std::vector<Machine> machines_;  // the head first
+  std::string run_{};              // of marks in state folders
   std::string address_;            // of the head
   std::string key_;                // of the cluster: kept in memory alone
 };

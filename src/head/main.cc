@@ -19,10 +19,12 @@
 #include "head/head_keys.h"
 #include "head/head_service.h"
 #include "head/http_service.h"
+#include "protocol/process_mark.h"
 #include "protocol/token.h"
 #include "transport/address.h"
 #include "transport/event_loop.h"
 #include "transport/port_holder.h"
+#include "transport/tcp.h"
 #include "transport/zap.h"
 
 namespace mobula::internal::head {
@@ -78,6 +80,17 @@ bool is_any(const std::string& host) { return host == "0.0.0.0" || host == "::" 
 std::string with_port(const std::string& host, std::uint16_t port) {
   const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
   return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string holder_of(std::uint16_t port) {
+  const std::string listener = listener_at(port);
+  return listener.empty() ? "another process" : listener;
+}
+
+Failure port_taken(const std::string& host, std::uint16_t port) {
+  return failure(ErrorCode::already_exists, fmt::format("port {} of {} is in use by {}; end that process, or "
+                                                        "choose another port with --port, or none for any free one",
+                                                        port, host, holder_of(port)));
 }
 
 // One run of a head. Members end in the reverse of their order: the loop last.
@@ -240,14 +253,8 @@ class HeadRun {
     const std::string host = options_.bind_host == "*" ? "0.0.0.0" : options_.bind_host;
     auto bound = service_->bind(with_port(host, port));
     if (bound || bound.error().code != ErrorCode::already_exists) return bound;
-    const std::string listener = listener_at(port);
-    const std::string who = listener.empty() ? "another process" : listener;
-    if (options_.port != 0) {
-      return failure(ErrorCode::already_exists,
-                     fmt::format("port {} of {} is in use by {}; end that process, or "
-                                 "choose another port with --port, or none for any free one",
-                                 port, host, who));
-    }
+    const std::string who = holder_of(port);
+    if (options_.port != 0) return port_taken(host, port);
     return failure(ErrorCode::already_exists,
                    fmt::format("port {} of {}, which this cluster's head had before, is in use by "
                                "{}; end that process so that agents find the head "
@@ -274,7 +281,10 @@ class HeadRun {
                              : is_any(options_.bind_host)     ? outward_host()
                                                               : options_.bind_host;
     file_.address = with_port(host, address->port());
-    file_.pid = ::getpid();
+    const auto self = ProcessMark::of_this_process();
+    file_.pid = self.pid;
+    file_.start_time = self.start_time;
+    file_.boot_id = self.boot_id;
     service_->set_address(file_.address);
     return write_file(options_.folder + "/head/port", std::to_string(address->port()) + "\n", 0600);
   }
@@ -337,6 +347,25 @@ Result<void> check_options(const HeadMainOptions& options) {
 }
 
 }  // namespace
+
+Result<void> could_listen(const HeadMainOptions& options) {
+  if (auto fine = check_options(options); !fine) return fine;
+  const Fd lock(::open((options.folder + "/head/lock").c_str(), O_RDWR | O_CLOEXEC));
+  const bool own_runs = lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
+  const std::string host = options.bind_host == "*" ? "0.0.0.0" : options.bind_host;
+  if (options.port != 0 && !(own_runs && recorded_port(options.folder) == options.port)) {
+    const auto tried = listen_at(with_port(host, options.port));
+    if (!tried) return tried.error().code == ErrorCode::already_exists ? port_taken(host, options.port) : tried.error();
+  }
+  if (options.http.empty() || own_runs) return {};
+  const auto tried = listen_at(options.http);
+  if (tried) return {};
+  const auto address = Address::parse(options.http);
+  return tried.error().code == ErrorCode::already_exists
+             ? failure(ErrorCode::already_exists, fmt::format("port {} of --http is in use by {}; choose another one",
+                                                              options.http, holder_of(address ? address->port() : 0)))
+             : tried.error();
+}
 
 int run_head(const HeadMainOptions& options) {
   if (auto fine = check_options(options); !fine) return complain(fine.error(), wrong_use);

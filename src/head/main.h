@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
@@ -42,6 +43,10 @@ struct HeadMainOptions {
   // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.
   int life_fd = -1;
 };
+
+// Whether a head with these options would find its ports free; listens for a moment. What the head that runs from
+// this folder has is free for it. already_exists, naming who has one; invalid_argument as run_head.
+Result<void> could_listen(const HeadMainOptions& options);
 
 // The exit code: 0 after an orderly end, 2 for options that contradict each other, 1 for what else
 // failed. Why is one line on stderr, and in the log.

@@ -151,7 +151,8 @@ Result<KeyFile> load_key_file(const std::string& path) {
 
 Result<void> save(const HeadFile& file, const std::string& path) {
   const Json json = {{"schema", file.schema}, {"cluster", file.cluster},
-                     {"address", file.address}, {"pid", file.pid}};
+                     {"address", file.address}, {"pid", file.pid},
+                     {"start_time", file.start_time}, {"boot_id", file.boot_id}};
   return write_file(path, json.dump(2) + "\n", 0600);
 }
 
@@ -161,7 +162,9 @@ Result<HeadFile> load_head_file(const std::string& path) {
   return HeadFile{.cluster = value_of<std::string>(*json, "cluster", ""),
                   .address = value_of<std::string>(*json, "address", ""),
                   .pid = value_of<std::int64_t>(*json, "pid", 0),
-                  .schema = value_of<std::int32_t>(*json, "schema", 0)};
+                  .schema = value_of<std::int32_t>(*json, "schema", 0),
+                  .start_time = value_of<std::uint64_t>(*json, "start_time", 0),
+                  .boot_id = value_of<std::string>(*json, "boot_id", "")};
 }
 
 Result<void> save(const AgentFile& file, const std::string& path) {
@@ -171,7 +174,9 @@ Result<void> save(const AgentFile& file, const std::string& path) {
                      {"node_id", file.node.hex()},
                      {"socket", file.socket},
                      {"pid", file.pid},
-                     {"driver_agent", file.driver_agent}};
+                     {"driver_agent", file.driver_agent},
+                     {"start_time", file.start_time},
+                     {"boot_id", file.boot_id}};
   return write_file(path, json.dump(2) + "\n", 0600);
 }
 
@@ -186,7 +191,9 @@ Result<AgentFile> load_agent_file(const std::string& path) {
                    .node = *node,
                    .socket = value_of<std::string>(*json, "socket", ""),
                    .pid = value_of<std::int64_t>(*json, "pid", 0),
-                   .driver_agent = value_of<bool>(*json, "driver_agent", false)};
+                   .driver_agent = value_of<bool>(*json, "driver_agent", false),
+                   .start_time = value_of<std::uint64_t>(*json, "start_time", 0),
+                   .boot_id = value_of<std::string>(*json, "boot_id", "")};
 }
 
 std::vector<AgentFile> agents_of_machine(const std::string& state_folder) {

@@ -45,6 +45,8 @@ struct HeadFile {
   std::string address;           // NAME:PORT that others use
   std::int64_t pid = 0;
   std::int32_t schema = 1;
+  std::uint64_t start_time = 0;  // of the process, see ProcessMark; 0: not said
+  std::string boot_id{};
 };
 
 struct AgentFile {
@@ -55,6 +57,8 @@ struct AgentFile {
   std::string socket;
   std::int64_t pid = 0;
   bool driver_agent = false;     // holds its driver's objects, offers nothing
+  std::uint64_t start_time = 0;  // of the process, see ProcessMark; 0: not said
+  std::string boot_id{};
 };
 
 // Loading refuses files that others can read (key files) and says what is wrong with a broken one.

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "protocol/core_records.h"
+#include "protocol/process_mark.h"
 #include "worker/core/memory_guard.h"
 
 namespace mobula::internal::worker {
@@ -224,7 +225,10 @@ AgentFile WorkerService::agent_file() const {
   if (options_.keys) file.head_curve_key = options_.keys->head_curve_key;
   file.node = options_.node;
   file.socket = socket_path_;
-  file.pid = ::getpid();
+  const auto self = ProcessMark::of_this_process();
+  file.pid = self.pid;
+  file.start_time = self.start_time;
+  file.boot_id = self.boot_id;
   file.driver_agent = options_.role == Role::driver_agent;
   return file;
 }

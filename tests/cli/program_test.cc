@@ -197,6 +197,50 @@ TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
   expect_one_line(after, "start it again");
 }
 
+TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
+  ::setenv("MOBULA_TOKEN", "a-secret-of-mine", 1);
+  ::setenv("MOBULA_TOKEN_FILE", "/a-secret-file", 1);
+  const auto started = start_head();
+  ::unsetenv("MOBULA_TOKEN");
+  ::unsetenv("MOBULA_TOKEN_FILE");
+  ASSERT_EQ(started.code, 0) << started.err;
+  const auto seen = mobula({"run", "--", "env"});
+  ASSERT_EQ(seen.code, 0) << seen.err;
+  EXPECT_THAT(seen.out, HasSubstr("PATH="));
+  EXPECT_EQ(seen.out.find("MOBULA_TOKEN"), std::string::npos) << seen.out;
+  // Nor does the kernel tell it of those that run.
+  const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
+  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  std::vector<std::string> processes{std::to_string(agent.pid), std::to_string(head.pid)};
+  for (const auto& each : fs::directory_iterator(cluster_folder() + "/running")) processes.push_back(each.path().stem());
+  EXPECT_EQ(processes.size(), 3u);
+  for (const auto& each : processes) {
+    const std::string environment = text_of("/proc/" + each + "/environ");
+    EXPECT_THAT(environment, HasSubstr("PATH="));
+    EXPECT_EQ(environment.find("a-secret"), std::string::npos) << each;
+  }
+  // Who wants its job to have one says so.
+  EXPECT_THAT(mobula({"run", "--env", "MOBULA_TOKEN=given", "--", "env"}).out, HasSubstr("MOBULA_TOKEN=given"));
+}
+
+TEST_F(ProgramTest, ACheckOfFlagsFindsAPortThatIsTaken) {
+  const Fd listener = listen_at("127.0.0.1:0").value();
+  const std::string taken = std::to_string(local_address_of(listener.get()).value().port());
+  const auto refused = mobula({"start", "--check-only", "--head", "--port", taken});
+  EXPECT_EQ(refused.code, 1);
+  expect_one_line(refused, "port " + taken + " of 127.0.0.1 is in use by");
+  expect_one_line(mobula({"start", "--check-only", "--head", "--http", taken}), taken);
+  EXPECT_FALSE(fs::exists(state())) << "nothing is made by a look";
+  // What this cluster's own head has is free for the one that replaces it.
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string address = started.json()["address"];
+  const std::string own = address.substr(address.rfind(':') + 1);
+  EXPECT_EQ(mobula({"start", "--check-only", "--head", "--port", own}).code, 0);
+  EXPECT_EQ(mobula({"start", "--check-only", "--head", "--port", own, "--name", "other"}).code, 1);
+  EXPECT_EQ(mobula({"start", "--check-only", "--head", "--port", taken}).code, 1);
+}
+
 TEST_F(ProgramTest, AHeadComesBackAtItsPortWithTheNextEpoch) {
   const auto first = start_head();
   ASSERT_EQ(first.code, 0) << first.err;

@@ -1,4 +1,5 @@
 #include "protocol/cluster_files.h"
+#include "protocol/process_mark.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -95,6 +96,22 @@ TEST_F(ClusterFiles, HeadAndAgentFilesComeBack) {
   EXPECT_EQ(agent_back->node, NodeId::of(9));
   EXPECT_EQ(agent_back->socket, "/run/x.sock");
   EXPECT_TRUE(agent_back->driver_agent);
+}
+
+TEST_F(ClusterFiles, AProcessIsKnownByMoreThanItsNumber) {
+  const auto self = ProcessMark::of_this_process();
+  EXPECT_GT(self.start_time, 0u);
+  EXPECT_TRUE(self.alive());
+  HeadFile head{.cluster = "blue", .address = "host:1", .pid = self.pid, .schema = 1, .start_time = self.start_time, .boot_id = self.boot_id};
+  ASSERT_TRUE(save(head, at("head.json")).ok());
+  EXPECT_TRUE(runs(load_head_file(at("head.json")).value()));
+  head.start_time += 1;
+  EXPECT_FALSE(runs(head)) << "another process has its number";
+  head.start_time = self.start_time;
+  head.boot_id = "of an earlier boot";
+  EXPECT_FALSE(runs(head));
+  EXPECT_TRUE(runs(HeadFile{.pid = self.pid})) << "of an earlier release, which said no more";
+  EXPECT_FALSE(runs(HeadFile{}));
 }
 
 TEST_F(ClusterFiles, AgentsOfAMachineAreFoundUnderItsStateFolder) {

@@ -6,6 +6,7 @@
 
 #include "head/core/device_json.h"
 #include "head/core/documents.h"
+#include "head/core/event_json.h"
 #include "head/core/submission_json.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
@@ -36,6 +37,7 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
                {"address", node.address.control},
+               {"bulk_address", node.address.bulk},
                {"host", node.host},
                {"resources", use_json(use)},
                {"labels", node.shape.labels},
@@ -411,6 +413,16 @@ std::string named_actors_json(const Parts& parts, const std::string& name_space)
                                            {"state", state_of(actor)}});
   }
   return list_text(parts, std::move(list));
+}
+
+std::string pong_json(const Parts& parts) {
+  const auto now_ms = wall_ms(parts, parts.now);
+  Json json = document("Pong");
+  json["version"] = parts.options.version;
+  json["time"] = utc_text(now_ms);
+  json["time_ms"] = now_ms;
+  json["warnings"] = Json::array();
+  return text_of(json);
 }
 
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings) {

@@ -27,6 +27,8 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
 // Answer to an order that was carried out.
+// The head's clock, and its release, for tools that compare them with their own.
+std::string pong_json(const Parts& parts);
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 
 }  // namespace mobula::internal::head

@@ -72,7 +72,7 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
 
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
                                         const std::string& argument) const {
-  if (verb == "ping") return done_json("Pong", {});
+  if (verb == "ping") return pong_json(parts_);
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
   if (verb == "planner_state") return planner_json(parts_);

@@ -1,0 +1,206 @@
+#include "cli/doctor/state_checks.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/find_cluster.h"
+#include "cli/run_record.h"
+#include "protocol/cluster_files.h"
+#include "protocol/process_mark.h"
+#include "protocol/token.h"
+
+namespace mobula::internal::cli::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A socket's path has 107 bytes; the agent adds "/<8 digits>/agent.sock" and the like.
+constexpr std::size_t longest_runtime_path = 70;
+constexpr std::uint64_t wanted_disk_bytes = std::uint64_t{256} << 20;
+
+// What is wrong with a folder or file that is to be this user's alone; empty: nothing, or it is not there.
+struct Fault {
+  std::string seen{};
+  std::string fix{};
+  bool any() const { return !seen.empty(); }
+};
+Fault fault_of(const std::string& path, unsigned closed_bits) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return {};
+    return {fmt::format("{}: {}", path, std::strerror(errno)), fmt::format("ls -ld {}", path)};
+  }
+  if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
+    return {fmt::format("{} belongs to user {}, and this is user {}", path, status.st_uid, ::geteuid()),
+            fmt::format("chown {} {}, or become that user", ::geteuid(), path)};
+  }
+  if ((status.st_mode & closed_bits) != 0) {
+    const bool folder = S_ISDIR(status.st_mode);
+    return {fmt::format("{} has mode {:04o}, so that others can get at it", path, status.st_mode & 07777U),
+            fmt::format("chmod {} {}", folder ? "go-w" : "600", path)};
+  }
+  return {};
+}
+
+void check_private(const char* name, const std::string& path, unsigned closed_bits, Findings& found) {
+  if (auto fault = fault_of(path, closed_bits); fault.any()) {
+    found.push_back(mend(name, std::move(fault.seen), std::move(fault.fix)));
+  }
+}
+
+// The keys, of which one may be another cluster's: copied to the wrong place, or of a head that began anew.
+void check_keys(const std::string& folder, const std::string& name, Findings& found) {
+  std::error_code code;
+  for (const auto& below : {folder, folder + "/head"}) {
+    for (fs::directory_iterator at(below, code), end; !code && at != end; at.increment(code)) {
+      if (at->path().extension() == ".key") check_private("key file", at->path().string(), 077, found);
+    }
+  }
+  check_private("token file", folder + "/head/http.token", 077, found);
+  const std::string path = fmt::format("{}/{}.key", folder, name);
+  if (::access(path.c_str(), F_OK) != 0) return;
+  const auto key = load_key_file(path);
+  if (!key) {
+    if (key.error().code != ErrorCode::permission_denied) {
+      found.push_back(mend("key file", key.error().text,
+                           fmt::format("copy it again from the head's machine, to {}", path)));
+    }
+    return;
+  }
+  const auto own = load_key_file(folder + "/head/operator.key");
+  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  const bool of_another_head = own && own->head_curve_key != key->head_curve_key;
+  const bool of_another_agent = agent && !agent->head_curve_key.empty() && runs(*agent) &&
+                                agent->head_curve_key != key->head_curve_key;
+  if (of_another_head || of_another_agent) {
+    found.push_back(mend("key file",
+                         fmt::format("{} is of another cluster than the {} here", path,
+                                     of_another_head ? "head's keys" : "agent that runs"),
+                         of_another_head ? fmt::format("rm {}; mobula start --head --name {} writes it anew", path, name)
+                                         : fmt::format("copy the key file from the head's machine, at {}, to {}",
+                                                       agent->head_address, path)));
+    return;
+  }
+  found.push_back(ok("key file", path));
+}
+
+// What the head and the agent have said of themselves while they ran.
+void check_processes(const std::string& folder, const std::string& name, Findings& found) {
+  if (const auto head = load_head_file(folder + "/head/head.json")) {
+    found.push_back(runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name, head->pid, head->address))
+                                : mend("head process",
+                                       fmt::format("cluster '{}': its head, process {}, has died without an end; nodes wait for "
+                                                   "it at {}",
+                                                   name, head->pid, head->address),
+                                       fmt::format("mobula start --head --no-worker --name {} goes on with its jobs; mobula "
+                                                   "stop --name {} ends them",
+                                                   name, name)));
+  } else if (head.error().code != ErrorCode::not_found) {
+    found.push_back(mend("head process", head.error().text, fmt::format("rm {}/head/head.json once no head runs", folder)));
+  }
+  if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {
+    if (!runs(*agent)) {
+      found.push_back(mend("agent process",
+                           fmt::format("cluster '{}': its agent, process {}, has died and left its files", name, agent->pid),
+                           fmt::format("mobula start --address {} again, or mobula stop --name {} to clear away",
+                                       agent->head_address, name)));
+      return;
+    }
+    found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name, agent->pid, agent->node.hex())));
+    struct stat status {};
+    if (::stat(agent->socket.c_str(), &status) != 0) {
+      found.push_back(mend("agent socket",
+                           fmt::format("{}: {}; programs of this machine cannot reach their agent", agent->socket,
+                                       std::strerror(errno)),
+                           fmt::format("something has cleared that folder; restart the agent: mobula stop --name {}, and "
+                                       "start it again",
+                                       name)));
+    } else {
+      check_private("agent socket", agent->socket, 077, found);
+    }
+  } else if (agent.error().code != ErrorCode::not_found) {
+    found.push_back(mend("agent process", agent.error().text, fmt::format("rm {}/agent/agent.json once no agent runs", folder)));
+  }
+  std::size_t stale = 0;
+  for (const auto& each : records_of(folder)) stale += each.alive() ? 0 : 1;
+  if (stale > 0) {
+    found.push_back(note("state folder",
+                         fmt::format("cluster '{}': {} of its records in {}/running are of processes that have ended, "
+                                     "or of an earlier boot",
+                                     name, stale, folder),
+                         fmt::format("mobula stop --name {} clears them away, and ends what still runs", name)));
+  }
+}
+
+}  // namespace
+
+Findings check_runtime_folder(const std::string& folder) {
+  if (folder.size() > longest_runtime_path) {
+    return {mend("runtime folder",
+                 fmt::format("{} has {} bytes; a socket's path may have 107, and {} are left for the folder", folder,
+                             folder.size(), longest_runtime_path),
+                 fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
+  }
+  Findings found;
+  check_private("runtime folder", folder, 022, found);
+  if (found.empty()) found.push_back(ok("runtime folder", folder));
+  return found;
+}
+
+Findings check_state(const std::string& state_folder, const std::string& cluster) {
+  Findings found;
+  // The first folder above that exists must let this user make the others.
+  fs::path at = state_folder;
+  std::error_code code;
+  while (at.has_parent_path() && at != at.parent_path() && !fs::exists(at, code)) at = at.parent_path();
+  if (::access(at.c_str(), W_OK | X_OK) != 0) {
+    found.push_back(mend("state folder", fmt::format("user {} may not write to {}", ::geteuid(), at.string()),
+                         fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=FOLDER", ::geteuid(), state_folder)));
+    return found;
+  }
+  if (at == state_folder) check_private("state folder", state_folder, 022, found);
+  struct statvfs disk {};
+  if (::statvfs(at.c_str(), &disk) == 0) {
+    const auto free_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+    if (free_bytes < wanted_disk_bytes) {
+      found.push_back(mend("disk", fmt::format("{} MiB are free for {}; a head ends when its journal cannot be written",
+                                               free_bytes >> 20, state_folder),
+                           "make room there, or export MOBULA_STATE_DIR=FOLDER on another disk"));
+    }
+  }
+  if (found.empty()) found.push_back(ok("state folder", state_folder));
+  for (const auto& name : clusters_of(state_folder)) {
+    if (!cluster.empty() && name != cluster) continue;
+    const std::string folder = state_folder + "/" + name;
+    check_private("cluster folder", folder, 022, found);
+    check_keys(folder, name, found);
+    check_processes(folder, name, found);
+  }
+  return found;
+}
+
+Findings check_key_file(const std::string& path) {
+  Findings found;
+  check_private("key file", path, 077, found);
+  if (!found.empty()) return found;
+  const auto key = load_key_file(path);
+  if (key) return {ok("key file", fmt::format("{}: of cluster '{}', role {}", path, key->cluster, key->role))};
+  return {mend("key file", key.error().text, "copy it again from the head's state folder: <state>/<cluster>/<cluster>.key")};
+}
+
+std::string advertised_host(const std::string& state_folder, const std::string& cluster) {
+  for (const auto& name : clusters_of(state_folder)) {
+    if (!cluster.empty() && name != cluster) continue;
+    const auto head = load_head_file(state_folder + "/" + name + "/head/head.json");
+    if (head && runs(*head)) return head->address.substr(0, head->address.rfind(':'));
+  }
+  return {};
+}
+
+}  // namespace mobula::internal::cli::doctor

@@ -1,0 +1,141 @@
+#include "cli/doctor/cluster_checks.h"
+#include "cli/doctor/gpu_checks.h"
+#include "cli/doctor/machine_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mobula::internal::cli::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+Finding named(const Findings& found, const std::string& name) {
+  for (const auto& each : found) {
+    if (each.name == name) return each;
+  }
+  ADD_FAILURE() << "nothing is said of " << name;
+  return {};
+}
+
+// What is wrong comes with something to type.
+void expect_mend(const Finding& finding, const std::string& seen, const std::string& fix) {
+  EXPECT_EQ(finding.verdict, Verdict::mend) << finding.seen;
+  EXPECT_THAT(finding.seen, HasSubstr(seen));
+  EXPECT_THAT(finding.fix, HasSubstr(fix));
+}
+
+Measures good() {
+  Measures seen;
+  seen.shared_bytes = seen.shared_free_bytes = std::uint64_t{1} << 30;
+  seen.memory_bytes = std::uint64_t{8} << 30;
+  seen.host = "rack7";
+  seen.host_addresses = {"10.0.0.7"};
+  return seen;
+}
+
+TEST(Doctor, AMachineThatHasAllNeedsNothing) {
+  Findings found = check_limits(good());
+  for (auto each : {check_memory(good()), check_names(good(), "10.0.0.7")}) found.insert(found.end(), each.begin(), each.end());
+  for (const auto& each : found) EXPECT_EQ(each.verdict, Verdict::ok) << each.name << ": " << each.seen;
+}
+
+TEST(Doctor, LowLimitsAreSaidWithWhatRaisesThem) {
+  Measures seen = good();
+  seen.files = 256;
+  seen.processes = 100;
+  seen.locked_bytes = 64 * 1024;
+  auto found = check_limits(seen);
+  expect_mend(named(found, "open files"), "256", "ulimit -n 65536");
+  expect_mend(named(found, "processes"), "100", "ulimit -u");
+  EXPECT_EQ(named(found, "locked memory").verdict, Verdict::note) << "nothing pins memory here";
+  seen.plugins = "gloo:ucx";
+  expect_mend(named(check_limits(seen), "locked memory"), "64 KiB", "LimitMEMLOCK=infinity");
+  seen.root = true;
+  EXPECT_EQ(named(check_limits(seen), "processes").verdict, Verdict::ok) << "root has no such limit";
+  seen.group_processes_left = 12;
+  expect_mend(named(check_limits(seen), "processes"), "12 more", "pids.max");
+}
+
+TEST(Doctor, ASmallSharedMemoryMattersWhereSomethingUsesIt) {
+  Measures seen = good();
+  seen.shared_free_bytes = std::uint64_t{1} << 20;
+  EXPECT_EQ(named(check_memory(seen), "shared memory").verdict, Verdict::note);
+  EXPECT_THAT(named(check_memory(seen), "shared memory").seen, HasSubstr("Mobula's own objects do not lie there"));
+  seen.has_gpus = true;
+  expect_mend(named(check_memory(seen), "shared memory"), "1 of 1024 MiB", "--shm-size");
+  seen.shared_writable = false;
+  expect_mend(named(check_memory(seen), "shared memory"), "may not be written", "chmod 1777");
+  seen.shared_bytes.reset();
+  expect_mend(named(check_memory(seen), "shared memory"), "not there", "mount -t tmpfs");
+}
+
+TEST(Doctor, MemoryThatIsPromisedOrLimitedIsSaid) {
+  Measures seen = good();
+  seen.overcommit = 2;
+  EXPECT_EQ(named(check_memory(seen), "overcommit").verdict, Verdict::ok) << "there is enough of it";
+  seen.commit_left_bytes = std::uint64_t{100} << 20;
+  expect_mend(named(check_memory(seen), "overcommit"), "100 MiB", "sysctl vm.overcommit_memory=0");
+  seen.group_memory_left = std::uint64_t{200} << 20;
+  expect_mend(named(check_memory(seen), "memory limit"), "200 MiB", "memory.max");
+  seen.swap_bytes = std::uint64_t{4} << 30;
+  EXPECT_EQ(named(check_memory(seen), "swap").verdict, Verdict::note);
+}
+
+TEST(Doctor, ANameThatLeadsHereAloneIsWrongOnceOthersAreToldIt) {
+  Measures seen = good();
+  seen.host_addresses = {"127.0.1.1", "::1"};
+  EXPECT_EQ(named(check_names(seen, "10.0.0.7"), "host name").verdict, Verdict::note);
+  expect_mend(named(check_names(seen, "rack7"), "host name"), "127.0.1.1", "--advertise");
+  seen.host_addresses = {"127.0.1.1", "10.0.0.7"};
+  EXPECT_EQ(named(check_names(seen, "rack7"), "host name").verdict, Verdict::ok);
+  seen.host_addresses.clear();
+  expect_mend(named(check_names(seen, "rack7"), "host name"), "no address", "/etc/hosts");
+}
+
+TEST(Doctor, WhatRefusesIsToldFromWhatIsSilent) {
+  const std::vector<PortSeen> seen{{"agent of node a", "10.0.0.1:7", PortAnswer::open, {}},
+                                   {"agent of node b", "10.0.0.2:7", PortAnswer::refused, {}},
+                                   {"bytes of node c", "10.0.0.3:8", PortAnswer::silent, {}},
+                                   {"agent of node d", "nowhere:9", PortAnswer::unknown, "nobody knows nowhere"}};
+  const auto found = check_ports("node ports", seen);
+  ASSERT_EQ(found.size(), 3u);
+  expect_mend(found[0], "refuses", "mobula doctor");
+  EXPECT_THAT(found[0].seen, HasSubstr("10.0.0.2:7 (agent of node b)"));
+  expect_mend(found[1], "no answer within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
+  expect_mend(found[2], "nobody knows nowhere", "--advertise");
+  const auto head = check_ports("head port", {{"head", "h:1", PortAnswer::refused, {}}});
+  expect_mend(head.front(), "nobody listens at h:1", "mobula start --head");
+}
+
+TEST(Doctor, ClocksAreBothShown) {
+  constexpr std::int64_t at = 1'795'500'000'000;  // 2026-11-24T06:00:00Z
+  EXPECT_EQ(check_clock(at, at + 1, at + 2).verdict, Verdict::ok);
+  EXPECT_EQ(check_clock(at, at + 1'500, at + 2).verdict, Verdict::ok) << "which a tool cannot tell from a slow answer";
+  EXPECT_EQ(check_clock(at, at - 10'000, at + 5).verdict, Verdict::note);
+  const auto behind = check_clock(at, at + 7'200'000, at + 5);
+  expect_mend(behind, "2026-11-24T06:00:00Z, the head's 2026-11-24T08:00:00Z: 7200.0 s behind the head", "set-ntp");
+  expect_mend(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
+}
+
+TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
+  const auto node = [](const std::string& id, const std::string& host, const std::string& driver, const std::string& address) {
+    return nlohmann::json{{"node_id", id}, {"host", host}, {"address", address}, {"resources", {{"CPU", 1}}},
+                          {"labels", {{"mobula.io/nvidia-driver", driver}}}};
+  };
+  EXPECT_TRUE(check_nodes({node("a", "x", "550.1", "10.0.0.1:1"), node("b", "y", "550.1", "10.0.0.2:1")}, "x").empty());
+  const auto found = check_nodes({node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
+  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)", "one driver");
+  expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
+}
+
+TEST(Doctor, TheKernelsDriverIsReadFromBothOfItsKinds) {
+  EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"),
+            "535.104.05");
+  EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n"), "550.54.15");
+  EXPECT_EQ(kernel_driver_version("GCC version: 12.2.0"), "");
+  EXPECT_EQ(kernel_driver_version(""), "");
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli::doctor

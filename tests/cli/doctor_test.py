@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""`mobula doctor` on machines and clusters that have a fault each, which is really made.
+
+Usage: doctor_test.py MOBULA FAKE_NVML SIMULATED_CUDA SIMULATED_NCCL SKEWED_CLOCK [TEST...]
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MOBULA, FAKE_NVML, CUDA, NCCL, SKEWED_CLOCK = [os.path.abspath(path) for path in sys.argv[1:6]]
+PATIENCE = 120  # seconds; the machine may be busy
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mobula-doctor-", dir="/tmp")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
+        self.env["MOBULA_STATE_DIR"] = self.state = os.path.join(self.folder, "state")
+
+    def tearDown(self):
+        self.mobula("stop", "--grace", "0")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def mobula(self, *words, env=None):
+        return subprocess.run([MOBULA, *words], env={**self.env, **(env or {})}, text=True, capture_output=True,
+                              timeout=PATIENCE)
+
+    def doctor(self, *words, env=None, shell=None):
+        """Exit code, and the checks by name; of several of one name the one that is worst. `shell` is what a shell
+        does first."""
+        command = [MOBULA, "doctor", "-o", "json", *words]
+        if shell:
+            command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]
+        if shell and "mount" in shell:
+            command = ["unshare", "-m" if os.geteuid() == 0 else "-rm", *command]
+        ended = subprocess.run(command, env={**self.env, **(env or {})}, text=True, capture_output=True, timeout=PATIENCE)
+        self.assertNotEqual(ended.stdout, "", ended.stderr)
+        found = {}
+        for each in json.loads(ended.stdout)["items"]:
+            self.assertIn(each["result"], ("ok", "note", "mend"))
+            if each["result"] == "mend":
+                self.assertTrue(each.get("fix"), each)
+            if each["name"] not in found or each["result"] == "mend":
+                found[each["name"]] = each
+        return ended.returncode, found
+
+    def assert_mend(self, found, name, seen, fix=""):
+        self.assertIn(name, found)
+        self.assertEqual(found[name]["result"], "mend", found[name])
+        self.assertIn(seen, found[name]["text"])
+        self.assertIn(fix, found[name]["fix"])
+
+    def start_head(self, *words, env=None):
+        started = self.mobula("start", "--head", "--num-cpus", "1", "-o", "json", *words, env=env)
+        self.assertEqual(started.returncode, 0, started.stderr)
+        return json.loads(started.stdout)
+
+    def file(self, name):
+        with open(os.path.join(self.state, "default", name), encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Machine(Case):
+    def test_without_a_cluster_it_ends_with_3_and_with_a_healthy_one_with_0(self):
+        code, found = self.doctor()
+        wrong = [each for each in found.values() if each["result"] == "mend"]
+        self.assertEqual((code, wrong), (3, []))
+        self.assertIn("no cluster is known", found["cluster"]["text"])
+        self.start_head()
+        code, found = self.doctor()
+        wrong = [each for each in found.values() if each["result"] == "mend"]
+        self.assertEqual((code, wrong), (0, []))
+        for name in ("head port", "cluster", "clock", "version", "node ports", "key file", "head process", "agent process"):
+            self.assertEqual(found[name]["result"], "ok", name)
+        table = self.mobula("doctor").stdout
+        self.assertNotIn("to mend", table)
+        self.assertRegex(table, r"(?m)^clock +ok +this machine's clock says 20\d\d-")
+
+    def test_low_limits(self):
+        code, found = self.doctor(shell="ulimit -n 256")
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "open files", "at most 256", "ulimit -n 65536")
+
+    def test_a_small_shared_memory_and_where_it_matters(self):
+        small = "mount -t tmpfs -o size=1m tmpfs /dev/shm"
+        code, found = self.doctor(shell=small)
+        self.assertEqual((code, found["shared memory"]["result"]), (3, "note"))
+        code, found = self.doctor(shell=small, env={"MOBULA_TRANSPORT_PLUGINS": "gloo"})
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "shared memory", "1 of 1 MiB are free in /dev/shm", "--shm-size")
+
+    def test_a_host_name_of_loopback_that_others_are_told(self):
+        hosts = os.path.join(self.folder, "hosts")
+        with open(hosts, "w", encoding="utf-8") as file:
+            file.write("127.0.1.1 %s\n" % socket.gethostname())
+        bound = "mount --bind %s /etc/hosts" % hosts
+        _, found = self.doctor(shell=bound)
+        self.assertIn("127.0.1.1", found["host name"]["text"])
+        self.assertNotEqual(found["host name"]["result"], "mend")
+        self.start_head("--advertise", socket.gethostname())
+        _, found = self.doctor(shell=bound)
+        self.assert_mend(found, "host name", "127.0.1.1", "--advertise")
+
+    def test_a_folder_of_sockets_that_all_may_write_to(self):
+        runtime = os.path.join(self.folder, "run")
+        os.makedirs(os.path.join(runtime, "mobula"))
+        os.chmod(os.path.join(runtime, "mobula"), 0o777)
+        code, found = self.doctor(env={"XDG_RUNTIME_DIR": runtime})
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "runtime folder", "0777", "chmod go-w")
+
+    def test_programs_only_where_they_are_asked_for(self):
+        _, found = self.doctor()
+        self.assertFalse([name for name in found if name.startswith("programs")])
+        code, found = self.doctor("--with", "ssh", "--with", "slurm", env={"PATH": self.folder})
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "programs for ssh", "not in PATH: ssh, tar", "openssh-client")
+        self.assert_mend(found, "programs for slurm", "sbatch", "slurm-client")
+        self.assertEqual(self.mobula("doctor", "--with", "carrier-pigeon").returncode, 2)
+
+
+class SimulatedGpus(Case):
+    def fake(self, *lines):
+        path = os.path.join(self.folder, "nvml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        os.makedirs(os.path.join(self.folder, "gpus"), exist_ok=True)
+        return {"MOBULA_NVML_LIBRARY": FAKE_NVML, "FAKE_NVML_FILE": path, "MOBULA_CUDA_LIBRARY": CUDA, "MOBULA_NCCL_LIBRARY": NCCL}
+
+    def simulated(self, more=""):
+        return {"MOBULA_SIMULATED_GPU": "folder=%s %s" % (os.path.join(self.folder, "gpus"), more)}
+
+    GPU = "gpu|NVIDIA H100|GPU-00000000-0000-0000-0000-000000000001|85899345920|00000000:01:00.0|0"
+
+    def loaded(self, version):
+        return ("mount -t tmpfs tmpfs /proc/driver; mkdir /proc/driver/nvidia; "
+                "echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Sat Aug 19' >/proc/driver/nvidia/version" % version)
+
+    def test_libraries_that_fit(self):
+        env = {**self.fake("driver|550.54.15", self.GPU), **self.simulated()}
+        _, found = self.doctor(env=env)
+        self.assertEqual(found["GPU driver"]["text"], "550.54.15")
+        self.assertEqual(found["CUDA driver"]["result"], "ok", found["CUDA driver"])
+        self.assertEqual(found["NCCL"]["result"], "ok", found["NCCL"])
+
+    def test_a_driver_without_its_library(self):
+        code, found = self.doctor(shell=self.loaded("550.54.15"))
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML cannot be used", "--gpus all")
+        self.assert_mend(found, "GPU device files", "no /dev/nvidia0", "nvidia-modprobe")
+
+    def test_nvml_of_another_driver(self):
+        env = {**self.fake("driver|535.104.05", self.GPU), **self.simulated()}
+        _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
+        self.assert_mend(found, "GPU driver", "loaded is 550.54.15, and NVML is of 535.104.05")
+        env = {**self.fake("fail|nvmlInit_v2|18"), **self.simulated()}
+        _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
+        self.assert_mend(found, "GPU driver", "nvmlInit_v2", "dmesg")
+
+    def test_nccl_that_is_too_old_or_lacks_half_of_its_calls(self):
+        nvml = self.fake("driver|550.54.15", self.GPU)
+        _, found = self.doctor(env={**nvml, **self.simulated("nccl=21700")})
+        self.assert_mend(found, "NCCL", "2.17.0", "2.18.1")
+        _, found = self.doctor(env={**nvml, **self.simulated(), "MOBULA_NCCL_LIBRARY": FAKE_NVML})
+        self.assert_mend(found, "NCCL", "has no nccl", "2.18.1")
+        _, found = self.doctor(env={**nvml, **self.simulated(), "NCCL_COMM_BLOCKING": "1"})
+        self.assert_mend(found, "NCCL", "NCCL_COMM_BLOCKING", "unset NCCL_COMM_BLOCKING")
+
+    def test_a_cuda_driver_that_is_too_old(self):
+        _, found = self.doctor(env={**self.fake("driver|470.1", self.GPU), **self.simulated("driver=11040")})
+        self.assert_mend(found, "CUDA driver", "11.4", "CUDA 12.0 or newer")
+
+
+class State(Case):
+    def test_a_key_that_others_can_read(self):
+        self.start_head()
+        key = os.path.join(self.state, "default", "default.key")
+        os.chmod(key, 0o644)
+        code, found = self.doctor()
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "key file", "0644", "chmod 600 " + key)
+
+    def test_a_key_of_another_cluster(self):
+        self.start_head()
+        other = os.path.join(self.folder, "other")
+        address = self.file("head/head.json")["address"]
+        try:
+            started = self.mobula("start", "--head", "--num-cpus", "1", "--no-worker", "--state-dir", other)
+            self.assertEqual(started.returncode, 0, started.stderr)
+            wrong = os.path.join(other, "default", "default.key")
+            code, found = self.doctor("--address", address, "--key", wrong)
+            self.assertEqual(code, 1)
+            self.assertEqual(found["key file"]["result"], "ok")
+            self.assert_mend(found, "key", "of another cluster", "copy the key file")
+            # The same copied over the right one.
+            shutil.copy(wrong, os.path.join(self.state, "default", "default.key"))
+            code, found = self.doctor()
+            self.assertEqual(code, 1)
+            self.assert_mend(found, "key file", "is of another cluster than the head's keys here")
+        finally:
+            self.mobula("stop", "--grace", "0", "--state-dir", other)
+
+    def test_a_token_that_was_revoked(self):
+        self.start_head()
+        created = self.mobula("token", "create", "--role", "observer", "--name", "page", "-o", "json")
+        self.assertEqual(created.returncode, 0, created.stderr)
+        token = json.loads(created.stdout)["token"]
+        elsewhere = {"MOBULA_TOKEN": token, "MOBULA_STATE_DIR": os.path.join(self.folder, "elsewhere")}
+        code, found = self.doctor(env=elsewhere)
+        self.assertEqual((code, found["cluster"]["result"]), (0, "ok"), found)
+        self.assertEqual(self.mobula("token", "revoke", "page").returncode, 0)
+        code, found = self.doctor(env=elsewhere)
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "key", "revoked", "mobula token create")
+
+    def test_what_dead_processes_have_left(self):
+        self.start_head()
+        head, agent = self.file("head/head.json")["pid"], self.file("agent/agent.json")["pid"]
+        for each in (agent, head):
+            os.kill(each, signal.SIGKILL)
+        while any(running(each) for each in (agent, head)):
+            pass
+        code, found = self.doctor()
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "head process", "has died", "mobula start --head --no-worker --name default")
+        self.assert_mend(found, "agent process", "has died", "mobula stop --name default")
+        ended = self.mobula("doctor", "--probe")
+        self.assertEqual((ended.returncode, ended.stdout), (1, ""), ended.stderr)
+        self.assertIn("has died", ended.stderr)
+
+    def test_a_pid_that_is_another_process_now(self):
+        self.start_head()
+        path = os.path.join(self.state, "default", "head", "head.json")
+        record = self.file("head/head.json")
+        self.assertEqual(self.mobula("stop", "--grace", "0").returncode, 0)
+        record["pid"] = os.getpid()  # which lives, and has begun at another time
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        code, found = self.doctor()
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "head process", "has died")
+        status = self.mobula("status")
+        self.assertEqual(status.returncode, 3)
+        self.assertIn("does not run", status.stderr)
+
+    def test_a_folder_and_a_socket_with_wrong_rights(self):
+        self.start_head()
+        sock = self.file("agent/agent.json")["socket"]
+        os.chmod(self.state, 0o777)
+        os.chmod(sock, 0o666)
+        code, found = self.doctor()
+        os.chmod(self.state, 0o700)
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "state folder", "0777", "chmod go-w")
+        self.assert_mend(found, "agent socket", stat.filemode(os.stat(sock).st_mode) and "0666", "chmod 600")
+        os.unlink(sock)
+        _, found = self.doctor()
+        self.assert_mend(found, "agent socket", "cannot reach their agent", "mobula stop")
+
+
+def running(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+class Network(Case):
+    def test_a_port_that_refuses_and_one_that_is_silent(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # and not listened at
+            address = "127.0.0.1:%d" % closed.getsockname()[1]
+            code, found = self.doctor("--address", address)
+        self.assertEqual(code, 3)
+        self.assert_mend(found, "head port", "refuses", "mobula start --head")
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)  # and nobody accepts: the kernel drops what comes once the queue is full
+            waiting = []
+            try:
+                for _ in range(4):
+                    waiting.append(socket.socket())
+                    waiting[-1].setblocking(False)
+                    waiting[-1].connect_ex(full.getsockname())
+                code, found = self.doctor("--address", "127.0.0.1:%d" % full.getsockname()[1])
+            finally:
+                for each in waiting:
+                    each.close()
+        self.assertEqual(code, 3)
+        self.assert_mend(found, "head port", "no answer within 3 s", "allow TCP to port")
+
+    def test_a_name_that_nobody_knows(self):
+        code, found = self.doctor("--address", "no-such-machine.invalid:46390")
+        self.assertEqual(code, 3)
+        self.assert_mend(found, "head port", "no-such-machine.invalid")
+
+    def test_a_clock_that_is_wrong(self):
+        self.start_head()
+        code, found = self.doctor(env={"LD_PRELOAD": SKEWED_CLOCK, "SKEWED_CLOCK_SECONDS": "7200"})
+        self.assertEqual(code, 1)
+        self.assert_mend(found, "clock", "ahead of the head", "set-ntp")
+        self.assertRegex(found["clock"]["text"], r"clock says 20\S+Z, the head's 20\S+Z: 7200\.\d s")
+
+    def test_an_agent_whose_port_is_gone(self):
+        self.start_head()
+        agent = self.file("agent/agent.json")["pid"]
+        os.kill(agent, signal.SIGKILL)
+        # Until the head counts it as dead it stands in the list.
+        _, found = self.doctor()
+        if found.get("node ports", {}).get("result") == "mend":
+            self.assert_mend(found, "node ports", "refuses")
+        self.assert_mend(found, "agent process", "has died")
+
+
+class Probe(Case):
+    def test_it_says_nothing_while_all_is_well(self):
+        ended = self.mobula("doctor", "--probe")
+        self.assertEqual((ended.returncode, ended.stdout), (3, ""))
+        self.start_head()
+        ended = self.mobula("doctor", "--probe")
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "", ""))
+
+    def test_an_agent_lives_without_its_head_and_a_head_that_hangs_does_not(self):
+        self.start_head()
+        other = os.path.join(self.folder, "other")
+        address = self.file("head/head.json")["address"]
+        key = os.path.join(self.state, "default", "default.key")
+        try:
+            joined = self.mobula("start", "--address", address, "--key", key, "--num-cpus", "1", "--state-dir", other)
+            self.assertEqual(joined.returncode, 0, joined.stderr)
+            head = self.file("head/head.json")["pid"]
+            os.kill(head, signal.SIGSTOP)
+            self.assertEqual(self.mobula("doctor", "--probe").returncode, 1)
+            self.assertEqual(self.mobula("doctor", "--probe", "--state-dir", other).returncode, 0)
+            os.kill(head, signal.SIGCONT)
+            self.assertEqual(self.mobula("doctor", "--probe").returncode, 0)
+        finally:
+            self.mobula("stop", "--grace", "0", "--state-dir", other)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])
