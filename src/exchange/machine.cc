@@ -28,8 +28,9 @@ std::string machine_identity() {
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   const std::string memory = link_target("/proc/self/ns/ipc");
   const std::string processes = link_target("/proc/self/ns/pid");
-  if (boot.empty() || memory.empty() || processes.empty()) return {};
-  return boot + " " + memory + " " + processes;
+  const std::string names = link_target("/proc/self/ns/mnt");
+  if (boot.empty() || memory.empty() || processes.empty() || names.empty()) return {};
+  return boot + " " + memory + " " + processes + " " + names;
 }
 
 std::string separate_host(NodeId node) {

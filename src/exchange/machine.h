@@ -9,8 +9,9 @@
 
 namespace mobula::internal::exchange {
 
-// This boot of this machine, and the namespaces in which files in memory and processes are known. Empty
-// where the system does not say: such a process shares with nobody.
+// This boot of this machine, and the namespaces in which files in memory, processes and the names of sockets are
+// known: containers of one machine are machines of their own. Empty where the system does not say: such a process
+// shares with nobody.
 std::string machine_identity();
 
 // Set for agents of one machine that are to take each other for machines of their own, to try what goes between

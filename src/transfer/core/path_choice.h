@@ -35,7 +35,7 @@ struct PathSupport {
 // What a process says of itself to those it may exchange tensors with.
 struct ProcessReach {
   ProcessId process;
-  std::string machine;  // what processes with common memory have in common: boot and IPC namespace
+  std::string machine;  // what processes with common memory have in common: boot and namespaces
   std::map<DirectPath, PathSupport> paths;  // what is not named it does not have
   bool rdma = false;                        // its UCX has a way that needs no help of the other side
   bool ucx_devices = false;                 // and reads device memory

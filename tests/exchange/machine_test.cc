@@ -1,0 +1,49 @@
+// Who shares memory with whom, by the namespaces of real processes.
+#include "exchange/machine.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace mobula::internal::exchange {
+namespace {
+
+// As a process sees it that has left these namespaces; empty where it may not.
+std::string identity_apart(int namespaces) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Who is not root needs a user namespace for others.
+    const int also = ::geteuid() == 0 ? 0 : CLONE_NEWUSER;
+    const std::string seen = ::unshare(namespaces | also) == 0 ? machine_identity() : std::string();
+    (void)!::write(ends[1], seen.data(), seen.size());
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::array<char, 512> text;
+  const ssize_t size = ::read(ends[0], text.data(), text.size());
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return size <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+TEST(MachineIdentity, IsThatOfAChild) {
+  EXPECT_FALSE(machine_identity().empty());
+  EXPECT_EQ(identity_apart(0), machine_identity());
+}
+
+TEST(MachineIdentity, OfContainersOfOneMachineDiffers) {
+  for (const int apart : {CLONE_NEWNS, CLONE_NEWIPC}) {
+    const std::string other = identity_apart(apart);
+    EXPECT_FALSE(other.empty());
+    EXPECT_NE(other, machine_identity()) << apart;
+  }
+}
+
+}  // namespace
+}  // namespace mobula::internal::exchange
