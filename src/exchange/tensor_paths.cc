@@ -389,17 +389,18 @@ Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path, co
   SourceRegion staged;
   std::shared_ptr<const void> stage;
   std::byte* at = nullptr;
-  if (auto room = arena_ ? arena_->take(size) : Result<ArenaBytes>(not_here())) {
+  if (auto room = arena_ ? arena_->take(std::max<std::size_t>(size, 1)) : Result<ArenaBytes>(not_here())) {
     const auto kept = std::make_shared<ArenaBytes>(std::move(*room));
     at = kept->bytes().data();
     staged = kept->region();
+    staged.bytes = staged.bytes.first(size);
     stage = kept;
   } else {
-    auto buffer = pool_.take(size);
+    auto buffer = pool_.take(std::max<std::size_t>(size, 1));
     if (!buffer) return buffer.error();
     const auto kept = std::make_shared<ReceiveBuffer>(std::move(*buffer));
     at = kept->bytes().data();
-    staged.bytes = kept->bytes();
+    staged.bytes = kept->bytes().first(size);
     stage = kept;
   }
   const auto transfer = TransferId::random();
