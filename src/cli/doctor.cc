@@ -112,7 +112,7 @@ void look_beside_gpus(const MachineFacts& machine, Examination& found) {
       const auto at = distances.find(bus_id);
       if (at != distances.end() && at->second != Nearness::elsewhere) text += (text.empty() ? "" : ", ") + interface;
     }
-    if (!text.empty()) found.note("near " + bus_id, text);
+    if (!text.empty()) found.note("near a GPU", bus_id + ": " + text);
   }
 }
 
