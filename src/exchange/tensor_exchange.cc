@@ -15,6 +15,9 @@ std::string text_of(DirectPath path, std::string_view why) {
   return std::string(to_string(path)) + ": " + std::string(why);
 }
 
+// What a tensor without elements has come to: nothing is moved, and no library sees it.
+Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
+
 // Who has the elements is who made them.
 bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder.process == ref.owner; }
 
@@ -404,6 +407,7 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
   if (wish != wishes_.end()) {
     const Wanted& wanted = wish->second.pulls.at(command.pull);
     const TensorRecord& record = *wanted.ref.tensor;
+    if (record.size_bytes == 0) return told(nothing_on(wanted.device));
     const bool stays = wanted.device == on_host ? record.device.empty()
                                                 : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
     transfer = paths_->fetch({.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
@@ -543,6 +547,8 @@ void TensorExchange::carry_out(PullEnded& command) {
   }
   if (here && !elements.empty()) {
     arrival.outcome = std::move(elements.mapped());
+  } else if (here && ref.tensor->size_bytes == 0) {
+    arrival.outcome = nothing_on(wanted.device);
   } else if (const auto* failed = std::get_if<Failure>(&command.outcome)) {
     arrival.outcome = *failed;
   }

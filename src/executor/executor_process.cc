@@ -164,7 +164,6 @@ Result<void> ExecutorProcess::start() {
   exchange.keys = {prepare_.curve_public_key, prepare_.curve_secret_key};
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
-  exchange.may_choose = exchange::may_choose_interface();
   exchange.fabric = assignment_.fabric;
   // From any thread, whatever that is at.
   exchange.lost = [this](const std::string& why) {

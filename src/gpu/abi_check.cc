@@ -24,11 +24,14 @@ namespace mobula::internal {
 #if defined(CUDA_VERSION) || defined(NCCL_VERSION_CODE)
 namespace {
 
-// Passed alike: both pointers, both numbers of one size, or both structures of one size.
+// Passed alike: both pointers, to what may be written or may not; both numbers of one size, or both structures of
+// one size.
 template <class A, class B>
 constexpr bool alike_values() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>) {
     return std::is_void_v<A> && std::is_void_v<B>;
+  } else if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
+    return std::is_const_v<std::remove_pointer_t<A>> == std::is_const_v<std::remove_pointer_t<B>>;
   } else {
     return sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
            std::is_class_v<A> == std::is_class_v<B>;
@@ -112,6 +115,19 @@ MOBULA_NCCL_FUNCTIONS(MOBULA_CHECK_FUNCTION)
 MOBULA_NCCL_NEWER_FUNCTIONS(MOBULA_CHECK_FUNCTION)
 #endif
 #undef MOBULA_CHECK_FUNCTION
+// What is passed as plain numbers here has types there: so the order of a call's numbers is known to be the library's.
+static_assert(std::is_same_v<decltype(::ncclSend), ncclResult_t(const void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclRecv), ncclResult_t(void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclBroadcast),
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclAllReduce),
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclReduce),
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclAllGather), ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclReduceScatter),
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclCommInitRankConfig), ncclResult_t(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*)>);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
 static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));

@@ -123,6 +123,22 @@ TEST(DeviceExchange, OnDevicesThatReachEachOtherIsByTheirMemoryAndElseByTheHostA
   });
 }
 
+TEST(DeviceExchange, OfNoBytesArrivesByEveryWay) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0)), two(folder.path(), with_gpu(2, 1));
+    std::uint64_t object = 7;
+    for (const auto path : {DirectPath::nccl, DirectPath::shm, DirectPath::tcp, DirectPath::staged}) {
+      const auto arrival = two.pull(one.publish_on_gpu(++object, 0, {.direct = true, .named = path}));
+      const auto* elements = std::get_if<Elements>(&arrival.outcome);
+      ASSERT_NE(elements, nullptr) << to_string(path);
+      EXPECT_TRUE(elements->bytes.empty() && elements->device != on_host);
+      EXPECT_EQ(arrival.path, path);
+    }
+  });
+}
+
 // What a user's thread captures into a graph meanwhile stays whole, and what is pulled comes.
 TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
   const SimulatedMachine machine("count=2 late_us=100");

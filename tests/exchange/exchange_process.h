@@ -132,12 +132,12 @@ class Process {
     std::vector<std::byte> bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
     const auto lane = first_lane();
-    auto taken = gpus_->take(lane, size);
+    auto taken = gpus_->take(lane, std::max<std::size_t>(size, 1));
     MOBULA_CHECK(taken.ok(), "device memory");
     DeviceCopy copy;
     copy.to = lane;
     copy.settled = true;
-    copy.rows.push_back({.to = taken->bytes, .from = bytes.data(), .width = size});
+    if (size > 0) copy.rows.push_back({.to = taken->bytes, .from = bytes.data(), .width = size});
     MOBULA_CHECK(gpus_->memory()->copy(copy).ok(), "copy");
     const auto& device = gpus_->devices().at(static_cast<std::size_t>(lane));
     const std::span<const std::byte> there(taken->bytes, size);

@@ -9,12 +9,14 @@ mkdir "$work/machine" "$work/gpus"
 tar -C "$work/machine" -xf "$work/bundle.tar.xz"
 export MOBULA_SIMULATED_GPU="folder=$work/gpus count=1 memory=2147483648"
 export MOBULA_CUDA_LIBRARY=$3 MOBULA_NVML_LIBRARY=$4 MOBULA_NCCL_LIBRARY=$5
-for stage in facts shares probe; do
+for stage in facts shares probe "tensors staged" torch; do
   "$work/machine/gpu-check/run" "$work/results" --short --only "$stage"
 done
 grep -q '"simulated":true' "$work/results/results.jsonl"
 grep -q 'These are simulated devices' "$work/results/gpu-results.md"
 grep -q '"stage":"probe","status":"passed"' "$work/results/results.jsonl"
+grep -q '"stage":"tensors staged","status":"passed"' "$work/results/results.jsonl"
+grep -Eq '"stage":"torch","status":"(passed|skipped)"' "$work/results/results.jsonl"
 # A run is the same as itself, and not the same as one whose driver answers otherwise.
 check=$work/machine/gpu-check/bin/mobula-gpu-check
 export LD_LIBRARY_PATH=$work/machine/gpu-check/lib

@@ -82,6 +82,49 @@ TEST(Torch, SeesTheRightElementsOfATensorWithAnOffset) {
   EXPECT_EQ(seen[0].item<float>(), 4);
 }
 
+// Lets go of PyTorch's memory with the last look at it, once, whichever that is.
+TEST(Torch, ItsMemoryIsLetGoOfWithTheLastLook) {
+  std::vector<float> memory(12, 1.f);
+  int freed = 0;
+  {
+    at::Tensor made = at::from_blob(memory.data(), {3, 4}, [&](void*) { ++freed; }, at::kFloat);
+    Tensor seen = Tensor::from_dlpack(at::toDLPack(made));
+    made = at::Tensor();
+    EXPECT_EQ(freed, 0) << "it is looked at";
+    const Tensor view = seen.transpose(0, 1);
+    seen = Tensor();
+    EXPECT_EQ(freed, 0) << "by a view as well";
+    const at::Tensor again = at::fromDLPack(view.to_dlpack_unversioned());
+    EXPECT_EQ(again.data_ptr(), memory.data());
+    EXPECT_EQ(again.strides(), (std::vector<std::int64_t>{1, 4}));
+  }
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(Torch, AMobulaTensorIsLetGoOfWithTheLastLookOfPyTorch) {
+  Tensor tensor = Tensor::from({1.f, 2.f, 3.f, 4.f});
+  const std::weak_ptr<const void> memory = tensor.parts().storage;
+  at::Tensor seen = at::fromDLPack(tensor.to_dlpack_unversioned());
+  tensor = Tensor();
+  at::Tensor slice = seen.slice(0, 1, 4, 2);
+  seen = at::Tensor();
+  EXPECT_FALSE(memory.expired());
+  EXPECT_EQ(slice.sum().item<float>(), 6);
+  slice = at::Tensor();
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST(Torch, BroadcastsAndScalarsAreLookedAt) {
+  const at::Tensor one = at::full({1}, 7, at::kInt);
+  const Tensor wide = Tensor::from_dlpack(at::toDLPack(one.expand({5})));
+  EXPECT_EQ(wide.strides(), std::vector<std::int64_t>{0});
+  EXPECT_EQ(wide.contiguous().view<std::int32_t>()[4], 7);
+  const at::Tensor scalar = at::scalar_tensor(3.5, at::kDouble);
+  const Tensor seen = Tensor::from_dlpack(at::toDLPack(scalar));
+  EXPECT_TRUE(seen.shape().empty());
+  EXPECT_EQ(at::fromDLPack(seen.to_dlpack_unversioned()).item<double>(), 3.5);
+}
+
 TEST(Torch, IsNotGivenWhatItCouldWrite) {
   const Tensor read =
       mobula::detail::decode<Tensor>({.bytes = mobula::detail::to_bytes(Tensor::from({1.f}))});

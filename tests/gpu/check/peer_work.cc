@@ -1,7 +1,10 @@
 // What peers do on the GPU, order by order.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +13,7 @@
 #include <map>
 #include <thread>
 
+#include "gpu/check/exchange_work.h"
 #include "gpu/check/peers.h"
 #include "gpu/device_arena.h"
 #include "gpu/nccl_library.h"
@@ -37,6 +41,11 @@ class Work {
     if (what == "by host") return by_host(order);
     if (what == "share") return share(order);
     if (what == "spin") return spin(order);
+    if (what == "exchange") return start_exchange(order);
+    if (what == "publish" || what == "pull" || what == "retire") return exchange(what, order);
+    if (what == "begin capture") return begin_capture();
+    if (what == "end capture") return end_capture();
+    if (what == "fork") return fork_once();
     if (what == "nccl id") return nccl_id();
     if (what == "nccl join") return nccl_join(order);
     if (what == "nccl ring") return nccl_ring(order);
@@ -201,6 +210,85 @@ class Work {
     return Json{{"spins", true}};
   }
 
+  Result<Json> start_exchange(const Json& order) {
+    auto started = ExchangeWork::start(order);
+    if (!started) return started.error();
+    exchange_ = std::move(*started);
+    return Json{{"started", true}};
+  }
+  Result<Json> exchange(const std::string& what, const Json& order) {
+    if (!exchange_) return failure(ErrorCode::invalid_argument, "no exchange was started");
+    return what == "publish" ? exchange_->publish(order) : what == "pull" ? exchange_->pull(order) : exchange_->retire(order);
+  }
+
+  // As user code does it: in the mode in which CUDA begins, by calls that Mobula itself has no use for.
+  template <class Function>
+  Function* call_of_driver(const char* name) const {
+    void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
+    return library == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library, name));
+  }
+  Result<Json> begin_capture() {
+    if (!context_) {
+      if (auto opened = open(); !opened) return opened;
+    }
+    auto* const begin = call_of_driver<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2");
+    if (begin == nullptr) return failure(ErrorCode::not_found, "this driver captures no graphs");
+    auto written = DeviceMapping::create(context_, piece);
+    if (!written) return written.error();
+    captured_.emplace(std::move(*written));
+    if (auto filled = fill(captured_->bytes(), 1); !filled) return filled.error();
+    auto stream = GpuStream::create(context_);
+    if (!stream) return stream.error();
+    capturing_.emplace(std::move(*stream));
+    const GpuContext::Current current(*context_);
+    constexpr int global_mode = 0;
+    if (const int status = begin(capturing_->get(), global_mode); status != 0) return context_->driver().error("cuStreamBeginCapture", status);
+    const auto status = context_->call().fill_async(address_of(captured_->bytes().data()), 9, captured_->bytes().size(), capturing_->get());
+    if (status != 0) return context_->driver().error("cuMemsetD8Async", status);
+    return Json{{"captures", true}};
+  }
+  Result<Json> end_capture() {
+    auto* const end = call_of_driver<int(cuda_abi::Stream, void**)>("cuStreamEndCapture");
+    auto* const instantiate = call_of_driver<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
+    auto* const launch = call_of_driver<int(void*, cuda_abi::Stream)>("cuGraphLaunch");
+    if (!capturing_ || end == nullptr || instantiate == nullptr || launch == nullptr) {
+      return failure(ErrorCode::not_found, "nothing is captured, or this driver launches no graphs");
+    }
+    const GpuContext::Current current(*context_);
+    const auto& driver = context_->driver();
+    void *graph = nullptr, *executable = nullptr;
+    if (const int status = end(capturing_->get(), &graph); status != 0) return driver.error("cuStreamEndCapture", status);
+    const auto before = others(captured_->bytes(), captured_->bytes().size(), 1);
+    if (!before) return before.error();
+    if (const int status = instantiate(&executable, graph, 0); status != 0) return driver.error("cuGraphInstantiateWithFlags", status);
+    if (const int status = launch(executable, capturing_->get()); status != 0) return driver.error("cuGraphLaunch", status);
+    if (auto done = capturing_->synchronize(); !done) return done.error();
+    const auto after = others(captured_->bytes(), captured_->bytes().size(), 9);
+    if (!after) return after.error();
+    // The graph keeps the memory, and both stay until the process ends.
+    return Json{{"right", *before == 0 && *after == 0}};
+  }
+  // What a child gets that uses the parent's CUDA.
+  Result<Json> fork_once() {
+    if (!context_) {
+      if (auto opened = open(); !opened) return opened;
+    }
+    const pid_t child = ::fork();
+    if (child < 0) return errno_failure("fork", errno);
+    if (child == 0) {
+      ::alarm(10);
+      std::size_t free = 0, total = 0;
+      const GpuContext::Current current(*context_);
+      const int status = current.made() ? context_->call().memory_left(&free, &total) : 3;
+      ::_exit(status == 0 ? 0 : 1);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFSIGNALED(status)) return Json{{"child", fmt::format("it was ended by signal {}", WTERMSIG(status))}};
+    return Json{{"child", WEXITSTATUS(status) == 0 ? "success" : "an error"}};
+  }
+
   Result<void> open_nccl() {
     if (nccl_) return {};
     auto library = NcclLibrary::open();
@@ -293,6 +381,9 @@ class Work {
   std::optional<DeviceMapping> imported_;
   std::optional<DeviceArena> arena_;
   std::vector<DeviceBytes> taken_;
+  std::optional<DeviceMapping> captured_;
+  std::optional<GpuStream> capturing_;
+  std::unique_ptr<ExchangeWork> exchange_;
   std::shared_ptr<const NcclLibrary> nccl_;
   nccl_abi::Communicator communicator_ = nullptr;
   int rank_ = 0, ranks_ = 0;

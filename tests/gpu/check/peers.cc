@@ -35,6 +35,13 @@ Result<Message> receive(const Fd& socket, Duration within) {
   return Message{std::move(json), std::move(frame->fds)};
 }
 
+std::map<std::string, std::string> as_on_host(const std::string& host) {
+  return {{"NCCL_HOSTID", host},      {"NCCL_NET", "Socket"},          {"NCCL_SOCKET_IFNAME", "=lo"},
+          {"NCCL_IB_DISABLE", "1"},   {"NCCL_MNNVL_ENABLE", "0"},      {"NCCL_NVLS_ENABLE", "0"},
+          {"NCCL_RAS_ENABLE", "0"},   {"NCCL_CUMEM_HOST_ENABLE", "0"}, {"NCCL_MAX_CTAS", "1"},
+          {"NCCL_DEBUG", "WARN"}};
+}
+
 std::string error_of(const Message& message) { return message.json.value("error", std::string()); }
 
 Peer::Peer(const std::map<std::string, std::string>& variables) {

@@ -51,6 +51,9 @@ class Peer {
 // What a peer does: `--peer`. The exit code.
 int be_peer();
 
+// Variables of a peer that NCCL takes for one on a host of that name, with nothing but sockets of the loopback.
+std::map<std::string, std::string> as_on_host(const std::string& host);
+
 // Nothing, or why an answer is none.
 std::string error_of(const Message& message);
 

@@ -11,18 +11,11 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-std::map<std::string, std::string> variables_of(const std::string& host) {
-  return {{"NCCL_HOSTID", host},      {"NCCL_NET", "Socket"},        {"NCCL_SOCKET_IFNAME", "=lo"},
-          {"NCCL_IB_DISABLE", "1"},   {"NCCL_MNNVL_ENABLE", "0"},    {"NCCL_NVLS_ENABLE", "0"},
-          {"NCCL_RAS_ENABLE", "0"},   {"NCCL_CUMEM_HOST_ENABLE", "0"}, {"NCCL_MAX_CTAS", "1"},
-          {"NCCL_DEBUG", "WARN"}};
-}
-
 // So many ranks, joined; none, with the reason among the findings, if that does not come to be.
 std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why) {
   std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
-    all.emplace_back(variables_of(same_host ? "one" : fmt::format("host{}", i)));
+    all.emplace_back(as_on_host(same_host ? "one" : fmt::format("host{}", i)));
     const Message opened = all.back().ask({{"do", "open"}});
     if (why = error_of(opened); !why.empty()) {
       why = "no context: " + why;

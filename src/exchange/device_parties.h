@@ -1,0 +1,18 @@
+// What the devices of a process are to the transports of devices: a party each, of which the first is the process
+// itself. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/id.h"
+#include "model/direct_path.h"
+
+namespace mobula::internal::exchange {
+
+inline ProcessId party_of(ProcessId process, std::uint32_t lane) {
+  return lane == 0 ? process : ProcessId::derived(process, "device", lane);
+}
+
+inline bool is_of_devices(DirectPath path) { return path == DirectPath::cuda_ipc || path == DirectPath::nccl; }
+
+}  // namespace mobula::internal::exchange
