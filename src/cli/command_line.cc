@@ -291,6 +291,7 @@ class Grammar {
     plan.add_flag("--json", texts_.json, "the same as -o json");
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
+    drain.add_flag("!--no-progress", line_.progress, "no line about what is left");
     drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds")
         ->check(CLI::Range(0.0, 365.0 * 86'400.0));
   }

@@ -105,6 +105,7 @@ struct CommandLine {
   ShellFlags shell{};
   EventFlags events{};
   DoctorFlags doctor{};
+  bool progress = true;  // long work may say on a terminal how far it is
   std::string output_file;  // of `timeline`
   TokenFlags tokens{};
   bool watch = false;

@@ -10,12 +10,15 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/text_table.h"
 #include "deploy/process.h"
 #include "deploy/rollout.h"
@@ -36,6 +39,7 @@ struct FleetLine {
   std::string host;
   std::vector<std::string> words;
   deploy::RolloutOptions options{};
+  bool progress = true;
 };
 
 // Either a line, or that the program ends now with `exit`.
@@ -53,6 +57,7 @@ void add_options(CLI::App& app, FleetLine& line) {
         ->check(CLI::IsMember({"table", "json"}));
   }
   if (line.command == "up" || line.command == "down") {
+    app.add_flag("!--no-progress", line.progress, "no line about how far the hosts have come");
     app.add_flag("--dry-run", line.options.dry_run, "say what would be done, and do nothing");
   }
   if (line.command == "up") {
@@ -132,6 +137,36 @@ void show(const FleetLine& line, const std::string& cluster,
   std::fputs(table.text().c_str(), stdout);
 }
 
+// Which hosts are done, and what the others are at. Told by several threads: see docs/concurrency.md.
+class FleetProgress {
+ public:
+  FleetProgress(std::size_t hosts, bool wanted) : hosts_(hosts), progress_(wanted) {}
+
+  void tell(const std::string& host, const std::string& step, bool final) {
+    const std::scoped_lock lock(mutex_);
+    if (final) {
+      at_work_.erase(host);
+      done_.insert(host);
+    } else {
+      at_work_[host] = step;
+    }
+    std::string text = fmt::format("{} of {} hosts", done_.size(), hosts_);
+    for (const auto& [name, at] : at_work_) text += fmt::format("; {} {}", name, at);
+    progress_.tell(text);
+  }
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    progress_.clear();
+  }
+
+ private:
+  const std::size_t hosts_;
+  std::mutex mutex_;
+  Progress progress_;  // with what follows: under the mutex
+  std::map<std::string, std::string> at_work_;
+  std::set<std::string> done_;
+};
+
 // What this very program says to the flags, which is the one that machines get.
 Result<void> check_start_flags(const std::vector<std::string>& flags) {
   std::vector<std::string> words{"mobula", "start", "--check-only"};
@@ -208,6 +243,8 @@ int run_fleet_command(int argc, char** argv) {
   if (sessions.contains(line.command)) return open_session(line, *inventory);
   auto options = line.options;
   options.check_flags = check_start_flags;
+  FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
+  options.told = [&](const std::string& host, const std::string& step, bool final) { progress.tell(host, step, final); };
   deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;
   if (line.command == "up") {
@@ -217,6 +254,7 @@ int run_fleet_command(int argc, char** argv) {
   } else {
     reports = line.command == "down" ? rollout.take_down() : rollout.look();
   }
+  progress.clear();
   show(line, inventory->cluster, reports);
   return exit_code_of(line.command, reports);
 }

@@ -74,6 +74,11 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--ship", flags.ship,
                      "program that travels with it, with its libraries, and goes first in its PATH; again for more")
       ->allow_extra_args(false);
+  command.add_option("--ship-lib", flags.ship_lib,
+                     "library that travels with it, with those that it needs, for programs that open it by name at run "
+                     "time; again for more")
+      ->allow_extra_args(false);
+  command.add_flag("--no-progress", flags.no_progress, "no line about how far its files have come");
   command.add_option("--cwd", flags.cwd,
                      "folder in which it runs, which the node must have (default: this one, where the node has it)");
   command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: none; and who asks for nothing needs a node with one)");

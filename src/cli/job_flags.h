@@ -23,6 +23,7 @@ struct JobFlags {
   std::vector<std::string> selector{};
   std::string workdir{};            // a folder here, which travels
   std::vector<std::string> ship{};  // programs here, which travel
+  std::vector<std::string> ship_lib{};  // libraries that they open by name
   std::string cwd{};                // a folder of the node
   std::string num_cpus{}, num_gpus{}, gpu_memory{}, memory{}, resources{}, accelerator_type{};
   int priority = 0;
@@ -30,6 +31,7 @@ struct JobFlags {
   double time_limit = 0;  // seconds; 0: none
   double grace = 10;      // seconds
   bool no_wait = false;
+  bool no_progress = false;
 };
 
 // Options of a job, for a command that submits one.

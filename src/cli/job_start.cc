@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +36,7 @@ namespace fs = std::filesystem;
 constexpr int start_failed_code = 127;
 constexpr Duration files_patience = 60s;  // a head that is restarted
 constexpr Duration files_pause = 500ms;
+constexpr auto coming_within = std::chrono::hours(1);
 constexpr std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
 struct JobStart {
@@ -65,17 +67,18 @@ class FilesCache {
     if (auto made = make_private_folder(start_.cache); !made) return made.error();
     // Files get their names whole, and one that is open outlives its name.
     if (Fd there = known(); there) return there;
-    const Fd lock(::open((start_.cache + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!lock) return errno_failure("lock " + start_.cache, errno);
-    while (::flock(lock.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) return errno_failure("lock " + start_.cache, errno);
-    }
+    // A lock for each name: what is slow to come holds up those alone who want the same.
+    auto lock = locked(path_ + ".lock");
+    if (!lock) return lock.error();
     Fd file = known();
     if (!file) {
       if (auto brought = bring(); !brought) return brought.error();
       file = known();
       if (!file) return errno_failure("read " + path_, errno);
     }
+    ::unlink((path_ + ".lock").c_str());  // whoever waits for it sees that it has gone
+    const auto all = locked(start_.cache + "/lock");
+    if (!all) return all.error();
     forget_oldest();
     return file;
   }
@@ -83,6 +86,19 @@ class FilesCache {
   void forget() const { ::unlink(path_.c_str()); }
 
  private:
+  // Whoever removes the file has it locked: a lock on one that has lost its name is none.
+  static Result<Fd> locked(const std::string& path) {
+    for (;;) {
+      Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+      if (!lock) return errno_failure("lock " + path, errno);
+      while (::flock(lock.get(), LOCK_EX) != 0) {
+        if (errno != EINTR) return errno_failure("lock " + path, errno);
+      }
+      struct stat own {}, named {};
+      if (::fstat(lock.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 && own.st_ino == named.st_ino) return lock;
+    }
+  }
+
   Fd known() const {
     Fd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (file) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
@@ -160,6 +176,9 @@ class FilesCache {
     for (const auto& each : fs::directory_iterator(start_.cache, code)) {
       std::error_code gone;
       if (each.path() == path_ || each.path().filename() == "lock") continue;
+      const auto extension = each.path().extension();
+      const bool comes = extension == ".lock" || extension == ".new";  // now, for others, or what a killed one has left
+      if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < coming_within) continue;
       Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
       if (gone) continue;
       sum += row.bytes;

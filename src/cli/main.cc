@@ -123,6 +123,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.log_file = plan.log_file;
   options.record = plan.record;
   options.drain_within = plan.drain_within;
+  options.release = MOBULA_VERSION;
   options.on_ready = ready;
   options.on_failed = [](const std::string& why) {
     std::fprintf(stderr, "mobula: %s\n", why.c_str());

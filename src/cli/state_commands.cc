@@ -8,6 +8,7 @@
 #include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/screen.h"
 #include "cli/watch_page.h"
 #include "protocol/tool_documents.h"
@@ -138,18 +139,23 @@ int drain(const CommandLine& line) {
   if (!drained) return complain(drained.error());
   // At the deadline the head ends what is left; that takes a moment.
   const Time deadline = monotonic_now() + within + drain_ends_within;
+  Progress progress(line.progress && line.seconds >= 0);
   for (;;) {
     const auto leases = asker.ask("list", "leases");
     if (!leases) return complain(leases.error());
     std::int64_t left = 0;
     for (const auto& lease : (*leases)["items"])
       left += lease.value("node_id", std::string()) == *node ? 1 : 0;
+    progress.tell(fmt::format("{} leases are left on node {}, which has {} s", left, node->substr(0, 8),
+                              std::max<std::int64_t>(0, (deadline - drain_ends_within - monotonic_now()) / 1s)));
     if (left == 0 || line.seconds < 0) {
+      progress.clear();
       if (!for_people(line)) return print(*drained, line);
       return print(
           fmt::format("node {} takes no more work; {} leases are left on it\n", *node, left));
     }
     if (monotonic_now() >= deadline) {
+      progress.clear();
       return complain(
           failure(ErrorCode::timed_out,
                   fmt::format("node {} still has {} leases, though those left after {} s were "

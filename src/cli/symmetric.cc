@@ -321,13 +321,17 @@ class Rank {
   void take_place() {
     if (!meeting_ || place_.unique) return;
     own_place_.self = hex_of(random_bits());
+    own_place_.process = ProcessMark::of_this_process();
+    own_place_.processes_of = deploy::own_processes();
     auto seen = meeting_->place_of(place_.rank);
     const Time until = monotonic_now() + stillness;
-    while (!meeting_->take_place(place_.rank, own_place_.self)) {
+    while (!meeting_->take_place(place_.rank, own_place_)) {
       const auto now = meeting_->place_of(place_.rank);
       if (now && seen && (now->self != seen->self || now->beat != seen->beat)) end_for_company();
       if (!seen) seen = now;
-      if (seen && monotonic_now() >= until) meeting_->leave_place(place_.rank, seen->self);
+      const bool gone = seen && deploy::is_gone(*seen);
+      if (seen && (gone || monotonic_now() >= until)) meeting_->leave_place(place_.rank, seen->self);
+      if (gone) seen.reset();
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
       if (asked_ != 0) meeting_.reset();  // perhaps another's

@@ -162,7 +162,7 @@ void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
       const auto held = lock();
       ticket = ticket_;
     }
-    (void)(*bus)->send(*connected, encode(PeerHello{protocol_version, options_.core.process, ticket}));
+    (void)(*bus)->send(*connected, encode(PeerHello{own_protocol.newest, options_.core.process, ticket}));
   }
   (void)(*bus)->send(at->second, frames);
 }

@@ -91,6 +91,10 @@ class Packer {
       entries_.push_back({is_folder, "work"});
       if (auto walked = walk(source.folder, "work"); !walked) return walked.error();
     }
+    // Libraries that are named go before others of their name.
+    for (const auto& library : source.libraries) {
+      if (auto added = add_library(library); !added) return added.error();
+    }
     for (const auto& program : source.programs) {
       if (auto added = add_program(program); !added) return added.error();
     }
@@ -198,6 +202,25 @@ class Packer {
     if (names_.size() == 1) entries_.push_back({is_folder, "bin"});
     add_file(path, name, seen);
     entries_.back().kind = is_executable;
+    return add_needed(path);
+  }
+
+  // One that a program opens by its name, which ldd cannot know of.
+  Result<void> add_library(const std::string& path) {
+    struct stat seen {};
+    if (::stat(path.c_str(), &seen) != 0) return refused(shown(path), std::strerror(errno));
+    if (!S_ISREG(seen.st_mode)) return refused(shown(path), "is no file");
+    const std::string library = fs::path(path).filename().string();
+    if (!is_plain_path(library)) return refused(shown(path), "its name has control characters or is too long");
+    if (libraries_.contains(library)) return refused(shown(path), "another library that travels has the same name");
+    if (libraries_.empty()) entries_.push_back({is_folder, "lib"});
+    libraries_.insert(library);
+    add_file(path, "lib/" + library, seen);
+    return add_needed(path);
+  }
+
+  Result<void> add_needed(const std::string& path) {
+    struct stat seen {};
     for (const auto& [library, file] : libraries_of(path)) {
       if (libraries_.empty()) entries_.push_back({is_folder, "lib"});
       if (!libraries_.insert(library).second) continue;

@@ -25,6 +25,7 @@ constexpr std::size_t max_job_files_entries = 100'000;
 struct JobFilesSource {
   std::string folder{};                 // empty: none
   std::vector<std::string> programs{};  // paths of files
+  std::vector<std::string> libraries{};  // that programs open by their names, which they keep
 };
 
 struct JobFiles {

@@ -21,7 +21,15 @@ constexpr const char* rank_prefix = "rank-";
 
 std::string place_file(int rank) { return fmt::format("place-{}.json", rank); }
 std::string text_of(const PlaceNote& note) {
-  return Json{{"schema", 1}, {"self", note.self}, {"beat", note.beat}}.dump() + "\n";
+  return Json{{"schema", 1},
+              {"self", note.self},
+              {"beat", note.beat},
+              {"pid", note.process.pid},
+              {"start_time", note.process.start_time},
+              {"boot_id", note.process.boot_id},
+              {"processes_of", note.processes_of}}
+             .dump() +
+         "\n";
 }
 
 Json read_json(const std::string& path) {
@@ -45,21 +53,34 @@ Result<Meeting> Meeting::at(std::string folder) {
   return Meeting(std::move(folder));
 }
 
+std::string own_processes() {
+  std::error_code code;
+  return boot_id_of_machine() + " " + fs::read_symlink("/proc/self/ns/pid", code).string();
+}
+
+bool is_gone(const PlaceNote& note) {
+  return note.process.start_time != 0 && note.processes_of == own_processes() && !note.process.alive();
+}
+
 // By a link, which of several makes one alone, on NFS too.
-bool Meeting::take_place(int rank, const std::string& self) const {
-  const std::string own = path("taking-" + self + ".json");
-  if (!write_file(own, text_of({self, 0}), 0600)) return false;
-  ::link(own.c_str(), path(place_file(rank)).c_str());
-  ::unlink(own.c_str());
+bool Meeting::take_place(int rank, const PlaceNote& own) const {
+  const std::string note = path("taking-" + own.self + ".json");
+  if (!write_file(note, text_of(own), 0600)) return false;
+  ::link(note.c_str(), path(place_file(rank)).c_str());
+  ::unlink(note.c_str());
   const auto holder = place_of(rank);
-  return holder && holder->self == self;
+  return holder && holder->self == own.self;
 }
 
 std::optional<PlaceNote> Meeting::place_of(int rank) const {
   const Json json = read_json(path(place_file(rank)));
   if (!json.is_object()) return std::nullopt;
   try {
-    return PlaceNote{json.value("self", std::string()), json.value("beat", std::uint64_t{0})};
+    return PlaceNote{json.value("self", std::string()),
+                     json.value("beat", std::uint64_t{0}),
+                     {json.value("pid", std::int64_t{0}), json.value("start_time", std::uint64_t{0}),
+                      json.value("boot_id", std::string())},
+                     json.value("processes_of", std::string())};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

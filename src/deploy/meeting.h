@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "protocol/process_mark.h"
 
 namespace mobula::internal::deploy {
 
@@ -37,9 +38,16 @@ struct RankNote {
 struct PlaceNote {
   std::string self{};  // of one process, and of no other
   std::uint64_t beat = 0;
+  ProcessMark process{};         // by which those beside it see at once that it has ended
+  std::string processes_of{};  // whose numbers those are, see own_processes()
 
   friend bool operator==(const PlaceNote&, const PlaceNote&) = default;
 };
+
+// Whose processes this one sees: two containers of a machine do not see each other's.
+std::string own_processes();
+// That it was of those, and has ended; false where that cannot be seen from here.
+bool is_gone(const PlaceNote& note);
 
 class Meeting {
  public:
@@ -49,9 +57,9 @@ class Meeting {
   const std::string& folder() const { return folder_; }
 
   // Of every rank, where two launches might use one folder: nobody else speaks as `rank` until `self` has
-  // left. False while the place is somebody's, perhaps of one that has been killed: whose beats stand still
-  // can be put out, and `self` must be known before.
-  bool take_place(int rank, const std::string& self) const;
+  // left. False while the place is somebody's, perhaps of one that has been killed: who is_gone(), or whose beats
+  // stand still, can be put out, and `self` must be known before.
+  bool take_place(int rank, const PlaceNote& own) const;
   std::optional<PlaceNote> place_of(int rank) const;
   // False once the place is another's.
   bool beat(int rank, PlaceNote& own) const;

@@ -71,15 +71,15 @@ void Rollout::for_each(const Step& step, const std::function<bool(const Machine&
   for (auto& each : threads) each.join();
 }
 
-void Rollout::tell(const Machine& machine, const std::string& step) const {
-  if (options_.told) options_.told(machine.report.host, step);
+void Rollout::tell(const Machine& machine, const std::string& step, bool final) const {
+  if (options_.told) options_.told(machine.report.host, step, final);
 }
 
 void Rollout::settle(Machine& machine, const std::string& result, const std::string& detail) {
   machine.report.result = result;
   machine.report.detail = detail;
   machine.done = true;
-  tell(machine, result);
+  tell(machine, result, true);
 }
 
 void Rollout::give_up(Machine& machine, const Failure& why) {

@@ -33,8 +33,8 @@ struct RolloutOptions {
   // What this program says to the flags of a `mobula start`, for a dry run.
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
   Duration start_patience = 100s;  // for a start; one that takes longer is given up there
-  // Which host has come how far, as "starts"; a result once it is final. From several threads at once.
-  std::function<void(const std::string& host, const std::string& step)> told{};
+  // Which host has come how far, as "starts"; its result, which is final. From several threads at once.
+  std::function<void(const std::string& host, const std::string& step, bool final)> told{};
 };
 
 class Rollout {
@@ -78,7 +78,7 @@ class Rollout {
   static std::string stale_by(const Machine& machine, const std::string& address);
   std::string expected_address() const;
   std::string mark_of(const Machine& machine) const;
-  void tell(const Machine& machine, const std::string& step) const;
+  void tell(const Machine& machine, const std::string& step, bool final = false) const;
   void say_what_would_be_done();
   void bring_up_nodes(const std::string& hash);
   void start(Machine& machine, const std::string& hash);

@@ -68,6 +68,7 @@ bool has_detection(Vendor vendor) {
 Detected detect_nvidia(const DetectionPaths& paths) {
   GpuFacts facts = probe_gpus(paths.nvidia);
   Detected found;
+  found.driver = facts.driver_version;
   found.devices = std::move(facts.devices);
   // Without devices, that there is no library is no news.
   if (!found.devices.empty()) found.notes = std::move(facts.notes);

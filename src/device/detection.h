@@ -27,6 +27,7 @@ struct DetectionPaths {
 struct Detected {
   std::vector<AcceleratorDevice> devices{};  // in the order in which the vendor's mask counts
   std::vector<std::string> notes{};          // what could not be found out, or was passed over
+  std::string driver{};                      // its version, where that is known
 };
 
 // Nothing for vendors without detection: their devices are named with --resources.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view product_label = "mobula.io/accelerator-product";
 constexpr std::string_view type_label = "mobula.io/accelerator-type";
+constexpr std::string_view driver_label = "mobula.io/nvidia-driver";
 
 using Shapes = std::map<std::string, ResourceShape, std::less<>>;
 
@@ -42,6 +43,9 @@ void label_product(const MachineFacts& machine, const ResourceShape& shape, Node
                                                  : device.id == instance.visible_id;
         if (row_of(vendor).name != shape.vendor || !same || device.product.empty()) continue;
         node.labels.emplace(product_label, label_value(device.product));
+        if (vendor == Vendor::nvidia && !machine.nvidia_driver.empty()) {
+          node.labels.emplace(driver_label, label_value(machine.nvidia_driver));
+        }
         return;
       }
     }
@@ -145,6 +149,7 @@ MachineFacts probe_machine(const ProbePaths& paths) {
   for (const VendorRow& vendor : vendor_rows()) {
     Detected found = detect_devices(vendor.vendor, paths.devices);
     for (auto& note : found.notes) facts.notes.push_back(std::move(note));
+    if (vendor.vendor == Vendor::nvidia && !found.devices.empty()) facts.nvidia_driver = found.driver;
     if (!found.devices.empty()) facts.devices[vendor.vendor] = std::move(found.devices);
   }
   return facts;

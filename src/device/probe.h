@@ -20,6 +20,7 @@ struct MachineFacts {
   HostMemory memory{};
   std::map<Vendor, std::vector<AcceleratorDevice>> devices{};  // of vendors that have some
   std::vector<std::string> notes{};  // what could not be found out, for `status`
+  std::string nvidia_driver{};       // its version, where it has devices here
 
   std::vector<Vendor> vendors() const;
 };
@@ -39,7 +40,8 @@ const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& requ
 // invalid_argument: an amount above a visible list ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2
 // devices (0,1)"), a predefined name among the custom resources, a fraction where instances cannot
 // be shared. More GPUs than the machine has are allowed: they are logical, named by their index.
-// The labels mobula.io/accelerator-product and -type say what the first device is, unless given.
+// The labels mobula.io/accelerator-product and -type say what the first device is, unless given;
+// mobula.io/nvidia-driver the version of NVIDIA's driver, where devices of it are offered.
 Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& request);
 
 }  // namespace mobula::internal

@@ -95,7 +95,7 @@ void RegionLinks::meet(const Endpoint& holder) {
     later_.call([this, id, why = connected.error()] { ended(id, why); });
     return;
   }
-  say(link, PeerHello{protocol_version, options_.self.process, options_.ticket});
+  say(link, PeerHello{own_protocol.newest, options_.self.process, options_.ticket});
   say(link, reach_);
   look();
 }
@@ -181,7 +181,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
     }
     link.met = true;
     if (link.accepted) {
-      say(link, PeerHello{protocol_version, options_.self.process, options_.ticket});
+      say(link, PeerHello{own_protocol.newest, options_.self.process, options_.ticket});
       say(link, reach_);
     }
     return callbacks_.met(peer, *reach);
@@ -196,7 +196,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
 
 // A ticket proves who speaks; over a network it is for the key that the connection has.
 std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
-  if (hello.version != protocol_version) return std::nullopt;
+  if (!speaks_with(hello.version, hello.oldest)) return std::nullopt;
   auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms());
   if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return std::nullopt;
   if (!origin.local && ticket->curve_key != origin.public_key) return std::nullopt;

@@ -495,7 +495,7 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
   if (bytes.size() > max_hello_bytes) return;
   const auto hello = decode<PeerHello>(bytes);
-  if (!hello || hello->version != protocol_version) return;
+  if (!hello || !speaks_with(hello->version, hello->oldest)) return;
   const auto ticket = check_ticket(hello->ticket, assignment_.head_signing_key, wall_clock_ms());
   if (!ticket || ticket->process != hello->process) return;
   if (!origin.local && ticket->curve_key != origin.public_key) return;

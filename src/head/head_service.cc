@@ -197,7 +197,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   if (auto request = decode<ToolRequest>(bytes)) {
     Principal principal = *known;
     if (keyless) principal.role = Role::operator_;
-    if (request->version == protocol_version && PackageShelf::is_about_packages(request->verb)) {
+    if (speaks_with(request->version, request->oldest) && PackageShelf::is_about_packages(request->verb)) {
       return answer_about_packages(from, principal, *request);
     }
     return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
@@ -252,7 +252,8 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
     return told(refusal);
   }
   const LinkId link = ++last_asked_;
-  request.version = protocol_version;
+  request.version = own_protocol.newest;
+  request.oldest = own_protocol.oldest;
   asked_.emplace(link, std::move(told));
   step(ToolSaid{link, *principal, std::move(request)});
 }

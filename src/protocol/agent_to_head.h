@@ -21,19 +21,22 @@ namespace mobula::internal {
 
 // Repeated until answered by Registered or Refused. Not sequenced.
 struct Register {
-  std::uint32_t version = protocol_version;
+  std::uint32_t version = own_protocol.newest;
   AgentAddress address;
   std::string host;
   Role role = Role::agent;
   NodeShape shape;
   std::string delegated_key;  // signs tickets of this node's processes
   Facts facts;
+  std::uint32_t oldest = own_protocol.oldest;
+  std::string release;  // of Mobula, for people
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &Register::version), field("address", &Register::address),
                  field("host", &Register::host), field("role", &Register::role),
                  field("shape", &Register::shape), field("delegated_key", &Register::delegated_key),
-                 field("facts", &Register::facts));
+                 field("facts", &Register::facts), field("oldest", &Register::oldest),
+                 field("release", &Register::release));
   }
   friend bool operator==(const Register&, const Register&) = default;
 };

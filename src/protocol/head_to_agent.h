@@ -48,6 +48,7 @@ struct Registered {
   std::vector<AgentAddress> peers;
   std::vector<SlotId> unknown_slots;  // stated by the agent, refused by the head: end them
   std::vector<std::string> warnings;  // for the agent's log: devices that are not used, and why
+  std::uint32_t protocol = 0;         // that both speak from now on; 0: of a head that does not say
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &Registered::head_epoch),
@@ -56,7 +57,7 @@ struct Registered {
                  field("head_signing_key", &Registered::head_signing_key),
                  field("settings", &Registered::settings), field("peers", &Registered::peers),
                  field("unknown_slots", &Registered::unknown_slots),
-                 field("warnings", &Registered::warnings));
+                 field("warnings", &Registered::warnings), field("protocol", &Registered::protocol));
   }
   friend bool operator==(const Registered&, const Registered&) = default;
 };

@@ -38,16 +38,17 @@ struct PlaceRecord {
 
 // A driver's first message.
 struct AttachDriver {
-  std::uint32_t version = protocol_version;
+  std::uint32_t version = own_protocol.newest;
   ProcessId process;
   JobId job;
   std::string curve_key;  // of the process's bus, goes into its ticket
   std::int64_t pid = 0;
+  std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &AttachDriver::version), field("process", &AttachDriver::process),
                  field("job", &AttachDriver::job), field("curve_key", &AttachDriver::curve_key),
-                 field("pid", &AttachDriver::pid));
+                 field("pid", &AttachDriver::pid), field("oldest", &AttachDriver::oldest));
   }
   friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
 };

@@ -113,8 +113,8 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   if (reader.header_.format != recording_format) {
     return other("the format of recordings", reader.header_.format, recording_format);
   }
-  if (reader.header_.protocol != protocol_version) {
-    return other("the protocol", reader.header_.protocol, protocol_version);
+  if (reader.header_.protocol != own_protocol.newest) {
+    return other("the protocol", reader.header_.protocol, own_protocol.newest);
   }
   return reader;
 }

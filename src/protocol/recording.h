@@ -36,7 +36,7 @@ inline constexpr DecodeLimits recording_limits{1u << 30, 256u << 20, std::size_t
 
 struct RecordingHeader {
   std::uint32_t format = recording_format;
-  std::uint32_t protocol = protocol_version;
+  std::uint32_t protocol = own_protocol.newest;
   std::string core;  // "head", "agent", "client" or "executor"
   std::string role;  // of the process: "head", "agent", "driver", "executor", …
   std::int64_t pid = 0;

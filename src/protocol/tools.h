@@ -14,16 +14,17 @@
 namespace mobula::internal {
 
 struct ToolRequest {
-  std::uint32_t version = protocol_version;
+  std::uint32_t version = own_protocol.newest;
   std::uint64_t request = 0;
   std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, timeline, ping
   std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
+  std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &ToolRequest::version), field("request", &ToolRequest::request),
                  field("verb", &ToolRequest::verb), field("kind", &ToolRequest::kind),
-                 field("argument", &ToolRequest::argument));
+                 field("argument", &ToolRequest::argument), field("oldest", &ToolRequest::oldest));
   }
   friend bool operator==(const ToolRequest&, const ToolRequest&) = default;
 };

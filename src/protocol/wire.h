@@ -11,11 +11,9 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "model/principal.h"
+#include "protocol/version.h"
 
 namespace mobula::internal {
-
-// Raised when an older peer could misread a newer one in spite of skipped fields.
-inline constexpr std::uint32_t protocol_version = 2;
 
 // Whether a message is kept once for all conversations and frames that it is in, which then share it.
 template <class Message>
@@ -40,13 +38,14 @@ struct Frame {
 // First message on a connection between peers that are not head and agent: at most 1 KiB, within 1
 // s.
 struct PeerHello {
-  std::uint32_t version = protocol_version;
+  std::uint32_t version = own_protocol.newest;
   ProcessId process;   // who speaks
   std::string ticket;  // encoded SignedTicket
+  std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &PeerHello::version), field("process", &PeerHello::process),
-                 field("ticket", &PeerHello::ticket));
+                 field("ticket", &PeerHello::ticket), field("oldest", &PeerHello::oldest));
   }
   friend bool operator==(const PeerHello&, const PeerHello&) = default;
 };

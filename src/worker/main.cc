@@ -245,6 +245,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.head_address = options.head_address;
   service.cluster = options.cluster;
   service.host = host_name();
+  service.release = options.release;
   service.advertise_host = bracketed(options.advertise_host);
   service.runtime_folder =
       options.runtime_folder.empty() ? default_runtime_folder() : options.runtime_folder;

@@ -23,6 +23,7 @@ struct WorkerMainOptions {
   std::string key_file;      // path of a KeyFile; empty: without keys, on this machine alone
   std::string folder;        // <state>/<cluster>; the agent's own files are in <folder>/agent
   std::string cluster;       // its name, for people
+  std::string release{};     // of Mobula, for people
 
   NodeRequest node{};  // what was asked for; the environment and the address are added to it
   std::optional<std::uint64_t> object_store_bytes{};  // nothing: 30 % of what is free

@@ -51,7 +51,7 @@ void PeerConnections::send(const AgentAddress& to, const PeerFrame& frame) {
     }
     at = outgoing_.emplace(to.incarnation, *peer).first;
     outgoing_of_.emplace(*peer, to.incarnation);
-    (void)bus_->send(*peer, encode(PeerHello{protocol_version, self_, signer_.ticket()}));
+    (void)bus_->send(*peer, encode(PeerHello{own_protocol.newest, self_, signer_.ticket()}));
   }
   (void)bus_->send(at->second, encode(frame));  // what a full peer does not take is repeated
 }
@@ -89,7 +89,9 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
   if (bytes.size() > max_hello_bytes) return refuse("its first message is too long");
   const auto hello = decode<PeerHello>(bytes);
   if (!hello) return refuse(hello.error().text);
-  if (hello->version != protocol_version) return refuse("it speaks another version");
+  if (!speaks_with(hello->version, hello->oldest)) {
+    return refuse(protocol_mismatch("it", range_of(hello->version, hello->oldest), "this agent"));
+  }
   const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), wall_clock_ms());
   if (!ticket) return refuse(ticket.error().text);
   const Role role = ticket->principal.role;

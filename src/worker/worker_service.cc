@@ -119,6 +119,7 @@ Result<void> WorkerService::open() {
   Started started;
   started.address = address_;
   started.host = options_.host;
+  started.release = options_.release;
   started.role = options_.role;
   started.shape = options_.shape;
   started.delegated_key = signer_.delegated_key();

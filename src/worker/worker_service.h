@@ -39,6 +39,7 @@ struct ServiceOptions {
   std::string cluster;
   NodeId node;
   std::string host;  // for people
+  std::string release{};  // of Mobula, for people
   Role role = Role::agent;
   NodeShape shape;
   std::vector<Vendor> vendors_present;  // whose devices the machine has, offered or not

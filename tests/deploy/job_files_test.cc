@@ -60,6 +60,21 @@ class JobFilesTest : public testing::Test {
   std::string base;
 };
 
+TEST_F(JobFilesTest, ALibraryThatIsOpenedByNameTravelsWithThoseThatItNeeds) {
+  write("plugin.so", "a library of ours");
+  const auto packed = pack_job_files({{}, {"/bin/sh"}, {at("plugin.so").string()}});
+  ASSERT_TRUE(packed) << packed.error().text;
+  EXPECT_EQ(unpacked(bytes_of(*packed)), "none");
+  EXPECT_EQ(read("out/lib/plugin.so"), "a library of ours");
+  EXPECT_TRUE(fs::exists(at("out/bin/sh")));
+  const auto twice = pack_job_files({{}, {}, {at("plugin.so").string(), at("plugin.so").string()}});
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().text, HasSubstr("another library that travels has the same name"));
+  const auto none = pack_job_files({{}, {}, {at("nowhere.so").string()}});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().text, HasSubstr("nowhere.so"));
+}
+
 TEST_F(JobFilesTest, AFolderComesBackAsItWas) {
   write("in/main.py", "print()\n");
   write("in/empty", "");

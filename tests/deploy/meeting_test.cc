@@ -83,9 +83,9 @@ TEST_F(MeetingTest, WhatAnEarlierLaunchLeftIsCleared) {
 TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
-  EXPECT_TRUE(meeting->take_place(0, "first"));
-  EXPECT_FALSE(meeting->take_place(0, "second"));
-  EXPECT_TRUE(meeting->take_place(1, "second")) << "another rank";
+  EXPECT_TRUE(meeting->take_place(0, PlaceNote{"first"}));
+  EXPECT_FALSE(meeting->take_place(0, PlaceNote{"second"}));
+  EXPECT_TRUE(meeting->take_place(1, PlaceNote{"second"})) << "another rank";
   PlaceNote first{"first", 0};
   PlaceNote second{"second", 0};
   EXPECT_TRUE(meeting->beat(0, first));
@@ -96,7 +96,7 @@ TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
   meeting->leave_place(0, "first");
   EXPECT_FALSE(meeting->place_of(0));
   EXPECT_TRUE(meeting->beat(0, first)) << "nobody else has come";
-  EXPECT_TRUE(meeting->take_place(0, "second"));
+  EXPECT_TRUE(meeting->take_place(0, PlaceNote{"second"}));
   EXPECT_FALSE(meeting->beat(0, first));
   std::size_t files = 0;
   for (const auto& each : fs::directory_iterator(at("run"))) {
@@ -104,6 +104,20 @@ TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
     ++files;
   }
   EXPECT_EQ(files, 2u);
+}
+
+TEST_F(MeetingTest, WhoHasEndedBesideUsIsKnownToBeGone) {
+  const auto meeting = Meeting::at(at("run"));
+  ASSERT_TRUE(meeting);
+  PlaceNote note{"self", 0, ProcessMark::of_this_process(), own_processes()};
+  ASSERT_TRUE(meeting->take_place(0, note));
+  EXPECT_EQ(meeting->place_of(0), note);
+  EXPECT_FALSE(is_gone(note)) << "this process lives";
+  note.process.start_time += 1;
+  EXPECT_TRUE(is_gone(note)) << "its number is another's now";
+  note.processes_of = "another machine, or another container";
+  EXPECT_FALSE(is_gone(note)) << "which nobody can see from here";
+  EXPECT_FALSE(is_gone(PlaceNote{"self", 0}));
 }
 
 TEST_F(MeetingTest, TheNoteStaysForThoseWhoMayStillLook) {

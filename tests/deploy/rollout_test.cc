@@ -117,7 +117,7 @@ TEST_F(RolloutTest, WhatRunsAsItShouldIsLeftAlone) {
   std::mutex mutex;
   std::map<std::string, std::vector<std::string>> told;
   RolloutOptions options;
-  options.told = [&](const std::string& host, const std::string& step) {
+  options.told = [&](const std::string& host, const std::string& step, bool) {
     const std::scoped_lock lock(mutex);
     told[host].push_back(step);
   };

@@ -55,7 +55,7 @@ TEST_F(BadInput, ADriverOfAnotherVersionIsRefusedByTheAgentWithBoth) {
   const auto socket = connect_local(agent.value("socket", ""));
   ASSERT_TRUE(socket) << socket.error().text;
   AttachDriver attach;
-  attach.version = other_version;
+  attach.version = attach.oldest = other_version;
   attach.process = ProcessId::random();
   attach.job = JobId::random();
   const Time deadline = monotonic_now() + Duration(20s);
@@ -76,7 +76,7 @@ TEST_F(BadInput, AToolAndAnAgentOfAnotherVersionAreRefusedByTheHeadWithBoth) {
   const auto key = load_key_file(state_of("a") + "/default/default.key");
   ASSERT_TRUE(key) << key.error().text;
   ToolRequest request;
-  request.version = other_version;
+  request.version = request.oldest = other_version;
   request.request = 1;
   request.verb = "status";
   const auto reply = ask_head<ToolReply>(address(), *key, request);
@@ -86,7 +86,7 @@ TEST_F(BadInput, AToolAndAnAgentOfAnotherVersionAreRefusedByTheHeadWithBoth) {
   expect_versions(reply->text);
 
   Register registration;
-  registration.version = other_version;
+  registration.version = registration.oldest = other_version;
   registration.address.node = NodeId::random();
   registration.address.incarnation = ProcessId::random();
   const auto answer = ask_head<HeadToAgent>(address(), *key, AgentToHead(registration));

@@ -185,7 +185,7 @@ TEST_F(HeadServiceTest, GarbageIsDroppedAndTheConnectionStillWorks) {
 TEST_F(HeadServiceTest, AnotherProtocolVersionIsRefusedInWords) {
   Caller agent = caller(keys_.join);
   Register message = registration();
-  message.version = protocol_version + 41;
+  message.version = message.oldest = protocol_version + 41;
   agent.say(encode(AgentToHead(message)));
   ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
   const auto answer = agent.answer<HeadToAgent>();

@@ -59,11 +59,9 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   const auto refused = [&](RefusalCode code, std::string why) {
     return Refused{parts_.epoch, incarnation, code, std::move(why)};
   };
-  if (message.version != protocol_version) {
-    return refused(RefusalCode::version,
-                   fmt::format("ProtocolMismatchError: the agent speaks protocol version {}, the "
-                               "head version {}; install the same release on both",
-                               message.version, protocol_version));
+  const auto spoken = range_of(message.version, message.oldest);
+  if (!agreed_version(own_protocol, spoken)) {
+    return refused(RefusalCode::version, protocol_mismatch("the agent", spoken, "the head"));
   }
   if (!is_agent(principal.role) || !is_agent(message.role) ||
       (principal.role == Role::driver_agent && message.role != Role::driver_agent)) {
@@ -142,6 +140,8 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.host = message.host;
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
+  node.release = message.release;
+  node.protocol = agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
   const bool had_devices = claims_.release(node.id);
   node.pressure = {};  // it is said again
   node.refused_devices = claims_.claim(node.id, node.shape);
@@ -211,6 +211,7 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
   answer.settings = parts_.options.settings;
   answer.peers = peers_of(node.id);
   answer.unknown_slots = std::move(unknown_slots);
+  answer.protocol = node.protocol;
   for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
   node.told = parts_.now;
   parts_.commands.push_back(

@@ -55,6 +55,8 @@ struct Node {
   Principal principal;
   std::string host;
   std::string delegated_key;
+  std::string release;         // of Mobula there
+  std::uint32_t protocol = 0;  // that was agreed with its agent
   NodeShape shape;  // what is booked on; refused devices are empty in it
   std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;

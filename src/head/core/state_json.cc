@@ -39,6 +39,8 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
                {"address", node.address.control},
                {"bulk_address", node.address.bulk},
                {"host", node.host},
+               {"version", node.release},
+               {"protocol", node.protocol},
                {"resources", use_json(use)},
                {"labels", node.shape.labels},
                {"devices", devices_json(node.shape)},
@@ -419,6 +421,7 @@ std::string pong_json(const Parts& parts) {
   const auto now_ms = wall_ms(parts, parts.now);
   Json json = document("Pong");
   json["version"] = parts.options.version;
+  json["protocol"] = {{"oldest", own_protocol.oldest}, {"newest", own_protocol.newest}};
   json["time"] = utc_text(now_ms);
   json["time_ms"] = now_ms;
   json["warnings"] = Json::array();

@@ -136,11 +136,9 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
   const Speaker speaker(parts_, event.principal);
-  if (request.version != protocol_version) {
-    return reply(event, failure(ErrorCode::corrupt,
-                                fmt::format("ProtocolMismatchError: this program speaks protocol "
-                                            "version {}, the head version {}; use the same release",
-                                            request.version, protocol_version)));
+  if (!speaks_with(request.version, request.oldest)) {
+    return reply(event, failure(ErrorCode::corrupt, protocol_mismatch("this program", range_of(request.version, request.oldest),
+                                                                      "the head")));
   }
   const Role role = event.principal.role;
   if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {

@@ -49,6 +49,7 @@ void HeadSession::send_register() {
   message.shape = started_->shape;
   message.delegated_key = started_->delegated_key;
   message.facts = state_.facts();
+  message.release = started_->release;
   outbox_.emit(SendHead{std::move(message)});
   register_at_ = outbox_.now() + register_wait_;
   register_wait_ = std::min(register_wait_ * 2, options_.register_cap);

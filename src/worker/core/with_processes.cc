@@ -72,11 +72,8 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
     outbox.emit(SendProcess{row.link, AttachRefused{code, std::move(why)}, SlabId{}});
     processes.close(row.link);
   };
-  if (message.version != protocol_version) {
-    return refuse(ErrorCode::corrupt,  // ProtocolMismatchError at the user
-                  fmt::format("the driver speaks protocol version {}, the agent {}; build it with "
-                              "the release that is installed here",
-                              message.version, protocol_version));
+  if (const auto spoken = range_of(message.version, message.oldest); !agreed_version(own_protocol, spoken)) {
+    return refuse(ErrorCode::corrupt, protocol_mismatch("the driver", spoken, "the agent"));
   }
   if (phase != Phase::running) {
     return refuse(ErrorCode::unavailable, "the agent of this machine is being stopped");

@@ -31,12 +31,13 @@ struct Started {
   NodeShape shape;
   std::string delegated_key;  // public half; signs tickets of this node's processes
   std::string bind_host;      // where processes bind for peers of other nodes; empty: nowhere
+  std::string release;        // of Mobula, for people
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("address", &Started::address), field("host", &Started::host),
                  field("role", &Started::role), field("shape", &Started::shape),
                  field("delegated_key", &Started::delegated_key),
-                 field("bind_host", &Started::bind_host));
+                 field("bind_host", &Started::bind_host), field("release", &Started::release));
   }
   friend bool operator==(const Started&, const Started&) = default;
 };

@@ -61,13 +61,31 @@ TEST(Membership, AnotherProtocolVersionIsRefusedNamingBoth) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   Register message;
-  message.version = 99;
+  message.version = message.oldest = 99;
   message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
   cluster.raw(agent, message);
   ASSERT_TRUE(agent.refused);
   EXPECT_EQ(agent.refused->code, RefusalCode::version);
   EXPECT_NE(agent.refused->why.find("99"), std::string::npos);
   EXPECT_NE(agent.refused->why.find(std::to_string(protocol_version)), std::string::npos);
+}
+
+TEST(Membership, AnAgentOfTheVersionBeforeIsAdmittedWithThatVersion) {
+  SmallCluster cluster;
+  auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
+  Register message;
+  message.version = oldest_protocol_version;
+  message.oldest = 0;  // such agents did not say it
+  message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
+  message.shape = SmallCluster::shape(1);
+  cluster.raw(agent, message);
+  EXPECT_FALSE(agent.refused);
+  message.version = oldest_protocol_version - 1;
+  message.address = {NodeId::of(3), ProcessId::of(103), "x:2", "", ""};
+  cluster.raw(agent, message);
+  ASSERT_TRUE(agent.refused);
+  EXPECT_EQ(agent.refused->code, RefusalCode::version);
+  EXPECT_NE(agent.refused->why.find("install a newer release of Mobula for the agent"), std::string::npos) << agent.refused->why;
 }
 
 TEST(Membership, OnlyAgentsRegister) {

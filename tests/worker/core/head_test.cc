@@ -179,7 +179,7 @@ TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
 TEST_F(HeadTest, DriverOfAnotherVersionIsRefused) {
   agent_.step(ProcessConnected{1, "user", 7});
   AttachDriver attach;
-  attach.version = 99;
+  attach.version = attach.oldest = 99;
   agent_.say(1, attach);
   EXPECT_EQ(agent_.heard<AttachRefused>(1).size(), 1u);
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);

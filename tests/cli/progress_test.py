@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What long work says of itself on a terminal (a pty), and that it says nothing elsewhere.
+
+Usage: progress_test.py MOBULA [TEST...]
+"""
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+MOBULA = os.path.abspath(sys.argv[1])
+PATIENCE = 120  # seconds; the machine may be busy
+
+
+class Terminal:
+    """A program with its stderr at a terminal."""
+
+    def __init__(self, words, env):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
+        self.text = ""
+        self.out = b""
+        self.reader = threading.Thread(target=self.read_out)
+        self.reader.start()
+
+    def read_out(self):
+        self.out = self.process.stdout.read()
+
+    def read(self, until=None):
+        """What has come on stderr, up to `until` or the end."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and (until is None or until not in self.text):
+            if not select.select([self.master], [], [], 1)[0]:
+                continue
+            try:
+                more = os.read(self.master, 65536)
+            except OSError:  # the other side has gone
+                more = b""
+            if not more:
+                break
+            self.text += more.decode(errors="replace")
+        return self.text
+
+    def end(self):
+        self.read()
+        code = self.process.wait(timeout=PATIENCE)
+        self.reader.join()
+        self.process.stdout.close()
+        os.close(self.master)
+        return code
+
+
+class Progress(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="mobula-progress-", dir="/tmp")
+        cls.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_") and name != "NO_COLOR"}
+        cls.env.update(MOBULA_STATE_DIR=os.path.join(cls.folder, "state"), TERM="xterm")
+        cls.mobula("start", "--head", "--num-cpus", "2", check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.mobula("stop", "--grace", "0")
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def mobula(cls, *words, check=False, env=None):
+        return subprocess.run([MOBULA, *words], env={**cls.env, **(env or {})}, text=True, capture_output=True,
+                              timeout=PATIENCE, check=check)
+
+    def terminal(self, *words, env=None):
+        return Terminal([MOBULA, *words], {**self.env, **(env or {})})
+
+    def files(self):
+        """A folder that travels for the first time."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        with open(os.path.join(folder, "bytes"), "wb") as file:
+            file.write(os.urandom(32 << 20))
+        return folder
+
+    def test_files_of_a_job(self):
+        terminal = self.terminal("run", "--workdir", self.files(), "--", "sh", "-c", "ls; exit 3")
+        self.assertEqual((terminal.end(), terminal.out), (3, b"bytes\n"))
+        self.assertIn("\rmobula: the job's files are packed", terminal.text)
+        self.assertRegex(terminal.text, r"\rmobula: the job's files \[#*\.*\] \d+\.\d of 32\.\d MiB")
+        self.assertIn("\r\x1b[K", terminal.text, "the line goes")
+
+    def test_without_colour_there_is_no_escape_sequence(self):
+        terminal = self.terminal("run", "--workdir", self.files(), "--", "true", env={"NO_COLOR": "1"})
+        self.assertEqual(terminal.end(), 0)
+        self.assertIn("\rmobula: the job's files", terminal.text)
+        self.assertNotIn("\x1b", terminal.text)
+        self.assertTrue(terminal.text.endswith(" \r"), "blanks over the line")
+
+    def test_nothing_where_it_is_not_wanted_and_where_nobody_sits(self):
+        for words, env in ((["--no-progress"], {}), ([], {"TERM": "dumb"})):
+            terminal = self.terminal("run", *words, "--workdir", self.files(), "--", "true", env=env)
+            self.assertEqual((terminal.end(), terminal.text), (0, ""))
+        ended = self.mobula("run", "--workdir", self.files(), "--", "true")
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_a_drain_says_what_is_left(self):
+        other = os.path.join(self.folder, "other")
+        going = os.path.join(self.folder, "go")
+        state = self.env["MOBULA_STATE_DIR"]
+        address = json.loads(self.mobula("status", "-o", "json").stdout)["address"]
+        self.mobula("start", "--address", address, "--key", os.path.join(state, "default", "default.key"), "--num-cpus", "1",
+                    "--labels", "as=other", "--state-dir", other, check=True)
+        try:
+            self.mobula("submit", "--no-wait", "--name", "long", "--num-cpus", "1", "--label-selector", "as=other", "--", "sh", "-c",
+                        "until test -e %s; do sleep 0.05; done" % going, check=True)
+            while "RUNNING" not in self.mobula("job", "status", "long").stdout:
+                pass
+            node = next(each for each in json.loads(self.mobula("list", "nodes", "-o", "json").stdout)["items"]
+                        if each["labels"].get("as") == "other")["node_id"]
+            terminal = self.terminal("drain", node, "--deadline", "100")
+            self.assertRegex(terminal.read(until="leases are left"), r"\rmobula: 1 leases are left on node %s, which has \d+ s" % node[:8])
+            open(going, "w", encoding="utf-8").close()
+            self.assertEqual(terminal.end(), 0)
+            self.assertIn(b"takes no more work; 0 leases are left", terminal.out)
+            self.assertEqual(self.mobula("wait", "long").returncode, 0)
+        finally:
+            self.mobula("stop", "--grace", "0", "--state-dir", other)
+
+    def test_up_says_which_host_is_at_what(self):
+        programs = os.path.join(self.folder, "bin")
+        os.mkdir(programs)
+        with open(os.path.join(programs, "ssh"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho 'ssh: connect to host port 22: No route to host' >&2\nexit 255\n")
+        os.chmod(os.path.join(programs, "ssh"), 0o700)
+        cluster = os.path.join(self.folder, "cluster.yaml")
+        with open(cluster, "w", encoding="utf-8") as file:
+            file.write("cluster_name: blue\nhead: {host: one, port: 4711}\nworkers: [two]\n")
+        env = {"PATH": programs + ":" + self.env["PATH"]}
+        terminal = self.terminal("up", cluster, env=env)
+        self.assertEqual(terminal.end(), 3)
+        self.assertRegex(terminal.text, r"\rmobula: 0 of 2 hosts; (one|two) is looked at")
+        self.assertIn(b"unreachable", terminal.out)
+        terminal = self.terminal("up", "--no-progress", cluster, env=env)
+        self.assertEqual((terminal.end(), terminal.text), (3, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
