@@ -27,6 +27,8 @@ concept MsgpackDefined = requires(const T& value, T& into, msgpack::packer<msgpa
 
 template <detail::MsgpackDefined T>
 struct Serializer<T> {
+  static constexpr bool is_msgpack = true;  // for consoles: JSON in other words
+
   static void write(Writer& out, const T& value) {
     msgpack::sbuffer buffer;
     msgpack::pack(buffer, value);

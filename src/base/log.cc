@@ -67,7 +67,24 @@ Result<void> open_log(const LogOptions& options) {
 bool log_enabled(LogLevel level) { return process_logger()->should_log(spdlog_level(level)); }
 
 void log_line(LogLevel level, std::string_view line) {
-  process_logger()->log(spdlog_level(level), "{}", line);
+  process_logger()->log(spdlog_level(level), "{}", log_text(line));
+}
+
+std::string log_text(std::string_view line) {
+  std::string text;
+  text.reserve(line.size());
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const auto c = static_cast<unsigned char>(line[at]);
+    const auto next = at + 1 < line.size() ? static_cast<unsigned char>(line[at + 1]) : 0u;
+    const bool is_c1 = c == 0xc2 && next >= 0x80 && next <= 0x9f;  // as UTF-8 has them
+    if (is_c1) ++at;
+    if (is_c1 || (c < 0x20 && c != '\t') || c == 0x7f) {
+      text += fmt::format("\\x{:02x}", is_c1 ? next : c);
+    } else {
+      text += line[at];
+    }
+  }
+  return text;
 }
 
 }  // namespace mobula::internal

@@ -24,7 +24,9 @@ Result<LogLevel> parse_log_level(std::string_view text);
 // Replaces the process's sink. Without it, warnings and errors go to stderr.
 Result<void> open_log(const LogOptions& options);
 bool log_enabled(LogLevel level);
+// One line, whatever it says: control characters in it, which may be somebody else's, are written as \xNN.
 void log_line(LogLevel level, std::string_view line);
+std::string log_text(std::string_view line);
 
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {

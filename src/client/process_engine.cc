@@ -6,6 +6,7 @@
 
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
+#include "protocol/ticket.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -135,6 +136,7 @@ Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ti
   if (auto opened = open_link(std::move(agent)); !opened.ok()) return opened;
   const auto held = lock();
   ticket_ = std::move(ticket);
+  if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, {});
   // What was written for the old agent's store stays mapped until it has been copied to the new one's.
   for (const auto& [slab, mapping] : writable_) lost_slabs_.insert(slab);
   for (const auto& [slab, view] : mapped_) lost_slabs_.insert(slab);
@@ -288,6 +290,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     }
     return;
   }
+  if (const auto* trust = std::get_if<TrustChanged>(&*message)) change_trust(*trust);
   if (hooks_.agent_said) hooks_.agent_said(*message);
   if (const auto* dead = std::get_if<PeersDead>(&*message); dead != nullptr && tensor_hooks_.dead) {
     tensor_hooks_.dead(dead->processes);
@@ -303,6 +306,12 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     if (row == nullptr || !row->readable) readable_.erase(mapped);  // let go of meanwhile
   }
   drop_lost_slabs();
+}
+
+void ProcessEngine::change_trust(const TrustChanged& trust) {
+  if (!trust.agent_ticket.empty()) ticket_ = with_signer(ticket_, trust.agent_ticket);
+  void_keys_.add(trust.void_keys);
+  if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, trust.void_keys);
 }
 
 // Maps the slab that a message speaks of, before the core hears of it.

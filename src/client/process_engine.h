@@ -35,6 +35,7 @@
 #include "protocol/encoder.h"
 #include "protocol/local_control.h"
 #include "protocol/recorder.h"
+#include "protocol/void_keys.h"
 #include "store/fresh_pages.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
@@ -59,6 +60,8 @@ struct TensorHooks {
   std::function<TransfersTold(const AskTransfers&)> asked;   // by the head
   std::function<void()> head_back;                           // it may be another one
   std::function<void()> store_lost;                          // with the node's agent; the next one's is empty
+  // What this process shows to others, and the keys that vouch for nobody: those that are new.
+  std::function<void(const std::string& ticket, const std::vector<std::string>& void_keys)> trust;
 };
 
 // What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;
@@ -125,7 +128,10 @@ class ProcessEngine {
   }
   bool stopping() const { return stopping_; }
 
-  void on_tensors(TensorHooks hooks) { tensor_hooks_ = std::move(hooks); }
+  void on_tensors(TensorHooks hooks) {
+    tensor_hooks_ = std::move(hooks);
+    if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, void_keys_.list());
+  }
 
   // Gives away the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home);
@@ -208,6 +214,7 @@ class ProcessEngine {
   void guard_doorbell();
   void no_waiter_leads();
   void agent_frame(LocalFrame frame);
+  void change_trust(const TrustChanged& trust);
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer);
@@ -242,6 +249,7 @@ class ProcessEngine {
   std::unique_ptr<Recorder> recorder_;
   BatchClock clock_;
   std::string ticket_;
+  VoidKeys void_keys_;
   std::vector<Outgoing> outbox_;
   std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames that gather, by message
   std::map<PeerHandle, std::vector<Bytes>> to_callers_;

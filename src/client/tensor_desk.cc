@@ -137,7 +137,13 @@ TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::Exchange
                             counts_due_ = !books_.empty();
                             hand_on_counts();
                           },
-                      .store_lost = [this] { publish_again(); }});
+                      .store_lost = [this] { publish_again(); },
+                      .trust =
+                          [this](const std::string& ticket, const std::vector<std::string>& void_keys) {
+                            options_.ticket = ticket;
+                            options_.void_keys.add(void_keys);
+                            if (exchange_) exchange_->trust(ticket, void_keys);
+                          }});
 }
 
 TensorDesk::~TensorDesk() {

@@ -152,7 +152,7 @@ class TensorDesk {
 
   const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
   ProcessEngine& engine_;
-  const exchange::ExchangeOptions options_;
+  exchange::ExchangeOptions options_;  // what it shows and whom it honours may change
   const Callbacks callbacks_;
   std::uint64_t made_ = 0;
   std::uint64_t claims_ = 0;

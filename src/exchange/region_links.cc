@@ -197,7 +197,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
 // A ticket proves who speaks; over a network it is for the key that the connection has.
 std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
   if (!speaks_with(hello.version, hello.oldest)) return std::nullopt;
-  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms());
+  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms(), options_.void_keys);
   if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return std::nullopt;
   if (!origin.local && ticket->curve_key != origin.public_key) return std::nullopt;
   const Role role = ticket->principal.role;
@@ -209,10 +209,14 @@ bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const P
   if (!link.accepted) {
     // It is to be the one that was meant.
     if (!link.local) return true;
-    link.proven = hello.process == link.peer && admitted(hello, origin).has_value();
+    const auto shown = admitted(hello, origin);
+    link.proven = hello.process == link.peer && shown.has_value();
+    if (link.proven) link.admitted_as = shown->admitted_as;
     return link.proven;
   }
-  if (!link.peer.empty() || !admitted(hello, origin)) return false;
+  const auto shown = link.peer.empty() ? admitted(hello, origin) : std::nullopt;
+  if (!shown) return false;
+  link.admitted_as = shown->admitted_as;
   if (const auto known = peers_.find(hello.process); known != peers_.end() && known->second.in != 0) {
     drop(hello.process, failure(ErrorCode::unavailable, "it has connected anew"));
   }
@@ -264,6 +268,18 @@ void RegionLinks::ended(LinkId id, const Failure& why) {
 
 void RegionLinks::dead(ProcessId peer) {
   if (peers_.contains(peer)) drop(peer, failure(ErrorCode::unavailable, "the process has ended"));
+}
+
+void RegionLinks::trust(const std::string& ticket, const std::vector<std::string>& void_keys) {
+  options_.ticket = ticket;
+  options_.void_keys.add(void_keys);
+  std::vector<ProcessId> cut;
+  for (const auto& [id, link] : links_) {
+    if (!link.peer.empty() && options_.void_keys.contains(link.admitted_as)) cut.push_back(link.peer);
+  }
+  for (const ProcessId peer : cut) {
+    if (peers_.contains(peer)) drop(peer, failure(ErrorCode::permission_denied, "the key that vouched for it was revoked"));
+  }
 }
 
 void RegionLinks::drop(ProcessId peer, const Failure& why) {

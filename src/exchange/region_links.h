@@ -29,6 +29,7 @@ struct LinkOptions {
   Endpoint self;          // its process and node; the rest is filled in
   JobId job;              // peers are of the same
   std::string ticket;     // shown to peers
+  VoidKeys void_keys = {};     // theirs are of none of these
   std::string head_signing_key;  // theirs are signed with
   std::string socket;     // where processes of this node connect; empty: nowhere
   std::size_t max_links = 4096;
@@ -59,6 +60,8 @@ class RegionLinks {
   void send(ProcessId to, const RegionMessage& message);
   // It will never speak again.
   void dead(ProcessId peer);
+  // Shows this ticket from now on; `void_keys`, further ones, let nobody in, and who is there by them is gone.
+  void trust(const std::string& ticket, const std::vector<std::string>& void_keys);
 
  private:
   using LinkId = std::uint64_t;
@@ -69,6 +72,7 @@ class RegionLinks {
     bool proven = false;  // it has shown a ticket
     bool refused = false; // and has been told: nothing of it is heard until it is let go
     Time since;
+    std::string admitted_as{};  // of the ticket that it has shown
     std::unique_ptr<LocalLink> local;  // else:
     PeerHandle bus;
   };

@@ -66,7 +66,7 @@ Result<void> TensorExchange::open() {
   paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
   arena_ = paths_->arena();
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
-                    .head_signing_key = options_.head_signing_key,
+                    .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
   auto made = RegionLinks::open(*sockets_, std::move(links), paths_->reach(),
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
@@ -283,6 +283,12 @@ void TensorExchange::dead(std::vector<ProcessId> processes) {
   post([this, processes = std::move(processes)] {
     if (!links_) return;
     for (const ProcessId each : processes) links_->dead(each);
+  });
+}
+
+void TensorExchange::trust(std::string ticket, std::vector<std::string> void_keys) {
+  post([this, ticket = std::move(ticket), void_keys = std::move(void_keys)] {
+    if (links_) links_->trust(ticket, void_keys);
   });
 }
 

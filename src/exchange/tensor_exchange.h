@@ -18,6 +18,7 @@
 #include "exchange/region_links.h"
 #include "exchange/tensor_paths.h"
 #include "model/task.h"
+#include "protocol/void_keys.h"
 #include "transfer/core/region_exchange.h"
 
 namespace mobula::internal::exchange {
@@ -26,6 +27,7 @@ struct ExchangeOptions {
   Endpoint self;                 // its process and node
   JobId job;
   std::string ticket;
+  VoidKeys void_keys;  // that vouch for nobody
   std::string head_signing_key;
   CurveKeys keys;
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
@@ -99,6 +101,8 @@ class TensorExchange {
   void return_turn(std::uint64_t claim);
   // These will never speak again.
   void dead(std::vector<ProcessId> processes);
+  // What this process shows from now on, and further keys that vouch for nobody: who came by them is cut.
+  void trust(std::string ticket, std::vector<std::string> void_keys);
 
  private:
   struct Published {

@@ -18,6 +18,7 @@
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
 #include "executor/call_runner.h"
+#include "executor/callers.h"
 #include "executor/gpu_start.h"
 #include "executor/core/executor_core.h"
 #include "executor/core/pull_ahead.h"
@@ -35,7 +36,7 @@ namespace mobula::internal::executor {
 namespace {
 
 constexpr Duration agent_patience = 30s;
-constexpr std::size_t max_hello_bytes = 4096;
+constexpr std::uint64_t refusals_told = 10;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
 // What fails with the devices is told to those who wait for it before the process goes.
@@ -77,6 +78,7 @@ class ExecutorProcess {
   std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const std::vector<RefRecord>& tensors) const;
   void agent_said(const AgentToProcess& message);
+  void cut_callers(const std::vector<std::string>& void_keys);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
@@ -112,8 +114,8 @@ class ExecutorProcess {
   std::map<std::uint64_t, Fetch> fetches_;
   PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
   bool room_ahead_ = false;  // perhaps: since fetches were looked at last
-  std::map<PeerHandle, ProcessId> callers_;
-  std::map<ProcessId, PeerHandle> peers_;
+  Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
+  std::uint64_t refused_ = 0;  // callers
   RunningReports running_;
   std::unique_ptr<Timer> says_running_;  // the loop's
   Residence told_held_;
@@ -230,12 +232,7 @@ client::EngineHooks ExecutorProcess::hooks() {
   };
   hooks.peer_gone = [this](PeerHandle peer) {
     // A connection may come back; that a caller is dead is said by the agent.
-    const auto at = callers_.find(peer);
-    if (at == callers_.end()) return;
-    if (const auto known = peers_.find(at->second); known != peers_.end() && known->second == peer) {
-      peers_.erase(known);
-    }
-    callers_.erase(at);
+    callers_.gone(peer);
   };
   // The agent is dead: so is this executor, with everything it was doing.
   hooks.agent_lost = [](const Failure&) { leave_executor(1); };
@@ -274,8 +271,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       const bool told = engine_->tell_caller(frame->caller, bytes);
       detail::stages().pass(detail::Stage::answered);
       if (told) continue;
-      const auto peer = peers_.find(frame->caller);
-      if (peer != peers_.end()) engine_->tell_peer(peer->second, bytes);
+      if (const auto peer = callers_.connection_of(frame->caller)) engine_->tell_peer(*peer, bytes);
     } else if (auto* agent = std::get_if<TellAgent>(&command)) {
       engine_->tell_agent(std::move(agent->message));
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
@@ -463,23 +459,30 @@ void ExecutorProcess::agent_said(const AgentToProcess& message) {
   if (const auto* over = std::get_if<OverShare>(&message)) return step(ShareExceeded{over->text});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {
     for (const ProcessId process : dead->processes) {
-      if (const auto at = peers_.find(process); at != peers_.end()) {
-        callers_.erase(at->second);
-        peers_.erase(at);
-      }
+      callers_.dead(process);
       step(CallerGone{process});
     }
+  }
+  if (const auto* trust = std::get_if<TrustChanged>(&message)) cut_callers(trust->void_keys);
+}
+
+// Nothing that a key has vouched for is honoured after its end, also over connections that are there.
+void ExecutorProcess::cut_callers(const std::vector<std::string>& void_keys) {
+  for (const ProcessId process : callers_.cut(void_keys)) {
+    std::fprintf(stderr, "mobula: process %s is cut off: the key that vouched for it was revoked or has expired\n",
+                 process.brief().c_str());
+    step(CallerGone{process});
   }
 }
 
 void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
   if (!ready_) return;
-  const auto at = callers_.find(peer);
-  if (at == callers_.end()) return hello(peer, origin, bytes);
+  const ProcessId* known = callers_.find(peer);
+  if (known == nullptr) return hello(peer, origin, bytes);
   auto frames = decode_all<CallerFrame>(bytes);
   if (!frames) return;
-  const ProcessId caller = at->second;
+  const ProcessId caller = *known;
   for (auto& frame : *frames) step(CallerSaid{caller, std::move(frame)});
 }
 
@@ -493,19 +496,9 @@ void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes)
 // it comes from another machine.
 void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
-  if (bytes.size() > max_hello_bytes) return;
-  const auto hello = decode<PeerHello>(bytes);
-  if (!hello || !speaks_with(hello->version, hello->oldest)) return;
-  const auto ticket = check_ticket(hello->ticket, assignment_.head_signing_key, wall_clock_ms());
-  if (!ticket || ticket->process != hello->process) return;
-  if (!origin.local && ticket->curve_key != origin.public_key) return;
-  const Role role = ticket->principal.role;
-  const bool same_job = ticket->principal.job == assignment_.demand_class.job;
-  const bool named_actor = !assignment_.actor.name.empty();
-  if ((role != Role::driver && role != Role::executor) || (!same_job && !named_actor)) return;
-  if (const auto known = peers_.find(hello->process); known != peers_.end()) callers_.erase(known->second);
-  callers_[peer] = hello->process;
-  peers_[hello->process] = peer;
+  const auto greeted = callers_.greet(peer, origin, bytes, wall_clock_ms());
+  if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= refusals_told) return;
+  std::fprintf(stderr, "mobula: a caller is refused: %s\n", greeted.error().text.c_str());
 }
 
 // ---- running -----------------------------------------------------------------------------------

@@ -14,8 +14,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// Agents ask for a fresh one each time they register, which they do when it is about to expire.
-constexpr std::int64_t ticket_life_ms = std::int64_t{365} * 24 * 3600 * 1000;
+constexpr std::int64_t clock_tolerance_ms = 1000;
 constexpr Duration probe_limit = 1s;
 constexpr Duration farewell_limit = 100ms;  // for replies on their way when the head ends
 
@@ -129,7 +128,7 @@ Result<void> HeadService::start() {
   recorder_ = std::move(*recorder);
   core_ = std::make_unique<HeadCore>(options_.core);
   loop_.set_turn_observer([this](const Turn& turn) { take_turn(turn); });
-  step(Started{std::move(rows).value(), epoch_id, wall_clock_ms()});
+  step(Started{std::move(rows).value(), epoch_id, options_.wall_clock()});
   return {};
 }
 
@@ -137,12 +136,27 @@ Result<void> HeadService::start() {
 
 void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
+  if (!std::holds_alternative<Started>(event)) follow_clock();
   std::vector<Command> commands;
   step_recorded(*core_, recorder_.get(), monotonic_now(), std::move(event), commands);
+  carry_out(commands);
+}
+
+void HeadService::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     std::visit([this](auto& each) { carry_out(each); }, command);
   }
   set_deadline();
+}
+
+// The core counts time by a clock that stands still while the machine sleeps; ends of tokens are dates.
+void HeadService::follow_clock() {
+  const Time now = monotonic_now();
+  const std::int64_t wall_ms = options_.wall_clock();
+  if (std::abs(wall_ms - core_->wall_ms(now)) <= clock_tolerance_ms) return;
+  std::vector<Command> commands;
+  step_recorded(*core_, recorder_.get(), now, ClockMoved{wall_ms}, commands);
+  carry_out(commands);
 }
 
 void HeadService::set_deadline() {
@@ -155,6 +169,7 @@ void HeadService::set_deadline() {
 
 void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+  if (core_) follow_clock();
   if (options_.allow == nullptr) return;
   // What is refused in its handshake never gets here.
   if (const auto refused = options_.allow->refused(); refused != keys_refused_) {
@@ -177,6 +192,7 @@ Result<Principal> HeadService::principal_of(const std::string& user_id,
 void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                std::span<const std::byte> bytes) {
   if (!origin.accepted || !core_) return;
+  follow_clock();
   const bool keyless = !options_.keys.has_value();
   const auto known = keyless ? Result<Principal>(Principal{Role::agent, "local", {}})
                              : principal_of(origin.user_id, origin.public_key);
@@ -185,7 +201,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     return;
   }
   if (auto message = decode<AgentToHead>(bytes)) {
-    AgentSaid said{from.value, as_agent(*known), std::move(*message)};
+    AgentSaid said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
     if (!may_send(said.principal.role, said.message)) {
       ++counters_.out_of_role;
       return note_refusal(origin.user_id, "only agents may send that message");
@@ -200,7 +216,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     if (speaks_with(request->version, request->oldest) && PackageShelf::is_about_packages(request->verb)) {
       return answer_about_packages(from, principal, *request);
     }
-    return step(ToolSaid{from.value, std::move(principal), std::move(*request)});
+    return step(ToolSaid{from.value, std::move(principal), std::move(*request), keyless ? "local" : origin.user_id});
   }
   ++counters_.undecodable;
   note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
@@ -243,6 +259,7 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
                       Told told) {
   ToolReply refusal;
   refusal.ok = false;
+  if (core_) follow_clock();
   const auto principal = core_ ? principal_of(user_id, public_key)
                                : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
   if (!principal || asked_.size() >= max_asked) {
@@ -255,7 +272,7 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;
   asked_.emplace(link, std::move(told));
-  step(ToolSaid{link, *principal, std::move(request)});
+  step(ToolSaid{link, *principal, std::move(request), user_id});
 }
 
 // Bytes that the core need not see. Nodes read what those bring who submit.
@@ -282,21 +299,36 @@ void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
 
 void HeadService::carry_out(SendAgent& command) { send(command.link, encode(command.message)); }
 
-void HeadService::carry_out(Admit& command) {
+std::string HeadService::ticket_of(const Principal& principal, const AgentAddress& address,
+                                  const std::string& delegated_key, const std::string& admitted_as,
+                                  std::int64_t expires_ms) const {
   Ticket ticket;
-  ticket.principal = command.principal;
-  ticket.process = command.address.incarnation;
-  ticket.node = command.address.node;
-  ticket.curve_key = command.address.public_key;
-  ticket.delegated_key = command.delegated_key;
-  ticket.expires_ms = wall_clock_ms() + ticket_life_ms;
-  command.registered.ticket = sign_ticket(ticket, options_.signing);
+  ticket.principal = principal;
+  ticket.process = address.incarnation;
+  ticket.node = address.node;
+  ticket.curve_key = address.public_key;
+  ticket.delegated_key = delegated_key;
+  ticket.expires_ms = expires_ms;
+  ticket.admitted_as = admitted_as;
+  return sign_ticket(ticket, options_.signing);
+}
+
+void HeadService::carry_out(Admit& command) {
+  command.registered.ticket = ticket_of(command.principal, command.address, command.delegated_key,
+                                        command.admitted_as, command.expires_ms);
   command.registered.head_signing_key = options_.signing.public_key;
   log_info("node {} has registered from {}", command.address.node.hex(), command.address.control);
   for (const auto& warning : command.registered.warnings) {
     log_warn("node {}: {}", command.address.node.hex(), warning);
   }
   send(command.link, encode(HeadToAgent(std::move(command.registered))));
+}
+
+void HeadService::carry_out(RenewTicket& command) {
+  send(command.link,
+       encode(HeadToAgent(TicketRenewed{command.epoch, command.address.incarnation,
+                                        ticket_of(command.principal, command.address, command.delegated_key,
+                                                  command.admitted_as, command.expires_ms)})));
 }
 
 void HeadService::carry_out(ReplyTool& command) {

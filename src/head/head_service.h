@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "head/core/head_core.h"
 #include "head/core/refusal_log.h"
 #include "head/journal.h"
@@ -43,6 +44,7 @@ struct HeadServiceOptions {
   std::string journal_path;
   std::string packages_folder;  // of the files of submitted jobs; made when the first come
   RecordOptions record;  // of what the core is told
+  std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970
 };
 
 struct HeadServiceCallbacks {
@@ -90,6 +92,8 @@ class HeadService {
   Result<void> open();
 
   void step(Event event);
+  void follow_clock();
+  void carry_out(std::vector<Command>& commands);
   void take_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void take_turn(const Turn& turn);
   void set_deadline();
@@ -100,6 +104,9 @@ class HeadService {
 
   void carry_out(SendAgent& command);
   void carry_out(Admit& command);
+  void carry_out(RenewTicket& command);
+  std::string ticket_of(const Principal& principal, const AgentAddress& address, const std::string& delegated_key,
+                        const std::string& admitted_as, std::int64_t expires_ms) const;
   void carry_out(ReplyTool& command);
   void carry_out(Persist& command);
   void carry_out(ProbeNode& command);

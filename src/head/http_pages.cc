@@ -145,7 +145,7 @@ int status_of(ErrorCode code) {
 HttpAnswer http_error(int status, const std::string& code, const std::string& message) {
   const Json json = {
       {"apiVersion", "mobula/v1"}, {"kind", "Error"}, {"code", code}, {"message", message}};
-  return {status, json.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return {status, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
 }
 
 HttpAnswer http_error(const Failure& why) {
@@ -204,6 +204,7 @@ class HttpPages::Server : public httplib::Server {
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
     if (answer.status == 401) response.set_header("WWW-Authenticate", "Bearer");
+    if (answer.retry_after_s > 0) response.set_header("Retry-After", std::to_string(answer.retry_after_s));
     if (answer.status == 405) response.set_header("Allow", "GET, HEAD");
     response.set_content(answer.json + "\n", "application/json");
   }
@@ -227,7 +228,7 @@ class HttpPages::Server : public httplib::Server {
         (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0")) {
       return http_error(413, "invalid_argument", "a request has no body here");
     }
-    return {0, {}};
+    return {0, {}, 0};
   }
 
   bool known_host(const httplib::Request& request) const {
@@ -289,7 +290,7 @@ class HttpPages::Server : public httplib::Server {
     Filters filters;
     for (const auto& [name, value] : request.params) filters.emplace_back(name, value);
     keep_matching(json, filters);
-    return {200, json.dump(-1, ' ', false, Json::error_handler_t::replace)};
+    return {200, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
   }
 
   std::vector<std::string> names_;
@@ -322,7 +323,7 @@ std::string HttpPages::write(const std::string& head, const HttpAnswer& answer) 
 
 HttpAnswer HttpPages::answer_of(const HttpQuestion& question,
                                 const std::vector<std::string>& documents) {
-  if (documents.size() == 1) return {200, documents.front()};
+  if (documents.size() == 1) return {200, documents.front(), 0};
   std::vector<std::pair<std::string, Json>> lists;
   Json status;
   for (std::size_t at = 0; at < documents.size(); ++at) {
@@ -334,7 +335,7 @@ HttpAnswer HttpPages::answer_of(const HttpQuestion& question,
       lists.emplace_back(question.requests[at].kind, std::move(json));
     }
   }
-  return {200, summary_of(lists, status).dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return {200, summary_of(lists, status).dump(-1, ' ', false, Json::error_handler_t::replace), 0};
 }
 
 }  // namespace mobula::internal::head

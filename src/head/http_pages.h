@@ -34,6 +34,7 @@ struct HttpQuestion {
 struct HttpAnswer {
   int status = 200;
   std::string json;  // of `state`; else the status says all
+  std::int64_t retry_after_s = 0;  // of 429
 };
 
 // A typed error as a document: {"apiVersion", "kind": "Error", "code", "message"}.

@@ -91,11 +91,16 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     if (at == open_.end()) return;
     Open& open = at->second;
     if (open.question.about != HttpQuestion::About::state) {
-      return finish(id, {reply.ok ? 200 : 503, {}});
+      return finish(id, {reply.ok ? 200 : 503, {}, 0});
     }
     if (!reply.ok) {
       if (reply.code == ErrorCode::permission_denied) complain(open.source, 403);
-      return finish(id, http_error(failure(reply.code, reply.text)));
+      HttpAnswer refusal = http_error(failure(reply.code, reply.text));
+      if (reply.retry_after > Duration(0)) {
+        refusal = http_error(429, "resource_exhausted", reply.text);
+        refusal.retry_after_s = (reply.retry_after + 1s - 1ns) / 1s;
+      }
+      return finish(id, refusal);
     }
     if (!reply.errors.empty()) {
       auto json = DocumentJson::parse(reply.json, nullptr, false);
@@ -129,7 +134,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     for (const auto id : late) {
       finish(id, open_.at(id).question.about == HttpQuestion::About::state
                      ? http_error(504, "timed_out", "the head did not answer in time")
-                     : HttpAnswer{503, {}});
+                     : HttpAnswer{503, {}, 0});
     }
     if (due) late_.arm(*due);
   }

@@ -260,10 +260,22 @@ struct RetireSlab {
   friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
 };
 
+// Whom to honour, where that has changed. To drivers and executors.
+struct TrustChanged {
+  std::string agent_ticket;            // the agent's own, renewed: the process's is to show this one; empty: none
+  std::vector<std::string> void_keys;  // see VoidKeys: further ones
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("agent_ticket", &TrustChanged::agent_ticket),
+                 field("void_keys", &TrustChanged::void_keys));
+  }
+  friend bool operator==(const TrustChanged&, const TrustChanged&) = default;
+};
+
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
                  HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
                  EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor,
-                 UseDoorbell, RingOpened, RingEnded, ReturnPlace, OverShare>;
+                 UseDoorbell, RingOpened, RingEnded, ReturnPlace, OverShare, TrustChanged>;
 
 }  // namespace mobula::internal

@@ -49,6 +49,7 @@ struct Registered {
   std::vector<SlotId> unknown_slots;  // stated by the agent, refused by the head: end them
   std::vector<std::string> warnings;  // for the agent's log: devices that are not used, and why
   std::uint32_t protocol = 0;         // that both speak from now on; 0: of a head that does not say
+  std::vector<std::string> void_keys;  // see VoidKeys; later ones come as KeysVoided
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &Registered::head_epoch),
@@ -57,7 +58,8 @@ struct Registered {
                  field("head_signing_key", &Registered::head_signing_key),
                  field("settings", &Registered::settings), field("peers", &Registered::peers),
                  field("unknown_slots", &Registered::unknown_slots),
-                 field("warnings", &Registered::warnings), field("protocol", &Registered::protocol));
+                 field("warnings", &Registered::warnings), field("protocol", &Registered::protocol),
+                 field("void_keys", &Registered::void_keys));
   }
   friend bool operator==(const Registered&, const Registered&) = default;
 };
@@ -161,6 +163,16 @@ struct PeersChanged {
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };
 
+// These let nobody in any more, and what they vouch for is refused from now on.
+struct KeysVoided {
+  std::vector<std::string> keys;  // see VoidKeys
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("keys", &KeysVoided::keys));
+  }
+  friend bool operator==(const KeysVoided&, const KeysVoided&) = default;
+};
+
 struct ObjectLocated {
   ObjectId object;
   std::vector<NodeId> nodes;
@@ -195,7 +207,7 @@ struct ListObjects {
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
                                  ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects,
-                                 ReadJobLog>;
+                                 ReadJobLog, KeysVoided>;
 
 // Some are large, some are for all agents, and all of them are kept until they are acknowledged.
 template <>
@@ -213,6 +225,20 @@ struct HeadFrame {
   friend bool operator==(const HeadFrame&, const HeadFrame&) = default;
 };
 
-using HeadToAgent = std::variant<Registered, Refused, HeadFrame>;
+// The agent's ticket anew, before the one it has runs out. Not sequenced: another one follows.
+struct TicketRenewed {
+  std::uint64_t head_epoch = 0;
+  ProcessId incarnation;
+  std::string ticket;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("head_epoch", &TicketRenewed::head_epoch),
+                 field("incarnation", &TicketRenewed::incarnation),
+                 field("ticket", &TicketRenewed::ticket));
+  }
+  friend bool operator==(const TicketRenewed&, const TicketRenewed&) = default;
+};
+
+using HeadToAgent = std::variant<Registered, Refused, HeadFrame, TicketRenewed>;
 
 }  // namespace mobula::internal

@@ -42,6 +42,12 @@ Result<Ticket> checked(const SignedTicket& signed_ticket, const std::string& key
   return ticket;
 }
 
+Result<Ticket> in_force(Result<Ticket> ticket, const VoidKeys& void_keys) {
+  if (!ticket || !void_keys.contains(ticket->admitted_as)) return ticket;
+  return denied(fmt::format("ticket refused: the key of '{}' ({}) was revoked or has expired",
+                            ticket->principal.name, ticket->admitted_as));
+}
+
 }  // namespace
 
 SigningKeys SigningKeys::generate() {
@@ -63,14 +69,14 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys, const std
 }
 
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
-                            std::int64_t now_ms) {
+                            std::int64_t now_ms, const VoidKeys& void_keys) {
   const auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
   if (!outer) return denied("ticket refused: " + outer.error().text);
-  if (outer->signer.empty()) return checked(*outer, head_public_key, now_ms);
+  if (outer->signer.empty()) return in_force(checked(*outer, head_public_key, now_ms), void_keys);
 
   const auto signer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
   if (!signer || !signer->signer.empty()) return denied("ticket refused: its chain is not head, agent, process");
-  const auto agent = checked(*signer, head_public_key, now_ms);
+  const auto agent = in_force(checked(*signer, head_public_key, now_ms), void_keys);
   if (!agent) return agent.error();
   if (agent->delegated_key.empty()) return denied("ticket refused: its signer may not sign");
   auto ticket = checked(*outer, agent->delegated_key, now_ms);
@@ -79,7 +85,15 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
   if (ticket->node != agent->node || (role != Role::driver && role != Role::executor)) {
     return denied("ticket refused: an agent signs only for drivers and executors of its own node");
   }
+  ticket->admitted_as = agent->admitted_as;
   return ticket;
+}
+
+std::string with_signer(const std::string& signed_ticket, const std::string& signer) {
+  auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
+  if (!outer || outer->signer.empty()) return signed_ticket;
+  outer->signer = signer;
+  return as_text(encode(*outer));
 }
 
 }  // namespace mobula::internal

@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "base/result.h"
 #include "model/principal.h"
+#include "protocol/void_keys.h"
 
 namespace mobula::internal {
 
@@ -29,12 +30,16 @@ struct Ticket {
   std::string
       delegated_key;  // agents: the key whose tickets for this node are honoured; else empty
   std::int64_t expires_ms = 0;  // wall clock, UTC
+  // Agents: under which name the head's table of keys let this one in ("token:ID", "agent:CLUSTER"). Of
+  // what check_ticket() returns for a process: that of the agent that vouches for it.
+  std::string admitted_as;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("principal", &Ticket::principal), field("process", &Ticket::process),
                  field("node", &Ticket::node), field("curve_key", &Ticket::curve_key),
                  field("delegated_key", &Ticket::delegated_key),
-                 field("expires_ms", &Ticket::expires_ms));
+                 field("expires_ms", &Ticket::expires_ms),
+                 field("admitted_as", &Ticket::admitted_as));
   }
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
@@ -58,9 +63,13 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys,
                         const std::string& signer = {});
 
 // Checks signature, chain, expiry (5 minutes of skew allowed) and, for tickets signed by an agent,
-// that they are for the agent's own node and for a driver or executor. `permission_denied` says
-// what is wrong and, for expiry, shows both clocks.
+// that they are for the agent's own node and for a driver or executor, and that the agent's key is none
+// of `void_keys`. `permission_denied` says what is wrong and, for expiry, shows both clocks.
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
-                            std::int64_t now_ms);
+                            std::int64_t now_ms, const VoidKeys& void_keys);
+
+// The ticket of a process with its agent's own replaced by a later one of that agent. Unchanged where
+// it is not signed by an agent.
+std::string with_signer(const std::string& signed_ticket, const std::string& signer);
 
 }  // namespace mobula::internal

@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "model/payload.h"
 #include "protocol/task_facts.h"
 #include "protocol/wire.h"
@@ -37,12 +38,14 @@ struct ToolReply {
   std::string text;
   std::vector<TaskError> errors;  // of tasks that the document names
   Payload bytes;  // job_log: what the job has printed; timeline: a list of ProcessSpans
+  Duration retry_after{};  // of a refusal: when to ask again; 0: not said
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
                  field("json", &ToolReply::json), field("code", &ToolReply::code),
                  field("text", &ToolReply::text),
-                 field("errors", &ToolReply::errors), field("bytes", &ToolReply::bytes));
+                 field("errors", &ToolReply::errors), field("bytes", &ToolReply::bytes),
+                 field("retry_after", &ToolReply::retry_after));
   }
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };

@@ -12,6 +12,8 @@ namespace mobula::internal {
 
 inline constexpr std::uint32_t protocol_version = 3;
 inline constexpr std::uint32_t oldest_protocol_version = 2;
+// The first in which agents hear of renewed tickets and of keys that are void.
+inline constexpr std::uint32_t version_with_trust_news = 3;
 
 struct ProtocolRange {
   std::uint32_t oldest = 0;

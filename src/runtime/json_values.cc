@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -25,21 +27,60 @@ Parts parts_of(const TypeDescription& type) {
   return parts;
 }
 
+std::string joined(const Parts& parts) {
+  std::string text;
+  for (const auto* part : parts) text += (text.empty() ? "" : ", ") + type_text(*part);
+  return text;
+}
+
 // What is wrong with JSON at some place. Never leaves this file.
 struct Misfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// So much of it as a message has room for; writing all of it would take stack by its depth.
+Json outline(const Json& json, int levels = 6) {
+  if (!json.is_structured()) return json;
+  if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
+  Json copy = json.is_array() ? Json::array() : Json::object();
+  for (auto at = json.begin(); at != json.end() && copy.size() < longest_shown; ++at) {
+    if (json.is_array()) copy.push_back(outline(*at, levels - 1));
+    else copy[at.key()] = outline(at.value(), levels - 1);
+  }
+  return copy;
+}
+
 std::string shown(const Json& json) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = outline(json).dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
   return text;
 }
 
+// Which alternative of a variant each part of the JSON was found to be: each is tried once, however often it
+// is written, or variants within variants would take two to the power of their depth.
+class Choices {
+ public:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();  // it fits none, or is being tried
+
+  std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
+    const auto at = chosen_.find({&json, &type});
+    return at == chosen_.end() ? std::nullopt : std::optional(at->second);
+  }
+  void set(const Json& json, const TypeDescription& type, std::size_t chosen) { chosen_[{&json, &type}] = chosen; }
+
+ private:
+  std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
+};
+
 // "at [3][\"a\"]": the way to where the reader or writer is.
 class Place {
  public:
-  explicit Place(const Place* above = nullptr, std::string step = {}) : above_(above), step_(std::move(step)) {}
+  explicit Place(Choices& choices) : choices_(choices) {}
+  Place(const Place* above, std::string step)
+      : choices_(above->choices_), above_(above), step_(std::move(step)), depth_(above->depth_ + 1) {
+    if (depth_ > deepest) throw Misfit(fmt::format("the JSON nests deeper than {} levels", deepest));
+  }
+  Choices& choices() const { return choices_; }
   std::string text() const { return (above_ == nullptr ? "" : above_->text()) + step_; }
   [[noreturn]] void refuse(const Json& json, const std::string& wanted) const {
     const std::string at = text();
@@ -47,8 +88,12 @@ class Place {
   }
 
  private:
-  const Place* above_;
+  static constexpr int deepest = 256;
+
+  Choices& choices_;
+  const Place* above_ = nullptr;
   std::string step_;
+  int depth_ = 0;
 };
 
 template <class Number>
@@ -127,6 +172,11 @@ void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const
     if (!json.is_null() && json != Json::array()) place.refuse(json, "null or []");
     return write_number(out, std::uint8_t{0});
   }
+  if (json.is_object()) {
+    place.refuse(json, fmt::format("array of {} elements, in the order of the members ({}): a program does not know "
+                                   "the names of members, but for types with MSGPACK_DEFINE_MAP",
+                                   parts.size(), joined(parts)));
+  }
   require_array(json, parts.size(), place);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     write(out, json[i], *parts[i], Place(&place, fmt::format("[{}]", i)), within_plain);
@@ -171,22 +221,31 @@ void write_association(mobula::Writer& out, const Json& json, const TypeDescript
   write_elements(out, json, element, place, false);
 }
 
-// The first alternative that takes it.
+// The first alternative that takes it. One that contains the variant itself and takes nothing off the JSON
+// does not: it would go on for ever.
 void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
   const Parts parts = parts_of(type);
-  std::string wanted;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    try {
-      mobula::Writer trial;
-      write(trial, json, *parts[i], place, false);
-    } catch (const Misfit&) {
-      wanted += (wanted.empty() ? "" : ", ") + type_text(*parts[i]);
-      continue;
+  Choices& choices = place.choices();
+  auto chosen = choices.find(json, type);
+  if (!chosen) {
+    choices.set(json, type, Choices::none);
+    for (std::size_t i = 0; i < parts.size() && !chosen; ++i) {
+      try {
+        mobula::Writer trial;
+        write(trial, json, *parts[i], place, false);
+        chosen = i;
+      } catch (const Misfit&) {
+      }
     }
-    write_number(out, static_cast<std::uint32_t>(i));
-    return write(out, json, *parts[i], place, false);
+    if (chosen) choices.set(json, type, *chosen);
   }
-  place.refuse(json, "value of any of " + wanted);
+  if (!chosen || *chosen == Choices::none) {
+    std::string wanted;
+    for (const auto* part : parts) wanted += (wanted.empty() ? "" : ", ") + type_text(*part);
+    place.refuse(json, "value of any of " + wanted);
+  }
+  write_number(out, static_cast<std::uint32_t>(*chosen));
+  write(out, json, *parts[*chosen], place, false);
 }
 
 void write_time(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
@@ -203,6 +262,15 @@ void write_array(mobula::Writer& out, const Json& json, const TypeDescription& t
   if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment) out.align_to(detail::block_alignment);
   if (type.count == 0) return write_number(out, std::uint8_t{0});
   write_elements(out, json, element, place, within_plain || type.is_plain);
+}
+
+// Types with MSGPACK_DEFINE are msgpack within, which is JSON in other words: with _MAP objects with the names of
+// their members, else arrays. Whether it is of the type is found out where it is read.
+void write_msgpack(mobula::Writer& out, const Json& json) {
+  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  out.write_count(bytes.size());
+  out.align_to(bytes.size() >= detail::block_alignment ? detail::block_alignment : 1);
+  out.write_bytes(bytes.data(), bytes.size());
 }
 
 void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain) {
@@ -241,8 +309,11 @@ void write(mobula::Writer& out, const Json& json, const TypeDescription& type, c
     case Shape::association: write_association(out, json, type, place); break;
     case Shape::plain_struct: write_each(out, json, parts_of(type), place, true); break;
     case Shape::members: write_each(out, json, parts_of(type), place, false); break;
-    case Shape::none:
     case Shape::custom:
+      if (!type.is_msgpack) throw Misfit(why_no_json(type));
+      write_msgpack(out, json);
+      break;
+    case Shape::none:
     case Shape::own: throw Misfit(why_no_json(type));
   }
   out.leave();
@@ -329,6 +400,39 @@ bool read_flag(mobula::Reader& in) {
   return byte == 1;
 }
 
+// Stops where it nests too deep, before the library's reader has taken all the stack.
+class DepthCheck final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return false; }  // has no JSON
+  bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  int depth_ = 0;
+};
+
+Json read_msgpack(mobula::Reader& in) {
+  const std::size_t count = in.read_count(1);
+  in.align_to(count >= detail::block_alignment ? detail::block_alignment : 1);
+  const auto bytes = in.take(count);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  DepthCheck check;
+  if (!Json::sax_parse(begin, begin + bytes.size(), &check, Json::input_format_t::msgpack)) {
+    throw Misfit("its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too deep");
+  }
+  return Json::from_msgpack(begin, begin + bytes.size());
+}
+
 Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
   in.enter();
   const auto leave = [&in](Json json) {
@@ -366,8 +470,10 @@ Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
     case Shape::association: return leave(read_association(in, type));
     case Shape::plain_struct: return leave(read_each(in, parts_of(type), true));
     case Shape::members: return leave(read_each(in, parts_of(type), false));
-    case Shape::none:
     case Shape::custom:
+      if (type.is_msgpack) return leave(read_msgpack(in));
+      break;
+    case Shape::none:
     case Shape::own: break;
   }
   throw Misfit(why_no_json(type));
@@ -380,16 +486,11 @@ class JsonValue final : public detail::Outgoing {
   }
 
  private:
-  void fill(mobula::Writer& out) const override { console::write(out, json_, type_, Place(), false); }
+  void fill(mobula::Writer& out) const override { console::write(out, json_, type_, Place(choices_), false); }
   const Json& json_;
   const TypeDescription& type_;
+  mutable Choices choices_;  // of what was measured; it is written by one thread at a time
 };
-
-std::string joined(const Parts& parts) {
-  std::string text;
-  for (const auto* part : parts) text += (text.empty() ? "" : ", ") + type_text(*part);
-  return text;
-}
 
 std::string number_text(const TypeDescription& type) {
   const char* kind = type.number == NumberKind::floating ? "float" : type.number == NumberKind::signed_integer ? "int" : "uint";
@@ -404,7 +505,8 @@ bool has_struct(const TypeDescription& type, int depth = 0) {
 // Types may contain themselves.
 std::string seek_no_json(const TypeDescription& type, std::set<std::string_view>& seen) {
   if (!seen.insert(type.name).second) return {};
-  if (type.shape == Shape::none || type.shape == Shape::custom || type.shape == Shape::own) {
+  const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
+  if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
     return fmt::format("{} has no JSON form: it is {}", type.name,
                        type.shape == Shape::custom ? "written by a Serializer of its own" : "a ref, a handle or a tensor");
   }

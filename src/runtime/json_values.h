@@ -1,7 +1,8 @@
 // JSON as values of a program's types, and values as JSON, by descriptions of the types alone: what a console
 // says and shows. Numbers are numbers, text is text, containers and tuples are arrays, maps with text as keys
-// are objects, structs are arrays of their members in order, times are seconds, what is empty is null. A type
-// with a serializer of its own, a ref, a handle or a tensor has no JSON form. Pure; any thread.
+// are objects, structs are arrays of their members in order, times are seconds, what is empty is null. Types with
+// MSGPACK_DEFINE_MAP are objects with the names of their members, those with MSGPACK_DEFINE arrays. A type with
+// another serializer of its own, a ref, a handle or a tensor has no JSON form. Pure; any thread.
 #pragma once
 
 #include <memory>

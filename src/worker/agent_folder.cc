@@ -38,20 +38,26 @@ Result<AgentFolder> AgentFolder::take(std::string path) {
   return AgentFolder(std::move(path), std::move(lock));
 }
 
-Result<NodeId> AgentFolder::node_id() const {
+// The id, and in a second line the key.
+Result<NodeId> AgentFolder::node_id(const std::string& public_key) const {
   const std::string path = path_ + "/node";
-  if (auto text = read_file(path); text.ok()) {
-    while (!text->empty() && text->back() == '\n') text->pop_back();
-    const auto id = NodeId::from_hex(*text);
-    if (id && !id->empty()) return *id;
+  const auto write = [&](NodeId id) -> Result<NodeId> {
+    if (auto written = write_file(path, id.hex() + "\n" + public_key + "\n", 0600); !written) return written.error();
+    return id;
+  };
+  const auto text = read_file(path);
+  if (!text && text.error().code != ErrorCode::not_found) return text.error();
+  if (!text) return write(NodeId::random());
+  const auto first = std::min(text->find('\n'), text->size());
+  const auto id = NodeId::from_hex(text->substr(0, first));
+  if (!id || id->empty()) {
     return failure(ErrorCode::corrupt,
                    path + " does not hold a node's id; remove it, and the node gets another one");
-  } else if (text.error().code != ErrorCode::not_found) {
-    return text.error();
   }
-  const NodeId id = NodeId::random();
-  if (auto written = write_file(path, id.hex() + "\n", 0600); !written) return written.error();
-  return id;
+  const auto second = text->find('\n', first + 1);
+  if (second == std::string::npos) return write(*id);  // of an earlier release
+  if (text->substr(first + 1, second - first - 1) == public_key) return *id;
+  return write(NodeId::random());
 }
 
 Result<void> AgentFolder::publish(const AgentFile& file) const { return save(file, agent_file()); }

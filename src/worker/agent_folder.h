@@ -18,8 +18,10 @@ class AgentFolder {
   static Result<AgentFolder> take(std::string path);
 
   const std::string& path() const { return path_; }
-  // The id of this node: the same for every agent of this folder.
-  Result<NodeId> node_id() const;
+  // The id of this node: the same for every agent of this folder that has the same key (public, Z85; empty:
+  // none), since a node belongs to the key that has registered it first. With another key the folder gets
+  // another id.
+  Result<NodeId> node_id(const std::string& public_key) const;
 
   // The file by which others find the agent; only the last one written is removed.
   Result<void> publish(const AgentFile& file) const;

@@ -239,7 +239,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
     if (!keys) return keys.error();
     service.keys = std::move(*keys);
   }
-  const auto node = stage.folder.node_id();
+  const auto node = stage.folder.node_id(service.keys ? service.keys->public_key : std::string());
   if (!node) return node.error();
   service.node = *node;
   service.head_address = options.head_address;

@@ -72,7 +72,7 @@ void PeerConnections::heard(PeerHandle from, const PeerOrigin& origin,
   const auto proven = proven_.find(from);
   if (proven == proven_.end()) return greeted(from, origin, bytes);
   auto frame = decode<PeerFrame>(bytes);
-  if (!frame || frame->from != proven->second) {
+  if (!frame || frame->from != proven->second.incarnation) {
     ++counters_.unreadable;
     return;
   }
@@ -92,13 +92,22 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
   if (!speaks_with(hello->version, hello->oldest)) {
     return refuse(protocol_mismatch("it", range_of(hello->version, hello->oldest), "this agent"));
   }
-  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), wall_clock_ms());
+  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), wall_clock_ms(), void_keys_);
   if (!ticket) return refuse(ticket.error().text);
   const Role role = ticket->principal.role;
   if (role != Role::agent && role != Role::driver_agent) return refuse("it is no agent");
   if (ticket->process != hello->process) return refuse("its ticket is of another process");
   if (ticket->curve_key != origin.public_key) return refuse("its ticket is of another key");
-  proven_.emplace(from, hello->process);
+  proven_.emplace(from, Proven{hello->process, ticket->admitted_as});
+}
+
+void PeerConnections::cut(const std::vector<std::string>& keys) {
+  void_keys_.add(keys);
+  std::erase_if(proven_, [this](const auto& each) {
+    if (!void_keys_.contains(each.second.admitted_as)) return false;
+    bus_->disconnect(each.first);
+    return true;
+  });
 }
 
 }  // namespace mobula::internal::worker

@@ -36,6 +36,8 @@ class PeerConnections {
   const std::string& public_key() const { return keys_.public_key; }
 
   void send(const AgentAddress& to, const PeerFrame& frame);
+  // Agents that came in by these keys are heard no more (VoidKeys).
+  void cut(const std::vector<std::string>& keys);
   const Counters& counters() const { return counters_; }
 
  private:
@@ -53,7 +55,12 @@ class PeerConnections {
   std::unique_ptr<Bus> bus_;
   std::map<ProcessId, PeerHandle> outgoing_;  // by incarnation
   std::map<PeerHandle, ProcessId> outgoing_of_;
-  std::map<PeerHandle, ProcessId> proven_;  // accepted ones
+  struct Proven {
+    ProcessId incarnation;
+    std::string admitted_as;
+  };
+  std::map<PeerHandle, Proven> proven_;  // accepted ones
+  VoidKeys void_keys_;
   Counters counters_;
 };
 

@@ -21,7 +21,7 @@ class Signer {
   const std::string& ticket() const { return ticket_; }
   const std::string& head_signing_key() const { return head_signing_key_; }
 
-  // A ticket for a process of this node; valid for 30 days.
+  // A ticket for a process of this node; in force for as long as this agent's own is.
   std::string sign(const Principal& principal, ProcessId process,
                    const std::string& curve_key) const;
 

@@ -120,6 +120,7 @@ class WorkerService {
   void carry_out(WelcomeDriver& command);
   void carry_out(CloseProcess& command);
   void carry_out(UseIdentity& command);
+  void carry_out(CutKeys& command) { peers_->cut(command.keys); }
   void carry_out(AddProgram& command);
   void carry_out(PrepareProgram& command);
   void carry_out(ForgetProgram& command);

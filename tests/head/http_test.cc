@@ -99,6 +99,12 @@ class HttpTest : public ::testing::Test {
         reply.code = ErrorCode::not_found;
         reply.text = "there is none";
       }
+      if (request.kind == "often") {
+        reply.ok = false;
+        reply.code = ErrorCode::resource_exhausted;
+        reply.text = "ask again in 1500 ms";
+        reply.retry_after = 1500ms;
+      }
       reply.json = Json{{"kind", "Echo"},
                         {"user", user},
                         {"verb", request.verb},
@@ -134,6 +140,14 @@ class HttpTest : public ::testing::Test {
   Token token_;
   std::unique_ptr<HttpService> http_;
 };
+
+TEST_F(HttpTest, WhoAsksTooOftenHearsWhenToAskAgain) {
+  const std::string refused = get("/api/v1/often", bearer());
+  EXPECT_EQ(status_of(refused), 429);
+  EXPECT_THAT(refused, HasSubstr("Too Many Requests"));
+  EXPECT_THAT(refused, HasSubstr("Retry-After: 2\r\n"));
+  EXPECT_THAT(Json::parse(body_of(refused))["message"], "ask again in 1500 ms");
+}
 
 TEST_F(HttpTest, HealthIsUpOrDownForEverybodyAndNothingElse) {
   const std::string up = get("/healthz");

@@ -44,7 +44,7 @@ void expect_refused(const Result<Ticket>& result, const std::string& why) {
 TEST(Ticket, OfTheHeadIsHonoured) {
   const Authority authority;
   const auto ticket = check_ticket(sign_ticket(authority.agent_ticket(), authority.head),
-                                   authority.head.public_key, now_ms);
+                                   authority.head.public_key, now_ms, {});
   ASSERT_TRUE(ticket.ok()) << ticket.error().text;
   EXPECT_TRUE(*ticket == authority.agent_ticket());
 }
@@ -52,7 +52,7 @@ TEST(Ticket, OfTheHeadIsHonoured) {
 TEST(Ticket, OfAnAgentIsHonouredForAProcessOfItsNode) {
   const Authority authority;
   const auto ticket =
-      check_ticket(authority.chain(Authority::executor_ticket()), authority.head.public_key, now_ms);
+      check_ticket(authority.chain(Authority::executor_ticket()), authority.head.public_key, now_ms, {});
   ASSERT_TRUE(ticket.ok()) << ticket.error().text;
   EXPECT_TRUE(*ticket == Authority::executor_ticket());
 }
@@ -60,14 +60,14 @@ TEST(Ticket, OfAnAgentIsHonouredForAProcessOfItsNode) {
 TEST(Ticket, OfAnAgentForAnotherNodeIsRefused) {
   const Authority authority;
   expect_refused(check_ticket(authority.chain(Authority::executor_ticket(2)),
-                              authority.head.public_key, now_ms),
+                              authority.head.public_key, now_ms, {}),
                  "its own node");
 }
 
 TEST(Ticket, OfAnAgentForAnAgentIsRefused) {
   const Authority authority;
   expect_refused(
-      check_ticket(authority.chain(authority.agent_ticket()), authority.head.public_key, now_ms),
+      check_ticket(authority.chain(authority.agent_ticket()), authority.head.public_key, now_ms, {}),
       "only for drivers and executors");
 }
 
@@ -76,7 +76,7 @@ TEST(Ticket, OfAProcessThatMayNotSignIsRefused) {
   const SigningKeys executor = SigningKeys::generate();
   const std::string signer = sign_ticket(Authority::executor_ticket(), authority.head);
   expect_refused(check_ticket(sign_ticket(Authority::executor_ticket(), executor, signer),
-                              authority.head.public_key, now_ms),
+                              authority.head.public_key, now_ms, {}),
                  "may not sign");
 }
 
@@ -84,10 +84,10 @@ TEST(Ticket, OfAnotherClusterIsRefused) {
   const Authority authority;
   const Authority other;
   expect_refused(check_ticket(sign_ticket(other.agent_ticket(), other.head),
-                              authority.head.public_key, now_ms),
+                              authority.head.public_key, now_ms, {}),
                  "signature is not of this cluster");
   expect_refused(check_ticket(other.chain(Authority::executor_ticket()),
-                              authority.head.public_key, now_ms),
+                              authority.head.public_key, now_ms, {}),
                  "signature is not of this cluster");
 }
 
@@ -97,7 +97,7 @@ TEST(Ticket, WithAnyBitChangedIsRefused) {
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ (1 << (at % 8)));
-    const auto ticket = check_ticket(changed, authority.head.public_key, now_ms);
+    const auto ticket = check_ticket(changed, authority.head.public_key, now_ms, {});
     ASSERT_FALSE(ticket.ok()) << "byte " << at;
     EXPECT_EQ(ticket.error().code, ErrorCode::permission_denied);
   }
@@ -107,7 +107,7 @@ TEST(Ticket, ExpiredLongAgoIsRefusedWithBothClocks) {
   const Authority authority;
   Ticket ticket = Authority::executor_ticket();
   ticket.expires_ms = now_ms - 5 * minute_ms - 1;
-  const auto result = check_ticket(authority.chain(ticket), authority.head.public_key, now_ms);
+  const auto result = check_ticket(authority.chain(ticket), authority.head.public_key, now_ms, {});
   expect_refused(result, std::to_string(ticket.expires_ms));
   expect_refused(result, std::to_string(now_ms));
 }
@@ -116,7 +116,7 @@ TEST(Ticket, ExpiredWithinTheSkewIsHonoured) {
   const Authority authority;
   Ticket ticket = Authority::executor_ticket();
   ticket.expires_ms = now_ms - 5 * minute_ms;
-  EXPECT_TRUE(check_ticket(authority.chain(ticket), authority.head.public_key, now_ms).ok());
+  EXPECT_TRUE(check_ticket(authority.chain(ticket), authority.head.public_key, now_ms, {}).ok());
 }
 
 TEST(Ticket, WhoseSignerHasExpiredIsRefused) {
@@ -125,7 +125,7 @@ TEST(Ticket, WhoseSignerHasExpiredIsRefused) {
   agent.expires_ms = now_ms - 10 * minute_ms;
   const std::string chain = sign_ticket(Authority::executor_ticket(), authority.agent,
                                         sign_ticket(agent, authority.head));
-  expect_refused(check_ticket(chain, authority.head.public_key, now_ms), "it expired");
+  expect_refused(check_ticket(chain, authority.head.public_key, now_ms, {}), "it expired");
 }
 
 TEST(Ticket, WithALongerChainIsRefused) {
@@ -133,15 +133,15 @@ TEST(Ticket, WithALongerChainIsRefused) {
   const std::string deep =
       sign_ticket(Authority::executor_ticket(), authority.agent,
                   authority.chain(Authority::executor_ticket()));
-  expect_refused(check_ticket(deep, authority.head.public_key, now_ms), "its chain");
+  expect_refused(check_ticket(deep, authority.head.public_key, now_ms, {}), "its chain");
 }
 
 TEST(Ticket, ThatIsNoTicketIsRefused) {
   const Authority authority;
   for (const std::string bytes : {"", "garbage", "\xdd\x7f\xff\xff\xff", "\x93\xa0\xa0\xa0"}) {
-    expect_refused(check_ticket(bytes, authority.head.public_key, now_ms), "ticket refused");
+    expect_refused(check_ticket(bytes, authority.head.public_key, now_ms, {}), "ticket refused");
   }
-  expect_refused(check_ticket(std::string(100'000, 'x'), authority.head.public_key, now_ms),
+  expect_refused(check_ticket(std::string(100'000, 'x'), authority.head.public_key, now_ms, {}),
                  "over the limit");
 }
 

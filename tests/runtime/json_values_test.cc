@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "mobula/mobula.h"
+#include "mobula/msgpack.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -43,6 +44,35 @@ struct Tree {
 struct Empty {
   friend bool operator==(const Empty&, const Empty&) = default;
 };
+// The wrong alternative comes first, and shows at its end alone, at each level.
+struct Wrong;
+struct Nested;
+using Below = std::unique_ptr<std::variant<Wrong, Nested, int>>;
+struct Wrong {
+  Below below;
+  std::string tag;
+};
+struct Nested {
+  Below below;
+  int tag;
+};
+struct Endless {
+  std::variant<std::unique_ptr<Endless>, int> value = {};
+};
+struct Named {
+  int count = 0;
+  std::string label = {};
+  std::vector<double> values = {};
+  friend bool operator==(const Named&, const Named&) = default;
+  MSGPACK_DEFINE_MAP(count, label, values)
+};
+struct Unnamed {
+  int count = 0;
+  std::string label = {};
+  friend bool operator==(const Unnamed&, const Unnamed&) = default;
+  MSGPACK_DEFINE(count, label)
+};
+
 std::vector<std::byte> bytes_of(const detail::Outgoing& value) {
   std::vector<std::byte> bytes(value.size_bytes());
   EXPECT_TRUE(value.write(bytes));
@@ -144,6 +174,67 @@ TEST(JsonValues, TimesAreSeconds) {
   agree<std::chrono::duration<double>>(std::chrono::duration<double>(0.25), "0.25");
 }
 
+// Two to the power of sixty tries would not end.
+TEST(JsonValues, VariantsWithinVariantsAreTriedOnceEach) {
+  std::string text = "1";
+  for (int depth = 0; depth < 60; ++depth) text = "[" + text + ",7]";
+  const Json given = Json::parse(text);
+  const auto made = value_of(given, detail::describe<Below>());
+  ASSERT_TRUE(made.ok()) << made.error().text;
+  Below value = detail::decode<Below>(stored_at(bytes_of(**made)));
+  int depth = 0;
+  for (; value && value->index() == 1; ++depth) value = std::move(std::get<Nested>(*value).below);
+  EXPECT_EQ(depth, 60);
+  ASSERT_TRUE(value);
+  EXPECT_EQ(std::get<int>(*value), 1);
+}
+
+TEST(JsonValues, JsonThatNestsTooDeepIsRefused) {
+  std::string deep = "1";
+  for (int depth = 0; depth < 5000; ++depth) deep = "[" + deep + ",7]";
+  EXPECT_THAT(why_not<Below>(deep), HasSubstr("is no value of any of"));
+  EXPECT_THAT(why_not<Tree>(std::string(100'000, '[') + std::string(100'000, ']')), HasSubstr("is no"));
+}
+
+TEST(JsonValues, AVariantOfItselfAloneTakesWhatAnotherAlternativeTakes) {
+  const Json given = Json::parse("[7]");
+  const auto made = value_of(given, detail::describe<Endless>());
+  ASSERT_TRUE(made.ok()) << made.error().text;
+  EXPECT_EQ(std::get<1>(detail::decode<Endless>(stored_at(bytes_of(**made))).value), 7);
+  EXPECT_THAT(why_not<Endless>("[\"x\"]"), HasSubstr("value of any of"));
+}
+
+// Numbers may be written in fewer bytes than the codec's, so values are compared.
+template <class T>
+void mean_the_same(const T& value, const std::string& text) {
+  const auto& type = detail::describe<T>();
+  const auto json = json_of(stored_at(bytes_of(detail::OutgoingValue<T>(value))), type);
+  ASSERT_TRUE(json.ok()) << text << ": " << json.error().text;
+  EXPECT_EQ(json->dump(), Json::parse(text).dump()) << type_text(type);
+  const Json given = Json::parse(text);
+  const auto made = value_of(given, type);
+  ASSERT_TRUE(made.ok()) << text << ": " << made.error().text;
+  EXPECT_EQ(detail::decode<T>(stored_at(bytes_of(**made))), value) << text;
+}
+
+TEST(JsonValues, TypesWithMsgpackAreObjectsOrArrays) {
+  mean_the_same<Named>({3, "a", {1.5, 2.5}}, R"({"count":3,"label":"a","values":[1.5,2.5]})");
+  mean_the_same<Named>({3, std::string(100, 'x'), {}}, R"({"count":3,"label":")" + std::string(100, 'x') + R"(","values":[]})");
+  mean_the_same<Unnamed>({4, "b"}, R"([4,"b"])");
+  mean_the_same<std::vector<Unnamed>>({{4, "b"}, {5, "c"}}, R"([[4,"b"],[5,"c"]])");
+  EXPECT_EQ(why_no_json(detail::describe<std::vector<Named>>()), "");
+}
+
+TEST(JsonValues, MsgpackThatNestsTooDeepIsNotShown) {
+  mobula::Writer measure;
+  const std::vector<char> deep(2'000'000, static_cast<char>(0x91));
+  detail::write_block(measure, deep.data(), deep.size());
+  std::vector<std::byte> bytes(measure.position());
+  mobula::Writer out{std::span<std::byte>(bytes)};
+  detail::write_block(out, deep.data(), deep.size());
+  EXPECT_FALSE(json_of(stored_at(bytes), detail::describe<Named>()).ok());
+}
+
 TEST(JsonValues, WhatDoesNotFitIsNamedWithItsPlace) {
   EXPECT_THAT(why_not<int>("1.5"), HasSubstr("1.5 is no whole number from -2147483648 to 2147483647"));
   EXPECT_THAT(why_not<int>("2147483648"), HasSubstr("whole number"));
@@ -156,7 +247,8 @@ TEST(JsonValues, WhatDoesNotFitIsNamedWithItsPlace) {
   EXPECT_THAT(why_not<std::vector<int>>("[1, 2, \"x\"]"), HasSubstr("at [2]: \"x\""));
   EXPECT_THAT((why_not<std::map<std::string, std::vector<int>>>(R"({"k": [true]})")), HasSubstr("at [\"k\"][0]"));
   EXPECT_THAT(why_not<Point>("[1]"), HasSubstr("array of 2"));
-  EXPECT_THAT(why_not<Point>("{\"x\": 1}"), HasSubstr("array of 2"));
+  EXPECT_THAT(why_not<Point>("{\"x\": 1}"), HasSubstr("in the order of the members (float64, float64)"));
+  EXPECT_THAT(why_not<Point>("{\"x\": 1}"), HasSubstr("MSGPACK_DEFINE_MAP"));
   EXPECT_THAT((why_not<std::variant<int, std::string>>("[]")), HasSubstr("int32, string"));
   EXPECT_THAT((why_not<std::array<int, 2>>("[1,2,3]")), HasSubstr("array of 2"));
 }

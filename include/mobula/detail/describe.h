@@ -33,6 +33,7 @@ struct TypeDescription {
   double tick_s = 0;               // of a duration
   // Appends what it consists of: elements, members, alternatives, in the order in which they are written.
   void (*add_parts)(std::vector<const TypeDescription*>& parts) = nullptr;
+  bool is_msgpack = false;  // its Serializer writes msgpack (<mobula/msgpack.h>)
 };
 
 template <class T>
@@ -102,6 +103,7 @@ constexpr TypeDescription description_of() {
   type.is_plain = is_plain<T>();
   type.is_text = std::is_same_v<T, std::string>;
   type.is_map = requires { typename T::mapped_type; };
+  type.is_msgpack = requires { Serializer<T>::is_msgpack; };
   type.size_bytes = sizeof(T);
   type.alignment = alignof(T);
   type.smallest_bytes = smallest<T>;

@@ -7,6 +7,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_persist_failed("head.persist_failed");
+const Mark mark_clock_moved("head.wall_clock_moved");
 const Mark mark_bad_row("head.journal_row_cannot_be_read");
 
 template <class Row, class Take>
@@ -71,6 +72,13 @@ struct Dispatch {
     parts.transfers.tick();
     parts.spans.tick();
     parts.job_logs.tick();
+    parts.tokens.tick();
+  }
+
+  void operator()(const ClockMoved& event) const {
+    mark_clock_moved.hit();
+    parts.wall_at_start_ms = event.wall_ms - (parts.now - parts.started_at) / std::chrono::milliseconds(1);
+    parts.tokens.tick();  // a date may have been passed
   }
 
   void operator()(const Noticed& event) const {
@@ -160,6 +168,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.transfers.next_deadline());
   due = earlier(due, parts.spans.next_deadline());
   due = earlier(due, parts.job_logs.next_deadline());
+  due = earlier(due, parts.tokens.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 
@@ -168,8 +177,10 @@ std::uint64_t HeadCore::epoch() const { return parts_->epoch; }
 bool HeadCore::recovering() const { return parts_->nodes.recovering(); }
 
 Result<Principal> HeadCore::principal_of(const std::string& public_key, Time now) const {
-  return parts_->tokens.principal_of(public_key, wall_ms(*parts_, now));
+  return parts_->tokens.principal_of(public_key, head::wall_ms(*parts_, now));
 }
+
+std::int64_t HeadCore::wall_ms(Time now) const { return head::wall_ms(*parts_, now); }
 
 HeadView HeadCore::view() const {
   const Parts& parts = *parts_;

@@ -48,6 +48,8 @@ class HeadCore {
   // Who holds the key of a token, or has joined by one. permission_denied says why it is nobody:
   // expired, revoked, unknown.
   Result<Principal> principal_of(const std::string& public_key, Time now) const;
+  // What the core takes the wall clock to say; ClockMoved mends it.
+  std::int64_t wall_ms(Time now) const;
   // Recounts the scheduler's books from the slots. The text says where they differ.
   Result<void> verify() const;
 

@@ -51,10 +51,11 @@ struct AgentSaid {
   LinkId link = 0;
   Principal principal;  // as the connection's key says
   AgentToHead message;
+  std::string user_id{};  // what the table of keys calls that key: "agent:CLUSTER", "token:ID"
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &AgentSaid::link), field("principal", &AgentSaid::principal),
-                 field("message", &AgentSaid::message));
+                 field("message", &AgentSaid::message), field("user_id", &AgentSaid::user_id));
   }
   friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
 };
@@ -85,10 +86,11 @@ struct ToolSaid {
   LinkId link = 0;
   Principal principal;
   ToolRequest request;
+  std::string user_id{};  // as of AgentSaid
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &ToolSaid::link), field("principal", &ToolSaid::principal),
-                 field("request", &ToolSaid::request));
+                 field("request", &ToolSaid::request), field("user_id", &ToolSaid::user_id));
   }
   friend bool operator==(const ToolSaid&, const ToolSaid&) = default;
 };
@@ -125,6 +127,17 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
+// The wall clock says something else than it would by the core's count of time: it was set, or the
+// machine slept.
+struct ClockMoved {
+  std::int64_t wall_ms = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("wall_ms", &ClockMoved::wall_ms));
+  }
+  friend bool operator==(const ClockMoved&, const ClockMoved&) = default;
+};
+
 // Something that the shell has seen and the core has no part in, for the record of events.
 struct Noticed {
   std::string kind;       // as of EventRow
@@ -149,6 +162,6 @@ struct Tick {
 };
 
 using Event = std::variant<Started, AgentSaid, AgentLinkLost, NodeProbed, ToolSaid, Persisted,
-                           PersistFailed, Paused, Tick, Noticed>;
+                           PersistFailed, Paused, Tick, Noticed, ClockMoved>;
 
 }  // namespace mobula::internal::head

@@ -13,6 +13,9 @@ const Mark mark_register_again("head.register_repeated");
 const Mark mark_rival("head.second_incarnation_while_first_is_linked");
 const Mark mark_device_refused("head.device_of_another_node_refused");
 const Mark mark_device_regained("head.refused_device_freed");
+const Mark mark_other_key("head.node_of_another_key_refused");
+const Mark mark_other_voice("head.incarnation_of_another_node_refused");
+const Mark mark_renewed("head.ticket_renewed");
 const Mark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
@@ -30,6 +33,7 @@ void NodeTable::restore(const NodeRow& row) {
   node.draining = row.draining && !row.dead;
   node.drain_within = row.drain_within;
   node.drain_why = row.drain_why;
+  node.admitted_as = row.admitted_as;
   node.death = row.dead ? "it died before the head was started" : "";
   node.due_at = place_for_due();
   for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
@@ -53,8 +57,26 @@ std::int64_t NodeTable::expected() const {
   return count;
 }
 
-std::optional<Refused> NodeTable::why_not(const Principal& principal,
-                                          const Register& message) const {
+// A node belongs to the key that has registered it first, so that no other machine takes its place; a
+// key that lets nobody in any more owns nothing. Nor does anybody speak with the voice of another node.
+std::optional<std::string> NodeTable::why_another_key(const Node* node, const Rival& who) const {
+  const ProcessId incarnation = who.message.address.incarnation;
+  if (const NodeId* other = incarnations_.find(incarnation); other != nullptr && *other != who.message.address.node) {
+    mark_other_voice.hit();
+    return fmt::format("this incarnation is that of node {}", other->hex());
+  }
+  if (node == nullptr || node->admitted_as.empty() || node->admitted_as == who.user_id) return std::nullopt;
+  if (node->state == NodeState::dead && !parts_.tokens.in_force(node->admitted_as)) return std::nullopt;
+  mark_other_key.hit();
+  return fmt::format("node {} ({}) belongs to the key '{}', which registered it first, and this agent has '{}'; "
+                     "give this agent a state directory of its own, so that it joins as another node, or revoke "
+                     "that key if it is this machine's earlier one",
+                     node->id.hex(), node->host, node->admitted_as, who.user_id);
+}
+
+std::optional<Refused> NodeTable::why_not(const Rival& who) const {
+  const Principal& principal = who.principal;
+  const Register& message = who.message;
   const ProcessId incarnation = message.address.incarnation;
   const auto refused = [&](RefusalCode code, std::string why) {
     return Refused{parts_.epoch, incarnation, code, std::move(why)};
@@ -74,6 +96,7 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   }
   if (fenced_.contains(incarnation)) return stranger(incarnation);
   const Node* node = find(message.address.node);
+  if (auto why = why_another_key(node, who)) return refused(RefusalCode::permission, std::move(*why));
   if (node != nullptr && node->slots_allowed() && principal.role == Role::driver_agent &&
       node->state != NodeState::dead) {
     return refused(RefusalCode::permission, "a driver's key may not speak for a node with slots");
@@ -86,13 +109,12 @@ std::optional<Refused> NodeTable::why_not(const Principal& principal,
   return std::nullopt;
 }
 
-void NodeTable::register_node(LinkId link, const Principal& principal, const Register& message) {
-  if (auto refused = why_not(principal, message)) return refuse(link, std::move(*refused));
+void NodeTable::register_node(Rival who) {
+  const auto& [link, principal, user_id, message] = who;
+  if (auto refused = why_not(who)) return refuse(link, std::move(*refused));
   Node* node = nodes_.find(message.address.node);
-  if (node == nullptr || !node->registered()) return admit(link, principal, message);
-  if (node->address.incarnation != message.address.incarnation) {
-    return meet_rival(*node, Rival{link, principal, message});
-  }
+  if (node == nullptr || !node->registered()) return admit(who);
+  if (node->address.incarnation != message.address.incarnation) return meet_rival(*node, std::move(who));
   if (node->principal != principal) {
     return refuse(link, {parts_.epoch, message.address.incarnation, RefusalCode::permission,
                          "this incarnation was registered with another key"});
@@ -107,7 +129,7 @@ void NodeTable::register_node(LinkId link, const Principal& principal, const Reg
 void NodeTable::meet_rival(Node& node, Rival rival) {
   if (node.link == 0 || node.address.control == rival.message.address.control) {
     declare_dead(node, DeathKind::replaced, "its agent has started anew");
-    return admit(rival.link, rival.principal, rival.message);
+    return admit(rival);
   }
   mark_rival.hit();
   const bool asked = node.rival.has_value();
@@ -117,7 +139,8 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
   }
 }
 
-void NodeTable::admit(LinkId link, const Principal& principal, const Register& message) {
+void NodeTable::admit(const Rival& who) {
+  const auto& [link, principal, user_id, message] = who;
   const auto [row, is_new] = nodes_.ensure(message.address.node);
   Node& node = *row;
   if (is_new) node.due_at = place_for_due();
@@ -137,6 +160,7 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
   node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
   node.address = message.address;
   node.principal = principal;
+  node.admitted_as = user_id;
   node.host = message.host;
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
@@ -158,10 +182,11 @@ void NodeTable::admit(LinkId link, const Principal& principal, const Register& m
                                  was_known && !came_anew ? "is there again" : "has joined"));
 
   for (const auto& fact : message.facts.processes) {
-    // A driver's node speaks for drivers, and for none that is another's.
-    const Process* known = node.slots_allowed() ? nullptr : parts_.processes.find(fact.process);
-    const bool strange = known != nullptr && known->node != node.id && !known->node.empty();
-    if (!node.slots_allowed() && (fact.principal.role != Role::driver || strange)) continue;
+    // A node speaks for no process that is another's, unless that one has lost it; a driver's for drivers.
+    const Process* known = parts_.processes.find(fact.process);
+    const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
+                         !parts_.processes.lost(fact.process);
+    if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
     parts_.processes.attached(node.id, fact);
   }
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
@@ -213,9 +238,51 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
   answer.unknown_slots = std::move(unknown_slots);
   answer.protocol = node.protocol;
   for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
+  answer.void_keys = parts_.tokens.void_keys();
   node.told = parts_.now;
-  parts_.commands.push_back(
-      Admit{node.link, std::move(answer), node.principal, node.address, node.delegated_key});
+  if (hears_of_trust(node)) node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
+  due_changed(node);
+  parts_.commands.push_back(Admit{node.link, std::move(answer), node.principal, node.address,
+                                  node.delegated_key, node.admitted_as, ticket_end(node)});
+}
+
+bool NodeTable::hears_of_trust(const Node& node) { return node.protocol >= version_with_trust_news; }
+
+// Nothing outlives the token by which it came.
+std::int64_t NodeTable::ticket_end(const Node& node) const {
+  const Duration life = hears_of_trust(node) ? parts_.options.ticket_life : parts_.options.lasting_ticket_life;
+  const std::int64_t end = wall_ms(parts_, parts_.now) + life / std::chrono::milliseconds(1);
+  const std::int64_t of_token = parts_.tokens.end_of(node.admitted_as);
+  return of_token == 0 ? end : std::min(end, of_token);
+}
+
+// Where it is lost on its way another one follows in time.
+void NodeTable::renew_ticket(Node& node) {
+  due_changed(node);
+  node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
+  if (node.link == 0) return;
+  mark_renewed.hit();
+  parts_.commands.push_back(RenewTicket{node.link, parts_.epoch, node.principal, node.address, node.delegated_key,
+                                        node.admitted_as, ticket_end(node)});
+}
+
+void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
+  std::vector<NodeId> its;
+  for (const auto& [id, node] : nodes_) {
+    if (node.admitted_as == user_id && node.state != NodeState::dead) its.push_back(id);
+  }
+  for (const NodeId id : its) {
+    Node& node = nodes_.at(id);
+    if (node.link != 0) {
+      parts_.commands.push_back(
+          SendAgent{node.link, Refused{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
+    }
+    declare_dead(node, DeathKind::revoked, why);
+  }
+  const Kept<HeadMessage> news = KeysVoided{{user_id}};
+  for (auto& [id, node] : nodes_) {
+    if (hears_of_trust(node)) send(node, news);
+  }
 }
 
 void NodeTable::end_recovery_if_due() {

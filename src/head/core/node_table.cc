@@ -42,7 +42,7 @@ void NodeTable::said(AgentSaid event) {
   if (!parts_.serving) return;  // the agent repeats
   const Speaker speaker(parts_, event.principal);
   if (const auto* message = std::get_if<Register>(&event.message)) {
-    register_node(event.link, event.principal, *message);
+    register_node({event.link, event.principal, event.user_id, *message});
   } else if (auto* frame = std::get_if<AgentFrame>(&event.message)) {
     take_frame(event.link, event.principal, std::move(*frame));
   } else {
@@ -157,7 +157,7 @@ void NodeTable::probed(const NodeProbed& event) {
     const Rival rival = *std::exchange(node.rival, std::nullopt);
     if (event.refused) {
       declare_dead(node, DeathKind::replaced, "its agent has started anew");
-      return admit(rival.link, rival.principal, rival.message);
+      return admit(rival);
     }
     return refuse(rival.link,
                   {parts_.epoch, rival.message.address.incarnation, RefusalCode::duplicate,
@@ -216,6 +216,7 @@ void NodeTable::tick() {
     if (!node.registered()) continue;
     if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
     if (node.entries_due && *node.entries_due <= parts_.now) hasten(node);
+    if (node.ticket_due && *node.ticket_due <= parts_.now) renew_ticket(node);
     std::vector<Frame<HeadMessage>> frames;
     node.session->tick(parts_.now, frames);
     send_frames(node, std::move(frames));
@@ -228,6 +229,7 @@ Time NodeTable::due_of(const Node& node) const {
   if (!node.registered()) return never;
   const auto& settings = parts_.options.settings;
   auto due = earlier(earlier(node.session->next_deadline(), node.drained_by), node.entries_due);
+  due = earlier(due, node.ticket_due);
   if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
   if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
   return due.value_or(never);
@@ -368,7 +370,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
   PeersChanged news;
   news.dead_agents = {incarnation};
-  news.dead_processes = parts_.processes.node_died(node.id, cause);
+  news.dead_processes = parts_.processes.node_died(node.id, cause, kind != DeathKind::revoked);
   broadcast(news);
   node.refused_devices.clear();
   node.pressure = {};
@@ -378,7 +380,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
 
 void NodeTable::note_death(const Node& node, DeathKind kind) {
   const bool planned = kind == DeathKind::left;
-  const bool lost = kind == DeathKind::silent || kind == DeathKind::refused;
+  const bool lost = kind == DeathKind::silent || kind == DeathKind::refused || kind == DeathKind::revoked;
   // Drivers' own nodes come and go with them.
   const Severity ordinary = node.slots_allowed() ? Severity::info : Severity::debug;
   parts_.events.note(lost ? Severity::error : planned ? ordinary : Severity::warning,
@@ -404,7 +406,8 @@ void NodeTable::forget_oldest_dead() {
 
 void NodeTable::write_row(const Node& node) {
   const NodeRow row{node.address,  node.host,     node.role,         node.state == NodeState::dead,
-                    node.fenced,   node.draining, node.drain_within, node.drain_why};
+                    node.fenced,   node.draining, node.drain_within, node.drain_why,
+                    node.admitted_as};
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
 

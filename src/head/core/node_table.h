@@ -33,12 +33,14 @@ enum class DeathKind : std::uint8_t {
   refused,  // nobody listens on its port: its processes are gone, too
   left,     // said farewell
   replaced, // a newer incarnation of the node has registered
+  revoked,  // its key lets it in no more
 };
 
 // A newer incarnation that waits until it is known whether the one before it still lives.
 struct Rival {
   LinkId link = 0;
   Principal principal;
+  std::string user_id;
   Register message;
 };
 
@@ -53,10 +55,12 @@ struct Node {
   Role role = Role::agent;
   AgentAddress address;  // with the incarnation
   Principal principal;
+  std::string admitted_as;  // the key that it belongs to, as the table of keys calls it; empty: none is known
   std::string host;
   std::string delegated_key;
   std::string release;         // of Mobula there
   std::uint32_t protocol = 0;  // that was agreed with its agent
+  std::optional<Time> ticket_due;  // when it is renewed
   NodeShape shape;  // what is booked on; refused devices are empty in it
   std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;
@@ -112,15 +116,22 @@ class NodeTable {
   // if there is no such node.
   Result<void> drain(NodeId node, Duration within, const std::string& why);
 
+  // This key lets nobody in any more (VoidKeys): its nodes are dead at once, and all agents hear of it.
+  void key_voided(const std::string& user_id, const std::string& why);
+
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }
   const Table<NodeId, Node>& rows() const { return nodes_; }
   std::int64_t expected() const;
 
  private:
-  void register_node(LinkId link, const Principal& principal, const Register& message);
-  std::optional<Refused> why_not(const Principal& principal, const Register& message) const;
-  void admit(LinkId link, const Principal& principal, const Register& message);
+  void register_node(Rival who);
+  std::optional<Refused> why_not(const Rival& who) const;
+  std::optional<std::string> why_another_key(const Node* node, const Rival& who) const;
+  void admit(const Rival& who);
+  static bool hears_of_trust(const Node& node);
+  std::int64_t ticket_end(const Node& node) const;
+  void renew_ticket(Node& node);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
   void tell_deaths(const Node& node);
   void meet_rival(Node& node, Rival rival);

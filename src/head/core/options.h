@@ -37,6 +37,13 @@ struct HeadOptions {
   std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
   std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
   std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // of the planner's state, as a whole
+  // Tickets of agents are in force for ticket_life, and renewed when a third of it has passed.
+  Duration ticket_life = std::chrono::hours(24);
+  Duration lasting_ticket_life = std::chrono::hours(24 * 365);  // of agents that cannot be told of another one
+  Duration clock_skew = std::chrono::minutes(5);  // that tokens' ends allow for
+  // Questions of one key (protocol/roles.h): so many at once, so many a second; 0: without a bound.
+  std::uint64_t questions_at_once = 2000;
+  std::uint64_t questions_per_second = 200;
   // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
   std::optional<Duration> preempt_after{};
   // For `status` only.
@@ -72,7 +79,10 @@ struct HeadOptions {
         field("start_again_after", &HeadOptions::start_again_after),
         field("start_again_cap", &HeadOptions::start_again_cap),
         field("store_results_within", &HeadOptions::store_results_within),
-        field("max_tokens", &HeadOptions::max_tokens));
+        field("max_tokens", &HeadOptions::max_tokens),
+        field("ticket_life", &HeadOptions::ticket_life), field("clock_skew", &HeadOptions::clock_skew),
+        field("questions_at_once", &HeadOptions::questions_at_once),
+        field("questions_per_second", &HeadOptions::questions_per_second));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };

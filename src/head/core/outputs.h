@@ -29,13 +29,36 @@ struct Admit {
   Principal principal;
   AgentAddress address;
   std::string delegated_key;
+  std::string admitted_as;      // of the ticket
+  std::int64_t expires_ms = 0;  // likewise
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &Admit::link), field("registered", &Admit::registered),
                  field("principal", &Admit::principal), field("address", &Admit::address),
-                 field("delegated_key", &Admit::delegated_key));
+                 field("delegated_key", &Admit::delegated_key),
+                 field("admitted_as", &Admit::admitted_as), field("expires_ms", &Admit::expires_ms));
   }
   friend bool operator==(const Admit&, const Admit&) = default;
+};
+
+// Sign a ticket as for Admit, and send it as TicketRenewed.
+struct RenewTicket {
+  LinkId link = 0;
+  std::uint64_t epoch = 0;
+  Principal principal;
+  AgentAddress address;
+  std::string delegated_key;
+  std::string admitted_as;
+  std::int64_t expires_ms = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("link", &RenewTicket::link), field("epoch", &RenewTicket::epoch),
+                 field("principal", &RenewTicket::principal), field("address", &RenewTicket::address),
+                 field("delegated_key", &RenewTicket::delegated_key),
+                 field("admitted_as", &RenewTicket::admitted_as),
+                 field("expires_ms", &RenewTicket::expires_ms));
+  }
+  friend bool operator==(const RenewTicket&, const RenewTicket&) = default;
 };
 
 struct ReplyTool {
@@ -118,6 +141,6 @@ struct WriteLog {
 };
 
 using Command = std::variant<SendAgent, Admit, ReplyTool, Persist, ProbeNode, CloseLink, WriteLog,
-                             AdmitKey>;
+                             AdmitKey, RenewTicket>;
 
 }  // namespace mobula::internal::head

@@ -18,6 +18,7 @@
 #include "head/core/object_lists.h"
 #include "head/core/options.h"
 #include "head/core/process_table.h"
+#include "head/core/question_rates.h"
 #include "head/core/refusal_log.h"
 #include "head/core/slot_table.h"
 #include "head/core/span_questions.h"
@@ -74,6 +75,7 @@ struct Parts {
   JobLogQuestions job_logs{*this};
   TokenTable tokens{*this};
   RefusalLog refusals;
+  QuestionRates rates{options.questions_at_once, options.questions_per_second};
   StateReader reader{*this};
 };
 

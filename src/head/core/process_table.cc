@@ -80,10 +80,10 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
   for (const auto process : gone) ended(process, cause);
 }
 
-std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause) {
+std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause, bool drivers_return) {
   std::vector<ProcessId> gone, drivers;
   for (const auto process : on_node(node)) {
-    if (rows_.at(process).principal.role == Role::driver) {
+    if (drivers_return && rows_.at(process).principal.role == Role::driver) {
       lost_.try_emplace(process, Lost{parts_.now + parts_.options.driver_absence, cause});
       drivers.push_back(process);
     } else {

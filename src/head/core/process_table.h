@@ -35,8 +35,8 @@ class ProcessTable {
   // The node's agent states who is there: who is not has ended. A driver may still come back.
   void reconcile(NodeId node, const Facts& facts);
   // All processes of a node at once; returns those that have ended, for the news of its death.
-  // Drivers may live on without their agent: they end if they attach nowhere in time.
-  std::vector<ProcessId> node_died(NodeId node, const EndCause& cause);
+  // Drivers may live on without their agent, if `drivers_return`: they end if they attach nowhere in time.
+  std::vector<ProcessId> node_died(NodeId node, const EndCause& cause, bool drivers_return);
 
   // A driver that has a job and is not here after a restart of the head: its agent may have died with the
   // head. The job ends if it attaches nowhere in time.

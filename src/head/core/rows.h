@@ -30,13 +30,15 @@ struct NodeRow {
   bool draining = false;          // this incarnation is to get nothing more
   Duration drain_within{};        // what is left there after so long is ended; 0: it stays
   std::string drain_why;
+  std::string admitted_as;  // the key that the node belongs to, as the table of keys calls it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
                  field("role", &NodeRow::role), field("dead", &NodeRow::dead),
                  field("fenced", &NodeRow::fenced), field("draining", &NodeRow::draining),
                  field("drain_within", &NodeRow::drain_within),
-                 field("drain_why", &NodeRow::drain_why));
+                 field("drain_why", &NodeRow::drain_why),
+                 field("admitted_as", &NodeRow::admitted_as));
   }
 };
 
@@ -128,6 +130,7 @@ struct SubmissionRow {
   std::int64_t submitted_ms = 0;  // wall clock
   std::int64_t started_ms = 0;    // of the last attempt
   std::int64_t ended_ms = 0;
+  std::string owner;  // who has submitted it, as the table of keys calls that key
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),
@@ -140,7 +143,7 @@ struct SubmissionRow {
                  field("attempts", &SubmissionRow::attempts),
                  field("submitted_ms", &SubmissionRow::submitted_ms),
                  field("started_ms", &SubmissionRow::started_ms),
-                 field("ended_ms", &SubmissionRow::ended_ms));
+                 field("ended_ms", &SubmissionRow::ended_ms), field("owner", &SubmissionRow::owner));
   }
 };
 

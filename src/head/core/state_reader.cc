@@ -147,6 +147,14 @@ void StateReader::said(const ToolSaid& event) {
     if (note_refusal(parts_, event.principal, why)) parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
     return reply(event, failure(ErrorCode::permission_denied, why));
   }
+  if (const auto again = too_often(event)) {
+    ToolReply refusal = tool_reply(request.request, failure(ErrorCode::resource_exhausted,
+        fmt::format("{}: '{}' asks more than {} times a second; ask again in {} ms", request.verb,
+                    event.principal.name, parts_.options.questions_per_second, *again / 1ms)));
+    refusal.retry_after = *again;
+    (void)note_refusal(parts_, event.principal, refusal.text);
+    return parts_.commands.push_back(ReplyTool{event.link, std::move(refusal)});
+  }
   if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
   const bool objects = request.kind == "objects" || request.kind == "object";
   const bool memory = request.kind == "memory" && request.verb == "list";
@@ -180,7 +188,7 @@ void StateReader::said(const ToolSaid& event) {
                                 request.verb + ": the head is starting; try again in a moment"));
   }
   bool waits = false;
-  auto done = order(event.principal, request, waits);
+  auto done = order(event, waits);
   if (!done || !waits) return reply(event, std::move(done));
   ToolReply held;
   held.request = request.request;
@@ -188,22 +196,31 @@ void StateReader::said(const ToolSaid& event) {
   parts_.journal.wait(ReplyGate{event.link, std::move(held)});
 }
 
+// Who may end the cluster may as well ask as often as it likes.
+std::optional<Duration> StateReader::too_often(const ToolSaid& event) {
+  if (event.principal.role == Role::operator_) return std::nullopt;
+  return parts_.rates.ask(parts_.now, event.user_id, cost_of(event.request.verb, event.request.kind));
+}
+
 void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer) {
+  if (answer && event.principal.role != Role::operator_) {
+    parts_.rates.charge(parts_.now, event.user_id, cost_of_answer(answer->size()));
+  }
   parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
 }
 
 // What outlives the head is answered when the journal says so, too.
-Result<std::string> StateReader::order(const Principal& principal, const ToolRequest& request,
-                                       bool& waits) {
+Result<std::string> StateReader::order(const ToolSaid& event, bool& waits) {
+  const ToolRequest& request = event.request;
   if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
     waits = true;
     if (request.verb == "token_create") return parts_.tokens.create(request.argument);
     if (request.verb == "token_revoke") return parts_.tokens.revoke(request.argument);
-    return parts_.tokens.join(principal, request.argument);
+    return parts_.tokens.join(event.principal, request.argument);
   }
   if (request.verb == "submit") {
     waits = true;
-    const auto id = parts_.submissions.submit(request.argument);
+    const auto id = parts_.submissions.submit(request.argument, event.user_id);
     if (!id) return id.error();
     Json json = document("Submitted");
     json["job_id"] = id->hex();
@@ -211,7 +228,7 @@ Result<std::string> StateReader::order(const Principal& principal, const ToolReq
   }
   if (request.verb == "job_stop") {
     waits = true;
-    return stop_job(request.argument);
+    return stop_job(event);
   }
   if (request.verb == "stop") {
     waits = true;
@@ -264,23 +281,35 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   return done_json("Draining", warnings);
 }
 
-Result<std::string> StateReader::stop_job(const std::string& argument) {
+// The holder of a driver's token ends what came by that token: the jobs it has submitted, and those
+// whose drivers its own agents brought.
+std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id, const std::string& owner) {
+  if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
+  const std::string why = fmt::format(
+      "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an operator's key any", id.hex(),
+      event.principal.name);
+  if (note_refusal(parts_, event.principal, why)) {
+    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
+  }
+  return failure(ErrorCode::permission_denied, why);
+}
+
+Result<std::string> StateReader::stop_job(const ToolSaid& event) {
+  const std::string& argument = event.request.argument;
   const auto bits = bits_from_hex(argument);
-  const bool drivers = bits && parts_.jobs.find(JobId(*bits)) != nullptr;
-  if (!drivers || parts_.submissions.find(JobId(*bits)) != nullptr) {
+  const Job* driven = bits ? parts_.jobs.find(JobId(*bits)) : nullptr;
+  std::vector<std::string> warnings;
+  if (driven == nullptr || parts_.submissions.find(JobId(*bits)) != nullptr) {
     const auto id = parts_.submissions.resolve(argument);
     if (!id) return id.error();
-    std::vector<std::string> warnings;
+    if (auto refused = why_not_stop(event, *id, parts_.submissions.find(*id)->owner)) return *refused;
     if (!parts_.submissions.stop(*id, "stopped by a tool")) warnings.push_back("the job had ended before");
     return done_json("Stopped", warnings);
   }
-  if (!bits || parts_.jobs.find(JobId(*bits)) == nullptr) {
-    return failure(ErrorCode::not_found,
-                   fmt::format("stop job {}: there is no such job", argument));
-  }
-  const bool ended = parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool");
-  std::vector<std::string> warnings;
-  if (!ended) warnings.push_back("the job had ended before");
+  const Node* node = parts_.nodes.find(driven->node);
+  if (auto refused = why_not_stop(event, JobId(*bits), node == nullptr ? "" : node->admitted_as)) return *refused;
+  parts_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)}, "stopped by a tool");
+  if (!parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool")) warnings.push_back("the job had ended before");
   return done_json("Stopped", warnings);
 }
 

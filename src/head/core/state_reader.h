@@ -27,9 +27,11 @@ class StateReader {
  private:
   Result<std::string> answer(const std::string& verb, const std::string& kind,
                              const std::string& argument) const;
-  Result<std::string> order(const Principal& principal, const ToolRequest& request, bool& waits);
+  Result<std::string> order(const ToolSaid& event, bool& waits);
   Result<std::string> drain(const ToolRequest& request);
-  Result<std::string> stop_job(const std::string& argument);
+  Result<std::string> stop_job(const ToolSaid& event);
+  std::optional<Failure> why_not_stop(const ToolSaid& event, JobId id, const std::string& owner);
+  std::optional<Duration> too_often(const ToolSaid& event);
   void reply(const ToolSaid& event, const Result<std::string>& answer);
 
   Parts& parts_;

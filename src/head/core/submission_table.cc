@@ -104,7 +104,7 @@ void SubmissionTable::forget_oldest() {
 
 // ---- beginning and end -------------------------------------------------------------------------
 
-Result<JobId> SubmissionTable::submit(const std::string& text) {
+Result<JobId> SubmissionTable::submit(const std::string& text, const std::string& owner) {
   auto read = submission_from_json(text);
   if (!read) return read.error();
   const JobId id = read->job;
@@ -118,6 +118,7 @@ Result<JobId> SubmissionTable::submit(const std::string& text) {
                                "has ended",
                                parts_.options.max_jobs));
   }
+  read->owner = owner;
   if (read->submitted_ms == 0) read->submitted_ms = wall_ms();
   if (auto admitted = parts_.jobs.submitted(*read); !admitted) return admitted.error();
   const ActorSpec spec = spec_of(*read);

@@ -25,8 +25,9 @@ class SubmissionTable {
   void recovery_ended();
 
   // What `submit` asks for, as JSON (submission_json.h); the id is the asker's, so that it may ask again.
-  // invalid_argument, naming the member and the rule; resource_exhausted at a limit.
-  Result<JobId> submit(const std::string& text);
+  // invalid_argument, naming the member and the rule; resource_exhausted at a limit. `owner`: whose word it is,
+  // as the table of keys calls that key.
+  Result<JobId> submit(const std::string& text, const std::string& owner);
   // By id, the beginning of it (4 digits or more) or name; of several with the name, the latest. not_found, or
   // invalid_argument where several begin so.
   Result<JobId> resolve(const std::string& text) const;

@@ -16,6 +16,7 @@ namespace {
 
 const Mark mark_created_again("head.token_created_again");
 const Mark mark_join_again("head.join_repeated");
+const Mark mark_ended("head.token_expired");
 const Mark mark_second_use("head.ticket_used_twice");
 
 constexpr std::size_t key_size = 40;
@@ -46,10 +47,6 @@ Json utc_json(std::int64_t ms) { return ms == 0 ? Json(nullptr) : Json(utc(ms));
 Failure denied(std::string why) { return failure(ErrorCode::permission_denied, std::move(why)); }
 Failure wrong(std::string why) { return failure(ErrorCode::invalid_argument, std::move(why)); }
 
-bool expired(const TokenRow& row, std::int64_t now_ms) {
-  return row.expires_ms != 0 && row.expires_ms <= now_ms;
-}
-
 std::string title(const TokenRow& row) { return fmt::format("token '{}' ({})", row.name, row.id); }
 
 std::optional<Role> role_of(const std::string& text) {
@@ -69,11 +66,11 @@ bool is_key(const std::string& text) {
                                                 [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-Json token_json(const TokenRow& row, std::int64_t now_ms) {
+Json token_json(const TokenRow& row, std::string_view state) {
   return {{"token_id", row.id},
           {"name", row.name},
           {"role", to_string(row.role)},
-          {"state", state_of(row, now_ms)},
+          {"state", state},
           {"created_at", utc_json(row.created_ms)},
           {"expires_at", utc_json(row.expires_ms)},
           {"used_at", utc_json(row.used_ms)},
@@ -81,13 +78,90 @@ Json token_json(const TokenRow& row, std::int64_t now_ms) {
           {"revoked_at", utc_json(row.revoked_ms)}};
 }
 
+std::int64_t ms_of(Duration span) { return span / std::chrono::milliseconds(1); }
+
+std::string user_id_of(const TokenRow& row) { return std::string(user_prefix) + row.id; }
+
 }  // namespace
 
-std::string_view state_of(const TokenRow& row, std::int64_t now_ms) {
+bool TokenTable::expired(const TokenRow& row, std::int64_t now_ms) const {
+  return row.expires_ms != 0 && row.expires_ms + ms_of(parts_.options.clock_skew) <= now_ms;
+}
+
+std::string_view TokenTable::state_of(const TokenRow& row, std::int64_t now_ms) const {
   if (row.revoked_ms != 0) return "REVOKED";
   if (row.used_ms != 0) return "USED";
   return expired(row, now_ms) ? "EXPIRED" : "VALID";
 }
+
+// ---- what has ended ----------------------------------------------------------------------------
+
+const TokenRow* TokenTable::row_of(const std::string& user_id) const {
+  if (!user_id.starts_with(user_prefix)) return nullptr;
+  const auto at = rows_.find(user_id.substr(user_prefix.size()));
+  return at == rows_.end() ? nullptr : &at->second;
+}
+
+bool TokenTable::in_force(const std::string& user_id) const {
+  if (!user_id.starts_with(user_prefix)) return true;
+  const TokenRow* row = row_of(user_id);
+  return row != nullptr && void_since(*row, wall_ms(parts_, parts_.now)) == 0;
+}
+
+// The machine that has joined by a ticket stays when that would have run out.
+std::int64_t TokenTable::end_of(const std::string& user_id) const {
+  const TokenRow* row = row_of(user_id);
+  return row == nullptr || row->used_ms != 0 ? 0 : row->expires_ms;
+}
+
+std::int64_t TokenTable::void_since(const TokenRow& row, std::int64_t now_ms) const {
+  if (row.revoked_ms != 0) return row.revoked_ms;
+  return row.role == Role::driver && expired(row, now_ms) ? row.expires_ms : 0;
+}
+
+bool TokenTable::may_have_tickets_out(const TokenRow& row, std::int64_t now_ms) const {
+  const std::int64_t since = void_since(row, now_ms);
+  const bool brought_agents = row.role == Role::driver || row.used_ms != 0;
+  return brought_agents && since != 0 &&
+         now_ms <= since + ms_of(parts_.options.ticket_life + 2 * parts_.options.clock_skew);
+}
+
+std::vector<std::string> TokenTable::void_keys() const {
+  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  std::vector<std::string> keys;
+  for (const auto& [id, row] : rows_) {
+    if (may_have_tickets_out(row, now_ms)) keys.push_back(user_id_of(row));
+  }
+  return keys;
+}
+
+void TokenTable::tick() {
+  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  if (next_end_ms_ == 0 || next_end_ms_ > now_ms) return;
+  for (const auto& [id, row] : rows_) {
+    if (row.revoked_ms != 0 || row.role != Role::driver || !expired(row, now_ms) || !ended_.insert(id).second) continue;
+    mark_ended.hit();
+    parts_.nodes.key_voided(user_id_of(row), fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                                                         utc(row.expires_ms), utc(now_ms)));
+  }
+  find_next_end();
+}
+
+void TokenTable::find_next_end() {
+  next_end_ms_ = 0;
+  for (const auto& [id, row] : rows_) {
+    if (row.revoked_ms != 0 || row.role != Role::driver || row.expires_ms == 0 || ended_.contains(id)) continue;
+    const std::int64_t end_ms = row.expires_ms + ms_of(parts_.options.clock_skew);
+    if (next_end_ms_ == 0 || end_ms < next_end_ms_) next_end_ms_ = end_ms;
+  }
+}
+
+std::optional<Time> TokenTable::next_deadline() const {
+  if (next_end_ms_ == 0) return std::nullopt;
+  return parts_.now + std::max<std::int64_t>(0, next_end_ms_ - wall_ms(parts_, parts_.now)) * 1ms;
+}
+
+// ---- rows --------------------------------------------------------------------------------------
 
 void TokenTable::write(const TokenRow& row) { parts_.journal.put("tokens", row.id, encode(row)); }
 
@@ -96,7 +170,7 @@ void TokenTable::admit(const TokenRow& row) {
     if (key.empty()) continue;
     id_of_key_[key] = row.id;
     // Keys of revoked tokens are known, for what to say over connections there are, and let in no more.
-    if (row.revoked_ms == 0) parts_.commands.push_back(AdmitKey{key, std::string(user_prefix) + row.id});
+    if (row.revoked_ms == 0) parts_.commands.push_back(AdmitKey{key, user_id_of(row)});
   }
 }
 
@@ -107,24 +181,28 @@ void TokenTable::forget_key(const std::string& public_key) {
 void TokenTable::restore(const TokenRow& row) {
   rows_[row.id] = row;
   admit(row);
+  // Agents hear of it when they register with this head.
+  if (expired(row, wall_ms(parts_, parts_.now))) ended_.insert(row.id);
+  find_next_end();
 }
 
 std::string TokenTable::document_of(const TokenRow& row) const {
   Json json = document("Token");
-  json.update(token_json(row, wall_ms(parts_, parts_.now)));
+  json.update(token_json(row, state_of(row, wall_ms(parts_, parts_.now))));
   json["cluster_name"] = parts_.options.settings.cluster_name;
   json["address"] = parts_.options.address;
   json["warnings"] = Json::array();
   return text_of(json);
 }
 
-// Those that let nobody in any more go first, the oldest of them first.
+// Those that let nobody in any more go first, the oldest of them first; those by which tickets may be out
+// stay, so that they remain void when the head is started anew.
 Result<void> TokenTable::make_room() {
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   std::vector<std::pair<std::int64_t, std::string>> over;
   for (const auto& [id, row] : rows_) {
     const auto state = state_of(row, now_ms);
-    if (state == "REVOKED" || state == "EXPIRED") over.emplace_back(row.created_ms, id);
+    if ((state == "REVOKED" || state == "EXPIRED") && !may_have_tickets_out(row, now_ms)) over.emplace_back(row.created_ms, id);
   }
   std::sort(over.begin(), over.end());
   const bool full = rows_.size() >= parts_.options.max_tokens;
@@ -136,6 +214,7 @@ Result<void> TokenTable::make_room() {
       id_of_key_.erase(key);
     }
     parts_.journal.erase("tokens", row.id);
+    ended_.erase(row.id);
     rows_.erase(over[at].second);
   }
   if (rows_.size() < parts_.options.max_tokens) return {};
@@ -186,6 +265,8 @@ Result<std::string> TokenTable::create(const std::string& argument) {
   const TokenRow& kept = rows_[row.id] = row;
   admit(kept);
   write(kept);
+  find_next_end();
+  parts_.events.note(Severity::info, "TOKEN_CREATED", {}, fmt::format("{} of role {}", title(kept), to_string(kept.role)));
   return document_of(kept);
 }
 
@@ -217,6 +298,12 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
     forget_key(row.public_key);
     forget_key(row.member_key);
     write(row);
+    ended_.insert(row.id);
+    find_next_end();
+    if (may_have_tickets_out(row, row.revoked_ms)) {
+      parts_.nodes.key_voided(user_id_of(row), fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+    }
+    parts_.events.note(Severity::warning, "TOKEN_REVOKED", {}, fmt::format("{} of role {}", title(row), to_string(row.role)));
   }
   return document_of(row);
 }
@@ -230,7 +317,7 @@ Result<std::string> TokenTable::list() const {
   });
   Json json = document("TokenList");
   json["items"] = Json::array();
-  for (const TokenRow* row : order) json["items"].push_back(token_json(*row, now_ms));
+  for (const TokenRow* row : order) json["items"].push_back(token_json(*row, state_of(*row, now_ms)));
   json["warnings"] = Json::array();
   return text_of(json);
 }
@@ -258,6 +345,7 @@ Result<std::string> TokenTable::join(const Principal& ticket, const std::string&
     row.member_key = key;
     admit(row);
     write(row);
+    parts_.events.note(Severity::info, "TOKEN_USED", {}, fmt::format("'{}' has joined by {}", row.used_by, title(row)));
   } else {
     mark_join_again.hit();
   }
@@ -269,6 +357,11 @@ Result<Principal> TokenTable::principal_of(const std::string& public_key, std::i
   if (known == id_of_key_.end()) return denied("this key belongs to no token that the head knows");
   const TokenRow& row = rows_.at(known->second);
   if (row.revoked_ms != 0) return denied(fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+  if (row.created_ms > now_ms + ms_of(parts_.options.clock_skew)) {
+    return denied(fmt::format("{} is not valid yet: it was made at {}, and the head's clock says {}; set the clock of "
+                              "the head's machine",
+                              title(row), utc(row.created_ms), utc(now_ms)));
+  }
   if (public_key == row.member_key) return Principal{Role::agent, row.name, {}};
   // A ticket that was used says so itself, for as long as it is remembered.
   if (row.used_ms == 0 && expired(row, now_ms)) {

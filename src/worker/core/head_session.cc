@@ -140,6 +140,11 @@ HeadSession::Heard HeadSession::heard(HeadFrame frame) {
   return {.message = std::move(message), .facts_due = room && std::exchange(facts_due_, false)};
 }
 
+HeadSession::Heard HeadSession::heard(TicketRenewed renewed) {
+  if (!session_ || renewed.head_epoch != epoch_ || renewed.incarnation != started_->address.incarnation) return {};
+  return {.renewed = std::move(renewed)};
+}
+
 bool HeadSession::reachable() const {
   return session_ && link_up_ && heard_at_ &&
          outbox_.now() - *heard_at_ < options_.head_silent_after;

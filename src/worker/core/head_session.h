@@ -36,6 +36,7 @@ class HeadSession {
     std::optional<Registered> admitted{};  // a conversation begins
     std::optional<Refused> refused{};      // fenced, or finally
     std::optional<HeadMessage> message{};
+    std::optional<TicketRenewed> renewed{};
     bool facts_due = false;  // some were dropped: state all, before the message is carried out
   };
 
@@ -91,6 +92,7 @@ class HeadSession {
   Heard heard(Registered registered);
   Heard heard(Refused refused);
   Heard heard(HeadFrame frame);
+  Heard heard(TicketRenewed renewed);
 
   static constexpr std::size_t max_backlog_for_output = 256;
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/void_keys.h"
 #include "worker/core/head_session.h"
 #include "worker/core/objects.h"
 #include "worker/core/outbox.h"
@@ -65,6 +66,9 @@ struct WorkerCore::Parts {
   void said(ToProcess& message);
   void said(JobEnded& message);
   void said(PeersChanged& message);
+  void said(KeysVoided& message) { trust({}, message.keys); }
+  // What this agent shows, if it is another, and whom nobody here honours any more.
+  void trust(const std::string& own_ticket, const std::vector<std::string>& void_keys);
   void said(ObjectLocated& message) { objects->located(message); }
   void said(JobPrinted& message);
   void said(JobOver& message);
@@ -124,6 +128,7 @@ struct WorkerCore::Parts {
   std::optional<Objects> objects;  // from Started on
   Phase phase = Phase::created;
   std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // for the first registration
+  VoidKeys void_keys;
   bool told_connected = false;
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;

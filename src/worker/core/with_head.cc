@@ -16,6 +16,10 @@ void WorkerCore::Parts::on(HeadSaid& event) {
     restate();
   }
   if (heard.refused) return refused(*heard.refused);
+  if (heard.renewed) {
+    outbox.emit(UseIdentity{heard.renewed->ticket, head.signing_key(), {}});
+    return trust(heard.renewed->ticket, {});
+  }
   if (heard.message) std::visit([this](auto& each) { said(each); }, *heard.message);
   head.carried_out();
 }
@@ -33,6 +37,7 @@ void WorkerCore::Parts::restate() {
 
 void WorkerCore::Parts::admitted(Registered& registered) {
   outbox.emit(UseIdentity{registered.ticket, registered.head_signing_key, registered.warnings});
+  trust(registered.ticket, registered.void_keys);
   transfers.trust_fabric(registered.settings.trusted_fabric);
   PeersChanged news;
   news.present = std::move(registered.peers);
@@ -50,6 +55,15 @@ void WorkerCore::Parts::admitted(Registered& registered) {
   for (auto& [link, message] : std::exchange(waiting_drivers, {})) {
     if (ProcessRow* row = processes.by_link(link)) attach(*row, message);
   }
+}
+
+void WorkerCore::Parts::trust(const std::string& own_ticket, const std::vector<std::string>& keys) {
+  std::vector<std::string> further;
+  std::ranges::copy_if(keys, std::back_inserter(further),
+                       [&](const std::string& each) { return !void_keys.contains(each); });
+  void_keys.add(further);
+  if (!further.empty()) outbox.emit(CutKeys{further});
+  if (!own_ticket.empty() || !further.empty()) processes.broadcast(TrustChanged{own_ticket, std::move(further)});
 }
 
 void WorkerCore::Parts::refused(const Refused& refused) {
@@ -170,6 +184,7 @@ void WorkerCore::Parts::tell_head_status() {
 void WorkerCore::Parts::greet(ProcessId process) {
   processes.send(process, HeadStatus{true, told_epoch});
   if (!told_connected) processes.send(process, HeadStatus{false, told_epoch});
+  if (!void_keys.empty()) processes.send(process, TrustChanged{{}, void_keys.list()});
 }
 
 }  // namespace mobula::internal::worker

@@ -1,9 +1,26 @@
 // What processes of this node and other agents say, and how processes begin and end.
 #include <fmt/format.h>
 
+#include "base/mark.h"
+#include "protocol/roles.h"
 #include "worker/core/parts.h"
 
 namespace mobula::internal::worker {
+namespace {
+
+const Mark mark_out_of_role("worker.process_message_out_of_role");
+const Mark mark_peer_out_of_role("worker.peer_message_out_of_role");
+
+// Executors came by the socket that they inherited, all others are drivers. What is for the head is
+// judged here, too: this agent's word is the head's only proof of who has said it.
+bool within_role(const ProcessRow& row, const ProcessToAgent& message) {
+  const Role role = row.process.empty() ? Role::driver : row.principal.role;
+  if (!may_send(role, message)) return false;
+  const auto* relayed = std::get_if<ForHead>(&message);
+  return relayed == nullptr || may_send(role, relayed->message);
+}
+
+}  // namespace
 
 // ---- links -------------------------------------------------------------------------------------
 
@@ -17,6 +34,7 @@ void WorkerCore::Parts::on(ProcessSaid& event) {
   if (row->process.empty() && !std::holds_alternative<AttachDriver>(event.message)) {
     return processes.close(event.link);
   }
+  if (!within_role(*row, event.message)) return mark_out_of_role.hit();
   std::visit([&](auto& each) { said(*row, each); }, event.message);
 }
 
@@ -161,6 +179,8 @@ void WorkerCore::Parts::on(PeerSaid& event) {
   auto heard = peers.receive(std::move(event.frame));
   if (!heard) return;
   const NodeId node = heard->first;
+  // Who speaks on this bus has shown an agent's ticket.
+  if (!may_send(Role::agent, heard->second)) return mark_peer_out_of_role.hit();
   std::visit([&](const auto& each) { objects->from_peer(node, each); }, heard->second);
 }
 

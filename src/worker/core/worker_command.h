@@ -91,6 +91,16 @@ struct UseIdentity {
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };
 
+// Agents that came in by these keys are heard no more.
+struct CutKeys {
+  std::vector<std::string> keys;  // see VoidKeys: further ones
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("keys", &CutKeys::keys));
+  }
+  friend bool operator==(const CutKeys&, const CutKeys&) = default;
+};
+
 // A driver of this machine says which program it runs: keep its files, so others can have them.
 struct AddProgram {
   std::int64_t pid = 0;  // of the driver
@@ -207,6 +217,6 @@ using Command =
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog>;
+                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog, CutKeys>;
 
 }  // namespace mobula::internal::worker

@@ -105,8 +105,11 @@ void SmallCluster::fail_to_persist(const std::string& why) {
 void SmallCluster::carry_out(Command command) {
   if (auto* sent = std::get_if<SendAgent>(&command)) {
     if (auto* agent = on_link(sent->link)) deliver(*agent, std::move(sent->message));
-  } else if (auto* admitted = std::get_if<Admit>(&command)) {
-    if (auto* agent = on_link(admitted->link)) deliver(*agent, std::move(admitted->registered));
+  } else if (auto* admit = std::get_if<Admit>(&command)) {
+    admitted.push_back(*admit);
+    if (auto* agent = on_link(admit->link)) deliver(*agent, std::move(admit->registered));
+  } else if (auto* renewal = std::get_if<RenewTicket>(&command)) {
+    renewed.push_back(std::move(*renewal));
   } else if (auto* reply = std::get_if<ReplyTool>(&command)) {
     replies.push_back(std::move(reply->reply));
   } else if (auto* batch = std::get_if<Persist>(&command)) {
@@ -143,8 +146,9 @@ TestAgent* SmallCluster::on_link(LinkId link) {
   return nullptr;
 }
 
-TestAgent& SmallCluster::node_joins(int number, NodeShape shape, Role role) {
+TestAgent& SmallCluster::node_joins(int number, NodeShape shape, Role role, const std::string& user_id) {
   TestAgent& agent = agents_[number];
+  agent.user_id = user_id;
   agent.node = NodeId::of(static_cast<unsigned>(number));
   agent.incarnation = ProcessId::of(100 + static_cast<unsigned>(number));
   agent.role = role;
@@ -178,7 +182,7 @@ void SmallCluster::comes_back_as(TestAgent& agent, int incarnation) {
 }
 
 void SmallCluster::raw(TestAgent& agent, AgentToHead message) {
-  step(AgentSaid{agent.link, Principal{agent.role, "key", {}}, std::move(message)});
+  step(AgentSaid{agent.link, Principal{agent.role, "key", {}}, std::move(message), agent.user_id});
 }
 
 AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) const {

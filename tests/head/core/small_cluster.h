@@ -35,6 +35,7 @@ struct TestAgent {
   std::uint64_t told = 0;               // messages to the head
   bool lossy = false;       // every second frame to the head is lost, every third comes twice
   std::uint64_t frames = 0;
+  std::string user_id{};  // what the table of keys calls its key
 };
 
 class SmallCluster {
@@ -57,7 +58,7 @@ class SmallCluster {
 
   // ---- nodes -----------------------------------------------------------------------------------
   static NodeShape shape(int cpus, int gpus = 0);
-  TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent);
+  TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent, const std::string& user_id = {});
   TestAgent& agent(int number) { return agents_.at(number); }
   void register_agent(TestAgent& agent);
   void comes_back_as(TestAgent& agent, int incarnation);  // a new one of the same node
@@ -128,6 +129,8 @@ class SmallCluster {
                  const std::string& argument = "", Role role = Role::operator_);
   std::deque<ToolReply> replies;
   std::vector<ProbeNode> probes;
+  std::vector<Admit> admitted;
+  std::vector<RenewTicket> renewed;
   std::vector<std::string> log;
   Time now = Time::from_ns(1'000'000'000);
 

@@ -160,6 +160,53 @@ TEST_F(HeadTest, RelaysWithThePrincipalOfTheLink) {
   EXPECT_EQ(agent_.heard<FromHead>(1).size(), 1u);
 }
 
+TEST_F(HeadTest, KeysThatAreVoidReachEveryProcessThatIsThereAndThatComes) {
+  agent_.driver(1, job);
+  agent_.forget();
+  agent_.head_says(KeysVoided{{"token:aa", "token:bb"}});
+  agent_.head_says(KeysVoided{{"token:bb"}});
+  world_.settle();
+  const auto told = agent_.heard<TrustChanged>(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].void_keys, (std::vector<std::string>{"token:aa", "token:bb"}));
+  const auto cut = agent_.did<CutKeys>();
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_EQ(cut[0].keys, told[0].void_keys);
+  agent_.driver(2, job);
+  const auto greeted = agent_.heard<TrustChanged>(2);
+  ASSERT_EQ(greeted.size(), 1u);
+  EXPECT_EQ(greeted[0].void_keys, told[0].void_keys);
+}
+
+TEST_F(HeadTest, ATicketThatIsRenewedIsShownByItsProcessesToo) {
+  agent_.driver(1, job);
+  agent_.forget();
+  agent_.step(HeadSaid{TicketRenewed{world_.epoch, agent_.address().incarnation, "newer"}});
+  agent_.step(HeadSaid{TicketRenewed{world_.epoch, ProcessId::of(4711), "another's"}});
+  agent_.step(HeadSaid{TicketRenewed{world_.epoch + 1, agent_.address().incarnation, "another head's"}});
+  world_.settle();
+  const auto used = agent_.did<UseIdentity>();
+  ASSERT_EQ(used.size(), 1u);
+  EXPECT_EQ(used[0].ticket, "newer");
+  const auto told = agent_.heard<TrustChanged>(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].agent_ticket, "newer");
+}
+
+TEST_F(HeadTest, AProcessSaysWhatItsRoleMayAlone) {
+  agent_.driver(1, job);
+  agent_.forget();
+  // A driver is no executor, and what it has relayed is its own.
+  agent_.say(1, RunningNow{});
+  agent_.say(1, ExecutorRetires{});
+  agent_.say(1, ConstructorFinished{});
+  world_.settle();
+  EXPECT_TRUE(agent_.told<ActorConstructed>().empty());
+  agent_.say(1, ForHead{FindActor{3, "name", ""}});
+  world_.settle();
+  EXPECT_EQ(agent_.told<FromProcess>().size(), 1u);
+}
+
 TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
   Agents world;
   Agent agent(world, NodeId::of(9), 9, Agents::small());

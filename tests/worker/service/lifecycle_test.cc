@@ -22,7 +22,7 @@ TEST_F(ServiceTest, RegistersWithItsNodeAndServesDriversAfterwards) {
   const auto* attached = driver.heard<DriverAttached>();
   EXPECT_EQ(attached->node, node_);
   const auto ticket =
-      check_ticket(attached->ticket, attached->head_signing_key, wall_clock_ms()).value();
+      check_ticket(attached->ticket, attached->head_signing_key, wall_clock_ms(), {}).value();
   EXPECT_EQ(ticket.process, driver.process());
   EXPECT_EQ(ticket.curve_key, driver.keys().public_key);
   EXPECT_EQ(ticket.principal.role, Role::driver);
