@@ -1,5 +1,6 @@
 // What every way of a tensor has to stand in programs, with the way as the parameter.
 #include <cstdlib>
+#include <ostream>
 
 #include "e2e/gpu_cluster.h"
 #include "matrix/cells.h"
@@ -13,6 +14,7 @@ using matrix::Part;
 struct WayCase {
   const char* name;
   Column column;
+  friend void PrintTo(const WayCase& each, std::ostream* out) { *out << each.name; }
 };
 const WayCase inproc{"inproc", Column::inproc}, shm{"shm", Column::shm}, tcp{"tcp", Column::tcp},
     store{"store", Column::staged}, gloo{"gloo", Column::gloo}, ucx{"ucx", Column::ucx},

@@ -1,6 +1,7 @@
 // By which a test says what it proves: belongs_to() at its beginning, as often as it proves something. When the
 // test has passed, that is written to a file of its own in the build folder, from which transport_matrix makes the
-// table; until then there is no such file. In a sanitized program a test also proves that what it runs is clean.
+// table; until then there is no such file. One that was skipped after that says that it could not be run here. In a
+// sanitized program a test also proves that what it runs is clean.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,12 +41,13 @@ class Cells : public testing::EmptyTestEventListener {
 #endif
   }
   void OnTestEnd(const testing::TestInfo& test) override {
-    if (test.result()->Passed() && !proved_.empty()) {
+    const bool skipped = test.result()->Skipped();
+    if ((test.result()->Passed() || skipped) && !proved_.empty()) {
       std::filesystem::create_directories(file().parent_path());
       std::ofstream out(file());
       out << "of " << std::filesystem::read_symlink("/proc/self/exe").string() << "\n";
       for (const auto& [part, column, proof] : proved_) {
-        out << row_of(part).name << " " << static_cast<int>(column) << " " << static_cast<char>(proof) << "\n";
+        out << row_of(part).name << " " << static_cast<int>(column) << " " << (skipped ? '?' : static_cast<char>(proof)) << "\n";
       }
     }
     proved_.clear();

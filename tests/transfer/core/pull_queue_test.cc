@@ -436,6 +436,7 @@ TEST_F(PullQueueTest, NobodyWaitsForEverForWhatNobodyHas) {
 }
 
 TEST_F(PullQueueTest, ANodeThatTakesItsLeaveBackIsReleasedWhenNothingIsReadAnyMore) {
+  matrix::belongs_to(matrix::Part::dropped_midway, matrix::Column::staged, matrix::Proof::real);
   want(7, 400, {node_a});
   partly_ready(node_a, 400, {0, 1});
   const auto chunks = fetches();

@@ -16,6 +16,8 @@
 namespace mobula::internal::direct_test {
 namespace {
 
+constexpr const char* no_rights = "a network namespace needs rights that this user does not have";
+
 // A holder that is reached by a proxy. The parameter says whether bytes are sealed.
 class Link : public Conformance {
  protected:
@@ -163,8 +165,7 @@ using Network = PairConformance;
 TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
   belongs_to(Part::link_cut);
   OwnNetwork network;
-  if (!network.own())
-    GTEST_SKIP() << "a network namespace needs rights that this user does not have";
+  if (!network.own()) GTEST_SKIP() << no_rights;
   make(options(), options());
   open();
   const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
@@ -194,10 +195,12 @@ INSTANTIATE_TEST_SUITE_P(Ways, Network, by_network, way_name);
 // A holder on one host and a receiver on another.
 class Hosts : public Conformance {
  protected:
-  void SetUp() override {
-    if (!network_.made()) GTEST_SKIP() << "a network namespace needs rights that this user does not have";
+  // False where this user may not make networks.
+  bool start() {
+    if (!network_.made()) return false;
     holder_ = on(0);
     receiver_ = on(1);
+    return true;
   }
   void open(std::uint64_t epoch) {
     const auto opened = receiver_->open(*holder_, epoch);
@@ -222,6 +225,7 @@ class Hosts : public Conformance {
 TEST_P(Hosts, BetweenWhichPacketsAreLostAndLateShareEverything) {
   belongs_to(Part::link_slow);
   belongs_to(Part::link_loss);
+  if (!start()) GTEST_SKIP() << no_rights;
   network_.set({.lost_per_mille = 5, .delay_us = 3'000, .cut = false});
   open(1);
   for (std::uint64_t i = 1; i <= 5; ++i) transfer(*holder_, *receiver_, 1, {{2 * mib, i, 0, true}});
@@ -231,6 +235,7 @@ TEST_P(Hosts, BetweenWhichPacketsAreLostAndLateShareEverything) {
 
 TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
   belongs_to(Part::link_cut);
+  if (!start()) GTEST_SKIP() << no_rights;
   network_.set({.lost_per_mille = 0, .delay_us = 1'000, .cut = false});
   open(1);
   transfer(*holder_, *receiver_, 1, {{mib, 1, 0, true}});
@@ -254,6 +259,7 @@ TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
 // Whatever a library still waits for, and however long: it is left behind.
 TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
   belongs_to(Part::endless_abort);
+  if (!start()) GTEST_SKIP() << no_rights;
   const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
   network_.set({.lost_per_mille = 0, .delay_us = 1'000, .cut = false});
   open(1);
