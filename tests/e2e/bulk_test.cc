@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "e2e/cluster.h"
+#include "matrix/cells.h"
 
 namespace mobula::e2e {
 namespace {
@@ -33,9 +34,15 @@ class Bulk : public ClusterTest {
   }
 };
 
-TEST_F(Bulk, WhatAKilledHolderHasNotSentComesFromAnother) { read_while(SIGKILL); }
+TEST_F(Bulk, WhatAKilledHolderHasNotSentComesFromAnother) {
+  matrix::belongs_to(matrix::Part::killed_holder, matrix::Column::staged, matrix::Proof::real);
+  read_while(SIGKILL);
+}
 
-TEST_F(Bulk, WhatAStoppedHolderHasNotSentComesFromAnother) { read_while(SIGSTOP); }
+TEST_F(Bulk, WhatAStoppedHolderHasNotSentComesFromAnother) {
+  matrix::belongs_to(matrix::Part::stopped, matrix::Column::staged, matrix::Proof::real);
+  read_while(SIGSTOP);
+}
 
 TEST_F(Bulk, OneValueIsReadOnAllNodesAtOnce) {
   start_nodes();

@@ -1,37 +1,15 @@
 // Tensors in the memory of GPUs, between real processes on simulated ones.
 #include <gmock/gmock.h>
 
-#include "e2e/cluster.h"
-#include "simulated_gpu/machine.h"
+#include "e2e/gpu_cluster.h"
+#include "matrix/cells.h"
 
 namespace mobula::e2e {
 namespace {
 
 using testing::HasSubstr;
 
-class DeviceTensors : public ClusterTest {
- protected:
-  // Every process is one of a machine with so many GPUs of 4 GiB.
-  void have_gpus(int count, const std::string& words = {}) {
-    more_environment["MOBULA_SIMULATED_GPU"] =
-        machine_.environment("count=" + std::to_string(count) + " memory=4294967296 " + words);
-    more_environment["MOBULA_CUDA_LIBRARY"] = SIMULATED_CUDA;
-    more_environment["MOBULA_NCCL_LIBRARY"] = SIMULATED_NCCL;
-    more_environment["MOBULA_NVML_LIBRARY"] = SIMULATED_NVML;
-  }
-  void start_with_gpus(int count, const std::string& words = {}) {
-    have_gpus(count, words);
-    start_head({"--num-cpus", "4"});
-  }
-  // GPUs that do not reach each other, on a machine without NCCL.
-  void start_without_ways() {
-    have_gpus(2, "peers=none");
-    more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
-    start_head({"--num-cpus", "4"});
-  }
-
-  internal::SimulatedMachine machine_;
-};
+using DeviceTensors = GpuClusterTest;
 
 TEST_F(DeviceTensors, LieInValuesAndComeOutWhereTheyBelong) {
   start_with_gpus(2);
@@ -49,6 +27,9 @@ TEST_F(DeviceTensors, OfTasksAreThereWhenTheirProcessHasLeft) {
 }
 
 TEST_F(DeviceTensors, GoByWayOfTheHostWhereGpusDoNotReachEachOther) {
+  matrix::belongs_to(matrix::Part::missing, matrix::Column::cuda_ipc, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::strict, matrix::Column::cuda_ipc, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::masks, matrix::Column::staged, matrix::Proof::simulated);
   start_without_ways();
   drive({"gpu_tensors", "staged"}, Milliseconds(120'000));
   const auto ended = drive({"gpu_paths", "shm", "tcp", "not", "cuda_ipc", "nccl"}, Milliseconds(120'000));
@@ -63,6 +44,8 @@ TEST_F(DeviceTensors, GoByTheNamedTransportAlone) {
 }
 
 TEST_F(DeviceTensors, OfAProcessWithTwoGpusGoByBoth) {
+  matrix::belongs_to(matrix::Part::masks, matrix::Column::cuda_ipc, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::masks, matrix::Column::nccl, matrix::Proof::simulated);
   start_with_gpus(3);
   drive({"gpu_pairs"}, Milliseconds(120'000));
 }
@@ -78,17 +61,23 @@ TEST_F(DeviceTensors, OutliveAPlannedEndOfTheirHolder) {
 }
 
 TEST_F(DeviceTensors, AreReadWhenTheirKernelsAreThrough) {
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::inproc, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::staged, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::cuda_ipc, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::nccl, matrix::Proof::simulated);
   start_with_gpus(2);
   drive({"gpu_streams"}, Milliseconds(120'000));
 }
 
 TEST_F(DeviceTensors, OfABrokenDeviceThrowAndTheProcessIsReplaced) {
+  matrix::belongs_to(matrix::Part::sticky_error, matrix::Column::inproc, matrix::Proof::simulated);
   start_with_gpus(1);
   const auto ended = drive({"gpu_broken"}, Milliseconds(120'000));
   EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
 }
 
 TEST_F(DeviceTensors, OfALostContextAreLostAndTheirProcessIsReplaced) {
+  matrix::belongs_to(matrix::Part::sticky_error, matrix::Column::staged, matrix::Proof::simulated);
   start_without_ways();
   const auto ended = drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));
   EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
@@ -96,6 +85,7 @@ TEST_F(DeviceTensors, OfALostContextAreLostAndTheirProcessIsReplaced) {
 }
 
 TEST_F(DeviceTensors, OfAProcessWhoseNcclCannotBeEndedGoToAnother) {
+  matrix::belongs_to(matrix::Part::endless_abort, matrix::Column::nccl, matrix::Proof::simulated);
   start_with_gpus(2);
   drive({"gpu_replaced", "hang=kernel@1,destroy@1,abort@1", "nccl"}, Milliseconds(150'000));
 }
@@ -106,8 +96,25 @@ TEST_F(DeviceTensors, AreReadByOthersWhenAReaderIsKilledOrStopped) {
 }
 
 TEST_F(DeviceTensors, AreReadByOthersWhenAReaderByNcclIsKilledOrStopped) {
+  matrix::belongs_to(matrix::Part::killed_receiver, matrix::Column::nccl, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::stopped, matrix::Column::nccl, matrix::Proof::simulated);
   start_with_gpus(2);
   drive({"gpu_kills", "nccl"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceTensors, OfALostContextByNcclAreLostAndTheirProcessIsReplaced) {
+  matrix::belongs_to(matrix::Part::sticky_error, matrix::Column::nccl, matrix::Proof::simulated);
+  start_with_gpus(2);
+  const auto ended = drive({"gpu_replaced", "fail=ncclSend@1:1,cuStreamSynchronize@2:700,cuEventQuery@1:700", "nccl"}, Milliseconds(120'000));
+  EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
+}
+
+TEST_F(DeviceTensors, OfSlicesGoByWayOfTheHost) {
+  matrix::belongs_to(matrix::Part::masks, matrix::Column::staged, matrix::Proof::simulated);
+  have_gpus(2, "mig=0,1");
+  more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";
+  start_head({"--num-cpus", "4"});
+  drive({"gpu_tensors", "staged"}, Milliseconds(120'000));
 }
 
 class DeviceCollectives : public DeviceTensors {};

@@ -281,6 +281,7 @@ int gpu_streams(const Words&) {
     for (const auto way : {Transport::object_store, Transport::cuda_ipc, Transport::nccl, Transport::tcp}) {
       const auto made = maker.method<&Gpu::paint>().options({.tensor_transport = way}).remote(bytes, declared);
       report.equal("painted", wait_for(user.call<&Gpu::count_painted>(made)), bytes);
+      report.equal("painted, in its maker", wait_for(maker.call<&Gpu::count_painted>(made)), bytes);
     }
     report.equal("small ones", wait_for(user.call<&Gpu::count_painted>(maker.call<&Gpu::paint>(100, declared))), 100);
   }

@@ -11,6 +11,12 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t bytes_of_one = 3'000'001;
 
+std::string uuid_of(std::size_t which) {
+  const auto driver = CudaDriver::open();
+  MOBULA_CHECK(driver.ok(), "driver");
+  return to_string(GpuContext::visible(**driver).value().at(which));
+}
+
 std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> peers = {}) {
   const auto driver = CudaDriver::open();
   MOBULA_CHECK(driver.ok(), "driver");
@@ -71,7 +77,35 @@ TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
   });
 }
 
+TEST(DeviceExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+  belongs_to(Part::budget, Column::nccl, Proof::simulated);
+  belongs_to(Part::budget, Column::cuda_ipc, Proof::simulated);
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member large = with_gpu(1, 0), small = with_gpu(2, 1);
+    large.gpus = gpu_number(0, {uuid_of(1)});
+    small.gpus = gpu_number(1, {uuid_of(0)});
+    small.receive_bytes = 1'000'000;
+    Process one(folder.path(), large);
+    Process two(folder.path(), small);
+    for (const auto way : {DirectPath::nccl, DirectPath::cuda_ipc}) {
+      std::vector<RefRecord> refs;
+      const std::uint64_t first = way == DirectPath::nccl ? 7 : 17;
+      for (std::uint64_t object = first; object < first + 3; ++object) {
+        refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = way}));
+      }
+      for (const Arrival& each : two.pull_all(refs)) {
+        EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+        EXPECT_EQ(each.path, way);
+      }
+    }
+  });
+}
+
 TEST(DeviceExchange, BetweenOthersIsByWayOfTheHostAndSealed) {
+  belongs_to(Part::untrusted, Column::nccl, Proof::simulated);
+  belongs_to(Part::untrusted, Column::staged, Proof::simulated);
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -205,6 +239,8 @@ TEST(DeviceExchange, ThatHasNoRoomIsAFailureWithTheNumbers) {
 }
 
 TEST(DeviceExchange, WithoutNcclGoesAnotherWayAndSaysWhy) {
+  belongs_to(Part::missing, Column::nccl, Proof::simulated);
+  belongs_to(Part::strict, Column::nccl, Proof::simulated);
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
@@ -215,6 +251,9 @@ TEST(DeviceExchange, WithoutNcclGoesAnotherWayAndSaysWhy) {
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::staged);
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("libno-such-nccl.so")));
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+    EXPECT_THAT(strict.refusals, Contains(HasSubstr("libno-such-nccl.so")));
   });
 }
 
@@ -237,9 +276,44 @@ class PluginExchange : public ::testing::TestWithParam<const char*> {
   }
 
   Folder folder_;
+  void proves(Part part) const {
+    belongs_to(part, std::string(GetParam()) == "gloo" ? Column::gloo : Column::ucx, Proof::real);
+  }
+
   std::string plugin_;
   DirectWish wish_;
 };
+
+TEST_P(PluginExchange, ThatIsNotThereIsRefusedAndAnotherMayStandIn) {
+  proves(Part::missing);
+  proves(Part::strict);
+  Process one(folder_.path(), member(1, true));
+  plugin_ = "/nowhere/mobula_transport_" + std::string(GetParam()) + ".so";
+  Process two(folder_.path(), member(2, true));
+  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  EXPECT_THAT(strict.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
+  DirectWish or_another = wish_;
+  or_another.allow_fallback = true;
+  const auto arrival = two.pull(one.publish(8, bytes_of_one, true, or_another));
+  EXPECT_TRUE(is_numbered(arrival, 8, bytes_of_one));
+  EXPECT_EQ(arrival.path, DirectPath::tcp);
+  EXPECT_THAT(arrival.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
+}
+
+TEST_P(PluginExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+  proves(Part::budget);
+  Process one(folder_.path(), member(1, true));
+  Member small = member(2, true);
+  small.receive_bytes = 1'000'000;
+  Process two(folder_.path(), small);
+  std::vector<RefRecord> refs;
+  for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, bytes_of_one, true, wish_));
+  for (const Arrival& each : two.pull_all(refs)) {
+    EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));
+    EXPECT_EQ(each.path, wish_.named);
+  }
+}
 
 TEST_P(PluginExchange, CarriesBetweenMachinesThatTrustTheirFabric) {
   Process one(folder_.path(), member(1, true));

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "matrix/cells.h"
 #include "transport/direct/cuda_ipc_transport.h"
 #include "protocol/messages.h"
 #include "protocol/ticket.h"
@@ -22,6 +23,10 @@
 namespace mobula::internal::exchange {
 
 using namespace std::chrono_literals;
+using matrix::belongs_to;
+using matrix::Column;
+using matrix::Part;
+using matrix::Proof;
 
 inline const SigningKeys& head() {
   static const SigningKeys keys = SigningKeys::generate();
@@ -50,6 +55,7 @@ struct Member {
   std::string fabric = {};
   std::string plugins = {};
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
+  std::uint64_t receive_bytes = std::uint64_t{1} << 30;  // that are on their way here at once
   std::shared_ptr<GpuDevices> gpus = nullptr;
 };
 
@@ -80,6 +86,7 @@ class Process {
     options.plugins = member.plugins;
     options.gpus = member.gpus;
     options.regions.chunk_bytes = member.chunk_bytes;
+    options.regions.max_receive_bytes = member.receive_bytes;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),

@@ -105,7 +105,29 @@ TEST_F(TensorExchangeTest, MemoryIsKeptUntilItIsRetired) {
   EXPECT_THAT(late.refusals, ::testing::Contains(HasSubstr("not there any more")));
 }
 
+// Three at once need more than may be on its way; so does each of them alone.
+TEST_F(TensorExchangeTest, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+  belongs_to(Part::budget, Column::shm, Proof::real);
+  belongs_to(Part::budget, Column::tcp, Proof::real);
+  Process one = process({1});
+  for (const std::uint64_t budget : {std::uint64_t{4'000'000}, std::uint64_t{1'000'000}}) {
+    for (const auto way : {DirectPath::shm, DirectPath::tcp}) {
+      Process two = process({.number = 2, .receive_bytes = budget});
+      const DirectWish wish{.direct = true, .named = way};
+      std::vector<RefRecord> refs;
+      for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, size, false, wish));
+      two.exchange().want(1000, {one.publish(20, size, false, wish)}, false);
+      two.exchange().want(1001, refs, true);
+      for (const Arrival& each : two.wait_for(4)) {
+        EXPECT_TRUE(is_numbered(each, each.object.bits().low, size));
+        EXPECT_EQ(each.path, way);
+      }
+    }
+  }
+}
+
 TEST_F(TensorExchangeTest, ANamedPathIsStrict) {
+  belongs_to(Part::strict, Column::nccl, Proof::real);
   Process one = process({1});
   Process two = process({2});
   const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::nccl}));

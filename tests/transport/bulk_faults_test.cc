@@ -14,6 +14,7 @@
 #include "transport/bulk_stream.h"
 #include "transport/child_fixture.h"
 #include "transport/tcp.h"
+#include "matrix/cells.h"
 
 namespace mobula::internal {
 namespace {
@@ -146,6 +147,7 @@ TEST_F(BulkFaults, AnUnknownTokenIsClosedWithoutAWord) {
 }
 
 TEST_F(BulkFaults, TheTokenWithoutTheKeyIsWorthNothing) {
+  matrix::belongs_to(matrix::Part::untrusted, matrix::Column::staged, matrix::Proof::real);
   open_server();
   BulkClient wrong_key(*loop_, {address_, token_, random_secret()});
   Fetched got;
@@ -287,6 +289,7 @@ TEST_F(BulkFaults, ATamperedByteAnywhereFailsTheFetch) {
 }
 
 TEST_F(BulkFaults, ABrokenConnectionFailsTheFetchAndReleasesTheBody) {
+  matrix::belongs_to(matrix::Part::link_cut, matrix::Column::staged, matrix::Proof::real);
   open_server();
   Relay* cutter = nullptr;
   Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte>) {
@@ -305,6 +308,7 @@ TEST_F(BulkFaults, ABrokenConnectionFailsTheFetchAndReleasesTheBody) {
 }
 
 TEST_F(BulkFaults, AKilledClientReleasesItsBodies) {
+  matrix::belongs_to(matrix::Part::killed_receiver, matrix::Column::staged, matrix::Proof::real);
   open_server();
   Child child([&] {
     const auto loop = make_loop();
@@ -348,6 +352,7 @@ TEST_F(BulkFaults, SilenceOnEitherSideEndsInTime) {
 }
 
 TEST_F(BulkPlainFaults, ASlowReaderThatMovesIsServedAndOneThatStopsIsCut) {
+  matrix::belongs_to(matrix::Part::link_slow, matrix::Column::staged, matrix::Proof::real);
   open_server({.silence_limit = 500ms});
   const Fd socket = connect_raw();
   send(socket, BulkHello{token_, {}}.encode());

@@ -5,6 +5,7 @@
 
 #include "transport/bulk_fixture.h"
 #include "transport/loop_thread.h"
+#include "matrix/cells.h"
 
 namespace mobula::internal {
 namespace {
@@ -66,6 +67,7 @@ TEST_P(BulkFetches, MayBeAnsweredLaterAndInAnyOrder) {
 }
 
 TEST_P(BulkFetches, ThatAreCancelledStopBetweenChunksAndLeaveTheirRoomAlone) {
+  matrix::belongs_to(matrix::Part::cancelled, matrix::Column::staged, matrix::Proof::real);
   open_server();
   const auto client = make_client();
   Fetched got;

@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "matrix/cells.h"
 
 namespace mobula::internal::transfer {
 namespace {
 
 using enum DirectPath;
+using matrix::belongs_to;
+using matrix::Column;
+using matrix::Part;
+using matrix::Proof;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -90,6 +95,8 @@ TEST(PathChoice, DevicesOfOneMachine) {
 }
 
 TEST(PathChoice, DevicesOfTwoMachines) {
+  belongs_to(Part::untrusted, Column::nccl, Proof::real);
+  belongs_to(Part::missing, Column::staged, Proof::real);
   auto question = between("a", "b", gpu0, gpu1);
   EXPECT_EQ(refusal_of(choose_paths(question), nccl), "fabric not trusted");
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(staged, store));
@@ -104,6 +111,7 @@ TEST(PathChoice, DevicesOfTwoMachines) {
 }
 
 TEST(PathChoice, WhatIsNamedIsTakenAloneUnlessOthersMayStandIn) {
+  belongs_to(Part::strict, Column::cuda_ipc, Proof::real);
   auto question = between("a", "a", host, host);
   question.named = nccl;
   auto choice = choose_paths(question);
@@ -115,6 +123,12 @@ TEST(PathChoice, WhatIsNamedIsTakenAloneUnlessOthersMayStandIn) {
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(tcp, shm, store)) << "named, it is taken within a machine, too";
   question.allow_fallback = false;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(tcp));
+  question = between("a", "a", gpu0, gpu0);
+  question.named = cuda_ipc;
+  EXPECT_THAT(choose_paths(question).paths, ElementsAre(cuda_ipc));
+  question.to.paths[cuda_ipc] = {"libcuda.so.1 is not there", {}};
+  EXPECT_THAT(choose_paths(question).paths, IsEmpty());
+  EXPECT_THAT(choose_paths(question).refusals, ElementsAre(PathRefusal{cuda_ipc, "the receiver: libcuda.so.1 is not there"}));
 }
 
 TEST(PathChoice, GlooIsTakenByNameAlone) {

@@ -1,4 +1,5 @@
 #include "transfer/core/pull_queue.h"
+#include "matrix/cells.h"
 
 #include <gtest/gtest.h>
 
@@ -235,6 +236,7 @@ TEST_F(PullQueueTest, BoundsBytesInFlightAndWhatComesFromOneNode) {
 }
 
 TEST_F(PullQueueTest, ATooLargeChunkGoesAlone) {
+  matrix::belongs_to(matrix::Part::budget, matrix::Column::staged, matrix::Proof::real);
   PullQueue small({.chunk_bytes = 1000, .max_bytes = 10});
   const PullId pull = small.want(now_, {.key = object(1), .size_bytes = 3000, .sources = {node_a}}, out_).value();
   small.placed(now_, pull, out_);
@@ -434,6 +436,7 @@ TEST_F(PullQueueTest, NobodyWaitsForEverForWhatNobodyHas) {
 }
 
 TEST_F(PullQueueTest, ANodeThatTakesItsLeaveBackIsReleasedWhenNothingIsReadAnyMore) {
+  matrix::belongs_to(matrix::Part::dropped_midway, matrix::Column::staged, matrix::Proof::real);
   want(7, 400, {node_a});
   partly_ready(node_a, 400, {0, 1});
   const auto chunks = fetches();

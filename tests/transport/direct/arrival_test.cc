@@ -1,6 +1,4 @@
 // That bytes arrive: of every size, from everywhere, many at once, in any direction.
-#include <cstdlib>
-
 #include "base/random.h"
 #include "transport/direct/conformance.h"
 
@@ -10,7 +8,7 @@ namespace {
 using Data = PairConformance;
 
 TEST_P(Data, EverySizeArrivesFromEvenAndOddPlaces) {
-  belongs_to("sizes 0, 1, 64 KiB±1, 2 MiB±1, 64 MiB; odd offsets; checksums");
+  belongs_to(Part::sizes);
   open();
   std::uint64_t seed = 0;
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, 64 * kib - 1, 64 * kib,
@@ -24,16 +22,17 @@ TEST_P(Data, EverySizeArrivesFromEvenAndOddPlaces) {
   }
 }
 
-TEST_P(Data, AGibibyteArrives) {
-  if (std::getenv("MOBULA_TEST_LARGE") == nullptr) GTEST_SKIP() << "MOBULA_TEST_LARGE is not set";
-  belongs_to("1 GiB");
+using LargeData = PairConformance;
+
+TEST_P(LargeData, AGibibyteArrives) {
+  belongs_to(Part::gibibyte);
   open();
   transfer(holder(), receiver(), 1, {{1024 * mib, 7, 0, true}});
   transfer(holder(), receiver(), 1, {{1024 * mib, 8, 1, false}});
 }
 
 TEST_P(Data, ManyRegionsOfAllKindsArriveTogether) {
-  belongs_to("many regions");
+  belongs_to(Part::regions);
   open();
   Random random(17);
   std::vector<RegionSpec> regions;
@@ -47,7 +46,7 @@ TEST_P(Data, ManyRegionsOfAllKindsArriveTogether) {
 }
 
 TEST_P(Data, WhatIsCopiedWhenItIsOfferedArrives) {
-  belongs_to("memory that the receiver cannot read in place");
+  belongs_to(Part::copied_offer);
   open();
   for (const std::uint64_t size : {100 * kib, 20 * mib}) {
     const std::vector<RegionSpec> regions{{size, 3, 5, false}};
@@ -61,9 +60,10 @@ TEST_P(Data, WhatIsCopiedWhenItIsOfferedArrives) {
   EXPECT_EQ(holder().figures().arena_used, 0u);
 }
 
-TEST_P(Data, WhereProcessesMayNotReadEachOther) {
-  if (!shared()) GTEST_SKIP() << "reads no other process";
-  belongs_to("memory that the receiver cannot read in place");
+using ClosedData = PairConformance;
+
+TEST_P(ClosedData, WhereProcessesMayNotReadEachOther) {
+  belongs_to(Part::copied_offer);
   NodeOptions closed = options();
   closed.read_processes = false;
   for (const bool holder_is : {true, false}) {
@@ -75,7 +75,7 @@ TEST_P(Data, WhereProcessesMayNotReadEachOther) {
 }
 
 TEST_P(Data, OneSourceGoesToTwoPlacesAtOnce) {
-  belongs_to("the same bytes twice; two destinations at once");
+  belongs_to(Part::several_readers);
   open();
   const auto other = within() ? nullptr : node();
   if (other) {
@@ -93,16 +93,18 @@ TEST_P(Data, OneSourceGoesToTwoPlacesAtOnce) {
 }
 
 TEST_P(Data, WhileTheHolderIsBusyInUserCode) {
-  belongs_to("holder busy for seconds in user code");
+  belongs_to(Part::busy_holder);
   open();
-  holder().keep_busy(3'000);
+  holder().keep_busy(10'000);
   for (std::uint64_t i = 1; i <= 5; ++i)
     transfer(holder(), receiver(), 1, {{4 * mib, i, 0, i % 2 == 0}});
+  EXPECT_TRUE(holder().figures().busy) << "its user code has ended: keep it busy for longer";
 }
 
-TEST_P(Data, IsSeenInPlaceWhereItCanBe) {
-  if (networked()) GTEST_SKIP() << "maps nothing";
-  belongs_to("mapped in place, and told when it is over");
+using DataInPlace = PairConformance;
+
+TEST_P(DataInPlace, IsSeenWhereItLies) {
+  belongs_to(Part::in_place);
   open();
   const std::vector<RegionSpec> regions{{3 * mib, 1, 0, true}, {0, 2, 0, true}, {77, 3, 0, true}};
   const TransferId id = next();
@@ -126,6 +128,10 @@ TEST_P(Data, IsSeenInPlaceWhereItCanBe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Data, every_way, way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, ClosedData, testing::Values(Way::shm), way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, DataInPlace, testing::Values(Way::inproc, Way::shm, Way::cuda_ipc), way_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeData);
+INSTANTIATE_TEST_SUITE_P(Ways, LargeData, large_ways(Way::inproc), way_name);
 
 using Graph = Conformance;
 
@@ -149,7 +155,7 @@ class Traffic {
 };
 
 TEST_P(Graph, OppositePairsRingsAndRandomGraphsDrain) {
-  belongs_to("opposite pairs, ring of 8, random graphs, crossing opens");
+  belongs_to(Part::graphs);
   constexpr std::size_t count = 8;
   std::vector<std::unique_ptr<Node>> nodes;
   for (std::size_t i = 0; i < count; ++i) nodes.push_back(node());

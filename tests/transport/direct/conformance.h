@@ -1,14 +1,16 @@
-// The fixture of the conformance suite: nodes of one way, and the rows of the table that is printed
-// when the program ends.
+// The fixture of the conformance suite: nodes of one way, and what of the table of behaviours (matrix/rows.h) the
+// running test proves for it.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "matrix/cells.h"
 #include "simulated_gpu/machine.h"
 #include "transport/bytes_fixture.h"
 #include "transport/direct/node.h"
@@ -19,17 +21,26 @@ inline constexpr std::uint64_t kib = 1024, mib = 1024 * kib;
 
 // The ways that the suite is run with.
 std::vector<Way> ways_from(Way first);
+// What NVML calls the devices of a machine, and their slices.
+std::vector<std::string> device_uuids(const SimulatedMachine& machine, const std::string& words);
 inline const auto every_way = testing::ValuesIn(ways_from(Way::inproc));
 inline const auto between_processes = testing::ValuesIn(ways_from(Way::shm));
 inline const auto by_network = testing::ValuesIn(ways_from(Way::tcp));
 inline const auto by_plugins = testing::ValuesIn(ways_from(Way::carried));
+// Of a gibibyte: none, unless they are asked for; they take a minute, and gigabytes of memory.
+inline auto large_ways(Way first) {
+  return testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr ? std::vector<Way>() : ways_from(first));
+}
 inline std::string way_name(const testing::TestParamInfo<Way>& each) { return name_of(each.param); }
 
-// Which row of the table the running test belongs to.
-void belongs_to(const char* row);
+using matrix::Part;
+matrix::Column column_of(Way way);
 
 class Conformance : public testing::TestWithParam<Way> {
  protected:
+  void belongs_to(Part part) const {
+    matrix::belongs_to(part, column_of(GetParam()), on_device() ? matrix::Proof::simulated : matrix::Proof::real);
+  }
   bool within() const { return GetParam() == Way::inproc; }
   // Whether a channel is a conversation with the holder from its beginning.
   bool greets() const { return GetParam() == Way::shm || on_device(); }

@@ -39,7 +39,7 @@ class DeviceBytesBetween : public PairConformance {
 };
 
 TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
-  belongs_to("bytes are free when nobody reaches them");
+  belongs_to(Part::reachable_bytes);
   open();
   const std::vector<RegionSpec> regions{{40 * mib - 600, 1}};
   const TransferId id = begin(holder(), receiver(), 1, regions);
@@ -54,7 +54,7 @@ TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
 }
 
 TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
-  belongs_to("bytes are free when nobody reaches them");
+  belongs_to(Part::reachable_bytes);
   open();
   // Each in a chunk of its own size; the holder keeps 128 MiB of empty ones.
   for (const std::uint64_t size : {60 * mib, 62 * mib, 64 * mib, 66 * mib}) {
@@ -68,7 +68,7 @@ TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
 }
 
 TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
-  belongs_to("a driver that fails: typed, and no more than that");
+  belongs_to(Part::failing_driver);
   make(options(), with("fail=cuMemImportFromShareableHandle@1:1,cuMemSetAccess@2:801"));
   open();
   const TransferId id = begin(holder(), receiver(), 1, {{mib, 1}});
@@ -84,7 +84,7 @@ TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
 }
 
 TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
-  belongs_to("sticky CUDA error: the reader's transfers fail, others go on");
+  belongs_to(Part::sticky_error);
   // The first copy is the test's own.
   make(options(), with("fail=cuMemcpyAsync@2:719"));
   open();
@@ -100,7 +100,29 @@ TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
   transfer(holder(), *successor, 1, {{mib, 2}});
 }
 
+TEST_P(DeviceBytesBetween, UnderMasksOfUuidsAndSlicesTheDeviceThatIsMeantIsUsed) {
+  belongs_to(Part::masks);
+  const std::string words = "count=3 mig=2";
+  const auto uuids = device_uuids(machine_, words);  // of three devices and two slices
+  ASSERT_EQ(uuids.size(), 5u);
+  const auto under = [&](const std::string& mask) {
+    NodeOptions masked = with(words);
+    masked.mask = mask;
+    return masked;
+  };
+  // Both call theirs the first; then the same slice.
+  for (const auto& [one, other] : {std::pair(uuids[1] + "," + uuids[0], uuids[0] + "," + uuids[1]), std::pair(uuids[3], uuids[3] + "," + uuids[0])}) {
+    SCOPED_TRACE(one + " and " + other);
+    make(under(one), under(other));
+    open();
+    transfer(holder(), receiver(), 1, {{3 * mib, 1}});
+  }
+}
+
 TEST(GpuTransports, WithoutTheirLibrariesThereIsAReason) {
+  for (const auto way : {matrix::Column::cuda_ipc, matrix::Column::nccl}) {
+    matrix::belongs_to(Part::missing, way, matrix::Proof::real);
+  }
   ::setenv("MOBULA_CUDA_LIBRARY", "libno-such-cuda.so", 1);
   ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
   const Availability ipc = CudaIpcTransport::probe(), nccl = NcclTransport::probe();

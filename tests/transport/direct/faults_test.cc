@@ -11,10 +11,17 @@ std::vector<RegionSpec> large(Way way, bool in_file = true) {
   return {{(way >= Way::tcp ? 40 : 96) * mib, 11, 0, in_file}};
 }
 
+std::vector<Way> but_devices() {
+  auto ways = ways_from(Way::shm);
+  std::erase(ways, Way::cuda_ipc);
+  return ways;
+}
+const auto with_descriptors = testing::ValuesIn(but_devices());
+
 using Cancel = PairConformance;
 
 TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
-  belongs_to("cancel before, during, after; poison intact after quiet; the next one succeeds");
+  belongs_to(Part::cancelled);
   open();
   int midway = 0;
   // On a machine with other work some are met before they begin, or after their end: then again.
@@ -51,8 +58,7 @@ TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
 }
 
 TEST_P(Cancel, OfAChannelAPeerAndEverything) {
-  if (GetParam() == Way::ucx) GTEST_SKIP() << "a UCX link made after peer_down is silent now and then; why is not known";
-  belongs_to("close, peer_down and shutdown end what they say, and nothing else");
+  belongs_to(Part::closing);
   open();
   const TransferId id = begin(holder(), receiver(), 1, large(GetParam()));
   receiver().close(holder(), 1);
@@ -75,7 +81,7 @@ TEST_P(Cancel, OfAChannelAPeerAndEverything) {
 }
 
 TEST_P(Cancel, WhatIsReleasedWhileItIsReadNeverArrivesAsSomethingElse) {
-  belongs_to("released while it is read: right bytes or a failure");
+  belongs_to(Part::dropped_midway);
   open();
   int failed = 0;
   for (std::uint64_t i = 0; i < 16; ++i) {
@@ -93,7 +99,7 @@ TEST_P(Cancel, WhatIsReleasedWhileItIsReadNeverArrivesAsSomethingElse) {
 using Refused = PairConformance;
 
 TEST_P(Refused, SizesThatDifferBeforeAByteIsWritten) {
-  belongs_to("size mismatch");
+  belongs_to(Part::size_mismatch);
   open();
   const TransferId id = next();
   const auto ticket = holder().offer(id, receiver(), 1, {{mib, 1, 0, true}, {mib, 2, 0, true}});
@@ -115,7 +121,7 @@ TEST_P(Refused, SizesThatDifferBeforeAByteIsWritten) {
 }
 
 TEST_P(Refused, ATicketThatWasChangedAnywhere) {
-  belongs_to("a lying ticket, each byte of it");
+  belongs_to(Part::lying_ticket);
   open();
   const std::vector<RegionSpec> regions{{3 * kib, 1, 0, true}, {5 * kib, 2, 0, false}};
   const TransferId id = next();
@@ -152,7 +158,7 @@ TEST_P(Refused, ATicketThatWasChangedAnywhere) {
 }
 
 TEST_P(Refused, StaleEpochsAbsentPeersAndOtherVersions) {
-  belongs_to("stale epoch, absent peer, version mismatch");
+  belongs_to(Part::strangers);
   open(5);
   const TransferId id = next();
   const auto ticket = holder().offer(id, receiver(), 5, {{mib, 1, 0, true}});
@@ -181,9 +187,10 @@ TEST_P(Refused, StaleEpochsAbsentPeersAndOtherVersions) {
   transfer(holder(), receiver(), 6, {{mib, 2, 0, true}});
 }
 
-TEST_P(Refused, PlainBytesUnlessBothTrustTheFabric) {
-  if (!networked()) GTEST_SKIP() << "nothing leaves the machine";
-  belongs_to("untrusted fabric refused; encryption shown");
+using Fabric = PairConformance;
+
+TEST_P(Fabric, CarriesPlainBytesOnlyIfBothTrustIt) {
+  belongs_to(Part::untrusted);
   for (const bool holder_trusts : {false, true}) {
     for (const bool receiver_trusts : {false, true}) {
       SCOPED_TRACE(testing::Message() << holder_trusts << receiver_trusts);
@@ -218,7 +225,7 @@ TEST_P(Refused, PlainBytesUnlessBothTrustTheFabric) {
 using Death = PairConformance;
 
 TEST_P(Death, OfTheHolderBeforeDuringAndAfter) {
-  belongs_to("SIGKILL of the holder before, during, after");
+  belongs_to(Part::killed_holder);
   for (const int when : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(when);
     make(options(), options());
@@ -250,7 +257,7 @@ TEST_P(Death, OfTheHolderBeforeDuringAndAfter) {
 }
 
 TEST_P(Death, OfTheReceiver) {
-  belongs_to("SIGKILL of the receiver: holds and bytes return");
+  belongs_to(Part::killed_receiver);
   open();
   const auto other = node();
   ASSERT_TRUE(other->open(holder(), 1));
@@ -270,7 +277,7 @@ TEST_P(Death, OfTheReceiver) {
 }
 
 TEST_P(Death, AStoppedHolderIsGivenUpAndWritesNothingLate) {
-  belongs_to("SIGSTOP beyond the limit, then CONT: nothing written late");
+  belongs_to(Part::stopped);
   open();
   const auto regions = large(GetParam(), false);
   const TransferId id = next();
@@ -289,7 +296,7 @@ TEST_P(Death, AStoppedHolderIsGivenUpAndWritesNothingLate) {
 }
 
 TEST_P(Death, AStoppedReceiverFindsOutThatTheOfferIsGone) {
-  belongs_to("SIGSTOP of the receiver, release, CONT: no wrong success");
+  belongs_to(Part::stopped_receiver);
   open();
   int failed = 0;
   // A holder that sends waits some seconds for a receiver that does not read.
@@ -311,7 +318,7 @@ TEST_P(Death, AStoppedReceiverFindsOutThatTheOfferIsGone) {
 using Bounds = PairConformance;
 
 TEST_P(Bounds, AThousandTransfersLeaveNothing) {
-  belongs_to("1,000 cycles: bytes, descriptors, threads back to the start");
+  belongs_to(Part::cycles);
   open();
   const std::vector<RegionSpec> regions{{600 * kib, 1, 0, true}, {3 * kib, 2, 1, false}};
   for (int i = 0; i < 20; ++i) transfer(holder(), receiver(), 1, regions);
@@ -353,12 +360,12 @@ TEST_P(Bounds, AThousandTransfersLeaveNothing) {
   EXPECT_LT(after_holder.resident, before_holder.resident + 8 * mib);
 }
 
-TEST_P(Bounds, WithoutDescriptorsItFailsAndWorksAgain) {
-  belongs_to("descriptor limit");
-  if (within()) GTEST_SKIP() << "needs none";
-  if (on_device()) GTEST_SKIP() << "device memory needs descriptors before any transfer does";
+using FewDescriptors = PairConformance;
+
+TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
+  belongs_to(Part::descriptor_limit);
   NodeOptions few = options();
-  few.spare_descriptors = GetParam() == Way::ucx ? 24 : 8;  // UCX is not let near the limit
+  few.spare_descriptors = GetParam() == Way::ucx || GetParam() == Way::nixl ? 24 : 8;  // UCX is not let near the limit
   make(options(), few);
   std::vector<std::unique_ptr<Node>> holders;
   int opened = 0, refused = 0;
@@ -390,9 +397,10 @@ TEST_P(Bounds, WithoutDescriptorsItFailsAndWorksAgain) {
   EXPECT_TRUE(seen.ok && seen.right) << seen.text;
 }
 
-TEST_P(Bounds, WithoutMemoryItFailsAndWorksAgain) {
-  belongs_to("memory limits");
-  if (!shared()) GTEST_SKIP() << "takes no memory";
+using LittleMemory = PairConformance;
+
+TEST_P(LittleMemory, ItFailsAndWorksAgain) {
+  belongs_to(Part::memory_limit);
   NodeOptions small = options();
   small.max_arena = 64 * mib;
   NodeOptions narrow = options();
@@ -416,6 +424,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, Cancel, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Refused, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Death, between_processes, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Bounds, every_way, way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, Fabric, by_network, way_name);
+// Device memory needs descriptors before any transfer does.
+INSTANTIATE_TEST_SUITE_P(Ways, FewDescriptors, with_descriptors, way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, LittleMemory, testing::Values(Way::shm), way_name);
 
 }  // namespace
 }  // namespace mobula::internal::direct_test

@@ -1,7 +1,6 @@
 // Links between nodes that are cut, slow, lossy or lie: every transfer ends, with a reason that says
 // so, nothing is written late, and the next one arrives.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -11,10 +10,13 @@
 
 #include "transport/direct/conformance.h"
 #include "transport/direct/link_proxy.h"
+#include "transport/direct/lossy_network.h"
 #include "transport/direct/tcp_wire.h"
 
 namespace mobula::internal::direct_test {
 namespace {
+
+constexpr const char* no_rights = "a network namespace needs rights that this user does not have";
 
 // A holder that is reached by a proxy. The parameter says whether bytes are sealed.
 class Link : public Conformance {
@@ -61,10 +63,8 @@ class Link : public Conformance {
   std::uint64_t epoch_ = 0;
 };
 
-constexpr const char* link_row = "link cut, delay, loss (namespaces, proxy)";
-
 TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
-  belongs_to(link_row);
+  belongs_to(Part::link_cut);
   for (const bool sealed : {false, true}) {
     make(sealed);
     // In the greeting, in the first frame, midway, near the end.
@@ -79,7 +79,7 @@ TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
 }
 
 TEST_P(Link, ThatStallsIsGivenUpAtTheLimitAndNotBefore) {
-  belongs_to(link_row);
+  belongs_to(Part::link_cut);
   for (const bool sealed : {false, true}) {
     make(sealed);
     for (const std::uint64_t after : {10ull, 5ull * mib}) {
@@ -91,7 +91,7 @@ TEST_P(Link, ThatStallsIsGivenUpAtTheLimitAndNotBefore) {
 }
 
 TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
-  belongs_to(link_row);
+  belongs_to(Part::link_slow);
   for (const bool sealed : {false, true}) {
     make(sealed);
     // A chunk takes longer than the limit of silence.
@@ -101,7 +101,7 @@ TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
 }
 
 TEST_P(Link, ThatChangesAByteIsFoundOut) {
-  belongs_to(link_row);
+  belongs_to(Part::link_loss);
   for (const bool sealed : {false, true}) {
     make(sealed);
     // A token or salt, a header of a frame, a length, the bytes themselves.
@@ -122,7 +122,7 @@ TEST_P(Link, ThatChangesAByteIsFoundOut) {
 }
 
 TEST_P(Link, WithADelayCarriesAll) {
-  belongs_to(link_row);
+  belongs_to(Part::link_slow);
   for (const bool sealed : {false, true}) {
     make(sealed);
     EXPECT_TRUE(meet(LinkFault::delay, 0, 4 * mib, 5'000).ok);
@@ -154,11 +154,6 @@ class OwnNetwork {
         static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
     EXPECT_EQ(::ioctl(socket.get(), SIOCSIFFLAGS, &request), 0);
   }
-  // Of the kernel's network emulator, such as "delay 5ms loss 1%".
-  static bool emulate(const std::string& what) {
-    return std::system(
-               fmt::format("tc qdisc add dev lo root netem {} 2>/dev/null", what).c_str()) == 0;
-  }
 
  private:
   Fd before_;
@@ -168,10 +163,9 @@ class OwnNetwork {
 using Network = PairConformance;
 
 TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
-  belongs_to(link_row);
+  belongs_to(Part::link_cut);
   OwnNetwork network;
-  if (!network.own())
-    GTEST_SKIP() << "a network namespace needs rights that this user does not have";
+  if (!network.own()) GTEST_SKIP() << no_rights;
   make(options(), options());
   open();
   const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
@@ -196,19 +190,102 @@ TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
   expect_right(receiver(), other, regions);
 }
 
-TEST_P(Network, ThatLosesAndDelaysCarriesAll) {
-  belongs_to(link_row);
-  OwnNetwork network;
-  if (!network.own())
-    GTEST_SKIP() << "a network namespace needs rights that this user does not have";
-  if (!network.emulate("delay 3ms 1ms loss 0.5%"))
-    GTEST_SKIP() << "no tc, or a kernel without netem";
-  make(options(), options());
-  open();
-  for (std::uint64_t i = 1; i <= 5; ++i) transfer(holder(), receiver(), 1, {{2 * mib, i, 0, true}});
+INSTANTIATE_TEST_SUITE_P(Ways, Network, by_network, way_name);
+
+// A holder on one host and a receiver on another.
+class Hosts : public Conformance {
+ protected:
+  // False where this user may not make networks.
+  bool start() {
+    if (!network_.made()) return false;
+    holder_ = on(0);
+    receiver_ = on(1);
+    return true;
+  }
+  void open(std::uint64_t epoch) {
+    const auto opened = receiver_->open(*holder_, epoch);
+    ASSERT_TRUE(opened) << opened.error().text;
+  }
+
+  std::unique_ptr<Node> on(int host) {
+    NodeOptions with = options();
+    with.address = LossyNetwork::address(host);
+    with.on_host = true;
+    network_.enter(host);
+    auto made = node(with);
+    network_.leave();
+    return made;
+  }
+
+  LossyNetwork network_;
+  std::unique_ptr<Node> holder_, receiver_;
+
+};
+
+TEST_P(Hosts, BetweenWhichPacketsAreLostAndLateShareEverything) {
+  belongs_to(Part::link_slow);
+  belongs_to(Part::link_loss);
+  if (!start()) GTEST_SKIP() << no_rights;
+  network_.set({.lost_per_mille = 5, .delay_us = 3'000, .cut = false});
+  open(1);
+  for (std::uint64_t i = 1; i <= 5; ++i) transfer(*holder_, *receiver_, 1, {{2 * mib, i, 0, true}});
+  EXPECT_GT(network_.lost(), 0u);
+  EXPECT_GT(network_.passed(), 1'000u) << "they went by another way";
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Network, by_network, way_name);
+TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
+  belongs_to(Part::link_cut);
+  if (!start()) GTEST_SKIP() << no_rights;
+  network_.set({.lost_per_mille = 0, .delay_us = 1'000, .cut = false});
+  open(1);
+  transfer(*holder_, *receiver_, 1, {{mib, 1, 0, true}});
+  const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
+  const std::uint64_t before = network_.passed();
+  const TransferId id = begin(*holder_, *receiver_, 1, regions, 1'000);
+  const Time patience = monotonic_now() + 20s;
+  while (network_.passed() < before + 500 && monotonic_now() < patience) {
+  }
+  network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
+  const Seen seen = receiver_->seen(id);
+  EXPECT_FALSE(seen.ok);
+  EXPECT_TRUE(seen.code == ErrorCode::timed_out || seen.code == ErrorCode::unavailable) << seen.text;
+  const Seen quiet = receiver_->cancel(id);
+  network_.set({});
+  open(2);
+  transfer(*holder_, *receiver_, 2, {{3 * mib, 4, 0, true}});
+  EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written late";
+}
+
+// Whatever a library still waits for, and however long: it is left behind.
+TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
+  belongs_to(Part::endless_abort);
+  if (!start()) GTEST_SKIP() << no_rights;
+  const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
+  network_.set({.lost_per_mille = 0, .delay_us = 1'000, .cut = false});
+  open(1);
+  transfer(*holder_, *receiver_, 1, {{mib, 1, 0, true}});
+  const std::uint64_t before = network_.passed();
+  (void)begin(*holder_, *receiver_, 1, regions, 60'000);
+  const Time patience = monotonic_now() + 20s;
+  while (network_.passed() < before + 500 && monotonic_now() < patience) {
+  }
+  network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
+  const std::unique_ptr<Node> late = on(1);  // which connects when nothing arrives any more
+  ASSERT_TRUE(late->open(*holder_, 1, 60'000));
+  const std::uint64_t lost = network_.lost();
+  const TransferId id = next();
+  const auto ticket = holder_->offer(id, *late, 1, regions);
+  ASSERT_TRUE(ticket) << ticket.error().text;
+  late->pull(id, *holder_, 1, *ticket, regions, 60'000);
+  while (network_.lost() < lost + 2 && monotonic_now() < patience) {
+  }
+  for (Node* const each : {receiver_.get(), late.get(), holder_.get()}) {
+    each->end();
+    EXPECT_EQ(each->figures().channels, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Hosts, by_network, way_name);
 
 }  // namespace
 }  // namespace mobula::internal::direct_test

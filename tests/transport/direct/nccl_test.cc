@@ -52,7 +52,7 @@ class TwoSided : public Conformance {
 };
 
 TEST_P(TwoSided, EverySizeArrivesFromEvenAndOddPlaces) {
-  belongs_to("sizes 0, 1, 64 KiB±1, 2 MiB±1, 64 MiB; odd offsets; checksums");
+  belongs_to(Part::sizes);
   make();
   open();
   std::uint64_t seed = 0;
@@ -65,8 +65,59 @@ TEST_P(TwoSided, EverySizeArrivesFromEvenAndOddPlaces) {
   }
 }
 
+using LargeTwoSided = TwoSided;
+
+TEST_P(LargeTwoSided, AGibibyteArrives) {
+  belongs_to(Part::gibibyte);
+  make();
+  open();
+  step(*holder_, *receiver_, 1, {{1024 * mib, 7, 1}});
+}
+
+TEST_P(TwoSided, WhileTheHolderIsBusyInUserCode) {
+  belongs_to(Part::busy_holder);
+  make();
+  open();
+  holder_->keep_busy(10'000);
+  for (std::uint64_t i = 1; i <= 5; ++i) step(*holder_, *receiver_, 1, {{4 * mib, i}});
+  EXPECT_TRUE(holder_->figures().busy) << "its user code has ended: keep it busy for longer";
+}
+
+TEST_P(TwoSided, AnOfferThatEndsMidwayNeverArrivesAsSomethingElse) {
+  belongs_to(Part::dropped_midway);
+  make();
+  for (std::uint64_t epoch = 1; epoch <= 8; ++epoch) {
+    open(epoch);
+    const TransferId id = start(*holder_, *receiver_, epoch, {{64 * mib, epoch}}, 2'000);
+    holder_->release(id);  // then writes other bytes over the region
+    const Seen seen = receiver_->seen(id);
+    EXPECT_TRUE(seen.ok ? seen.right : !seen.text.empty()) << seen.text;
+    EXPECT_TRUE(seen.guards);
+    receiver_->drop(id);
+  }
+  open(20);
+  step(*holder_, *receiver_, 20, {{mib, 3}});
+}
+
+TEST_P(TwoSided, UnderMasksOfUuidsTheDeviceThatIsMeantIsUsed) {
+  belongs_to(Part::masks);
+  const auto uuids = device_uuids(machine_, "count=4");
+  ASSERT_EQ(uuids.size(), 4u);
+  NodeOptions first = on(0), second = on(0);
+  first.mask = uuids[3] + "," + uuids[1];  // both call theirs the first
+  second.mask = uuids[1] + "," + uuids[3];
+  holder_ = node(first);
+  receiver_ = node(second);
+  open();
+  step(*holder_, *receiver_, 1, {{3 * mib, 1}});
+  step(*receiver_, *holder_, 1, {{3 * mib, 2}});
+  first.mask = uuids[1];
+  const auto same = node(first);
+  EXPECT_FALSE(same->open(*receiver_, 1)) << "one device under two masks";
+}
+
 TEST_P(TwoSided, ManyRegionsGoInGroupsOfAFew) {
-  belongs_to("many regions");
+  belongs_to(Part::regions);
   make();
   open();
   Random random(17);
@@ -78,7 +129,7 @@ TEST_P(TwoSided, ManyRegionsGoInGroupsOfAFew) {
 }
 
 TEST_P(TwoSided, CrossingOpensMeetInOneChannelAndGraphsDrainUnderTurns) {
-  belongs_to("opposite pairs, ring of 8, random graphs, crossing opens");
+  belongs_to(Part::graphs);
   std::vector<std::unique_ptr<Node>> nodes;
   for (int i = 0; i < 4; ++i) nodes.push_back(node(on(i)));
   Random random(5);
@@ -113,7 +164,7 @@ TEST_P(TwoSided, CrossingOpensMeetInOneChannelAndGraphsDrainUnderTurns) {
 }
 
 TEST_P(TwoSided, ASecondStepWithoutATurnIsRefused) {
-  belongs_to("one step at a time on a device");
+  belongs_to(Part::one_step);
   make();
   open();
   const TransferId first = begin(*holder_, *receiver_, 1, {{mib, 1}});
@@ -124,7 +175,7 @@ TEST_P(TwoSided, ASecondStepWithoutATurnIsRefused) {
 }
 
 TEST_P(TwoSided, ACancelCostsTheChannelAndNothingIsWrittenLate) {
-  belongs_to("cancel before, during, after; poison intact after quiet; the next one succeeds");
+  belongs_to(Part::cancelled);
   make();
   std::uint64_t epoch = 0;
   for (const std::uint64_t delay_us : {0, 500, 2'000, 5'000, 20'000}) {
@@ -149,7 +200,7 @@ TEST_P(TwoSided, ACancelCostsTheChannelAndNothingIsWrittenLate) {
 }
 
 TEST_P(TwoSided, AHolderThatIsKilledCostsTheChannelAlone) {
-  belongs_to("SIGKILL of the holder before, during, after");
+  belongs_to(Part::killed_holder);
   make();
   const auto third = node(on(2));
   open();
@@ -171,7 +222,7 @@ TEST_P(TwoSided, AHolderThatIsKilledCostsTheChannelAlone) {
 }
 
 TEST_P(TwoSided, APeerThatNeverComesTimesOut) {
-  belongs_to("stale epoch, absent peer, version mismatch");
+  belongs_to(Part::strangers);
   make();
   for (Node* const alone : {holder_.get(), receiver_.get()}) {
     Node& other = alone == holder_.get() ? *receiver_ : *holder_;
@@ -189,7 +240,7 @@ TEST_P(TwoSided, APeerThatNeverComesTimesOut) {
 }
 
 TEST_P(TwoSided, WhatNcclWouldRefuseIsKnownBefore) {
-  belongs_to("stale epoch, absent peer, version mismatch");
+  belongs_to(Part::strangers);
   const auto first = node(on(0)), same = node(on(0)), newer = node(on(1, "nccl=23007"));
   const auto refused = first->open(*same, 1);
   ASSERT_FALSE(refused);
@@ -208,7 +259,7 @@ TEST_P(TwoSided, WhatNcclWouldRefuseIsKnownBefore) {
 }
 
 TEST_P(TwoSided, AnUntrustedFabricIsRefused) {
-  belongs_to("untrusted fabric refused; encryption shown");
+  belongs_to(Part::untrusted);
   NodeOptions sealed = on(0);
   sealed.sealed = true;
   const auto first = node(sealed), second = node(on(1));
@@ -219,7 +270,8 @@ TEST_P(TwoSided, AnUntrustedFabricIsRefused) {
 }
 
 TEST_P(TwoSided, AKernelThatHangsIsRevokedAndTheNextChannelWorks) {
-  belongs_to("a kernel that hangs: the channel is lost, the process is not");
+  belongs_to(Part::hanging_kernel);
+  belongs_to(Part::link_cut);
   make("hang=kernel@1", "hang=kernel@1");
   open();
   const TransferId id = start(*holder_, *receiver_, 1, {{mib, 1}}, 300);
@@ -233,7 +285,7 @@ TEST_P(TwoSided, AKernelThatHangsIsRevokedAndTheNextChannelWorks) {
 }
 
 TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
-  belongs_to("abort never ends → executor replaced, error names it");
+  belongs_to(Part::endless_abort);
   make("", "hang=connect@1,abort@1");
   open();
   const TransferId id = start(*holder_, *receiver_, 1, {{mib, 1}}, 300);
@@ -248,7 +300,7 @@ TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
 }
 
 TEST_P(TwoSided, AThousandCyclesLeaveNothing) {
-  belongs_to("1,000 cycles: bytes, descriptors, threads back to the start");
+  belongs_to(Part::cycles);
   make();
   open(1);
   step(*holder_, *receiver_, 1, {{64 * kib, 1}});
@@ -275,6 +327,8 @@ TEST_P(TwoSided, AThousandCyclesLeaveNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, TwoSided, testing::Values(Way::nccl), way_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeTwoSided);
+INSTANTIATE_TEST_SUITE_P(Ways, LargeTwoSided, large_ways(Way::nccl), way_name);
 
 }  // namespace
 }  // namespace mobula::internal::direct_test

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "transport/direct/lossy_network.h"
 #include "transport/direct/node_process.h"
 #include "transport/local_frame.h"
 #include "transport/local_link.h"
@@ -65,6 +66,7 @@ const char* name_of(Way way) {
     case Way::carried: return "carried";
     case Way::gloo: return "gloo";
     case Way::ucx: return "ucx";
+    case Way::nixl: return "nixl";
     case Way::cuda_ipc: return "cuda_ipc_simulated";
     case Way::nccl: return "nccl_simulated";
   }
@@ -82,6 +84,7 @@ Node::Node(const NodeOptions& options) : process_(ProcessId::random()) {
   pid_ = ::fork();
   if (pid_ == 0) {
     socket_.reset();
+    if (options.on_host) LossyNetwork::see_own_devices();
     run_node(std::move(theirs), process_, options);
     ::_exit(0);
   }
@@ -258,6 +261,8 @@ bool Node::shutdown() {
   return BlobReader(answer).byte() != 0;
 }
 
+void Node::end() { call(command(NodeCommand::end)); }
+
 void Node::keep_busy(std::uint64_t ms) {
   BlobWriter to = command(NodeCommand::keep_busy);
   call(to.number(ms));
@@ -277,6 +282,7 @@ NodeFigures Node::figures() {
   figures.pulled_bytes = from.number();
   figures.arena_used = from.number();
   figures.lost = from.number() != 0;
+  figures.busy = from.number() != 0;
   return figures;
 }
 

@@ -16,10 +16,10 @@
 
 namespace mobula::internal::direct_test {
 
-// `carried`, gloo and ucx come by plug-ins; `carried` by one that the tests bring. cuda_ipc and nccl are of
+// `carried`, gloo, ucx and nixl come by plug-ins; `carried` by one that the tests bring. cuda_ipc and nccl are of
 // simulated GPUs.
-enum class Way : std::uint8_t { inproc = 1, shm = 2, tcp = 3, carried = 4, gloo = 5, ucx = 6, cuda_ipc = 7, nccl = 8 };
-inline bool is_plugged(Way way) { return way == Way::carried || way == Way::gloo || way == Way::ucx; }
+enum class Way : std::uint8_t { inproc = 1, shm = 2, tcp = 3, carried = 4, gloo = 5, ucx = 6, nixl = 7, cuda_ipc = 8, nccl = 9 };
+inline bool is_plugged(Way way) { return way >= Way::carried && way <= Way::nixl; }
 const char* name_of(Way way);
 // Of a plug-in, which may not be there.
 std::string plugin_of(Way way);
@@ -31,9 +31,12 @@ struct NodeOptions {
   int device = 0;         // of the machine
   std::vector<std::string> reached;  // cuda_ipc: devices of the machine whose memory this one reaches
   bool to_host = false;   // targets lie in host memory, sources on the device
+  std::string mask;       // as CUDA_VISIBLE_DEVICES has it, its first device is taken; empty: that device alone
   std::string nccl_host;  // what NCCL takes for this process's host; empty: the machine
   std::uint64_t patience_ms = 10'000;  // nccl
   bool read_processes = true;          // shm
+  std::string address = "127.0.0.1";   // where the network is
+  bool on_host = false;                // of a LossyNetwork
   bool sealed = true;                  // where there is a choice: does not trust the fabric
   std::uint64_t max_arena = 1ull << 40;
   std::uint64_t max_mapped = 1ull << 40;
@@ -66,6 +69,7 @@ struct NodeFigures {
   std::uint64_t resident = 0;
   std::uint64_t offers = 0, pulls = 0, channels = 0, mapped = 0, pulled_bytes = 0, arena_used = 0;
   bool lost = false;  // the process is to be replaced
+  bool busy = false;  // its user code
 };
 
 // The process as the test sees it. Every call waits for the answer, for at most a minute.
@@ -113,6 +117,8 @@ class Node {
   Result<void> reach(ProcessId peer, const Blob& endpoint);
   void peer_down(ProcessId peer);
   bool shutdown();  // true when everything was quiet
+  // Its transport is destroyed: nothing but figures() is to be asked for after that.
+  void end();
   void keep_busy(std::uint64_t ms);
   NodeFigures figures();
 

@@ -25,7 +25,8 @@ void copy(const GpuContext& context, const void* to, const void* from, std::size
 
 Result<std::unique_ptr<NodeGpu>> NodeGpu::open(const NodeOptions& options) {
   ::setenv("MOBULA_SIMULATED_GPU", options.machine.c_str(), 1);
-  ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(options.device).c_str(), 1);
+  const std::string mask = options.mask.empty() ? std::to_string(options.device) : options.mask;
+  ::setenv("CUDA_VISIBLE_DEVICES", mask.c_str(), 1);
   if (!options.nccl_host.empty()) ::setenv("NCCL_HOSTID", options.nccl_host.c_str(), 1);
   const auto driver = CudaDriver::open(SIMULATED_CUDA);
   if (!driver) return driver.error();
@@ -37,7 +38,7 @@ Result<std::unique_ptr<NodeGpu>> NodeGpu::open(const NodeOptions& options) {
   made->options_ = options;
   made->context_ = std::move(context).value();
   made->closed_ = std::make_shared<std::function<void(std::uint64_t)>>();
-  const DeviceArenaOptions share{.max_bytes = 1ull << 30, .kept_bytes = 128ull << 20};
+  const DeviceArenaOptions share{.max_bytes = 3ull << 30, .kept_bytes = 128ull << 20};
   made->sources_ = std::make_shared<DeviceArena>(made->context_, share,
                                                  [closed = made->closed_](std::uint64_t chunk) {
                                                    if (*closed) (*closed)(chunk);

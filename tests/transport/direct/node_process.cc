@@ -152,6 +152,7 @@ class NodeProcess {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::uint64_t busy_ms_ = 0;
+  bool busy_ = false;
   bool over_ = false;
 };
 
@@ -200,13 +201,17 @@ Result<Blob> NodeProcess::make_transport() {
     if (!made) return made.error();
     transport_ = std::move(made).value();
   } else if (options_.way == Way::tcp) {
-    auto made = TcpTransport::create(loop_, process_);
+    TcpOptions options;
+    options.listen = options_.address + ":0";
+    auto made = TcpTransport::create(loop_, process_, options);
     if (!made) return made.error();
     transport_ = std::move(made).value();
   } else {
     const auto plugin = TransportPlugin::open(plugin_of(options_.way));
     if (!plugin) return plugin.error();
-    auto made = PluginTransport::create(loop_, process_, *plugin);
+    PluginOptions options;
+    options.listen = options_.address;
+    auto made = PluginTransport::create(loop_, process_, *plugin, options);
     if (!made) return made.error();
     transport_ = std::move(made).value();
   }
@@ -223,6 +228,7 @@ void NodeProcess::be_user() {
     while (monotonic_now() < until)
       std::vector<char>(100'000, 'x').swap(*std::make_unique<std::vector<char>>());
     lock.lock();
+    busy_ = busy_ms_ > 0;
   }
 }
 
@@ -504,7 +510,12 @@ void NodeProcess::on_command(const LocalFrame& frame) {
     case NodeCommand::keep_busy: {
       const std::scoped_lock lock(mutex_);
       busy_ms_ = from.number();
+      busy_ = true;
       changed_.notify_all();
+      return answer(to);
+    }
+    case NodeCommand::end: {
+      transport_.reset();
       return answer(to);
     }
     case NodeCommand::serve: {
@@ -514,12 +525,14 @@ void NodeProcess::on_command(const LocalFrame& frame) {
       return answer(to);
     }
     case NodeCommand::figures: {
-      const TransportStats stats = transport_->stats();
+      const TransportStats stats = transport_ ? transport_->stats() : TransportStats();
       to.number(open_descriptors()).number(status_number("Threads:"));
       to.number(status_number("VmRSS:") << 10).number(stats.offers).number(stats.pulls);
       to.number(stats.channels).number(stats.mapped_bytes).number(stats.pulled_bytes);
       to.number(arena_ ? arena_->used_bytes() : gpu_ ? gpu_->source_bytes() : 0);
-      return answer(to.number(gpu_ && gpu_->lost() ? 1 : 0));
+      to.number(gpu_ && gpu_->lost() ? 1 : 0);
+      const std::scoped_lock lock(mutex_);
+      return answer(to.number(busy_ ? 1 : 0));
     }
   }
 }

@@ -27,6 +27,7 @@ enum class NodeCommand : std::uint8_t {
   keep_busy,
   figures,
   serve,
+  end,
 };
 
 // Until the socket's other end is closed.

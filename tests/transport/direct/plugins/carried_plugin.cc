@@ -1,5 +1,6 @@
 // The least that carries messages: one TCP connection for each link, no threads, no library. What a
 // plug-in needs, in one page, and the one that the suite always has.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -40,10 +41,10 @@ int checked(int result, const char* what) {
 
 struct mobula_carrier {
  public:
-  mobula_carrier(const mobula_carrier_host& host, const std::string& /*listen*/);
+  mobula_carrier(const mobula_carrier_host& host, const std::string& listen);
 
   int descriptor() const { return events_.get(); }
-  std::string endpoint() const { return std::string(secret_.begin(), secret_.end()) + port_; }
+  std::string endpoint() const { return std::string(secret_.begin(), secret_.end()) + address_; }
   std::uint64_t connect(const std::string& endpoint);
   bool send(std::uint64_t number, const mobula_carrier_bytes* parts, std::size_t count);
   void drop(std::uint64_t number) { links_.erase(number); }
@@ -59,27 +60,30 @@ struct mobula_carrier {
 
   const mobula_carrier_host host_;
   const Secret secret_ = random_secret();
-  std::string port_;
+  std::string address_;  // host and port, as a sockaddr has them
   Handle events_, listener_;
   std::map<std::uint64_t, Link> links_;
   std::set<std::uint64_t> strangers_;  // links of others that have not shown the secret
   std::uint64_t next_ = 1;
 };
 
-mobula_carrier::mobula_carrier(const mobula_carrier_host& host, const std::string& /*listen*/)
+mobula_carrier::mobula_carrier(const mobula_carrier_host& host, const std::string& listen)
     : host_(host),
       events_(checked(::epoll_create1(EPOLL_CLOEXEC), "wait for sockets")),
       listener_(
           checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "listen")) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::inet_pton(AF_INET, listen.c_str(), &address.sin_addr) != 1) {
+    throw std::runtime_error("no IPv4 address: " + listen);
+  }
   socklen_t size = sizeof address;
   auto* const at = reinterpret_cast<sockaddr*>(&address);
   checked(::bind(listener_.get(), at, size), "listen");
   checked(::listen(listener_.get(), 64), "listen");
   checked(::getsockname(listener_.get(), at, &size), "listen");
-  port_.assign(reinterpret_cast<const char*>(&address.sin_port), sizeof address.sin_port);
+  address_.assign(reinterpret_cast<const char*>(&address.sin_addr), sizeof address.sin_addr);
+  address_.append(reinterpret_cast<const char*>(&address.sin_port), sizeof address.sin_port);
   epoll_event event{};
   event.events = EPOLLIN;
   checked(::epoll_ctl(events_.get(), EPOLL_CTL_ADD, listener_.get(), &event), "listen");
@@ -95,12 +99,13 @@ std::uint64_t mobula_carrier::add(Handle socket) {
 
 std::uint64_t mobula_carrier::connect(const std::string& endpoint) {
   sockaddr_in address{};
-  if (endpoint.size() != secret_.size() + sizeof address.sin_port) {
+  if (endpoint.size() != secret_.size() + address_.size()) {
     throw std::runtime_error("no endpoint of this plug-in");
   }
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::memcpy(&address.sin_port, endpoint.data() + secret_.size(), sizeof address.sin_port);
+  const char* const at = endpoint.data() + secret_.size();
+  std::memcpy(&address.sin_addr, at, sizeof address.sin_addr);
+  std::memcpy(&address.sin_port, at + sizeof address.sin_addr, sizeof address.sin_port);
   Handle socket(
       checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "connect"));
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&

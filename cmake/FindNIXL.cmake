@@ -1,0 +1,22 @@
+# NIXL, NVIDIA's transfer library: target NIXL::nixl where its headers and its library are found, under
+# MOBULA_NIXL_ROOT (a cache or environment variable), a prefix of CMAKE_PREFIX_PATH, or where the system looks.
+# NIXL_INCLUDE_DIR and NIXL_LIBRARY may name the two directly: Python's packages bring the library without headers.
+set(MOBULA_NIXL_ROOT "$ENV{MOBULA_NIXL_ROOT}" CACHE PATH "Where NIXL is installed")
+find_path(NIXL_INCLUDE_DIR nixl.h HINTS "${MOBULA_NIXL_ROOT}" PATH_SUFFIXES include include/nixl)
+find_library(NIXL_LIBRARY nixl HINTS "${MOBULA_NIXL_ROOT}" PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+# Descriptors are in a library of their own, beside the other.
+cmake_path(GET NIXL_LIBRARY PARENT_PATH nixl_folder)
+find_library(NIXL_BUILD_LIBRARY nixl_build HINTS "${nixl_folder}" NO_DEFAULT_PATH)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(NIXL REQUIRED_VARS NIXL_LIBRARY NIXL_BUILD_LIBRARY NIXL_INCLUDE_DIR)
+mark_as_advanced(NIXL_INCLUDE_DIR NIXL_LIBRARY NIXL_BUILD_LIBRARY)
+if(NIXL_FOUND AND NOT TARGET NIXL::nixl)
+  add_library(NIXL::nixl UNKNOWN IMPORTED)
+  set_target_properties(NIXL::nixl PROPERTIES
+      IMPORTED_LOCATION "${NIXL_LIBRARY}"
+      INTERFACE_LINK_LIBRARIES "${NIXL_BUILD_LIBRARY}"
+      INTERFACE_INCLUDE_DIRECTORIES "${NIXL_INCLUDE_DIR}"
+      # What it needs itself it finds by its own path.
+      INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")
+endif()

@@ -1,0 +1,482 @@
+// NIXL as a carrier of messages (mobula/transport_plugin.h), by its UCX back end or the one that
+// MOBULA_NIXL_BACKEND names: one agent on a thread of its own, messages as NIXL's notifications. An example of a
+// plug-in for a library that this project's builds do not have: built where NIXL's headers are found.
+//
+// What NIXL does to those who use it, and what is done about it: reads and writes of remote memory cannot be taken
+// back when a peer is stopped, so none are made, and no memory is registered; a notification is sent without a word
+// of its arrival, so the receiver says of each that it came, and a link with 64 on their way takes no more; a peer
+// that is gone is told of by the next send alone, so links that wait for a word ask now and then; an agent has no
+// descriptor to wait for, so its thread looks, at once while something is under way, else a thousand times a second;
+// a connection over a dead network may hold it up for long, so the host's thread never waits for it.
+// docs/decisions/0045-nixl-as-a-plug-in.md says why it is so.
+#include <nixl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "transport/plugins/carrier_parts.h"
+
+namespace {
+
+using namespace mobula::plugins;  // NOLINT: a library of its own
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t max_message = MOBULA_TRANSPORT_LEAST_MESSAGE;
+constexpr std::size_t max_waiting = 64;   // messages of one link
+constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are looked for
+constexpr std::size_t max_links = 1'024;
+constexpr std::size_t max_endpoint = 2'048;
+constexpr auto send_limit = std::chrono::seconds(10);
+constexpr auto ask_every = std::chrono::milliseconds(500);
+constexpr auto bye_limit = std::chrono::seconds(1);
+constexpr auto end_limit = std::chrono::seconds(8);
+constexpr auto eager_for = std::chrono::milliseconds(2);  // after something came or went
+
+enum class Kind : std::uint64_t {
+  hello = 1,    // peer: the sender's link; bytes: secret, how to reach the sender
+  welcome = 2,  // link: the receiver's; peer: the sender's
+  message = 3,  // link: the receiver's, as in those below
+  taken = 4,    // peer: how many messages have come since the last such word
+  bye = 5,      // the link is of no more use
+  ask = 6,      // whether anybody is there: sending says so
+};
+struct Header {
+  Kind kind{};
+  std::uint64_t link = 0;
+  std::uint64_t peer = 0;
+};
+
+void check(nixl_status_t status, const char* what) {
+  if (status < 0) throw std::runtime_error(std::string(what) + ": " + nixlEnumStrings::statusStr(status));
+}
+
+struct Link {
+  std::string agent;
+  std::uint64_t peer = 0;     // its number there; 0: not known yet
+  std::deque<Bytes> waiting;  // for that number
+  std::size_t on_the_way = 0;
+  std::uint64_t taken = 0;    // of the other's messages, which it has not been told
+  Clock::time_point moved;    // a word came, or there was nothing to wait for
+  Clock::time_point asked;
+};
+
+// What the host's thread wants of the agent's.
+struct Order {
+  enum class What { connect, send, drop };
+  What what{};
+  std::uint64_t link = 0;
+  Bytes bytes;  // an endpoint, or a message
+};
+
+// The agent and the thread that turns it. Made by the host's thread, which then only orders; shared with the
+// thread, which may have to be left behind.
+class Engine {
+ public:
+  explicit Engine(std::shared_ptr<Inbox> inbox);
+
+  // Any thread.
+  const std::string& endpoint() const { return endpoint_; }
+  std::uint64_t next_link() { return next_link_++; }
+  // False when the link has as many messages that wait as it may.
+  bool order(Order order);
+  void stop();
+  bool ends_by(Clock::time_point deadline);
+
+  // The engine's own thread, from here on.
+  void run();
+
+ private:
+  bool obey();
+  void connect(std::uint64_t number, const Bytes& endpoint);
+  void drop(std::uint64_t number);
+  void send(std::uint64_t number, Bytes message);
+  void post(std::uint64_t number, const Header& header, const char* bytes, std::size_t size);
+  bool look();
+  void on_arrival(const std::string& agent, const std::string& text);
+  void on_hello(const Header& header, const std::string& text);
+  void break_link(std::uint64_t number, const std::string& why);
+  void forget(std::uint64_t number, const Link& link);
+  void watch_time();
+  void end_what_broke();
+  std::string load(const std::string& metadata);
+  void let_go(const std::string& agent);
+  void sent(std::uint64_t number);
+
+  const std::shared_ptr<Inbox> inbox_;
+  const Secret secret_ = random_secret();
+  std::string endpoint_;
+  std::string metadata_;
+  std::atomic<std::uint64_t> next_link_{1};
+  Handle own_;
+  std::unique_ptr<nixlAgent> agent_;
+  std::map<std::uint64_t, Link> links_;
+  std::map<std::string, std::size_t> agents_;              // that are loaded: their links
+  std::map<std::string, Clock::time_point> leaving_;       // without links, until what was sent last has gone
+  std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, and why
+  std::map<std::string, std::string> dead_;                    // agents that cannot be sent to, and why
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Order> orders_;
+  std::map<std::uint64_t, std::size_t> unsent_;  // by link: not known to have come
+  bool stopping_ = false;
+  bool ended_ = false;
+};
+
+std::string text_of(const Secret& secret) {
+  std::string text;
+  for (const char each : secret) {
+    constexpr const char* digits = "0123456789abcdef";
+    const auto value = static_cast<unsigned char>(each);
+    text += {digits[value >> 4], digits[value & 15]};
+  }
+  return text;
+}
+
+// An agent's name is what others may send to: nobody else has the same.
+Engine::Engine(std::shared_ptr<Inbox> inbox)
+    : inbox_(std::move(inbox)), own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (own_.get() < 0) throw std::runtime_error("no descriptors are left");
+  agent_ = std::make_unique<nixlAgent>("mobula-" + text_of(random_secret()), nixlAgentConfig());
+  const char* const named = std::getenv("MOBULA_NIXL_BACKEND");
+  const nixl_backend_t type = named == nullptr ? "UCX" : named;
+  nixl_mem_list_t kinds;
+  nixl_b_params_t parameters;
+  check(agent_->getPluginParams(type, kinds, parameters), ("NIXL's back end " + type).c_str());
+  nixlBackendH* backend = nullptr;
+  check(agent_->createBackend(type, parameters, backend), ("open NIXL's back end " + type).c_str());
+  // How to reach it, and no memory.
+  check(agent_->getLocalPartialMD(nixl_reg_dlist_t(DRAM_SEG), metadata_), "name an agent of NIXL");
+  endpoint_.assign(secret_.data(), secret_.size());
+  endpoint_ += metadata_;
+  if (endpoint_.size() > max_endpoint) throw std::runtime_error("NIXL names its agent by too many bytes");
+}
+
+bool Engine::order(Order order) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
+      --unsent_[order.link];
+      return false;
+    }
+    orders_.push_back(std::move(order));
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(own_.get(), &one, sizeof one);
+  return true;
+}
+
+void Engine::stop() {
+  const std::scoped_lock lock(mutex_);
+  stopping_ = true;
+}
+
+bool Engine::ends_by(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return ended_; });
+}
+
+void Engine::run() {
+  auto eager_until = Clock::now();
+  auto next_watch = Clock::now();
+  for (;;) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stopping_) break;
+    }
+    const bool obeyed = obey();
+    const bool did = look() || obeyed;
+    const auto now = Clock::now();
+    if (did) eager_until = now + eager_for;
+    if (now >= next_watch) {
+      watch_time();
+      next_watch = now + std::chrono::milliseconds(20);
+    }
+    end_what_broke();
+    if (now < eager_until) {
+      std::this_thread::yield();
+      continue;
+    }
+    pollfd wake{own_.get(), POLLIN, 0};
+    ::poll(&wake, 1, 1);
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
+  }
+  while (!links_.empty()) drop(links_.begin()->first);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(50);
+  while (Clock::now() < deadline) look();
+  agent_.reset();
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+bool Engine::obey() {
+  std::deque<Order> orders;
+  {
+    const std::scoped_lock lock(mutex_);
+    orders.swap(orders_);
+  }
+  for (Order& each : orders) {
+    if (each.what == Order::What::connect) connect(each.link, each.bytes);
+    if (each.what == Order::What::send) send(each.link, std::move(each.bytes));
+    if (each.what == Order::What::drop) {
+      drop(each.link);
+      inbox_->put({each.link, News::What::dropped, {}});
+    }
+  }
+  return !orders.empty();
+}
+
+std::string Engine::load(const std::string& metadata) {
+  std::string agent;
+  check(agent_->loadRemoteMD(metadata, agent), "read an endpoint of NIXL");
+  ++agents_[agent];
+  leaving_.erase(agent);
+  return agent;
+}
+
+void Engine::let_go(const std::string& agent) {
+  const auto at = agents_.find(agent);
+  if (at == agents_.end() || --at->second > 0) return;
+  agents_.erase(at);
+  leaving_[agent] = Clock::now() + bye_limit;
+}
+
+void Engine::connect(std::uint64_t number, const Bytes& endpoint) {
+  try {
+    if (links_.size() >= max_links) throw std::runtime_error("too many links of NIXL are open");
+    if (!descriptors_are_left()) throw std::runtime_error("no descriptors are left for a connection by NIXL");
+    Link link;
+    link.agent = load(std::string(endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size()), endpoint.end()));
+    link.moved = link.asked = Clock::now();
+    links_.emplace(number, std::move(link));
+  } catch (const std::exception& thrown) {
+    const std::string why = thrown.what();
+    return inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
+  }
+  Bytes hello(endpoint.begin(), endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size()));
+  hello.insert(hello.end(), metadata_.begin(), metadata_.end());
+  post(number, {Kind::hello, 0, number}, hello.data(), hello.size());
+}
+
+void Engine::post(std::uint64_t number, const Header& header, const char* bytes, std::size_t size) {
+  std::string text(reinterpret_cast<const char*>(&header), sizeof header);
+  text.append(bytes, size);
+  Link& link = links_.at(number);
+  link.asked = Clock::now();
+  const nixl_status_t status = agent_->genNotif(link.agent, text);
+  if (status < 0) dead_.emplace(link.agent, "NIXL: " + nixlEnumStrings::statusStr(status));
+}
+
+void Engine::send(std::uint64_t number, Bytes message) {
+  const auto at = links_.find(number);
+  if (at == links_.end()) return sent(number);
+  Link& link = at->second;
+  if (link.peer == 0) return link.waiting.push_back(std::move(message));
+  if (link.on_the_way == 0) link.moved = Clock::now();
+  ++link.on_the_way;
+  post(number, {Kind::message, link.peer, 0}, message.data(), message.size());
+}
+
+void Engine::sent(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = unsent_.find(number);
+  if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
+}
+
+// The other end is told, because NIXL would not tell it.
+void Engine::drop(std::uint64_t number) {
+  const auto at = links_.find(number);
+  if (at == links_.end()) return;
+  if (at->second.peer != 0) post(number, {Kind::bye, at->second.peer, 0}, nullptr, 0);
+  const auto node = links_.extract(at);
+  forget(number, node.mapped());
+}
+
+void Engine::forget(std::uint64_t number, const Link& link) {
+  {
+    const std::scoped_lock lock(mutex_);
+    unsent_.erase(number);
+  }
+  let_go(link.agent);
+}
+
+void Engine::break_link(std::uint64_t number, const std::string& why) {
+  const auto node = links_.extract(number);
+  if (node.empty()) return;
+  forget(number, node.mapped());
+  inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
+}
+
+bool Engine::look() {
+  if (inbox_->size() >= max_untaken) return false;
+  nixl_notifs_t arrived;
+  if (agent_->getNotifs(arrived) < 0) return false;
+  for (const auto& [agent, texts] : arrived) {
+    for (const std::string& each : texts) on_arrival(agent, each);
+  }
+  for (auto& [number, link] : links_) {
+    if (link.taken == 0 || link.peer == 0) continue;
+    post(number, {Kind::taken, link.peer, std::exchange(link.taken, 0)}, nullptr, 0);
+  }
+  return !arrived.empty();
+}
+
+void Engine::on_arrival(const std::string& agent, const std::string& text) {
+  Header header;
+  if (text.size() < sizeof header || text.size() - sizeof header > max_message) return;
+  std::memcpy(&header, text.data(), sizeof header);
+  if (header.kind == Kind::hello) return on_hello(header, text.substr(sizeof header));
+  const auto at = links_.find(header.link);
+  if (at == links_.end() || at->second.agent != agent) return;
+  Link& link = at->second;
+  link.moved = Clock::now();
+  switch (header.kind) {
+    case Kind::message:
+      ++link.taken;
+      return inbox_->put({at->first, News::What::message,
+                          Bytes(text.begin() + static_cast<std::ptrdiff_t>(sizeof header), text.end())});
+    case Kind::taken:
+      for (std::uint64_t i = 0; i < header.peer && link.on_the_way > 0; ++i, --link.on_the_way) sent(at->first);
+      return;
+    case Kind::bye: return break_link(at->first, "the other process has closed the link");
+    case Kind::welcome:
+      if (link.peer != 0) return;
+      link.peer = header.peer;
+      for (Bytes& each : std::exchange(link.waiting, {})) send(at->first, std::move(each));
+      return;
+    default: return;
+  }
+}
+
+void Engine::on_hello(const Header& header, const std::string& text) {
+  const bool knows = text.size() > secret_.size() && text.size() <= max_endpoint &&
+                     std::equal(secret_.begin(), secret_.end(), text.begin());
+  if (!knows || header.peer == 0 || links_.size() >= max_links || !descriptors_are_left()) return;
+  Link link;
+  try {
+    link.agent = load(text.substr(secret_.size()));
+  } catch (const std::exception&) {
+    return;  // who said hello finds out by itself
+  }
+  const std::uint64_t number = next_link_++;
+  link.peer = header.peer;
+  link.moved = link.asked = Clock::now();
+  links_.emplace(number, std::move(link));
+  post(number, {Kind::welcome, header.peer, number}, nullptr, 0);
+}
+
+// A connection that is gone is so for all links to that agent; the next one makes another.
+void Engine::end_what_broke() {
+  for (const auto& [agent, why] : dead_) {
+    for (const auto& [number, link] : links_) {
+      if (link.agent == agent) broken_.emplace_back(number, why);
+    }
+  }
+  for (const auto& [number, why] : std::exchange(broken_, {})) break_link(number, why);
+  for (const auto& [agent, why] : std::exchange(dead_, {})) {
+    if (leaving_.erase(agent) > 0) agent_->invalidateRemoteMD(agent);
+  }
+}
+
+void Engine::watch_time() {
+  const auto now = Clock::now();
+  for (auto& [number, link] : links_) {
+    if (link.peer == 0 && now - link.moved > send_limit) {
+      broken_.emplace_back(number, "the other process does not answer");
+    } else if (link.on_the_way > 0 && now - link.moved > send_limit) {
+      broken_.emplace_back(number, "nothing could be sent for ten seconds");
+    } else if (link.peer != 0 && now - link.asked > ask_every) {
+      post(number, {Kind::ask, link.peer, 0}, nullptr, 0);
+    }
+  }
+  for (auto at = leaving_.begin(); at != leaving_.end();) {
+    if (now >= at->second) agent_->invalidateRemoteMD(at->first);
+    at = now >= at->second ? leaving_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace
+
+struct mobula_carrier {
+ public:
+  mobula_carrier(const mobula_carrier_host& host, const std::string& /*listen*/)
+      : host_(host), engine_(std::make_shared<Engine>(inbox_)) {
+    thread_ = std::thread([engine = engine_] { engine->run(); });
+  }
+  ~mobula_carrier() {
+    engine_->stop();
+    if (engine_->ends_by(Clock::now() + end_limit)) {
+      thread_.join();
+      return;
+    }
+    std::fprintf(stderr, "mobula: NIXL does not end; its thread and memory are left behind\n");
+    thread_.detach();
+  }
+  mobula_carrier(const mobula_carrier&) = delete;
+  mobula_carrier& operator=(const mobula_carrier&) = delete;
+
+  int descriptor() const { return inbox_->descriptor(); }
+  std::string endpoint() const { return engine_->endpoint(); }
+  std::uint64_t connect(const std::string& endpoint) {
+    if (endpoint.size() <= Secret().size() || endpoint.size() > max_endpoint) {
+      throw std::runtime_error("no endpoint of NIXL");
+    }
+    const std::uint64_t number = engine_->next_link();
+    engine_->order({Order::What::connect, number, Bytes(endpoint.begin(), endpoint.end())});
+    return number;
+  }
+  bool send(std::uint64_t link, const mobula_carrier_bytes* parts, std::size_t count) {
+    Bytes message = joined(parts, count);
+    if (message.empty() || message.size() > max_message) return false;
+    return engine_->order({Order::What::send, link, std::move(message)});
+  }
+  void drop(std::uint64_t link) {
+    if (dropped_.insert(link).second) engine_->order({Order::What::drop, link, {}});
+  }
+  void poll() {
+    for (const News& each : inbox_->take()) {
+      if (each.what == News::What::dropped) {
+        dropped_.erase(each.link);
+      } else if (dropped_.contains(each.link)) {
+        continue;
+      } else if (each.what == News::What::message) {
+        host_.on_message(host_.host, each.link, each.bytes.data(), each.bytes.size());
+      } else {
+        host_.on_broken(host_.host, each.link, std::string(each.bytes.begin(), each.bytes.end()).c_str());
+      }
+    }
+  }
+
+ private:
+  const mobula_carrier_host host_;
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  const std::shared_ptr<Engine> engine_;  // shared with its thread
+  std::thread thread_;
+  std::set<std::uint64_t> dropped_;  // by the host, and not yet by the engine
+};
+
+namespace {
+
+constexpr mobula_transport_plugin table = table_of("nixl", max_message);
+
+}  // namespace
+
+const mobula_transport_plugin* mobula_open_transport_plugin(void) { return &table; }

@@ -1,0 +1,435 @@
+#include "transport/plugins/ucx_engine.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <ucs/debug/debug.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+namespace mobula::plugins::of_ucx {
+namespace {
+
+constexpr std::size_t max_waiting = 64;   // messages of one link
+constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are read
+constexpr std::size_t max_links = 1'024;
+constexpr std::size_t max_address = 1'900;
+constexpr auto send_limit = std::chrono::seconds(10);
+constexpr auto hello_limit = std::chrono::seconds(2);  // then it is said again
+constexpr auto forget_after = std::chrono::minutes(10);
+constexpr auto keep_for = std::chrono::seconds(3);  // an endpoint without links
+constexpr auto close_limit = std::chrono::seconds(3);  // of what is on its way at the end
+constexpr int max_turns = 256;  // before orders are looked at
+constexpr int look_every_ms = 50;
+constexpr unsigned message_id = 1;
+
+void check(ucs_status_t status, const char* what) {
+  if (status != UCS_OK)
+    throw std::runtime_error(std::string(what) + ": " + ucs_status_string(status));
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<Inbox> inbox) : inbox_(std::move(inbox)) {
+  try {
+    open();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+bool Engine::order(Order order) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
+      --unsent_[order.link];
+      return false;
+    }
+    orders_.push_back(std::move(order));
+  }
+  wake();
+  return true;
+}
+
+void Engine::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+}
+
+bool Engine::ends_by(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return ended_; });
+}
+
+void Engine::run() {
+  for (;;) {
+    std::deque<Order> orders;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stopping_) break;
+      orders.swap(orders_);
+    }
+    for (Order& each : orders) obey(std::move(each));
+    if (inbox_->size() < max_untaken) turn();
+    wait();
+  }
+  while (!links_.empty()) drop(links_.begin()->first);
+  const auto deadline = Clock::now() + close_limit;
+  while (Clock::now() < deadline && !sendings_.empty()) {
+    ucp_worker_progress(worker_);
+    clear_sendings();
+  }
+  close_the_idle(Clock::duration::zero());
+  while (Clock::now() < deadline && !closing_.empty()) {
+    ucp_worker_progress(worker_);
+    clear_sendings();
+  }
+  close();
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void Engine::wait() {
+  if (ucp_worker_arm(worker_) == UCS_ERR_BUSY && inbox_->size() < max_untaken) return;
+  epoll_event event{};
+  ::epoll_wait(ready_.get(), &event, 1, look_every_ms);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
+}
+
+void Engine::obey(Order order) {
+  if (order.what == Order::What::connect) return connect(order.link, order.bytes);
+  if (order.what == Order::What::drop) {
+    drop(order.link);
+    return inbox_->put({order.link, News::What::dropped, {}});
+  }
+  const auto at = links_.find(order.link);
+  if (at == links_.end()) return sent(order.link);
+  if (at->second.peer == 0) {
+    at->second.waiting.push_back(std::move(order.bytes));
+  } else {
+    post(order.link, at->second, {Kind::message, at->second.peer, 0}, std::move(order.bytes));
+  }
+}
+
+void Engine::sent(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = unsent_.find(number);
+  if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
+}
+
+void Engine::open() {
+  for (const int each : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(each);
+  ucp_config_t* config = nullptr;
+  check(ucp_config_read(nullptr, nullptr, &config), "read the configuration of UCX");
+  const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> owned(config,
+                                                                           &ucp_config_release);
+  // What users say in UCX's own variables stands.
+  if (std::getenv("UCX_TLS") == nullptr) check(ucp_config_modify(config, "TLS", "tcp"), "set TLS");
+  check(ucp_config_modify(config, "RNDV_THRESH", "inf"), "set RNDV_THRESH");
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  check(ucp_init(&params, config, &context_), "open UCX");
+  ucp_worker_params_t of_worker{};
+  of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  check(ucp_worker_create(context_, &of_worker, &worker_), "open a worker of UCX");
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = message_id;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.arg = this;
+  handler.cb = [](void* self, const void* header, std::size_t header_size, void* data,
+                  std::size_t size, const ucp_am_recv_param_t* how) {
+    Arrival arrival;
+    const bool eager = (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+    if (!eager || header_size != sizeof arrival.header || size > max_message) return UCS_OK;
+    std::memcpy(&arrival.header, header, header_size);
+    const char* const from = static_cast<const char*>(data);
+    arrival.bytes.assign(from, from + size);
+    static_cast<Engine*>(self)->arrivals_.push_back(std::move(arrival));
+    return UCS_OK;
+  };
+  check(ucp_worker_set_am_recv_handler(worker_, &handler), "receive with UCX");
+  ucp_address_t* address = nullptr;
+  std::size_t size = 0;
+  check(ucp_worker_get_address(worker_, &address, &size), "name a worker of UCX");
+  address_.assign(reinterpret_cast<const char*>(address), size);
+  ucp_worker_release_address(worker_, address);
+  if (size > max_address) throw std::runtime_error("UCX names its worker by too many bytes");
+  int of_ucx = -1;
+  check(ucp_worker_get_efd(worker_, &of_ucx), "wait for UCX");
+  ready_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
+  own_ = Handle(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  for (const int each : {of_ucx, own_.get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, each, &event) != 0) {
+      throw std::runtime_error("no descriptors are left");
+    }
+  }
+}
+
+void Engine::close() {
+  if (worker_ != nullptr) ucp_worker_destroy(std::exchange(worker_, nullptr));
+  if (context_ != nullptr) ucp_cleanup(std::exchange(context_, nullptr));
+}
+
+void Engine::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(own_.get(), &one, sizeof one);
+}
+
+ucp_ep_h Engine::open_endpoint(const std::string& address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = [](void* self, ucp_ep_h endpoint, ucs_status_t status) {
+    static_cast<Engine*>(self)->lost_.emplace_back(endpoint, ucs_status_string(status));
+  };
+  params.err_handler.arg = this;
+  if (!descriptors_are_left()) close_the_idle(Clock::duration::zero());
+  if (!descriptors_are_left())
+    throw std::runtime_error("no descriptors are left for a connection by UCX");
+  ucp_ep_h made = nullptr;
+  check(ucp_ep_create(worker_, &params, &made), "connect by UCX");
+  return made;
+}
+
+Other& Engine::reach(const std::string& address) {
+  Other& other = others_[address];
+  try {
+    if (other.endpoint == nullptr) {
+      other.endpoint = open_endpoint(address);
+      ++other.generation;
+      other.theirs = 0;
+    }
+  } catch (...) {
+    if (other.links == 0) other.idle_since = Clock::now();
+    throw;
+  }
+  ++other.links;
+  return other;
+}
+
+void Engine::let_go(const std::string& address) {
+  Other& other = others_.at(address);
+  if (--other.links == 0) other.idle_since = Clock::now();
+}
+
+void Engine::connect(std::uint64_t number, const Bytes& endpoint) {
+  Link link;
+  link.since = Clock::now();
+  std::uint64_t generation = 0;
+  const auto of_address = endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size());
+  try {
+    if (links_.size() >= max_links) throw std::runtime_error("too many links of UCX are open");
+    link.other = std::string(of_address, endpoint.end());
+    generation = reach(link.other).generation;
+  } catch (const std::exception& thrown) {
+    const std::string why = thrown.what();
+    return inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
+  }
+  Bytes hello(endpoint.begin(), of_address);
+  hello.insert(hello.end(), address_.begin(), address_.end());
+  link.hello = hello;
+  Link& kept = links_.emplace(number, std::move(link)).first->second;
+  post(number, kept, {Kind::hello, generation, number}, std::move(hello));
+}
+
+void Engine::post(std::uint64_t number, Link& link, Header header, Bytes bytes) {
+  sendings_.push_back({number, header, std::move(bytes), Clock::now()});
+  Sending& sending = sendings_.back();
+  ucp_request_param_t params{};
+  params.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  params.user_data = &sending;
+  params.cb.send = [](void* request, ucs_status_t status, void* which) {
+    auto* const told = static_cast<Sending*>(which);
+    told->done = true;
+    told->failed = status != UCS_OK;
+    ucp_request_free(request);
+  };
+  void* const request =
+      ucp_am_send_nbx(others_.at(link.other).endpoint, message_id, &sending.header, sizeof sending.header,
+                      sending.bytes.data(), sending.bytes.size(), &params);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) {
+    sending.done = true;
+    sending.failed = request != nullptr;
+  }
+}
+
+void Engine::clear_sendings() {
+  std::erase_if(closing_, [](void* request) {
+    if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+    ucp_request_free(request);
+    return true;
+  });
+  const auto now = Clock::now();
+  for (auto at = sendings_.begin(); at != sendings_.end();) {
+    const auto link = links_.find(at->link);
+    const bool late = !at->done && now - at->since > send_limit;
+    if (link != links_.end() && (at->failed || late)) {
+      broken_.emplace_back(at->link,
+                           late ? "nothing could be sent for ten seconds" : "sending failed");
+    }
+    if (at->done && at->header.kind == Kind::message) sent(at->link);
+    at = at->done ? sendings_.erase(at) : std::next(at);
+  }
+}
+
+// The other end is told, because UCX would not tell it for long.
+void Engine::drop(std::uint64_t number) {
+  auto node = links_.extract(number);
+  if (node.empty()) return;
+  Link& link = node.mapped();
+  for (std::size_t i = 0; i < link.waiting.size(); ++i) sent(number);
+  if (link.peer != 0 && others_.at(link.other).endpoint != nullptr) post(number, link, {Kind::bye, link.peer, 0}, {});
+  let_go(link.other);
+}
+
+// Others are forgotten with their number only when that is long no more in use at the other end.
+void Engine::close_the_idle(Clock::duration after) {
+  const auto now = Clock::now();
+  for (auto at = others_.begin(); at != others_.end();) {
+    Other& other = at->second;
+    const bool idle = other.links == 0 && now - other.idle_since >= after;
+    if (idle && other.endpoint != nullptr) close_endpoint(std::exchange(other.endpoint, nullptr));
+    at = idle && now - other.idle_since > forget_after ? others_.erase(at) : std::next(at);
+  }
+}
+
+void Engine::close_endpoint(ucp_ep_h endpoint) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  void* const request = ucp_ep_close_nbx(endpoint, &params);
+  if (request != nullptr && !UCS_PTR_IS_ERR(request)) closing_.push_back(request);
+}
+
+void Engine::break_link(std::uint64_t number, const std::string& why) {
+  const auto node = links_.extract(number);
+  if (node.empty()) return;
+  for (std::size_t i = 0; i < node.mapped().waiting.size(); ++i) sent(number);
+  let_go(node.mapped().other);
+  inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
+}
+
+void Engine::on_arrival(Arrival arrival) {
+  if (arrival.header.kind == Kind::hello) return on_hello(arrival);
+  const auto at = links_.find(arrival.header.link);
+  if (at == links_.end()) return;
+  if (arrival.header.kind == Kind::message) {
+    return inbox_->put({at->first, News::What::message, std::move(arrival.bytes)});
+  }
+  if (arrival.header.kind == Kind::bye)
+    return break_link(at->first, "the other process has closed the link");
+  if (arrival.header.kind != Kind::welcome || at->second.peer != 0) return;
+  Link& link = at->second;
+  link.peer = arrival.header.peer;
+  link.hello.clear();
+  for (Bytes& each : std::exchange(link.waiting, {})) {
+    post(at->first, link, {Kind::message, link.peer, 0}, std::move(each));
+  }
+}
+
+void Engine::on_hello(const Arrival& arrival) {
+  const Bytes& bytes = arrival.bytes;
+  const bool knows = bytes.size() > secret_.size() &&
+                     bytes.size() <= secret_.size() + max_address &&
+                     std::equal(secret_.begin(), secret_.end(), bytes.begin());
+  if (!knows || arrival.header.peer == 0 || links_.size() >= max_links) return;
+  const std::uint64_t number = next_link_++;
+  Link link;
+  link.other = std::string(bytes.begin() + static_cast<std::ptrdiff_t>(secret_.size()), bytes.end());
+  const std::uint64_t theirs = arrival.header.link;
+  // It has begun again, and what is joined to its former one is of no more use.
+  if (const auto at = others_.find(link.other); at != others_.end() && at->second.endpoint != nullptr &&
+                                                at->second.theirs != 0 && at->second.theirs != theirs) {
+    lose(link.other, "the other process has begun again");
+  }
+  try {
+    reach(link.other).theirs = theirs;
+  } catch (const std::exception&) {
+    return;  // who said hello finds out by itself
+  }
+  link.peer = arrival.header.peer;
+  link.since = Clock::now();
+  Link& kept = links_.emplace(number, std::move(link)).first->second;
+  post(number, kept, {Kind::welcome, kept.peer, number}, {});
+}
+
+// Its endpoint is closed, and its links break.
+void Engine::lose(const std::string& address, const std::string& why) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, link] : links_) {
+    if (link.other == address) numbers.push_back(number);
+  }
+  for (const std::uint64_t number : numbers) break_link(number, why);
+  close_endpoint(std::exchange(others_.at(address).endpoint, nullptr));
+}
+
+// The other end may have closed what this endpoint is joined to: by another one, if no link has an answer.
+void Engine::greet_again(const std::string& address) {
+  std::vector<std::uint64_t> numbers;
+  bool answered = false;
+  for (auto& [number, link] : links_) {
+    if (link.other != address) continue;
+    numbers.push_back(number);
+    answered = answered || link.peer != 0;
+    link.said_again = true;
+  }
+  if (answered) return;
+  Other& other = others_.at(address);
+  try {
+    ucp_ep_h const made = open_endpoint(address);
+    close_endpoint(std::exchange(other.endpoint, made));
+  } catch (const std::exception&) {
+    return;  // they wait for their answers
+  }
+  ++other.generation;
+  other.theirs = 0;
+  for (const std::uint64_t number : numbers) {
+    Link& link = links_.at(number);
+    post(number, link, {Kind::hello, other.generation, number}, link.hello);
+  }
+}
+
+void Engine::turn() {
+  for (int i = 0; i < max_turns && ucp_worker_progress(worker_) != 0; ++i) {
+  }
+  clear_sendings();
+  for (const auto& lost : std::exchange(lost_, {})) {
+    const auto at = std::find_if(others_.begin(), others_.end(),
+                                 [&](const auto& each) { return each.second.endpoint == lost.first; });
+    if (at != others_.end()) lose(at->first, lost.second);
+  }
+  close_the_idle(keep_for);
+  for (Arrival& each : std::exchange(arrivals_, {})) on_arrival(std::move(each));
+  const auto now = Clock::now();
+  std::set<std::string> silent;
+  for (const auto& [number, link] : links_) {
+    if (link.peer != 0) continue;
+    if (now - link.since > send_limit) broken_.emplace_back(number, "the other process does not answer");
+    if (now - link.since > hello_limit && !link.said_again) silent.insert(link.other);
+  }
+  for (const std::string& address : silent) greet_again(address);
+  for (const auto& [number, why] : std::exchange(broken_, {})) break_link(number, why);
+}
+
+}  // namespace mobula::plugins::of_ucx

@@ -1,0 +1,68 @@
+// By which a test says what it proves: belongs_to() at its beginning, as often as it proves something. When the
+// test has passed, that is written to a file of its own in the build folder, from which transport_matrix makes the
+// table; until then there is no such file. One that was skipped after that says that it could not be run here. In a
+// sanitized program a test also proves that what it runs is clean.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "matrix/rows.h"
+
+namespace mobula::matrix {
+
+// Really, or on simulated GPUs.
+enum class Proof : char { real = 'R', simulated = 'S' };
+
+class Cells : public testing::EmptyTestEventListener {
+ public:
+  // Of this program.
+  static Cells& instance() {
+    static Cells* const made = [] {
+      auto* const cells = new Cells;
+      testing::UnitTest::GetInstance()->listeners().Append(cells);  // owns it
+      return cells;
+    }();
+    return *made;
+  }
+  void add(Part part, Column column, Proof proof) {
+    if (proved_.empty()) std::filesystem::remove(file());
+    proved_.emplace(part, column, proof);
+#if defined(__SANITIZE_ADDRESS__)
+    proved_.emplace(Part::address_sanitizer, column, proof);
+#elif defined(__SANITIZE_THREAD__)
+    proved_.emplace(Part::thread_sanitizer, column, proof);
+#endif
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    const bool skipped = test.result()->Skipped();
+    if ((test.result()->Passed() || skipped) && !proved_.empty()) {
+      std::filesystem::create_directories(file().parent_path());
+      std::ofstream out(file());
+      out << "of " << std::filesystem::read_symlink("/proc/self/exe").string() << "\n";
+      for (const auto& [part, column, proof] : proved_) {
+        out << row_of(part).name << " " << static_cast<int>(column) << " " << (skipped ? '?' : static_cast<char>(proof)) << "\n";
+      }
+    }
+    proved_.clear();
+  }
+
+ private:
+  static std::filesystem::path file() {
+    const auto& test = *testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string(test.test_suite_name()) + "." + test.name();
+    for (char& each : name) each = each == '/' ? '-' : each;
+    return std::filesystem::path(MOBULA_BINARY_DIR) / "matrix" / program_invocation_short_name / name;
+  }
+  std::set<std::tuple<Part, Column, Proof>> proved_;  // by the running test
+};
+
+inline void belongs_to(Part part, Column column, Proof proof) { Cells::instance().add(part, column, proof); }
+
+}  // namespace mobula::matrix
