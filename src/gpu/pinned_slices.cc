@@ -124,6 +124,10 @@ PinnedSlice PinnedSlices::take_spare(std::function<void()> freed) {
 
 std::uint64_t PinnedSlices::slice_bytes() const { return pool_->options.slice_bytes; }
 
+std::size_t PinnedSlices::most_for_one() const {
+  return std::max<std::size_t>((pool_->options.slices - pool_->options.kept_back) / 2, 1);
+}
+
 std::size_t PinnedSlices::free() const {
   const std::scoped_lock lock(pool_->mutex);
   return pool_->free.size();

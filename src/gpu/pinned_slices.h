@@ -61,6 +61,8 @@ class PinnedSlices {
   PinnedSlice take_spare(std::function<void()> freed = nullptr);
 
   std::uint64_t slice_bytes() const;
+  // Half of what take_spare() gives, at least one.
+  std::size_t most_for_one() const;
   std::size_t free() const;  // none before open()
   bool pinned() const;       // after open()
 

@@ -158,6 +158,43 @@ TEST(SimulatedStaging, AProcessThatEndsMidwayLeavesTheOtherGoing) {
   });
 }
 
+TEST(SimulatedStage, AHolderThatIsSilentHasNoMoreThanHalfOfTheRoom) {
+  const SimulatedMachine machine;
+  EXPECT_RUNS(machine, [] {
+    const auto gpu = context_number(0);
+    auto loop = LoopThread::start();
+    ASSERT_TRUE(loop.ok());
+    std::unique_ptr<DeviceCopies> copies;
+    ASSERT_TRUE((*loop)->run([&] {
+      copies = std::move(*DeviceCopies::create((*loop)->loop(), gpu, {.pinned = {.slices = 6, .kept_back = 2}}));
+    }).ok());
+    const auto owner = std::make_unique<DeviceStage>(gpu, *copies);
+    const auto stage = owner->stage();
+    const ProcessId silent = ProcessId::of(1), other = ProcessId::of(2);
+    std::atomic<int> told = 0;
+    EXPECT_FALSE(stage->room(silent, mib, [&] { ++told; })) << "the first has them taken";
+    ASSERT_TRUE(soon([&] { return told == 1; }));
+    std::vector<StagedChunk> held;
+    for (int i = 0; i < 2; ++i) {
+      auto room = stage->room(silent, mib, nullptr);
+      ASSERT_TRUE(room);
+      held.push_back(std::move(*room));
+    }
+    EXPECT_FALSE(stage->room(silent, mib, [&] { ++told; }));
+    auto first = stage->room(other, mib, nullptr), second = stage->room(other, mib, nullptr);
+    EXPECT_TRUE(first && second) << "the other half is for others";
+    first.reset();
+    EXPECT_EQ(told, 2) << "asked again it is still refused";
+    EXPECT_FALSE(stage->room(silent, mib, nullptr));
+    held.pop_back();
+    EXPECT_TRUE(stage->room(silent, mib, nullptr));
+    held.clear();
+    second.reset();
+    EXPECT_EQ(copies->slices()->in.free(), 6u);
+    (void)(*loop)->run([&] { copies.reset(); });
+  });
+}
+
 // The stage itself: what it gives at once, who waits, and what the end does.
 TEST(SimulatedStage, GivesNoMoreChunksAtOnceThanItHasSlicesAndServesInOrder) {
   const SimulatedMachine machine("late_us=100");

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 
+#include "base/id.h"
 #include "base/result.h"
 
 namespace mobula::internal {
@@ -36,8 +37,9 @@ class ChunkStage {
   virtual void read(std::span<const std::byte> from, std::function<bool()> wanted,
                     std::function<void(Result<StagedChunk>)> done) = 0;
 
-  // Receiver. Room for a chunk that will come; without any `freed` is called once when there may be.
-  virtual std::optional<StagedChunk> room(std::uint64_t size, std::function<void()> freed) = 0;
+  // Receiver. Room for a chunk that will come from this holder, who gets half of it at most: one that is silent
+  // does not keep others waiting. Without any `freed` is called once when there may be.
+  virtual std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size, std::function<void()> freed) = 0;
   // What has come goes to the device; `done` is told by the device's thread when it is there.
   virtual void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) = 0;
 };

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace mobula::internal {
 
@@ -18,7 +21,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
 
   void read(std::span<const std::byte> from, std::function<bool()> wanted,
             std::function<void(Result<StagedChunk>)> done) override;
-  std::optional<StagedChunk> room(std::uint64_t size, std::function<void()> freed) override;
+  std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size, std::function<void()> freed) override;
   void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) override;
   void close();
 
@@ -29,6 +32,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
     std::function<void(Result<StagedChunk>)> done;
   };
 
+  void one_less(ProcessId holder);
   // The device's thread.
   void pump();
   std::function<void()> told_of_slice();
@@ -44,6 +48,10 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   std::atomic<bool> closed_ = false;
   std::atomic<bool> wants_room_ = false;  // it has asked for the slices to be taken
   std::atomic<std::size_t> waiting_reads_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::map<ProcessId, std::size_t> held_;      // room for chunks, by holder
+  std::vector<std::function<void()>> capped_;  // of who waits because its holder has its part
 
   // The device's thread.
   std::optional<GpuStream> stream_;
@@ -152,13 +160,28 @@ void DeviceStage::Impl::begin(Read read, PinnedSlice slice) {
 
 // ---- into the device ---------------------------------------------------------------------------
 
-std::optional<StagedChunk> DeviceStage::Impl::room(std::uint64_t size, std::function<void()> freed) {
+std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64_t size, std::function<void()> freed) {
   if (size > slices_->in.slice_bytes()) return std::nullopt;
-  auto slice = slices_->in.take_spare(std::move(freed));
-  if (slice) {
-    auto kept = std::make_shared<const PinnedSlice>(std::move(slice));
-    const auto bytes = kept->bytes().first(size);
-    return StagedChunk{bytes, std::move(kept)};
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto at = held_.find(holder);
+    if (at != held_.end() && at->second >= slices_->in.most_for_one()) {
+      if (freed) capped_.push_back(std::move(freed));
+      return std::nullopt;
+    }
+  }
+  if (auto slice = slices_->in.take_spare(std::move(freed))) {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++held_[holder];
+    }
+    const auto bytes = slice.bytes().first(size);
+    auto kept = std::make_shared<PinnedSlice>(std::move(slice));
+    const void* const at = bytes.data();
+    return StagedChunk{bytes, std::shared_ptr<const void>(at, [self = shared_from_this(), holder, kept](const void*) mutable {
+                         *kept = PinnedSlice();
+                         self->one_less(holder);
+                       })};
   }
   if (!wants_room_.exchange(true)) {
     thread_->post([self = shared_from_this()] {
@@ -167,6 +190,18 @@ std::optional<StagedChunk> DeviceStage::Impl::room(std::uint64_t size, std::func
     });
   }
   return std::nullopt;
+}
+
+// Who waited for a holder's part is told, whoever it was.
+void DeviceStage::Impl::one_less(ProcessId holder) {
+  std::vector<std::function<void()>> told;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto at = held_.find(holder);
+    if (--at->second == 0) held_.erase(at);
+    told.swap(capped_);
+  }
+  for (const auto& each : told) each();
 }
 
 void DeviceStage::Impl::write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) {

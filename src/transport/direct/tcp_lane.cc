@@ -187,7 +187,7 @@ std::optional<StagedChunk> TcpLane::room_for(const Row& row, std::uint64_t size)
       });
     };
   }
-  auto room = stage->room(size, std::move(freed));
+  auto room = stage->room(row.share.from.peer, size, std::move(freed));
   if (!room) awaited_.insert(stage);
   return room;
 }
