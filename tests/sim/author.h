@@ -108,6 +108,7 @@ class Author {
   int named_actor();
   int impossible_task();
   int late_reads();
+  int lost_tensors();
   int late_reads_of_kept();
   int parting_tasks();
   int parting_actor();

@@ -84,6 +84,7 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
   const auto at = tasks_.find(reply->task);
   if (at == tasks_.end()) return;
   at->second.answered = true;
+  if (process.assignment().actor.actor.empty()) made_with_elements(caller, *reply);
   // What lies in a store can be lost, and is then made again.
   // So are elements of tensors that are lost with their process.
   const bool stored = std::ranges::any_of(reply->results, [](const ValueRecord& value) {
@@ -110,6 +111,7 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
     return;
   }
   const ErrorRecord& error = *reading.error;
+  if (error.kind == ErrorKind::object_lost) reads_that_elements_are_lost(process, object);
   const auto task = tasks_.find(error.task);
   const bool crashed = error.kind == ErrorKind::worker_crashed || error.kind == ErrorKind::out_of_memory;
   if (crashed && task != tasks_.end()) {

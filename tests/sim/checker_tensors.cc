@@ -54,6 +54,47 @@ void Checkers::leaves_with(Process& holder, const std::vector<ObjectId>& tensors
   }
 }
 
+// ---- elements that are lost with their process --------------------------------------------------
+
+void Checkers::made_with_elements(ProcessId caller, const CallReply& reply) {
+  for (const auto& value : reply.results) {
+    for (const auto& ref : value.contained) {
+      if (!ref.tensor.is_empty() && !value.in_store) made_by_[ref.object] = {reply.task, caller};
+    }
+  }
+}
+
+// Who owns a value with these elements, and may run the task that made it once more, can make them again.
+void Checkers::reply_comes(Process& caller, const ExecutorFrame& frame) {
+  const auto* reply = frame.message ? std::get_if<CallReply>(&*frame.message) : nullptr;
+  if (reply == nullptr || reply->lost.empty()) return;
+  auto& makers = could_be_remade_[result_id(reply->task, 0)];
+  makers.clear();
+  for (const ObjectId elements : reply->lost) {
+    const auto at = made_by_.find(elements);
+    if (at == made_by_.end() || at->second.caller != caller.id()) return makers.clear();
+    const TaskMark& mark = tasks_.at(at->second.task);
+    std::uint32_t attempts = 0;
+    for (const auto& [process, attempt] : mark.runs) attempts = std::max(attempts, attempt);
+    const auto* row = caller.client().object(mark.result);
+    const bool is_here = row != nullptr && row->owned && row->ready && !row->value->in_store && !row->storing && !row->lineage_given_up &&
+                         std::ranges::any_of(row->value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
+    const bool may_run = mark.max_retries < 0 || attempts < static_cast<std::uint32_t>(mark.max_retries);
+    if (!is_here || !may_run) return makers.clear();
+    makers.emplace_back(at->second.task, mark.runs.size());
+  }
+}
+
+void Checkers::reads_that_elements_are_lost(const Process& process, ObjectId object) {
+  const auto at = could_be_remade_.find(object);
+  if (at == could_be_remade_.end() || streams_lose_) return;
+  for (const auto& [task, runs] : at->second) {
+    if (tasks_.at(task).runs.size() > runs) continue;
+    return world_.violation("tensors", process.name() + " reads of " + object.brief() + " that elements are lost, and task " +
+                                           task.brief() + " could have made them again");
+  }
+}
+
 // A slot that is kept for its results is given back only where somebody wants it.
 void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   const auto* relay = std::get_if<ToProcess>(&message);

@@ -79,6 +79,8 @@ class Checkers {
   // A call with tensors in its arguments starts; `fetched`: their elements had come.
   void elements_there(Process& executor, const executor::RunCall& run, bool fetched);
   void leaves_with(Process& holder, const std::vector<ObjectId>& tensors);
+  // Before a caller takes up what an executor has said to it.
+  void reply_comes(Process& caller, const ExecutorFrame& frame);
   void slot_stops(Agent& agent, const HeadMessage& message);
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
@@ -151,6 +153,10 @@ class Checkers {
   bool may_hold(JobId job, const ResourceSet& more) const;
   void run_was_ended(const Process& process, const CallReply& reply);
 
+  // checker_tensors.cc
+  void made_with_elements(ProcessId caller, const CallReply& reply);
+  void reads_that_elements_are_lost(const Process& process, ObjectId object);
+
   // checker_memory.cc
   void memory_call_starts(const Process& process, const CallRecord& call);
   void memory_process_ends(const Process& process);
@@ -222,6 +228,13 @@ class Checkers {
   std::map<TaskId, TaskMark> tasks_;
   std::set<std::pair<ProcessId, std::pair<TaskId, std::uint32_t>>> attempts_;
   std::map<ObjectId, Expected> expected_;
+  struct MadeBy {  // elements, by the last reply that had them
+    TaskId task;
+    ProcessId caller;
+  };
+  std::map<ObjectId, MadeBy> made_by_;
+  // By the result of a call that never ran, for want of elements: who could make them again, and how often it had run.
+  std::map<ObjectId, std::vector<std::pair<TaskId, std::size_t>>> could_be_remade_;
   std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
   std::uint64_t submissions_ = 0;
   std::uint64_t calls_run_ = 0;

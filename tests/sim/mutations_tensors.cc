@@ -83,6 +83,19 @@ Hooks results_are_not_stored() {
   return hooks;
 }
 
+// Owners are not told which elements are lost.
+Hooks lost_elements_are_not_named() {
+  Hooks hooks;
+  hooks.client.in = [](std::vector<client::Event>& events) {
+    for (auto& each : events) {
+      auto* said = std::get_if<client::ExecutorSaid>(&each);
+      auto* reply = said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
+      if (reply != nullptr) reply->lost.clear();
+    }
+  };
+  return hooks;
+}
+
 }  // namespace
 
 std::vector<Mutation> tensor_mutations() {
@@ -92,6 +105,7 @@ std::vector<Mutation> tensor_mutations() {
       {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
       {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
       {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
+      {"client does not hear which elements are lost", {"lost_elements"}, lost_elements_are_not_named},
       {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
   };
 }

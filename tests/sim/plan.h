@@ -73,6 +73,7 @@ struct Plan {
   std::uint32_t crashes = 0;    // attempts that end their executor
   std::uint32_t throws = 0;     // attempts that throw; all do unless exceptions are retried
   bool parts = false;           // its executor dies a moment after it has answered
+  bool parts_once = false;      // the same of its first attempt alone
   bool hangs = false;           // its executor ends by being killed only
   bool retry_exceptions = false;
   bool may_fail = false;        // an error is no fault of the runtime

@@ -242,6 +242,7 @@ void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
     world().trace().fold(world().now(), number(), "executor", bytes);
     world().log(*this, [&] { return "<- " + wire->executor->name() + " " + describe(*frame); });
+    world().checkers().reply_comes(*this, *frame);
     step_client(client::ExecutorSaid{wire->executor->id(), std::move(*frame)});
   });
 }
@@ -442,7 +443,8 @@ void Process::call_finished(const executor::RunCall& run, executor::CallFinished
   world().checkers().call_ended(*this, run);
   tell_held();
   step_executor(std::move(finished));
-  if (!world().plan().plans.at(run.call.form->function.offset).parts) return;
+  const auto& plan = world().plan().plans.at(run.call.form->function.offset);
+  if (!plan.parts && !(plan.parts_once && run.call.attempt == 0)) return;
   world().kernel().after(world().user_chance().between(Duration(0), Duration(60us)), [this] {
     EndCause cause{EndKind::signalled, 0, 11, pid(), "it crashed after its answer", {}};
     die(cause);

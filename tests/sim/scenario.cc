@@ -99,6 +99,7 @@ std::vector<Scenario> make_scenarios() {
       {"tensors", 3, 2, false, 8, {task, nested, chain, large, put_ref, return_ref, actor, handle, keep, pass_tensors}, 0, {}, false,
        false, false, 0, false, true},
       {"passed_tensors", 3, 2, false, 6, {pass_tensors}, 0, {}, false, false, false, 0, false, true},
+      {"lost_elements", 3, 1, false, 6, {lose_tensors, lose_tensors, task}, 0, {}},
       {"tensor_faults", 3, 2, false, 8,
        {task, nested, chain, large, put_ref, return_ref, actor, restart, keep, pass_tensors, pass_tensors}, 4,
        {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, head_crash, agent_pause},

@@ -363,6 +363,28 @@ int Author::late_reads_of_kept() {
   return add(std::move(main));
 }
 
+// Tensors whose process dies when they have been made, and tasks and actors that are given them then.
+int Author::lost_tensors() {
+  Plan maker = leaf();
+  maker.name = "losing";
+  maker.tensors = static_cast<int>(random_.between(1, 2));
+  maker.parts_once = true;
+  const int f = add(std::move(maker));
+  const int g = add(leaf());
+  const int type = add(actor_class());
+  const int look = method();
+  Plan main = item("losing");
+  main.steps.push_back(make(type));
+  const int count = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
+  // One call of the actor alone: what never ran for want of elements starts after later ones.
+  const auto called = static_cast<int>(random_.between(0, count));
+  for (int i = 1; i <= count; ++i) main.steps.push_back(i == called ? call(0, look, {ref(i)}) : submit(g, {ref(i)}));
+  for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, count + i));
+  return add(std::move(main));
+}
+
 int Author::parting_tasks() {
   Plan parting = leaf();
   parting.name = "parting";
@@ -456,6 +478,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::named: return author.named_actor();
     case Work::infeasible: return author.impossible_task();
     case Work::late: return author.late_reads();
+    case Work::lose_tensors: return author.lost_tensors();
     case Work::keep_late: return author.late_reads_of_kept();
     case Work::part: return author.parting_tasks();
     case Work::part_actor: return author.parting_actor();

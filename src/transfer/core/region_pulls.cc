@@ -272,7 +272,7 @@ void RegionPulls::refused(RegionPullId id, Pull& pull, const RegionsRefused& mes
       auto& holder = pull.holders.front();
       holder.may_redirect = false;  // where the copies are gone it waits here
       for (const auto other : message.others) {
-        if (!pull.gone.contains(other) && other != context_.self) pull.holders.push_front({other, 0, 0, false});
+        if (!pull.gone.contains(other) && other != context_.self) pull.holders.push_front({other});
       }
       break;
     }

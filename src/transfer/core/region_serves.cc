@@ -83,11 +83,12 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
 
 bool RegionServes::is_large(const Row& row) const { return row.size_bytes >= context_.options.redirect_from_bytes; }
 
-bool RegionServes::may_start(const Row& row, ProcessId peer) const {
+bool RegionServes::may_start(const Row& row, ProcessId peer, DirectPath path) const {
   if (row.leaving || counted_ >= context_.options.max_serves) return false;
   const auto use = peers_.find(peer);
   if (use != peers_.end() && use->second.active >= context_.options.max_serves_of_peer) return false;
-  return !is_large(row) || row.counted < context_.options.max_serves_of_object;
+  const bool by_network = path == DirectPath::tcp || path == DirectPath::gloo || path == DirectPath::ucx;
+  return !is_large(row) || row.counted < (by_network ? context_.options.max_serves_over_network : context_.options.max_serves_of_object);
 }
 
 void RegionServes::discount(ServeId id, Serve& serve, Row& row) {
@@ -130,7 +131,7 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   }
   serve.channel = {from, message.path, row->lane, message.lane};
   const bool to_store = message.path == DirectPath::store;
-  if (!to_store && may_start(*row, from)) {
+  if (!to_store && may_start(*row, from, message.path)) {
     const ServeId id = ++last_;
     by_transfer_[{from, message.transfer}] = id;
     return start(id, serves_[id] = std::move(serve), *row);
@@ -220,9 +221,13 @@ void RegionServes::heard(ProcessId from, const RegionsTaken& message) {
   auto* row = rows_.find(object);
   if (row == nullptr || row->retired || !message.keeps) return;
   if (std::ranges::find(row->copies, from) == row->copies.end()) row->copies.push_back(from);
-  // Who waits has somebody to go to now.
+  // Who waits has somebody to go to now: every other one, where this process has nothing else to send, else all.
+  const bool is_busy = counted_ > row->counted;
+  bool goes = false;
   for (const auto id : std::vector<ServeId>(row->waiting.begin(), row->waiting.end())) {
     const auto& serve = serves_.at(id);
+    goes = is_busy || !goes;
+    if (!goes) continue;
     if (row->leaving || serve.path == DirectPath::store || !redirect(serve, *row)) continue;
     std::erase(row->waiting, id);
     leave_line(serve);
@@ -322,7 +327,7 @@ void RegionServes::go_on(ObjectId object) {
     if (row == nullptr || row->waiting.empty()) return;
     const auto next = std::ranges::find_if(row->waiting, [&](ServeId id) {
       const Serve& serve = serves_.at(id);
-      return serve.path != DirectPath::store && may_start(*row, serve.peer);
+      return serve.path != DirectPath::store && may_start(*row, serve.peer, serve.path);
     });
     if (next == row->waiting.end()) return;
     const ServeId id = *next;

@@ -1,7 +1,7 @@
 // What this process has for others: the tensors that stay in it, and who is being given them. Bytes are
 // freed when nobody wants them and nobody can reach them any more, not before. Of a large object a few
-// readers are served at a time; the others are sent to those who have kept a copy, or wait for one, so
-// that many readers make a tree. What one reader may have at a time is bounded, and one that is slow, stopped
+// readers are served at a time, over a network one; the others are sent to those who have kept a copy, or wait
+// for one. Who has become a copy is given half of those that wait, and gives on half of its own: a tree. What one reader may have at a time is bounded, and one that is slow, stopped
 // or means harm gives its place among those served to others after a while: it may go on, nothing is taken
 // from it, and its own bound stands. Not thread-safe: a part of RegionExchange.
 #pragma once
@@ -92,7 +92,7 @@ class RegionServes {
   };
 
   bool is_large(const Row& row) const;
-  bool may_start(const Row& row, ProcessId peer) const;
+  bool may_start(const Row& row, ProcessId peer, DirectPath path) const;
   // It keeps nobody from a place any more.
   void discount(ServeId id, Serve& serve, Row& row);
   void leave_line(const Serve& serve);
