@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of jobs on a node: what is slow to come holds up those alone who want the same.
+"""Files of jobs on a node: what is slow to come holds up those alone who want the same; libraries are found by name.
 
 Usage: fetch.py BUILD_FOLDER
 """
@@ -53,6 +53,16 @@ class Fetch(unittest.TestCase):
             self.assertNotIn("SUCCEEDED", self.mobula("job", "status", "waits"))
             fcntl.flock(lock, fcntl.LOCK_UN)
         self.assertEqual(self.mobula("wait", "waits"), "slow")
+
+    def test_a_library_that_is_opened_by_name_travels(self):
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            some = next(line.split()[-1] for line in file if "/libm.so" in line or "/libz.so" in line or "/libc.so" in line)
+        library = os.path.join(self.folder, "libmine.so")
+        shutil.copy(some, library)
+        opens = "import ctypes; ctypes.CDLL('libmine.so'); print('opened')"
+        refused = subprocess.run([MOBULA, "run", "--", sys.executable, "-c", opens], env=self.env, capture_output=True, timeout=PATIENCE)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertEqual(self.mobula("run", "--ship-lib", library, "--", sys.executable, "-c", opens), "opened\n")
 
 
 if __name__ == "__main__":
