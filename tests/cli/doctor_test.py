@@ -270,7 +270,7 @@ def running(pid):
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -35,7 +35,7 @@ listens() { on desk bash -c "exec 3<>/dev/tcp/$(host_address "$1")/22" 2>/dev/nu
 for host in 1 2 3; do within 20 listens $host || { cat "$work/sshd-$host.log"; exit 1; }; done
 
 # desk WORDS...: the program as the operator runs it.
-desk() { on desk env -u SSH_AUTH_SOCK HOME="$work/home" timeout 60 "$build/bin/mobula" "$@" </dev/null; }
+desk() { on desk env -u SSH_AUTH_SOCK HOME="$work/home" timeout 300 "$build/bin/mobula" "$@" </dev/null; }
 inventory() {
   cat <<YAML
 cluster_name: blue

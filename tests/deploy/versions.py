@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import unittest
 
 BIN = os.path.join(os.path.abspath(sys.argv[1]), "bin")
 MOBULA, OLDER, STRANGER = [os.path.join(BIN, name) for name in ("mobula", "mobula-older", "mobula-stranger")]
-PATIENCE = 120  # seconds; the machine may be busy
+PATIENCE = 240  # seconds; the machine may be busy
 
 
 class Releases(unittest.TestCase):
@@ -116,6 +117,50 @@ class Releases(unittest.TestCase):
         # What has run all the while on the node that is of the version before.
         open(going, "w", encoding="utf-8").close()
         self.assertEqual(self.run_as(MOBULA, "wait", "long").returncode, 4)
+
+    def test_up_brings_a_cluster_of_the_version_before_to_this_release(self):
+        # Machines are homes, and ssh a script; all else is real.
+        programs = os.path.join(self.folder, "bin")
+        os.mkdir(programs)
+        with open(os.path.join(programs, "ssh"), "w", encoding="utf-8") as file:
+            file.write("""#!/bin/sh
+for word; do host=$script script=$word; done
+HOME=%s/$host; export HOME; mkdir -p "$HOME"; unset MOBULA_STATE_DIR
+exec sh -c "$script"
+""" % self.folder)
+        os.chmod(os.path.join(programs, "ssh"), 0o700)
+        self.env["PATH"] = programs + ":" + self.env["PATH"]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        cluster = os.path.join(self.folder, "cluster.yaml")
+        with open(cluster, "w", encoding="utf-8") as file:
+            file.write("cluster_name: blue\nstate_dir: state\ngrace_seconds: 5\ndefaults: {num_cpus: 1}\n"
+                       "head: {host: 127.0.0.1, port: %d, bind: 127.0.0.1}\nworkers: [127.0.0.2]\n" % port)
+
+        def results(program, *words):
+            ended = self.run_as(program, *words, cluster, "-o", "json")
+            return [each["result"] for each in json.loads(ended.stdout)["items"]]
+
+        def at_head(*words):
+            return self.run_as(MOBULA, "exec", cluster, "--", *words)
+
+        def nodes():
+            listed = at_head("mobula", "list", "nodes", "-o", "json")
+            items = json.loads(listed.stdout)["items"] if listed.returncode == 0 else []
+            return sorted((each["version"], each["protocol"]) for each in items if each["state"] == "ALIVE")
+
+        try:
+            self.assertEqual(results(OLDER, "up"), ["started", "started"])
+            self.eventually(lambda: nodes() == [("0.0.2", 2)] * 2)
+            self.assertEqual(at_head("mobula", "run", "--name", "before", "--", "sh", "-c", "exit 3").returncode, 3)
+            self.assertEqual(results(MOBULA, "up"), ["replaced", "replaced"])
+            self.eventually(lambda: [agreed for _, agreed in nodes()] == [3, 3])
+            self.assertEqual(at_head("mobula", "run", "--", "sh", "-c", "exit 4").returncode, 4)
+            self.assertIn("before", at_head("mobula", "job", "list").stdout)
+            self.assertEqual(results(MOBULA, "up"), ["unchanged", "unchanged"])
+        finally:
+            self.assertEqual(results(MOBULA, "down"), ["stopped", "stopped"])
 
     def test_strangers_are_refused_with_both_versions_and_what_to_do(self):
         self.head(MOBULA, "--num-cpus", "1")

@@ -127,6 +127,9 @@ TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
   EXPECT_THAT(gpus[1].types, ElementsAre("L4"));
   EXPECT_THAT(node->accelerator_types, ElementsAre("H100", "H100-80G", "L4"));
   EXPECT_EQ(node->labels.at("mobula.io/accelerator-product"), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_FALSE(node->labels.contains("mobula.io/nvidia-driver")) << "which is not known";
+  machine.nvidia_driver = "550.54.15";
+  EXPECT_EQ(node_shape(machine, {})->labels.at("mobula.io/nvidia-driver"), "550.54.15");
   EXPECT_EQ(node->labels.at("mobula.io/accelerator-type"), "H100");
   EXPECT_EQ(node->task_executors, 32);
   EXPECT_TRUE(std::ranges::is_sorted(node->resources, {}, &ResourceShape::name));

@@ -19,6 +19,7 @@
 #include "cli/doctor/state_checks.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/log_lines.h"
 #include "cli/output.h"
 #include "cli/tool_client.h"
 #include "device/pci.h"
@@ -112,7 +113,7 @@ void show(const Findings& findings, OutputFormat output) {
   for (const auto& each : findings) {
     if (each.fix.empty() || each.verdict == Verdict::ok || (each.verdict == Verdict::note && output == OutputFormat::table))
       continue;
-    std::printf("%s  %s: %s\n", begun ? "" : "\nto mend:\n", each.name.c_str(), each.fix.c_str());
+    std::printf("%s  %s: %s\n", begun ? "" : "\nto mend:\n", each.name.c_str(), printable(each.fix).c_str());
     begun = true;
   }
 }

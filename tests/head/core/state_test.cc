@@ -216,8 +216,7 @@ TEST_F(State, ObserversReadAndOnlyOperatorsOrder) {
 
 TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
   ToolRequest request;
-  request.version = 99;
-  request.oldest = 98;
+  request.version = request.oldest = 99;
   request.verb = "status";
   cluster.step(ToolSaid{1, Principal{Role::operator_, "tool", {}}, request});
   ASSERT_EQ(cluster.replies.size(), 1u);

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What SIGTERM to a node, as `up` and services send it, leaves its running work: its grace, and no more.
+
+Usage: drain.py BUILD_FOLDER [TEST...]
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MOBULA = os.path.join(os.path.abspath(sys.argv[1]), "bin", "mobula")
+PATIENCE = 120  # seconds; the machine may be busy
+
+
+class Drain(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mobula-drain-", dir="/tmp")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
+        self.mobula("start", "--head", "--no-worker")
+        with open(os.path.join(self.folder, "a", "default", "head", "head.json"), encoding="utf-8") as file:
+            self.address = json.load(file)["address"]
+
+    def tearDown(self):
+        for node in ("b", "a"):
+            self.mobula("stop", "--grace", "0", node=node, ok=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def mobula(self, *words, node="a", ok=True):
+        ended = subprocess.run([MOBULA, *words], env={**self.env, "MOBULA_STATE_DIR": os.path.join(self.folder, node)},
+                               text=True, capture_output=True, timeout=PATIENCE)
+        if ok:
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+        return ended
+
+    def eventually(self, what):
+        until = time.monotonic() + PATIENCE
+        while not what():
+            self.assertLess(time.monotonic(), until, "in vain")
+
+    def start_node(self, grace):
+        self.mobula("start", "--address", self.address, "--key", os.path.join(self.folder, "a", "default", "default.key"),
+                    "--num-cpus", "1", "--grace", grace, node="b")
+        running = os.path.join(self.folder, "b", "default", "running")
+        (record,) = os.listdir(running)
+        return int(record.removesuffix(".json"))
+
+    def submit(self, script, *flags):
+        self.mobula("submit", "--no-wait", "--name", "job", "--num-cpus", "1", *flags, "--", "sh", "-c", script)
+        self.eventually(lambda: self.job()["state"] == "RUNNING")
+
+    def job(self):
+        return json.loads(self.mobula("job", "status", "job", "-o", "json").stdout)
+
+    def states(self):
+        return [each["state"] for each in json.loads(self.mobula("list", "nodes", "-o", "json").stdout)["items"]]
+
+    def runs(self, pid):
+        try:
+            with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    def test_what_runs_may_finish_within_the_grace(self):
+        supervisor = self.start_node("1000")
+        going = os.path.join(self.folder, "go")
+        # It is told, since it may want to save what it has; and it goes on.
+        self.submit("trap 'touch %s/told' TERM; until test -e %s; do sleep 0.05; done; exit 4" % (self.folder, going), "--grace", "900")
+        os.kill(supervisor, signal.SIGTERM)
+        self.eventually(lambda: "DRAINING" in self.states())
+        self.assertEqual(self.job()["state"], "RUNNING")
+        refused = self.mobula("explain", '{"num_cpus": 1}', "-o", "json", ok=False)
+        self.assertNotEqual(refused.returncode, 0, "no more work comes there")
+        self.assertTrue(self.runs(supervisor))
+        open(going, "w", encoding="utf-8").close()
+        self.eventually(lambda: not self.runs(supervisor))
+        self.assertEqual(self.job()["exit_code"], 4)
+
+    def test_what_does_not_finish_is_ended_with_it(self):
+        supervisor = self.start_node("1")
+        self.submit("trap '' TERM; echo $$ >%s/pid; while :; do sleep 0.05; done" % self.folder, "--grace", "0.1")
+        said = os.path.join(self.folder, "pid")
+        self.eventually(lambda: os.path.exists(said) and os.path.getsize(said) > 0)
+        with open(said, encoding="utf-8") as file:
+            program = int(file.read())
+        os.kill(supervisor, signal.SIGTERM)
+        self.eventually(lambda: not self.runs(supervisor))
+        self.eventually(lambda: not self.runs(program))
+        self.assertNotEqual(self.job()["state"], "RUNNING")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
