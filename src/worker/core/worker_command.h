@@ -207,6 +207,7 @@ using Command =
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog>;
+                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog,
+                 ListLogs, ReadLog, AskUsage>;
 
 }  // namespace mobula::internal::worker
