@@ -78,6 +78,14 @@ struct EventFlags {
   std::string since{};  // a span or a time
 };
 
+// How tables are shown.
+struct TableFlags {
+  std::vector<std::string> columns{};  // by header or member; empty: the usual ones
+  std::string sort_by{};               // likewise; "-NAME": backwards
+  bool headers = true;
+  bool cut = true;  // to the terminal's width
+};
+
 class KeptLink;
 
 struct CommandLine {
@@ -94,14 +102,18 @@ struct CommandLine {
   std::string subject;  // a node, a request, whose log
   std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
+  Labels labels{};      // of `list`: only items with these
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};
   EventFlags events{};
   std::string output_file;  // of `timeline`
   TokenFlags tokens{};
+  TableFlags table{};
   bool watch = false;
   double watch_seconds = 2;
+  bool once = false;         // of `top`
+  std::int64_t rows = -1;    // of `top`; negative: what the screen has room for
   bool follow = false;
   std::string grep;  // of `logs`
   bool raw = false;
