@@ -2,6 +2,8 @@
 // files that break it.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "cli/timeline_trace.h"
 #include "cli/trace_format.h"
 
