@@ -107,8 +107,10 @@ void NodeQuestions::ask_logs(LinkId link, const ToolRequest& request) {
   ListLogs asked{++last_, {}, max_logs};
   if (!subject.empty()) {
     question.sources = sources_of(subject);
+    const bool of_nodes = !question.sources.empty() && question.sources.front().log == log_of_agent;
     for (const auto& [id, job] : parts_.jobs.rows()) {
-      if (is_meant(id, subject) || (!job.start.name.empty() && job.start.name == subject)) asked.job = id;
+      const bool named = !job.start.name.empty() && job.start.name == subject;
+      if (!of_nodes && (is_meant(id, subject) || named)) asked.job = id;
     }
     question.by_job = !asked.job.empty();
     if (question.by_job && question.sources.empty()) question.sources = sources_of(asked.job.hex());

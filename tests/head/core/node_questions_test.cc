@@ -52,15 +52,15 @@ class NodeQuestions : public testing::Test {
   static std::string place(const Json& item) { return item["node_id"].get<std::string>() + "/" + item["log"].get<std::string>(); }
 
   SmallCluster cluster;
-  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
-  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  TestAgent& agent = cluster.node_joins(11, SmallCluster::shape(2));
+  TestAgent& other = cluster.node_joins(12, SmallCluster::shape(2));
   SlotId slot;
   std::uint64_t asked = 100;
 };
 
 TEST_F(NodeQuestions, AnExecutorsLogIsFoundWhileItLivesAndAfterwards) {
   const Endpoint endpoint = executor();
-  for (const std::string& subject : {endpoint.process.hex(), endpoint.process.hex().substr(0, 10), slot.hex(), slot.brief()}) {
+  for (const std::string& subject : {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10), slot.brief()}) {
     ask("logs", subject);
     const Json list = document();
     ASSERT_EQ(list["items"].size(), 1u) << subject << list;
