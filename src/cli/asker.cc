@@ -1,6 +1,8 @@
 #include "cli/asker.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <utility>
@@ -52,6 +54,12 @@ Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& ki
   }
 }
 
+bool Asker::changed() {
+  const auto changes = ask("changes");
+  const std::string now = changes ? changes->dump() : std::string();
+  return now.empty() || std::exchange(seen_, now) != now;
+}
+
 std::string Asker::bytes() const {
   if (!client_) return {};
   const auto bytes = client_->bytes();
@@ -64,7 +72,14 @@ int print(const std::string& text) {
 }
 
 int print(const Json& document, const CommandLine& line) {
-  return print(format_document(document, line.output, line.kind));
+  const auto text = format_document(document, line.output, line.kind, line.table, line.table.cut ? terminal_width() : 0);
+  return text ? print(*text) : complain(text.error());
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = ::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known ? size.ws_col : 0;
 }
 
 bool for_people(const CommandLine& line) {

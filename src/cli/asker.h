@@ -23,18 +23,26 @@ class Asker {
   Result<nlohmann::ordered_json> ask_patiently(const std::string& verb, const std::string& kind = {},
                                                const std::string& argument = {});
   // The next question opens a connection of its own.
-  void forget() { client_.reset(); }
+  void forget() {
+    client_.reset();
+    seen_.clear();
+  }
+  // Whether the head's lists or its status may differ from what they were when this was asked last.
+  bool changed();
   // What came beside the last answer's document.
   std::string bytes() const;
 
  private:
   const CommandLine& line_;
   std::optional<ToolClient> client_;
+  std::string seen_;  // the head's count of changes
 };
 
 // To stdout; the code to end with.
 int print(const std::string& text);
 int print(const nlohmann::ordered_json& document, const CommandLine& line);
+// Of the terminal that stdout is; 0 where it is none.
+std::size_t terminal_width();
 bool for_people(const CommandLine& line);
 // Sleeps.
 void pause(Duration span);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/exit_code.h"
 #include "cli/flag_values.h"
@@ -63,6 +64,7 @@ void read_texts(const Texts& texts, CommandLine& line) {
   if (!texts.spill_above.empty()) node.spill_above_percent = percent_of(texts.spill_above);
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = labels_of(texts.labels);
+  if (line.command == "list") line.labels = std::exchange(node.labels, {});
   if (!texts.labels_file.empty()) node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
@@ -159,6 +161,12 @@ class Grammar {
   void add_output(CLI::App& command) {
     command.add_option("-o,--output,--format", texts_.format,
                        "table, wide, json, jsonl, yaml, csv or name");
+  }
+  void add_table(CLI::App& command) {
+    command.add_option("--columns", line_.table.columns, "of tables and csv: these alone, by header or member, as state,name")->delimiter(',');
+    command.add_option("--sort-by", line_.table.sort_by, "a header or member; -NAME for the other way round");
+    command.add_flag("!--no-headers", line_.table.headers, "tables and csv without their first line");
+    command.add_flag("!--no-trunc", line_.table.cut, "lines wider than the terminal are not cut");
   }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
@@ -277,6 +285,16 @@ class Grammar {
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
+    list.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
+    add_table(list);
+    list_watch_ = list.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
+                      ->expected(0, 1)
+                      ->check(CLI::Range(0.1, 86'400.0));
+    CLI::App& top = add_asking("top", "what is busy: nodes, executors, actors and what they run");
+    top.add_option("seconds", line_.watch_seconds, "between two looks (default: 2)")->check(CLI::Range(0.5, 3600.0));
+    top.add_flag("--once", line_.once, "one page, from two looks");
+    top.add_option("-n,--rows", line_.rows, "executors at most (default: as the screen has room; 20 with --once)")->check(CLI::Range(1, 10'000));
+    add_table(top);
     CLI::App& get = add_asking("get", "one item by its id");
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
@@ -339,12 +357,13 @@ class Grammar {
     add_state_folder(stop);
     stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)")
         ->check(CLI::Range(0.0, 86'400.0));
-    CLI::App& logs = add_asking("logs", "the logs of this machine, and of submitted jobs anywhere", false);
-    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) an id of an actor, executor, task, slot or job");
+    CLI::App& logs = add_asking("logs", "what the head, agents, executors and jobs have written, anywhere in the cluster");
+    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) the id of a node, job, actor, executor, task or slot, or the name of a job or actor");
     logs.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 10'000'000));
     logs.add_option("--grep", line_.grep, "only lines that match this extended regular expression");
     logs.add_flag("--raw", line_.raw, "bytes as they are; else control characters are shown as \\xNN");
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
+    add_table(logs);
     CLI::App& doctor = add_asking("doctor", "check this machine, its installation and the way to the cluster");
     doctor.add_flag("--probe", line_.doctor.probe,
                     "whether the head and the agent of this state folder live; for probes of containers");
@@ -394,7 +413,7 @@ class Grammar {
       start.preempt_after = preemption_of(start.head);
       start.memory_threshold = memory_threshold();
     }
-    line_.watch = watch_->count() > 0;
+    line_.watch = watch_->count() > 0 || list_watch_->count() > 0;
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
@@ -481,6 +500,7 @@ class Grammar {
   Texts texts_;
   CLI::Option* trusted_fabric_ = nullptr;  // of the app
   CLI::Option* watch_ = nullptr;           // likewise
+  CLI::Option* list_watch_ = nullptr;      // likewise
 };
 
 }  // namespace

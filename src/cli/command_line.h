@@ -84,6 +84,14 @@ struct DoctorFlags {
   std::vector<std::string> ways{};  // of launching whose programs are looked for, too
 };
 
+// How tables are shown.
+struct TableFlags {
+  std::vector<std::string> columns{};  // by header or member; empty: the usual ones
+  std::string sort_by{};               // likewise; "-NAME": backwards
+  bool headers = true;
+  bool cut = true;  // to the terminal's width
+};
+
 class KeptLink;
 
 struct CommandLine {
@@ -100,6 +108,7 @@ struct CommandLine {
   std::string subject;  // a node, a request, whose log
   std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
+  Labels labels{};      // of `list`: only items with these
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};
@@ -108,8 +117,11 @@ struct CommandLine {
   bool progress = true;  // long work may say on a terminal how far it is
   std::string output_file;  // of `timeline`
   TokenFlags tokens{};
+  TableFlags table{};
   bool watch = false;
   double watch_seconds = 2;
+  bool once = false;         // of `top`
+  std::int64_t rows = -1;    // of `top`; negative: what the screen has room for
   bool follow = false;
   std::string grep;  // of `logs`
   bool raw = false;

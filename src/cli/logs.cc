@@ -1,27 +1,27 @@
 #include "cli/logs.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
-#include "base/fd.h"
 #include "base/id.h"
 #include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
-#include "cli/log_lines.h"
+#include "cli/log_stream.h"
+#include "protocol/codec.h"
+#include "protocol/span_facts.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -29,243 +29,296 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration look_again = 1s;      // for a file that was replaced
-constexpr Duration job_interval = 200ms;  // between questions for more
+constexpr Duration shortest_pause = 100ms;  // between questions for more
+constexpr Duration longest_pause = 1s;
+constexpr Duration look_again = 2s;         // for logs that have come
+constexpr std::size_t max_sources = 64;     // read at once
+constexpr std::size_t name_digits = 8;
+// An agent reads a line a little after it was printed; where another task follows at once its lines come soon, too.
+constexpr std::int64_t read_later_us = 20'000;
+constexpr std::int64_t read_latest_us = 50'000;
+
+// ---- of this machine ---------------------------------------------------------------------------
 
 struct LogFile {
   std::string name;  // as the user may call it: "head", "agent", a slot's id
-  std::string path;
+  std::vector<std::string> paths;  // the newest first
 };
 
-void add_folder(const fs::path& folder, std::vector<LogFile>& files) {
-  std::error_code code;
-  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
-    // What was rotated away is read with its successor.
-    if (at->is_regular_file(code) && at->path().extension() != ".1")
-      files.push_back({at->path().stem().string(), at->path().string()});
-  }
-}
-
-std::vector<LogFile> logs_of(const std::string& folder) {
+std::vector<LogFile> files_below(const std::string& folder) {
   std::vector<LogFile> files;
-  for (const char* name : {"head/head.log", "mobula.log"}) {
-    const fs::path path = fs::path(folder) / name;
-    if (fs::exists(path)) files.push_back({path.stem().string(), path.string()});
+  for (const char* name : {"head/head", "mobula", "agent/logs/agent"}) {
+    const std::string path = folder + "/" + name;
+    if (fs::exists(path + ".log")) files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
   }
-  add_folder(fs::path(folder) / "agent" / "logs", files);
-  std::sort(files.begin(), files.end(),
-            [](const LogFile& a, const LogFile& b) { return a.path < b.path; });
+  std::error_code code;
+  for (fs::directory_iterator at(folder + "/agent/logs", code), end; !code && at != end; at.increment(code)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with("slot-") || !name.ends_with(".log")) continue;
+    files.push_back({name.substr(0, name.find('.')), {at->path().string(), at->path().string() + ".1"}});
+  }
+  std::sort(files.begin(), files.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
   return files;
 }
 
-// A node's own log is its agent's; a slot's is named by the last 8 digits of its id.
-std::vector<LogFile> chosen(const std::vector<LogFile>& files, const std::string& subject,
-                            const std::string& folder) {
-  const auto agent = load_agent_file(folder + "/agent/agent.json");
-  const bool own_node = agent && subject.size() >= 4 && agent->node.hex().starts_with(subject);
+// A slot's log is named by the last 8 digits of its id.
+std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::string& subject) {
   const bool whole_id = bits_from_hex(subject).has_value();
-  const std::string wanted = own_node   ? "agent"
-                             : whole_id ? "slot-" + subject.substr(subject.size() - 8)
-                                        : subject;
-  std::vector<LogFile> matching;
+  const std::string wanted = whole_id ? "slot-" + subject.substr(subject.size() - name_digits) : subject;
+  std::vector<LogFile> found;
   for (const auto& file : files) {
     if (file.name == wanted) return {file};
     const bool part = wanted.size() >= 4 && file.name.find(wanted) != std::string::npos;
-    if (part) matching.push_back(file);
+    if (part) found.push_back(file);
   }
-  return matching;
+  return found;
 }
 
-bool write_line(const std::string& line) {
-  return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
-}
-
-// False: nobody takes it.
-bool take_from(int file, off_t& from, LogLines& lines) {
-  std::array<char, 65536> part;
-  for (;;) {
-    const ssize_t count = ::pread(file, part.data(), part.size(), from);
-    if (count <= 0) return std::fflush(stdout) == 0;
-    if (!lines.take({part.data(), static_cast<std::size_t>(count)})) return false;
-    from += count;
-  }
-}
-
-// Until interrupted, or nobody reads what is printed. A file that was rotated is opened anew.
-int follow(Fd file, const std::string& path, off_t from, LogLines& lines) {
-  Fd events(::inotify_init1(IN_CLOEXEC));
-  const auto watch = [&] {
-    return ::inotify_add_watch(events.get(), path.c_str(), IN_MODIFY | IN_MOVE_SELF | IN_DELETE_SELF) >= 0;
-  };
-  if (!events || !watch()) return complain(errno_failure("follow " + path, errno), exit_failed);
-  std::array<pollfd, 2> items{{{events.get(), POLLIN, 0}, {STDOUT_FILENO, POLLERR, 0}}};
-  for (;;) {
-    if (!take_from(file.get(), from, lines)) return exit_done;
-    struct stat here {}, there {};
-    const bool rotated = ::stat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 && here.st_ino != there.st_ino;
-    if (rotated) {
-      if (Fd next(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); next && watch()) {
-        file = std::move(next);
-        from = 0;
-        continue;
-      }
-    }
-    if (::poll(items.data(), items.size(), static_cast<int>(look_again / 1ms)) < 0 && errno != EINTR) return exit_failed;
-    if ((items[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return exit_done;
-    std::array<char, 4096> event;
-    if ((items[0].revents & POLLIN) != 0) (void)!::read(events.get(), event.data(), event.size());
-  }
-}
-
-// The file before the last rotation comes first.
-int print_file(const std::string& path, const CommandLine& line) {
-  auto lines = LogLines::create({line.grep, line.raw, line.tail}, write_line);
-  if (!lines) return complain(lines.error());
-  if (const Fd before(::open((path + ".1").c_str(), O_RDONLY | O_CLOEXEC)); before) {
-    off_t from = 0;
-    if (!take_from(before.get(), from, *lines)) return exit_done;
-  }
-  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return complain(errno_failure("read " + path, errno), exit_failed);
-  off_t from = 0;
-  if (!take_from(file.get(), from, *lines) || !lines->settle(line.follow)) return exit_done;
-  std::fflush(stdout);
-  return line.follow ? follow(std::move(file), path, from, *lines) : exit_done;
-}
-
-// ---- what lies elsewhere -----------------------------------------------------------------------
-
-// Of a submitted job, from the node where it ran, by way of the head.
-int print_job(Asker& asker, const std::string& job, const CommandLine& line) {
-  auto lines = LogLines::create({line.grep, line.raw, line.tail}, write_line);
-  if (!lines) return complain(lines.error());
-  std::uint64_t from = 0;
-  std::optional<std::uint64_t> first_end;  // a job may print for ever
-  for (bool settled = false;;) {
-    const auto part = asker.ask_patiently("job_log", fmt::format("{}", from), job);
-    if (!part) return complain(part.error());
-    const std::string fault = part->value("fault", std::string());
-    const std::string bytes = asker.bytes();
-    if (!lines->take(bytes)) return exit_done;
-    const auto begin = part->value("from", from);
-    if (begin > from) std::fprintf(stderr, "mobula: %ju bytes are no longer kept\n", static_cast<std::uintmax_t>(begin - from));
-    from = begin + bytes.size();
-    const auto end = part->value("end", from);
-    if (!first_end) first_end = end;
-    if (bytes.empty() || from >= *first_end) {
-      if (!std::exchange(settled, true) && !lines->settle(line.follow)) return exit_done;
-      std::fflush(stdout);
-    }
-    if (std::ferror(stdout) != 0) return exit_done;
-    if (!fault.empty()) return complain(failure(ErrorCode::unavailable, fault), exit_failed);
-    const std::string state = part->value("job", Json::object()).value("state", std::string());
-    const bool ended = state != "PENDING" && state != "RUNNING";
-    if (settled && (!line.follow || (ended && from >= end))) {
-      lines->settle(false);
-      std::fflush(stdout);
-      return exit_done;
-    }
-    if (bytes.empty()) pause(job_interval);
-  }
-}
-
-// Slots in which an actor, a task or an executor has been, the latest last, with their nodes: as the head
-// knows them, and as its events tell of those that are gone.
-std::vector<std::pair<std::string, std::string>> slots_of(Asker& asker, const std::string& subject) {
-  std::vector<std::pair<std::string, std::string>> slots;
-  const auto add = [&](const Json& item) {
-    const auto text = [&](const char* member) {
-      const auto at = item.find(member);
-      return at != item.end() && at->is_string() ? at->get<std::string>() : std::string();
-    };
-    const std::pair found{text("slot_id"), text("node_id")};
-    if (!found.first.empty() && std::ranges::find(slots, found) == slots.end()) slots.push_back(found);
-  };
-  const Json filters = {{"id", subject}, {"severity", "DEBUG"}};
-  if (subject.size() >= 4) {
-    if (const auto events = asker.ask("list", "events", filters.dump())) {
-      for (const auto& event : (*events)["items"]) add(event);
-    }
-  }
-  if (const auto actor = asker.ask("get", "actors", subject)) add(*actor);
-  if (const auto executor = asker.ask("get", "executors", subject)) add(*executor);
-  if (const auto task = asker.ask("get", "tasks", subject); task && task->value("executor", Json()).is_string()) {
-    if (const auto executor = asker.ask("get", "executors", (*task)["executor"].get<std::string>())) add(*executor);
-  }
-  return slots;
-}
-
-// The folder of the one cluster that is meant.
-Result<std::string> folder_of(const CommandLine& line) {
+// Of the one cluster that is meant, if it has files here.
+Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   std::vector<std::string> names;
+  std::vector<LogFile> files;
   for (const auto& name : clusters_of(line.state_folder)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    if (!logs_of(line.state_folder + "/" + name).empty()) names.push_back(name);
+    auto found = files_below(line.state_folder + "/" + name);
+    if (found.empty()) continue;
+    names.push_back(name);
+    files = std::move(found);
   }
-  if (names.size() == 1) return line.state_folder + "/" + names.front();
-  if (names.empty()) {
-    return failure(ErrorCode::not_found,
-                   "no logs in " + line.state_folder + "; give the state folder with --state-dir");
-  }
+  if (names.size() <= 1) return files;
   return failure(ErrorCode::invalid_argument,
-                 fmt::format("{} has logs of several clusters ({}, {}, …); choose one with --name",
-                             line.state_folder, names[0], names[1]));
+                 fmt::format("{} has logs of several clusters ({}, {}, …); choose one with --name", line.state_folder, names[0],
+                             names[1]));
 }
 
-// What no file is named after: the head knows where it was.
-int print_known(const std::vector<LogFile>& files, const std::string& folder, const CommandLine& line) {
+// ---- following ---------------------------------------------------------------------------------
+
+// Sleeps; false when nobody reads what is printed any more.
+bool rest(Duration span) {
+  pollfd out{STDOUT_FILENO, POLLERR, 0};
+  ::poll(&out, 1, static_cast<int>(span / 1ms));
+  return (out.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+}
+
+// `more` adds what has come, every now and then, and says whether there may be more to come.
+int follow(LogStream& stream, const std::function<bool()>& more) {
+  Duration span = shortest_pause;
+  Time looked = monotonic_now();
+  for (bool goes_on = true;;) {
+    const auto news = stream.print_news();
+    if (!news) return stream.code();
+    if (!*news && !goes_on && !stream.open()) return exit_done;
+    span = *news ? shortest_pause : std::min(span * 3 / 2, longest_pause);
+    if (!rest(span)) return exit_done;
+    if (monotonic_now() - looked < look_again) continue;
+    looked = monotonic_now();
+    goes_on = more();
+  }
+}
+
+int show(LogStream& stream, const CommandLine& line, const std::function<bool()>& more) {
+  if (!stream.print_all()) return stream.code();
+  return line.follow ? follow(stream, more) : stream.code();
+}
+
+// ---- of the cluster ----------------------------------------------------------------------------
+
+std::string text_at(const Json& item, const char* member) {
+  const auto at = item.find(member);
+  return at != item.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+std::string name_of(const Json& item) {
+  const std::string node = text_at(item, "node_id");
+  return node.empty() ? text_at(item, "log") : node.substr(0, name_digits) + "/" + text_at(item, "log");
+}
+
+LogSource source_of(Asker& asker, const Json& item) {
+  if (text_at(item, "log") == "head") return LogSource::of_head(asker);
+  return LogSource::of_node(asker, text_at(item, "node_id"), text_at(item, "log"));
+}
+
+// What is not there is said, and how many are too many; the latest go first.
+std::size_t add_sources(Asker& asker, const Json& list, LogStream& stream, bool tells) {
+  std::vector<const Json*> items;
+  for (const auto& item : list["items"]) {
+    const std::string fault = text_at(item, "reason");
+    if (fault.empty()) {
+      if (!stream.has(name_of(item))) items.push_back(&item);
+    } else if (tells) {
+      std::fprintf(stderr, "mobula: %s: %s\n", name_of(item).c_str(), fault.c_str());
+    }
+  }
+  const auto rank = [](const Json* item) { return std::pair(item->value("open", Json()) == Json(true), text_at(*item, "changed_at")); };
+  std::ranges::stable_sort(items, std::greater{}, rank);
+  std::size_t left_out = 0;
+  for (const Json* item : items) {
+    if (stream.size() >= max_sources) {
+      ++left_out;
+    } else {
+      stream.add(name_of(*item), source_of(asker, *item));
+    }
+  }
+  if (left_out > 0 && tells) {
+    std::fprintf(stderr, "mobula: %zu logs are read at once, and %zu more are left out: name a slot, an executor or a node\n",
+                 max_sources, left_out);
+  }
+  return items.size();
+}
+
+// Merged, where there are several: by the times that agents have put before their lines.
+int print_list(Asker& asker, const Json& list, const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt) {
+  auto stream = LogStream::create(line, wanted);
+  if (!stream) return complain(stream.error());
+  const auto warnings = list.value("warnings", Json::array());
+  for (const auto& warning : warnings) std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+  add_sources(asker, list, *stream, true);
+  const bool may_grow = line.follow && list.value("live", false) && !wanted;
+  if (stream->size() == 0 && !may_grow) {
+    const bool known = !list["items"].empty();
+    return complain(failure(ErrorCode::not_found,
+                            known ? fmt::format("nothing of '{}' can be read now", line.subject)
+                                  : fmt::format("no log of '{}': nothing of that name has printed anything that is still kept; "
+                                                "'mobula logs' lists what there is",
+                                                line.subject)));
+  }
+  if (stream->size() > 1 || may_grow) stream->name_lines();
+  return show(*stream, line, [&] {
+    const auto again = asker.ask_patiently("logs", "", line.subject);
+    if (!again) return true;
+    add_sources(asker, *again, *stream, false);
+    return again->value("live", false);
+  });
+}
+
+// ---- of one task -------------------------------------------------------------------------------
+
+// When it ran, and how many others ran in its process meanwhile.
+struct Run {
+  ProcessId process;
+  LinesWanted lines;
+  std::size_t beside = 0;
+};
+
+std::optional<Run> run_of(const Json& timeline, const std::vector<ProcessSpans>& all, TaskId task) {
+  for (const auto& each : all) {
+    const auto us = [&](Duration ago) { return each.spans.wall_us - std::chrono::duration_cast<std::chrono::microseconds>(ago).count(); };
+    const auto ran = std::ranges::find(each.spans.ran, task, &RanSpan::task);
+    if (ran == each.spans.ran.end()) continue;
+    const auto follows = [&](const RanSpan& other) {
+      return other.task != task && us(other.began) >= us(ran->ended) && us(other.began) < us(ran->ended) + read_latest_us;
+    };
+    const bool soon_another = std::ranges::any_of(each.spans.ran, follows);
+    Run run{each.process, {us(ran->began), us(ran->ended) + (soon_another ? read_later_us : read_latest_us), 0}, 0};
+    for (const auto& other : each.spans.ran) {
+      run.beside += other.task != task && us(other.began) < run.lines.to_us && us(other.ended) + read_later_us > run.lines.from_us ? 1 : 0;
+    }
+    for (const auto& process : timeline.value("processes", Json::array())) {
+      if (text_at(process, "process_id") == each.process.hex()) run.lines.pid = process.value("pid", std::int64_t{0});
+    }
+    return run;
+  }
+  return std::nullopt;
+}
+
+// The lines that its process has printed while it ran, by the clock of its node.
+int print_task(Asker& asker, const Json& task, const CommandLine& line) {
+  const auto id = TaskId::from_hex(text_at(task, "task_id"));
+  const std::string state = text_at(task, "state");
+  std::string executor = text_at(task, "executor");
+  const bool ended = state == "FINISHED" || state == "FAILED";
+  if (!id || (executor.empty() && !ended)) {
+    return complain(failure(ErrorCode::not_found, fmt::format("task {} has printed nothing: it is {}", line.subject, state)));
+  }
+  CommandLine of = line;
+  std::optional<LinesWanted> wanted;
+  if (!ended) {
+    const std::int64_t now_us = wall_clock_ms() * 1000;
+    const auto process = asker.ask("get", "executors", executor);
+    if (!process) return complain(process.error());
+    wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000, std::numeric_limits<std::int64_t>::max(),
+                         process->value("pid", std::int64_t{0})};
+    std::fprintf(stderr, "mobula: what process %jd has printed since the task was sent to it; what ran there before or beside it is among it\n",
+                 static_cast<std::intmax_t>(wanted->pid));
+  } else {
+    const auto timeline = asker.ask("timeline", id->hex());
+    if (!timeline) return complain(timeline.error());
+    const std::string bytes = asker.bytes();
+    const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
+    const auto run = spans ? run_of(*timeline, *spans, *id) : std::nullopt;
+    if (!run) {
+      return complain(failure(ErrorCode::not_found,
+                              fmt::format("it is not known any more when task {} ran; `mobula logs JOB` has all that its job has printed", id->hex())));
+    }
+    executor = run->process.hex();
+    wanted = run->lines;
+    of.follow = false;
+    if (run->beside > 0) {
+      std::fprintf(stderr, "mobula: %zu other calls ran in this process within %jd ms of it: their lines are among these\n", run->beside,
+                   static_cast<std::intmax_t>(read_later_us / 1000));
+    }
+  }
+  of.subject = executor;
+  const auto list = asker.ask("logs", "", executor);
+  if (!list) return complain(list.error());
+  return print_list(asker, *list, of, wanted);
+}
+
+// What no file here is named after, or all of it.
+int print_known(const CommandLine& line) {
   Asker asker(line);
   if (const auto job = asker.ask("get", "submission", line.subject)) {
-    return print_job(asker, job->value("job_id", line.subject), line);
+    auto stream = LogStream::create(line);
+    if (!stream) return complain(stream.error());
+    stream->add("job", LogSource::of_job(asker, job->value("job_id", line.subject)));
+    return show(*stream, line, [] { return false; });
+  } else if (job.error().code != ErrorCode::not_found) {
+    return complain(job.error());
   }
-  std::string elsewhere;
-  std::vector<LogFile> here;
-  for (const auto& [slot, node] : slots_of(asker, line.subject)) {
-    const auto found = chosen(files, slot, folder);
-    if (found.size() == 1) here.push_back(found.front());
-    if (found.empty()) elsewhere += fmt::format("{}slot {} on node {}", elsewhere.empty() ? "" : ", ", slot, node);
+  const auto list = asker.ask("logs", "", line.subject);
+  if (!list) return complain(list.error());
+  if (!(*list)["items"].empty() || list->value("live", false)) return print_list(asker, *list, line);
+  if (const auto task = asker.ask("get", "tasks", line.subject)) return print_task(asker, *task, line);
+  return print_list(asker, *list, line);
+}
+
+int list_logs(const CommandLine& line) {
+  Asker asker(line);
+  const auto list = asker.ask("logs");
+  if (list) {
+    CommandLine as_list = line;
+    as_list.kind = "logs";
+    return print(*list, as_list);
   }
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    CommandLine one = line;
-    one.follow = line.follow && i + 1 == here.size();
-    if (const int code = print_file(here[i].path, one); code != exit_done) return code;
+  const auto files = files_here(line);
+  if (!files || files->empty() || !for_people(line)) return complain(list.error());
+  std::fprintf(stderr, "mobula: %s; on this machine there are:\n", list.error().text.c_str());
+  for (const auto& file : *files) {
+    std::error_code code;
+    std::printf("%s  %ju bytes  %s\n", file.name.c_str(), static_cast<std::uintmax_t>(fs::file_size(file.paths.front(), code)),
+                file.paths.front().c_str());
   }
-  if (!here.empty()) return exit_done;
-  if (elsewhere.empty()) {
-    return complain(failure(ErrorCode::not_found,
-                            fmt::format("no log of '{}' on this machine, and the head knows nothing of that name; 'mobula "
-                                        "logs' lists what there is",
-                                        line.subject)));
-  }
-  return complain(failure(ErrorCode::not_found,
-                          fmt::format("'{}' has printed nothing on this machine; it was in {}: ask there", line.subject,
-                                      elsewhere)));
+  return exit_done;
 }
 
 }  // namespace
 
+// What lies here is read here, so that it can be read while there is no head.
 int show_logs(const CommandLine& line) {
-  const auto folder = folder_of(line);
-  const bool none_here = !folder && folder.error().code == ErrorCode::not_found && !line.subject.empty();
-  if (!folder && !none_here) return complain(folder.error());
-  if (none_here) return print_known({}, line.state_folder, line);
-  const auto files = logs_of(*folder);
-  if (line.subject.empty()) {
-    for (const auto& file : files) {
-      std::error_code code;
-      std::printf("%s  %ju bytes  %s\n", file.name.c_str(),
-                  static_cast<std::uintmax_t>(fs::file_size(file.path, code)), file.path.c_str());
-    }
-    return exit_done;
-  }
-  const auto matching = chosen(files, line.subject, *folder);
-  if (matching.size() == 1) return print_file(matching.front().path, line);
-  if (matching.size() > 1) {
+  if (line.subject.empty()) return list_logs(line);
+  if (!line.address.empty()) return print_known(line);
+  const auto files = files_here(line);
+  if (!files) return complain(files.error());
+  const auto found = matching(*files, line.subject);
+  if (found.size() > 1) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("more than one log of '{}' on this machine; 'mobula logs' lists what there is",
-                                        line.subject)));
+                            fmt::format("more than one log of '{}' on this machine; 'mobula logs' lists what there is", line.subject)));
   }
-  return print_known(files, *folder, line);
+  if (found.empty()) return print_known(line);
+  auto stream = LogStream::create(line);
+  if (!stream) return complain(stream.error());
+  stream->add(found.front().name, LogSource::of_files(found.front().paths));
+  return show(*stream, line, [] { return true; });
 }
 
 }  // namespace mobula::internal::cli

@@ -1,5 +1,5 @@
-// `mobula logs`: what the head, the agent and the executors of this machine have written. Main
-// thread.
+// `mobula logs`: what the head, agents, executors and submitted jobs have written, on this machine and on
+// others; of one thing, also when it is spread over several of them, as one stream of lines. Main thread.
 #pragma once
 
 #include "cli/command_line.h"

@@ -35,6 +35,7 @@
 #include "cli/texts.h"
 #include "cli/timeline_command.h"
 #include "cli/token_commands.h"
+#include "cli/top_command.h"
 #include "gpu/context_trial.h"
 #include "head/main.h"
 #include "worker/main.h"
@@ -200,6 +201,7 @@ int run_command(const CommandLine& line) {
   if (command == "job") return job_command(line);
   if (command == "token") return token_command(line);
   if (command == "logs") return show_logs(line);
+  if (command == "top") return show_top(line);
   if (command == "doctor") return doctor::examine(line);
   return show_version(line);
 }

@@ -5,161 +5,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/table_columns.h"
 #include "cli/text_table.h"
+#include "cli/watch_page.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Column {
-  std::string header;
-  std::string member;
-  bool wide = false;  // shown in wide tables alone
-};
-
-std::vector<Column> columns_of(const std::string& kind) {
-  if (kind == "nodes") {
-    return {{"NODE_ID", "node_id"},
-            {"STATE", "state"},
-            {"HOST", "host"},
-            {"ADDRESS", "address"},
-            {"RESOURCES", "resources"},
-            {"LABELS", "labels", true},
-            {"INCARNATION", "incarnation", true},
-            {"ISOLATION", "isolation", true},
-            {"REASON", "reason", true},
-            {"FABRIC", "fabric", true}};
-  }
-  if (kind == "tokens") {
-    return {{"TOKEN_ID", "token_id"},
-            {"STATE", "state"},
-            {"ROLE", "role"},
-            {"NAME", "name"},
-            {"CREATED", "created_at"},
-            {"EXPIRES", "expires_at"},
-            {"USED_BY", "used_by"},
-            {"USED", "used_at", true},
-            {"REVOKED", "revoked_at", true}};
-  }
-  if (kind == "submissions") {
-    return {{"JOB_ID", "job_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"ATTEMPTS", "attempts"},
-            {"EXIT", "exit_code"},
-            {"SIGNAL", "signal"},
-            {"PRIORITY", "priority", true},
-            {"RESOURCES", "resources", true},
-            {"LABELS", "labels", true},
-            {"COMMAND", "argv", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "jobs") {
-    return {{"JOB_ID", "job_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"PRIORITY", "priority"},
-            {"HELD", "held"},
-            {"QUOTA", "quota"},
-            {"WEIGHT", "weight", true},
-            {"NAME_SPACE", "name_space", true},
-            {"DRIVER", "driver", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "actors") {
-    return {{"ACTOR_ID", "actor_id"},       {"STATE", "state"},
-            {"CLASS", "class_name"},        {"NAME", "name"},
-            {"NODE_ID", "node_id"},         {"RESTARTS", "restarts"},
-            {"JOB_ID", "job_id", true},     {"NAME_SPACE", "name_space", true},
-            {"DETACHED", "detached", true}, {"REASON", "reason"}};
-  }
-  if (kind == "leases") {
-    return {{"SLOT_ID", "slot_id"},
-            {"STATE", "state"},
-            {"NODE_ID", "node_id"},
-            {"RESOURCES", "resources"},
-            {"LESSEE", "lessee"},
-            {"ACTOR_ID", "actor_id"},
-            {"JOB_ID", "job_id", true},
-            {"GENERATION", "generation", true},
-            {"INSTANCES", "instances", true},
-            {"ISOLATION", "isolation", true}};
-  }
-  if (kind == "executors") {
-    return {{"PROCESS_ID", "process_id"}, {"STATE", "state"},
-            {"NODE_ID", "node_id"},       {"PID", "pid"},
-            {"SLOT_ID", "slot_id"},       {"ACTOR_ID", "actor_id", true},
-            {"JOB_ID", "job_id", true}};
-  }
-  if (kind == "placement-groups") {
-    return {{"PLACEMENT_GROUP_ID", "placement_group_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"STRATEGY", "strategy"},
-            {"BUNDLES", "bundles"},
-            {"JOB_ID", "job_id", true},
-            {"NAME_SPACE", "name_space", true},
-            {"DETACHED", "detached", true},
-            {"PRIORITY", "priority", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "tasks") {
-    return {{"TASK_ID", "task_id"},         {"STATE", "state"},
-            {"NAME", "name"},               {"NODE_ID", "node_id"},
-            {"ATTEMPT", "attempt"},         {"SINCE_MS", "since_ms"},
-            {"ERROR", "error_type"},        {"TYPE", "type", true},
-            {"JOB_ID", "job_id", true},     {"OWNER", "owner", true},
-            {"EXECUTOR", "executor", true}, {"ACTOR_ID", "actor_id", true},
-            {"CLASS_ID", "class_id", true}, {"REASON", "reason", true},
-            {"MESSAGE", "error_message", true}};
-  }
-  if (kind == "transfers") {
-    return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
-            {"PATH", "path"},                {"BYTES", "bytes"},
-            {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"},        {"NODE_ID", "node_id"},
-            {"PEER_NODE_ID", "peer_node_id"}, {"SINCE_MS", "since_ms"},
-            {"QUEUE_S", "queue_seconds", true}, {"PROCESS_ID", "process_id", true},
-            {"PEER", "peer", true},          {"JOB_ID", "job_id", true},
-            {"REASON", "reason", true}};
-  }
-  if (kind == "counts") {
-    return {{"PATH", "path"},           {"TRANSFERS", "transfers"}, {"BYTES", "bytes"},
-            {"FAILURES", "failures"},   {"FALLBACKS", "fallbacks"}, {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"}};
-  }
-  if (kind == "demands") {
-    return {{"CLASS_ID", "class_id"},
-            {"NAME", "name"},
-            {"STATE", "state"},
-            {"COUNT", "count"},
-            {"WANTED_SLOTS", "wanted_slots"},
-            {"RESOURCES", "resources"},
-            {"REASON", "reason"},
-            {"JOB_ID", "job_id", true}};
-  }
-  if (kind == "waiting") {
-    return {{"WAITING", "kind"}, {"COUNT", "count"}, {"JOBS", "jobs"}, {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
-  }
-  if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
-  if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
-  return {};
-}
-
-// Of items that no table above knows: their plain members.
-std::vector<Column> columns_from(const Json& items) {
-  std::vector<Column> columns;
-  if (items.empty() || !items.front().is_object()) return columns;
-  for (const auto& [name, value] : items.front().items()) {
-    std::string header = name;
-    for (auto& c : header) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    columns.push_back({header, name, value.is_structured()});
-  }
-  return columns;
-}
 
 // At most four digits after the point, as amounts of resources have.
 std::string amount_text(double amount) {
@@ -213,13 +66,6 @@ Json items_of(const Json& document) {
   return Json::array({item});
 }
 
-std::vector<Column> columns_for(const Json& items, const std::string& kind, bool wide) {
-  auto columns = columns_of(kind);
-  if (columns.empty()) columns = columns_from(items);
-  if (!wide) std::erase_if(columns, [](const Column& each) { return each.wide; });
-  return columns;
-}
-
 // On one line.
 std::string cell_at(const Json& item, const std::string& member) {
   const auto at = item.find(member);
@@ -228,19 +74,29 @@ std::string cell_at(const Json& item, const std::string& member) {
   return text;
 }
 
-std::string table_of(const Json& document, const std::string& kind, bool wide) {
-  const Json items = items_of(document);
+std::string cell_at(const Json& item, const Column& column) {
+  const auto at = item.find(column.member);
+  if (column.shows != Shows::as_it_is && at != item.end() && at->is_number_integer()) {
+    const auto number = at->get<std::int64_t>();
+    return column.shows == Shows::age ? age_text(number) : fmt::format("{:>10}", size_text(number));
+  }
+  return cell_at(item, column.member);
+}
+
+// What is wider than `width` is cut, unless that is 0.
+std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns, bool headers, std::size_t width = 0) {
   TextTable table;
-  std::vector<std::string> headers;
-  const auto columns = columns_for(items, kind, wide);
-  for (const auto& column : columns) headers.push_back(column.header);
-  table.add(headers);
+  std::vector<std::string> names;
+  for (const auto& column : columns) names.push_back(column.header);
+  table.add(names);
   for (const auto& item : items) {
     std::vector<std::string> row;
-    for (const auto& column : columns) row.push_back(cell_at(item, column.member));
+    for (const auto& column : columns) row.push_back(cell_at(item, column));
     table.add(row);
   }
   std::string text = columns.empty() ? "" : table.text();
+  if (!headers) text.erase(0, text.find('\n') + 1);
+  if (width > 0) text = cut_to_screen(text, 0, width);
   if (const auto warnings = document.find("warnings"); warnings != document.end()) {
     for (const auto& warning : *warnings) text += "note: " + cell_of(warning) + "\n";
   }
@@ -255,12 +111,15 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string csv_of(const Json& document, const std::string& kind) {
+std::string table_of(const Json& document, const std::string& kind, bool wide) {
   const Json items = items_of(document);
-  const auto columns = columns_for(items, kind, true);
+  return table_of(document, items, columns_for(items, kind, wide), true);
+}
+
+std::string csv_of(const Json& items, const std::vector<Column>& columns, bool headers) {
   std::string text;
   for (const auto& column : columns) text += (text.empty() ? "" : ",") + csv_field(column.member);
-  text += "\n";
+  text = headers ? text + "\n" : "";
   for (const auto& item : items) {
     std::string line;
     for (const auto& column : columns) {
@@ -339,16 +198,28 @@ std::string fabrics_text(const Json& fabrics) {
 }  // namespace
 
 std::string format_document(const Json& document, OutputFormat format, const std::string& kind) {
+  return format_document(document, format, kind, {}, 0).value();
+}
+
+Result<std::string> format_document(const Json& given, OutputFormat format, const std::string& kind, const TableFlags& style,
+                                    std::size_t width) {
+  Json document = given;
+  Json items = items_of(document);
+  if (auto sorted = sort_items(items, kind, style); !sorted) return sorted.error();
+  if (document.contains("items") && !style.sort_by.empty()) document["items"] = items;
+  const bool wide = format == OutputFormat::wide || format == OutputFormat::csv;
+  const auto columns = chosen_columns(items, kind, wide, style);
+  if (!columns) return columns.error();
   switch (format) {
-    case OutputFormat::table: return table_of(document, kind, false);
-    case OutputFormat::wide: return table_of(document, kind, true);
+    case OutputFormat::table:
+    case OutputFormat::wide: return table_of(document, items, *columns, style.headers, width);
     case OutputFormat::json: return document.dump(2) + "\n";
     case OutputFormat::jsonl: return lines_of(document);
     case OutputFormat::yaml: return to_yaml(document);
-    case OutputFormat::csv: return csv_of(document, kind);
+    case OutputFormat::csv: return csv_of(items, *columns, style.headers);
     case OutputFormat::name: return names_of(document);
   }
-  return {};
+  return std::string();
 }
 
 std::string format_status(const Json& status) {
@@ -428,6 +299,7 @@ std::string format_memory(const Json& report) {
 
 std::string format_explanation(const Json& explanation) {
   std::string text = cell_at(explanation, "reason") + "\n";
+  if (explanation.contains("asks")) text += "it asks for " + cell_at(explanation, "asks") + "\n";
   const Json items = explanation.value("items", Json::array());
   const bool of_bundles = !items.empty() && items.front().contains("bundle");
   TextTable table;

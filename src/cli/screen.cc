@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "cli/exit_code.h"
 #include "cli/watch_page.h"
 
 namespace mobula::internal::cli {
@@ -39,10 +40,21 @@ Screen::Screen() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) take(signal, end);
   take(SIGWINCH, wake);
   look_at_size();
+  termios input{};
+  if (::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &input) == 0) {
+    before_ = input;
+    input.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    input.c_cc[VMIN] = 0;
+    input.c_cc[VTIME] = 0;
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &input);
+  }
   write_all("\x1b[?1049h\x1b[?25l");
 }
 
-Screen::~Screen() { write_all("\x1b[?25h\x1b[?1049l"); }
+Screen::~Screen() {
+  write_all("\x1b[?25h\x1b[?1049l");
+  if (before_) ::tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
+}
 
 void Screen::look_at_size() {
   winsize size{};
@@ -64,9 +76,23 @@ bool Screen::draw(const std::string& page) {
 }
 
 bool Screen::wait(Duration span) {
-  if (ending == 0) ::poll(nullptr, 0, static_cast<int>(span / 1ms));
+  key_ = 0;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  const int woken = ending == 0 ? ::poll(&input, before_ ? 1 : 0, static_cast<int>(span / 1ms)) : 0;
+  // A terminal that has gone would wake at once for ever.
+  if (woken > 0 && ::read(STDIN_FILENO, &key_, 1) != 1) ending = 1;
   look_at_size();
   return ending == 0;
+}
+
+int watch_on_screen(double seconds, const std::function<std::string(const Screen& screen, char key)>& page) {
+  Screen screen;
+  const auto span = Duration(static_cast<std::int64_t>(seconds * 1e9));
+  for (char key = 0; key != 'q'; key = screen.key()) {
+    if (!screen.draw(page(screen, key))) return exit_failed;
+    if (!screen.wait(span)) return exit_interrupted;
+  }
+  return exit_done;
 }
 
 }  // namespace mobula::internal::cli

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "cli/asker.h"
 #include "cli/exit_code.h"
@@ -44,15 +46,16 @@ std::string page_of(Asker& asker, std::size_t rows) {
   return format_watch(*status, nodes, leases, rows / 3);
 }
 
-int watch_on_screen(Asker& asker, const CommandLine& line) {
-  Screen screen;
-  const auto span = Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9));
-  for (;;) {
-    const std::string page = page_of(asker, screen.rows());
-    if (!screen.draw(page)) return exit_failed;
-    if (page.starts_with("mobula: ")) asker.forget();
-    if (!screen.wait(span)) return exit_interrupted;
-  }
+int watch_status(Asker& asker, const CommandLine& line) {
+  std::string shown;
+  std::size_t rows = 0;
+  return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char) {
+    const bool resized = std::exchange(rows, screen.rows()) != screen.rows();
+    if (!shown.empty() && !asker.changed() && !resized) return shown;
+    shown = page_of(asker, rows);
+    if (shown.starts_with("mobula: ")) asker.forget();
+    return shown;
+  });
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ int show_status(const CommandLine& line) {
   for (bool first = true;; first = false) {
     const auto status = asker.ask("status");
     if (!status && first) return complain(status.error());
-    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_on_screen(asker, line);
+    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_status(asker, line);
     int code = exit_done;
     if (status) {
       code = for_people(line) ? print(format_status(*status) + (line.watch ? "\n" : "")) : print(*status, line);
@@ -75,14 +78,48 @@ int show_status(const CommandLine& line) {
   }
 }
 
+namespace {
+
+void keep_with_labels(Json& list, const Labels& wanted) {
+  if (wanted.empty() || !list.contains("items")) return;
+  Json kept = Json::array();
+  for (auto& item : list["items"]) {
+    const Json labels = item.value("labels", Json::object());
+    const bool has = std::ranges::all_of(wanted, [&](const auto& each) {
+      const auto at = labels.find(each.first);
+      return at != labels.end() && *at == Json(each.second);
+    });
+    if (has) kept.push_back(std::move(item));
+  }
+  list["items"] = std::move(kept);
+}
+
+Result<Json> list_of(Asker& asker, const CommandLine& line) {
+  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, line.filters));
+  if (!list) return list.error();
+  keep_matching(*list, line.filters);
+  keep_with_labels(*list, line.labels);
+  return list;
+}
+
+}  // namespace
+
 int list_items(const CommandLine& line) {
-  Json list;
   Asker asker(line);
-  auto answer = asker.ask("list", line.kind, filters_for_owners(line.kind, line.filters));
-  if (!answer) return complain(answer.error());
-  list = std::move(answer).value();
-  keep_matching(list, line.filters);
-  return print(list, line);
+  const auto on_screen = [&](const Screen&, char) {
+    const auto list = list_of(asker, line);
+    if (!list) asker.forget();
+    const auto text = list ? format_document(*list, line.output, line.kind, line.table, 0) : list.error();
+    return text ? *text : "mobula: " + text.error().text + "\n";
+  };
+  for (;;) {
+    const auto list = list_of(asker, line);
+    if (!list) return complain(list.error());
+    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_on_screen(line.watch_seconds, on_screen);
+    const int code = print(*list, line);
+    if (!line.watch || code != exit_done) return code;
+    pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
+  }
 }
 
 int show_memory(const CommandLine& line) {

@@ -69,7 +69,10 @@ class Writer {
     Json trace = Json::object();
     trace["displayTimeUnit"] = "ms";
     trace["otherData"] = {{"program", "mobula"}, {"begin_us", begin_ / 1000}, {"forgotten", counts_.forgotten}};
-    trace["traceEvents"] = std::move(events_);
+    // Rows' names first, then all by time: so no row goes back.
+    std::vector<Json> sorted(std::make_move_iterator(events_.begin()), std::make_move_iterator(events_.end()));
+    std::ranges::stable_sort(sorted, {}, [](const Json& event) { return event.value("ts", -1.0); });
+    trace["traceEvents"] = std::move(sorted);
     return {trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", counts_};
   }
 

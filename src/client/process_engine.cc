@@ -387,6 +387,14 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
   return at == readable_.end() ? std::nullopt : std::optional<SlabView>(at->second);
 }
 
+// As many as fit into one answer of some hundred KiB: the latest.
+void ProcessEngine::tell_last_spans() {
+  constexpr std::uint64_t last_spans = 2048;
+  AskSpans asked;
+  asked.limit = last_spans;
+  tell_spans(asked);
+}
+
 void ProcessEngine::tell_spans(const AskSpans& asked) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   SpanAnswer answer(monotonic_now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
@@ -395,7 +403,10 @@ void ProcessEngine::tell_spans(const AskSpans& asked) {
   AskTransfers transfers;
   transfers.limit = asked.limit;
   if (tensor_hooks_.asked) answer.add(tensor_hooks_.asked(transfers));
-  step(AskHead{answer.take()});
+  SpansTold told = answer.take();
+  const bool nothing = told.ran.empty() && told.owned.empty() && told.transfers.empty();
+  if (asked.request == 0 && nothing) return;
+  step(AskHead{std::move(told)});
 }
 
 void ProcessEngine::answered(HeadToProcess answer) {

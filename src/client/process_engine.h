@@ -98,6 +98,8 @@ class ProcessEngine {
   // ---- with the lock held ----------------------------------------------------------------------
   ClientCore& core() { return core_; }
   void step(Event event);
+  // The process is about to end: hands what it knows of its calls to the head, which keeps it for timelines.
+  void tell_last_spans();
   Time now() { return clock_.now(); }
   // One more or one fewer ref in this process's hands.
   void retain(ObjectId object);

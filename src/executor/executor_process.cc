@@ -431,6 +431,7 @@ void ExecutorProcess::tell_running() {
 void ExecutorProcess::leave(int code) {
   if (std::exchange(leaving_, true)) return;
   runtime_->tensors().hand_on_counts();
+  engine_->tell_last_spans();
   (void)engine_->loop().post([this, code] {
     engine_->flush();
     flush_recordings();
@@ -452,7 +453,6 @@ void ExecutorProcess::be_replaced(const std::string& why) {
 }
 
 // ---- agent and callers -------------------------------------------------------------------------
-
 void ExecutorProcess::agent_said(const AgentToProcess& message) {
   if (!ready_) return said_early_.push_back(message);
   if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful, end->stores});

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/rotated_log.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "protocol/roles.h"
@@ -213,6 +214,9 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   if (auto request = decode<ToolRequest>(bytes)) {
     Principal principal = *known;
     if (keyless) principal.role = Role::operator_;
+    if (speaks_with(request->version, request->oldest) && request->verb == "head_log" && may_ask(principal.role, request->verb)) {
+      return send(from.value, encode(own_log(*request)));
+    }
     if (speaks_with(request->version, request->oldest) && PackageShelf::is_about_packages(request->verb)) {
       return answer_about_packages(from, principal, *request);
     }
@@ -286,6 +290,29 @@ void HeadService::answer_about_packages(PeerHandle from, const Principal& princi
                            to_string(principal.role));
   note_refusal(principal.name, reply.text);
   send(from.value, encode(reply));
+}
+
+// A part of the head's own log, which the core knows nothing of.
+ToolReply HeadService::own_log(const ToolRequest& request) const {
+  constexpr std::uint64_t part_bytes = 128u << 10;
+  ToolReply reply;
+  reply.request = request.request;
+  const auto refuse = [&](ErrorCode code, std::string why) {
+    reply.ok = false;
+    reply.code = code;
+    reply.text = std::move(why);
+    return reply;
+  };
+  const auto place = parse_log_place(request.kind);
+  if (!place) return refuse(ErrorCode::invalid_argument, "head_log: " + place.error().text);
+  const std::string& path = options_.log_file;
+  if (path.empty()) return refuse(ErrorCode::not_found, "the head writes its log to its stderr: it was started with --block");
+  const auto part = read_log({path, rotated_log_path(path)}, *place, part_bytes);
+  if (!part) return refuse(part.error().code, "head_log: " + part.error().text);
+  reply.json = fmt::format(R"({{"apiVersion":"mobula/v1","kind":"LogPart","next":"{}","left":{},"lost":{},"open":true}})", to_string(part->next),
+                           part->left, part->lost);
+  reply.bytes = Payload(part->bytes);
+  return reply;
 }
 
 // ---- commands ----------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ struct HeadServiceOptions {
   std::string packages_folder;  // of the files of submitted jobs; made when the first come
   RecordOptions record;  // of what the core is told
   std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970
+  std::string log_file{};  // that this process writes, for tools; empty: none
 };
 
 struct HeadServiceCallbacks {
@@ -112,6 +113,7 @@ class HeadService {
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
+  ToolReply own_log(const ToolRequest& request) const;
   void answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request);
   void carry_out(AdmitKey& command);
   void send(LinkId link, std::span<const std::byte> bytes);

@@ -116,6 +116,7 @@ class HeadRun {
     HeadServiceOptions service;
     service.journal_path = options_.folder + "/head/journal.sqlite";
     service.packages_folder = options_.folder + "/head/job-files";
+    service.log_file = options_.log_file;
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
     service.core.preempt_after = options_.preempt_after;

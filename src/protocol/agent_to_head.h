@@ -11,6 +11,7 @@
 #include "model/node_shape.h"
 #include "model/task.h"
 #include "protocol/node_facts.h"
+#include "protocol/node_questions.h"
 #include "protocol/process_control.h"
 #include "protocol/slot_news.h"
 #include "protocol/wire.h"
@@ -235,7 +236,8 @@ struct MemoryPressure {
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
                  FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
-                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart>;
+                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart, LogsListed, LogPart,
+                 UsageTold>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all

@@ -12,6 +12,7 @@
 #include "model/task.h"
 #include "protocol/agent_to_head.h"
 #include "protocol/job_news.h"
+#include "protocol/node_questions.h"
 #include "protocol/process_control.h"
 #include "protocol/wire.h"
 
@@ -207,7 +208,7 @@ struct ListObjects {
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
                                  ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects,
-                                 ReadJobLog, KeysVoided>;
+                                 ReadJobLog, KeysVoided, ListLogs, ReadLog, AskUsage>;
 
 // Some are large, some are for all agents, and all of them are kept until they are acknowledged.
 template <>

@@ -64,6 +64,9 @@ template <> inline constexpr Roles row<SlotResides> = slot_agents;
 template <> inline constexpr Roles row<SlotOverShare> = slot_agents;
 template <> inline constexpr Roles row<ActorConstructed> = slot_agents;
 template <> inline constexpr Roles row<JobLogPart> = slot_agents;
+template <> inline constexpr Roles row<LogsListed> = slot_agents;
+template <> inline constexpr Roles row<LogPart> = slot_agents;
+template <> inline constexpr Roles row<UsageTold> = slot_agents;
 template <> inline constexpr Roles row<FromProcess> = agents;
 template <> inline constexpr Roles row<ProcessAttached> = agents;
 template <> inline constexpr Roles row<ProcessEnded> = agents;
@@ -113,6 +116,9 @@ template <> inline constexpr Roles row<ObjectLocated> = head;
 template <> inline constexpr Roles row<ReportFacts> = head;
 template <> inline constexpr Roles row<ListObjects> = head;
 template <> inline constexpr Roles row<ReadJobLog> = head;
+template <> inline constexpr Roles row<ListLogs> = head;
+template <> inline constexpr Roles row<ReadLog> = head;
+template <> inline constexpr Roles row<AskUsage> = head;
 // To agents, and from each to its processes.
 template <> inline constexpr Roles row<JobOver>{Role::head, Role::agent, Role::driver_agent};
 
@@ -254,6 +260,11 @@ inline constexpr std::array verbs{
     VerbRow{"planner_state", readers},
     VerbRow{"job_log", readers},
     VerbRow{"timeline", readers},
+    VerbRow{"logs", readers},
+    VerbRow{"log", readers},
+    VerbRow{"head_log", readers},
+    VerbRow{"usage", readers},
+    VerbRow{"changes", readers},
     VerbRow{"package_get", nodes},
     VerbRow{"submit", submitters, true},
     VerbRow{"job_stop", submitters, true},

@@ -1,5 +1,5 @@
 // What a process says of when its latest calls were: as who runs them, and as who owns them. For
-// timelines; asked for, and never told unasked. Plain structs.
+// timelines; asked for, or told once when it ends. Plain structs.
 #pragma once
 
 #include <cstdint>
@@ -56,14 +56,16 @@ struct OwnedSpan {
 struct AskSpans {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;  // of each kind
+  TaskId task;              // not empty: of it, and of what ran beside it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit));
+    return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit),
+                 field("task", &AskSpans::task));
   }
   friend bool operator==(const AskSpans&, const AskSpans&) = default;
 };
 
-// Process to head, and on to the tool.
+// Process to head, and on to the tool. `request` 0: unasked, since the process is about to end.
 struct SpansTold {
   std::uint64_t request = 0;
   std::int64_t wall_us = 0;  // the process's clock at the answer

@@ -17,8 +17,8 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = own_protocol.newest;
   std::uint64_t request = 0;
-  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, timeline, ping
-  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte
+  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, timeline, logs, log, head_log, usage, changes, ping
+  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte; of log and head_log: FILE:FROM
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
@@ -37,7 +37,7 @@ struct ToolReply {
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
   std::vector<TaskError> errors;  // of tasks that the document names
-  Payload bytes;  // job_log: what the job has printed; timeline: a list of ProcessSpans
+  Payload bytes;  // job_log, log, head_log: what stands there; timeline: a list of ProcessSpans
   Duration retry_after{};  // of a refusal: when to ask again; 0: not said
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -311,7 +311,10 @@ void DriverSession::shutdown() {
     {
       auto lock = engine_->lock();
       const bool lives = !engine_->stopping() && !agent_gone_;
-      if (lives) engine_->step(client::AskHead{EndJob{job_}});
+      if (lives) {
+        engine_->tell_last_spans();
+        engine_->step(client::AskHead{EndJob{job_}});
+      }
       engine_->notify();
       // What the job's executors have printed comes before the word that they are gone.
       if (lives) {

@@ -19,6 +19,7 @@ void SlotProcesses::start_command(CommandSlot slot) {
   executor.generation = slot.generation;
   executor.log = job_logs_.open(slot.job);
   executor.own_folder = std::move(slot.own_folder);
+  executor.running = std::move(slot.name);
   executors_.emplace(what.process, std::move(executor));
   pool_->start(std::move(what));
 }

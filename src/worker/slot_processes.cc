@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 
 #include "base/log.h"
 #include "transport/curve.h"
@@ -23,6 +25,17 @@ std::vector<std::string> split(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
+}
+
+// When it was read, which is as close to when it was printed as an agent can tell: "2026-11-24T03:12:25.123456Z".
+std::string stamp_of(std::chrono::system_clock::time_point now) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+  const std::time_t seconds = static_cast<std::time_t>(us / 1'000'000);
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+  return fmt::format("{}.{:06}Z", std::string_view(text, size), us % 1'000'000);
 }
 
 EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
@@ -54,6 +67,7 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
     : links_(links),
       options_(std::move(options)),
       tell_(std::move(tell)),
+      logs_(options_.logs_folder),
       job_logs_(options_.logs_folder),
       taken_up_(loop, [this] {
         for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
@@ -134,6 +148,7 @@ Result<void> SlotProcesses::start(SlotStart start) {
   Executor& executor = executors_.at(*process);
   executor.assigned = true;
   executor.slot = start.assign.slot;
+  executor.job = start.assign.demand_class.job;
   executor.generation = start.assign.generation;
   executor.running = start.assign.actor.class_name;
   start.assign.ticket = start.sign(executor.prepare.curve_public_key);
@@ -240,6 +255,15 @@ std::vector<WatchedExecutor> SlotProcesses::watched() const {
   for (const auto& [process, executor] : executors_) {
     if (!executor.assigned || !executor.started || executor.exit) continue;
     out.push_back({executor.slot, executor.generation, executor.stamp.pid});
+  }
+  return out;
+}
+
+std::vector<std::pair<WatchedExecutor, std::string>> SlotProcesses::watched_by_name() const {
+  std::vector<std::pair<WatchedExecutor, std::string>> out;
+  for (const auto& [process, executor] : executors_) {
+    if (!executor.assigned || !executor.started || executor.exit) continue;
+    out.push_back({{executor.slot, executor.generation, executor.stamp.pid}, executor.running});
   }
   return out;
 }
@@ -352,7 +376,7 @@ void SlotProcesses::conclude(ProcessId process) {
   const bool slot_has_others = std::ranges::any_of(executors_, [&](const auto& entry) {
     return entry.second.assigned && entry.second.slot == executor.slot;
   });
-  if (!slot_has_others) logs_.erase(executor.slot);  // closes it
+  if (!slot_has_others) logs_.close(executor.slot);
   tell_(ExecutorExited{executor.slot, executor.generation,
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
 }
@@ -364,16 +388,6 @@ void SlotProcesses::running(LinkId link, const std::string& name) {
   if (at != of_link_.end()) executors_.at(at->second).running = name;
 }
 
-CappedLog* SlotProcesses::log_of(SlotId slot) {
-  if (const auto at = logs_.find(slot); at != logs_.end()) return &at->second;
-  auto log = CappedLog::open(fmt::format("{}/slot-{}.log", options_.logs_folder, slot.brief()));
-  if (!log) {
-    log_warn("a slot has no log: {}", log.error().text);
-    return nullptr;
-  }
-  return &logs_.emplace(slot, std::move(*log)).first->second;
-}
-
 void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   const auto at = executors_.find(process);
   if (at == executors_.end()) return;
@@ -382,11 +396,10 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   if (executor.log) return command_printed(executor, lines);
   executor.tail.append(lines);
   ExecutorPrinted event{executor.slot, executor.generation, split(lines)};
-  if (CappedLog* log = log_of(executor.slot)) {
+  if (CappedLog* log = logs_.open(executor.slot, executor.job)) {
+    const std::string head = fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()), executor.running, executor.stamp.pid);
     std::string named;
-    for (const std::string& line : event.lines) {
-      named += fmt::format("[{} pid={}] {}\n", executor.running, executor.stamp.pid, line);
-    }
+    for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);
   }
   printed_.push_back(std::move(event));

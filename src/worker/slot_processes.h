@@ -21,6 +21,7 @@
 #include "worker/process/job_log_room.h"
 #include "worker/process/memory_watch.h"
 #include "worker/process/output.h"
+#include "worker/process/slot_logs.h"
 #include "worker/process_links.h"
 
 namespace mobula::internal::worker {
@@ -51,6 +52,7 @@ struct CommandSlot {
   SlotId slot;
   std::uint32_t generation = 0;
   JobId job;
+  std::string name;  // of its program
   CommandStart command;
   std::vector<EnvironmentVariable> environment;  // over the agent's
   std::string own_folder;  // below `job_files_folder`, made by the command and removed after it; empty: none
@@ -84,6 +86,9 @@ class SlotProcesses {
 
   // Those that have a slot, for a look at their memory.
   std::vector<WatchedExecutor> watched() const;
+  // Likewise, with the names of what they run.
+  std::vector<std::pair<WatchedExecutor, std::string>> watched_by_name() const;
+  const SlotLogs& logs() const { return logs_; }
   std::size_t size() const { return executors_.size(); }  // those in reserve included
   std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }
 
@@ -92,6 +97,7 @@ class SlotProcesses {
     NurseryKey nursery;
     bool assigned = false;  // else it is a reserve
     SlotId slot{};
+    JobId job{};
     std::uint32_t generation = 0;
     std::optional<AssignExecutor> assign{};  // until it has started
     PrepareExecutor prepare{};
@@ -138,7 +144,6 @@ class SlotProcesses {
   void on(const PoolStartFailed& event);
   void on(const PoolExited& event);
   void conclude(ProcessId process);
-  CappedLog* log_of(SlotId slot);
 
   ProcessLinks& links_;
   const SlotProcessOptions options_;
@@ -148,7 +153,7 @@ class SlotProcesses {
   std::map<NurseryKey, Stock> stocks_;
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
-  std::map<SlotId, CappedLog> logs_;
+  SlotLogs logs_;
   JobLogRoom job_logs_;
   std::unique_ptr<FolderRemover> remover_;  // from the first folder on
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;

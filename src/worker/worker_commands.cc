@@ -328,6 +328,7 @@ void WorkerService::run_entry(StartExecutor& command) {
   slot.slot = command.slot;
   slot.generation = command.generation;
   slot.job = actor.job;
+  slot.name = std::filesystem::path(actor.entry.argv.front()).filename().string();
   slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
                   options_.folder + "/jobs", actor.entry.grace};
   if (const auto files = environment.find(job_files_variable); files != environment.end()) {
@@ -359,6 +360,16 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
 // A part is small, and what was printed lately lies in memory.
 void WorkerService::carry_out(ReadJobLog& command) {
   step(read_job_log(options_.folder + "/logs", command));
+}
+
+void WorkerService::carry_out(ListLogs& command) { step(slots_->logs().list(command)); }
+
+void WorkerService::carry_out(ReadLog& command) { step(slots_->logs().read(command)); }
+
+void WorkerService::carry_out(AskUsage& command) {
+  UsageTold told = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
+  told.request = command.request;
+  step(std::move(told));
 }
 
 void WorkerService::carry_out(Exit& command) {

@@ -51,6 +51,7 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                arm();
              }),
       memory_timer_(loop, [this] { look_at_memory(); }),
+      usage_(options_.host_paths),
       gpu_timer_(loop, [this] { look_at_gpus(); }) {}
 
 Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
@@ -134,7 +135,10 @@ Result<void> WorkerService::open() {
   }
   if (!options_.watched_gpus.empty()) {
     auto watch = GpuWatch::start(loop_, options_.nvml_library, options_.watched_gpus,
-                                 [this](GpuMemorySampled sample) { step(std::move(sample)); });
+                                 [this](GpuMemorySampled sample) {
+                                   usage_.took(sample);
+                                   step(std::move(sample));
+                                 });
     if (!watch) return watch.error();
     gpu_watch_ = std::move(*watch);
     look_at_gpus();

@@ -19,6 +19,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/head_connection.h"
 #include "worker/process/gpu_watch.h"
+#include "worker/process/usage_watch.h"
 #include "worker/mapped_file.h"
 #include "worker/peer_connections.h"
 #include "worker/process_links.h"
@@ -144,6 +145,9 @@ class WorkerService {
   void carry_out(Exit& command);
   void carry_out(WarnPeople& command);
   void carry_out(ReadJobLog& command);
+  void carry_out(ListLogs& command);
+  void carry_out(ReadLog& command);
+  void carry_out(AskUsage& command);
 
   void run_entry(StartExecutor& command);
   void start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const;
@@ -183,6 +187,7 @@ class WorkerService {
   std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it
   Timer memory_timer_;
   Time next_memory_look_;
+  UsageWatch usage_;
   std::unique_ptr<GpuWatch> gpu_watch_;  // where there are GPUs to look at
   Timer gpu_timer_;
 

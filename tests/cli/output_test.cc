@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/table_columns.h"
+
 namespace mobula::internal::cli {
 namespace {
 
@@ -22,6 +24,45 @@ TEST(Output, TablesHaveHeadersUsesAndNotes) {
             "aa01     ALIVE  a     10.0.0.1:7  CPU:1.5/2\n"
             "bb       DEAD   -     10.0.0.2:7  -\n"
             "note: the head is recovering\n");
+}
+
+TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
+  const auto shown = [](TableFlags style, OutputFormat format = OutputFormat::table, std::size_t width = 0) {
+    const auto text = format_document(nodes, format, "nodes", style, width);
+    return text ? *text : text.error().text;
+  };
+  EXPECT_EQ(shown({.columns = {"state", "NODE_ID"}, .sort_by = "-node_id"}),
+            "STATE  NODE_ID\n"
+            "DEAD   bb\n"
+            "ALIVE  aa01\n"
+            "note: the head is recovering\n");
+  EXPECT_EQ(shown({.columns = {"host", "labels"}, .headers = false}, OutputFormat::csv), "a,\"{\"\"zone\"\":\"\"x,y\"\"}\"\n,{}\n");
+  EXPECT_EQ(shown({.sort_by = "-node_id"}, OutputFormat::name), "bb\naa01\n");
+  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: there is no 'beauty'; there are node_id, state"), std::string::npos);
+  EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: there is no 'beauty'"), std::string::npos);
+  EXPECT_EQ(shown({.columns = {"node_id", "address"}}, OutputFormat::table, 12),
+            "NODE_ID  ADD\n"
+            "aa01     10.\n"
+            "bb       10.\n"
+            "note: the head is recovering\n");
+}
+
+TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
+  const Json tasks = {{"items",
+                       {{{"task_id", "a"}, {"since_ms", 192'000}},
+                        {{"task_id", "b"}, {"since_ms", 9'500}},
+                        {{"task_id", "c"}, {"since_ms", nullptr}}}}};
+  const auto text = format_document(tasks, OutputFormat::table, "tasks", {.columns = {"task_id", "since_ms"}, .sort_by = "SINCE"}, 0);
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text,
+            "TASK_ID  SINCE\n"
+            "b        9.5s\n"
+            "a        3m12s\n"
+            "c        -\n");
+  EXPECT_EQ(age_text(950), "950ms");
+  EXPECT_EQ(age_text(3'600'000 * 5 + 60'000 * 7), "5h07m");
+  EXPECT_EQ(age_text(86'400'000LL * 2 + 3'600'000 * 3), "2d03h");
+  EXPECT_EQ(size_text(1536), "1.5 KiB");
 }
 
 TEST(Output, NumbersStandAtTheRight) {

@@ -1,5 +1,7 @@
 #include <chrono>
+#include <iostream>
 #include <stdexcept>
+#include <thread>
 
 #include "e2e/driver.h"
 
@@ -36,8 +38,32 @@ int each_state(const Words& arguments) {
   return report.exit_code();
 }
 
+int says(std::string what) {
+  std::cout << what << std::endl;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that the lines of two are apart
+  return 0;
+}
+
+// Tasks that print one after the other, on the node of each argument, and then waits: what ran is known as long as
+// it does.
+int prints_by_turns(const Words& arguments) {
+  Report report;
+  for (const auto& node : arguments) {
+    for (const char* what : {"first", "second"}) {
+      const auto task = mobula::task<says>.options({.scheduling = mobula::NodeAffinity{node, false}}).remote(what + (" " + node));
+      report.equal("it has printed", mobula::get(task, seconds(60)), 0);
+      tell(std::string(what) + " " + task.id());
+    }
+  }
+  tell("ready");
+  hear();
+  return report.exit_code();
+}
+
 }  // namespace
 
-std::map<std::string, Scenario> question_scenarios() { return {{"each_state", &each_state}}; }
+std::map<std::string, Scenario> question_scenarios() {
+  return {{"each_state", &each_state}, {"prints_by_turns", &prints_by_turns}};
+}
 
 }  // namespace mobula::e2e

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "cli/trace_format.h"
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -78,6 +79,131 @@ TEST_F(StatePages, ATimelineHasWhatRanAndWhereItWasSubmitted) {
   EXPECT_EQ(mobula({"timeline", "--job", "nothing", "--output", "-"}).code, 7);
   const Ended all = mobula({"timeline", "--output", "-"});
   EXPECT_TRUE(Json::parse(all.out, nullptr, false).is_object());
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreThere) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"prints_by_turns", node_id("a"), node_id("b")});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  const auto jobs = list("jobs");
+  ASSERT_TRUE(jobs.has_value());
+  const std::string job = (*jobs)[0]["job_id"];
+
+  // Of a job: from both nodes, by time, each line with its place.
+  const Ended all = mobula({"logs", job});
+  EXPECT_EQ(all.code, 0) << all.err;
+  std::vector<std::string> printed;
+  for (const auto& line : lines_of(all.out)) {
+    EXPECT_NE(line.find("/slot-"), std::string::npos) << line;
+    EXPECT_NE(line.find(" pid="), std::string::npos) << line;
+    for (const char* node : {"a", "b"}) {
+      for (const char* what : {"first ", "second "}) {
+        if (line.ends_with(what + node_id(node))) printed.push_back(what + std::string(node));
+      }
+    }
+  }
+  EXPECT_EQ(printed, (std::vector<std::string>{"first a", "second a", "first b", "second b"})) << all.out;
+  EXPECT_EQ(lines_of(mobula({"logs", job, "--tail", "1"}).out).size(), 1u);
+  EXPECT_EQ(lines_of(mobula({"logs", job, "--grep", "first " + node_id("b")}).out).size(), 1u);
+
+  // Of one task alone, though another one printed in the same process.
+  std::string second;
+  for (const auto& line : lines_of(driver.out())) {
+    if (line.starts_with("second ")) second = line.substr(7);
+  }
+  ASSERT_FALSE(second.empty()) << driver.out();
+  const Ended of_task = mobula({"logs", second});
+  EXPECT_EQ(of_task.code, 0) << of_task.err;
+  ASSERT_EQ(lines_of(of_task.out).size(), 1u) << of_task.out << of_task.err;
+  EXPECT_TRUE(lines_of(of_task.out)[0].ends_with("second " + node_id("b"))) << of_task.out;
+
+  // Of another node's agent, and of all there are.
+  EXPECT_NE(mobula({"logs", node_id("b")}).out.find("agent"), std::string::npos);
+  const Ended listed = mobula({"logs", "-o", "json"});
+  const Json items = Json::parse(listed.out, nullptr, false)["items"];
+  std::set<std::string> nodes;
+  for (const auto& item : items) {
+    if (item["log"] == "agent") nodes.insert(item["node_id"].get<std::string>());
+  }
+  EXPECT_EQ(nodes.size(), 2u) << listed.out;
+
+  // A follower goes on until the job is over.
+  Process follower({programs + "/mobula", "logs", job, "--follow"}, environment_of("a"), folder() + "/follower");
+  ASSERT_TRUE(follower.prints("first " + node_id("a")));
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0);
+  const Ended followed = follower.wait(Milliseconds(30'000));
+  EXPECT_EQ(followed.code, 0) << followed.err;
+  EXPECT_NE(followed.out.find("second " + node_id("b")), std::string::npos);
+
+  // The executors are gone; their files are not.
+  std::string process;
+  for (const auto& event : events({"--about", job, "--severity", "debug", "--kind", "EXECUTOR_*"})) {
+    if (event["node_id"] == node_id("b")) process = event["process_id"];
+  }
+  ASSERT_FALSE(process.empty());
+  EXPECT_NE(mobula({"logs", process}).out.find("first " + node_id("b")), std::string::npos);
+  stop("b");
+  const Ended gone = mobula({"logs", process});
+  EXPECT_EQ(gone.code, 7) << gone.out;
+  EXPECT_NE(gone.err.find("is dead"), std::string::npos) << gone.err;
+  EXPECT_EQ(mobula({"logs", "0123456789abcdef0123456789abcdef"}).code, 7);
+}
+
+TEST_F(StatePages, ATimelineOfAProgramThatHasEndedKeepsToTheFormat) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"prints_by_turns", node_id("a"), node_id("b")});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  driver.say("end");
+  ASSERT_EQ(driver.wait().code, 0);
+  const Ended written = mobula({"timeline", "--output", "-"});
+  const Json trace = Json::parse(written.out, nullptr, false);
+  std::string faults;
+  for (const auto& each : mobula::test::TraceFormat::faults_of(trace)) faults += each + "\n";
+  EXPECT_EQ(faults, "");
+  int ran = 0;
+  std::map<std::string, std::string> flows;
+  for (const auto& event : trace["traceEvents"]) {
+    ran += event.value("cat", "") == "run" ? 1 : 0;
+    if (event.value("cat", "") == "flow") flows[event["id"]] += event["ph"];
+  }
+  EXPECT_EQ(ran, 4) << written.out;
+  EXPECT_EQ(flows.size(), 4u);
+  for (const auto& [id, phases] : flows) EXPECT_EQ(phases.size(), 3u) << id;
+}
+
+TEST_F(StatePages, WhatIsBusyIsListedWithItsTask) {
+  start_head({"--num-cpus", "2"});
+  const std::string pipe = folder() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process driver = start_driver({"each_state", pipe});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  Json holds;
+  const bool there = eventually(Milliseconds(30'000), [&] {
+    const Ended top = mobula({"top", "-o", "json"});
+    const Json json = Json::parse(top.out, nullptr, false);
+    for (const auto& item : json.is_object() ? json["items"] : Json::array()) {
+      if (item["name"] == "holds" && item["task_id"].is_string()) holds = item;
+    }
+    return holds.is_object() && json["nodes"].size() == 1 && json["nodes"][0]["cpu_percent"].is_number();
+  });
+  ASSERT_TRUE(there);
+  EXPECT_GT(holds["resident_bytes"].get<std::int64_t>(), 0);
+  EXPECT_GE(holds["since_ms"].get<std::int64_t>(), 0);
+  EXPECT_TRUE(runs(holds["pid"].get<pid_t>()));
+  const Ended page = mobula({"top", "--once", "-n", "1", "--sort-by", "name"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_NE(page.out.find("CPU%"), std::string::npos) << page.out;
+  EXPECT_EQ(mobula({"top", "--once", "--sort-by", "beauty"}).code, 2);
 }
 
 }  // namespace

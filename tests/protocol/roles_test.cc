@@ -63,7 +63,7 @@ TEST(Roles, WhoHasNoSlotsSpeaksOfNone) {
 
 TEST(Roles, EveryVerbHasItsAskers) {
   const std::set<std::string_view> reads{"status", "list", "get", "explain", "named_actors", "planner_state", "job_log",
-                                         "timeline"};
+                                         "timeline", "logs", "log", "head_log", "usage", "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
   const std::set<std::string_view> orders{"drain", "stop", "token_create", "token_list", "token_revoke"};
   std::size_t known = 3;  // ping, join, package_get

@@ -56,7 +56,7 @@ bool has_word(const std::vector<std::string>& words, std::initializer_list<const
 bool runs_here(const std::vector<std::string>& words) {
   static const std::set<std::string, std::less<>> asking{"status", "list", "get", "memory", "summary", "explain",
                                                          "plan", "version", "help", "completion", "man"};
-  if (has_word(words, {"--watch", "-f", "--follow", "-h", "--help"})) return false;
+  if (has_word(words, {"--watch", "-w", "-f", "--follow", "-h", "--help"})) return false;
   if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
   return asking.contains(words.front());
 }

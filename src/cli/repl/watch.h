@@ -64,6 +64,7 @@ class ClusterWatch {
   CommandLine asking_;
   bool reached_ = false;
   bool lost_ = false;
+  std::string changes_;  // the head's count of them
   SeenThings nodes_;
   SeenThings jobs_;
   std::thread thread_;

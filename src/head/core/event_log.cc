@@ -44,6 +44,7 @@ std::int64_t EventLog::wall_ms() const {
 
 void EventLog::note(Severity severity, std::string_view kind, EventSubjects about, std::string text) {
   const std::int64_t now_ms = wall_ms();
+  ++noted_;
   text = cut(std::move(text), max_text_bytes);
   if (count_again(severity, kind, about, text, now_ms)) return;
   EventRow row;

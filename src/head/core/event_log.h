@@ -95,6 +95,8 @@ class EventLog {
   // The latest number that another epoch has given.
   std::uint64_t restored_through() const { return restored_through_; }
   std::uint64_t last() const { return last_; }
+  // How often something was noted, what was counted again included.
+  std::uint64_t noted() const { return noted_; }
   // Of this epoch, that were forgotten for the bound, and the number of the latest of them.
   std::uint64_t forgotten() const { return forgotten_; }
   std::uint64_t forgotten_through() const { return forgotten_through_; }
@@ -121,6 +123,7 @@ class EventLog {
   Ring ordinary_;
   Ring warnings_;
   std::uint64_t last_ = 0;
+  std::uint64_t noted_ = 0;
   std::uint64_t restored_through_ = 0;
   std::uint64_t forgotten_ = 0;
   std::uint64_t forgotten_through_ = 0;

@@ -322,6 +322,17 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
 
 namespace {
 
+// What a request that was typed comes to: much of it may be what nobody has typed.
+std::string asks_text(const Request& request, const std::string& typed) {
+  const std::string needs = to_string(scheduler::Need(request, scheduler::Tenant::task));
+  if (needs == "nothing") {
+    return "no resources at all: any node that takes work and that its labels and strategy allow can run it, however busy "
+           "its devices are; a task that does not say num_cpus asks for 1 CPU";
+  }
+  const bool says = Json::parse(typed, nullptr, false).contains("num_cpus");
+  return needs + (says ? "" : "; 1 CPU is what a task asks for that does not say num_cpus");
+}
+
 // An actor that waits for nothing.
 Json settled_actor_json(const Parts& parts, const Actor& actor) {
   Json json = document("Explanation");
@@ -371,7 +382,9 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
   DemandClass demand;
   demand.job = about.job;
   demand.request = std::move(about.request);
-  return text_of(explanation_of(parts, demand, scheduler::Tenant::task, nullptr));
+  Json json = explanation_of(parts, demand, scheduler::Tenant::task, nullptr);
+  json["asks"] = asks_text(demand.request, argument);
+  return text_of(json);
 }
 
 }  // namespace mobula::internal::head

@@ -2,6 +2,7 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "protocol/roles.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -21,6 +22,30 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
       mark_bad_row.hit();
     }
   }
+}
+
+// Answers to questions change nothing that anybody could look at.
+bool is_answer(const AgentMessage& message) {
+  if (const auto* process = std::get_if<FromProcess>(&message)) {
+    const ProcessToHead& said = process->message;
+    return std::holds_alternative<TasksTold>(said) || std::holds_alternative<TransfersTold>(said) ||
+           std::holds_alternative<SpansTold>(said) || std::holds_alternative<ReadState>(said);
+  }
+  return std::holds_alternative<ObjectsListed>(message) || std::holds_alternative<JobLogPart>(message) ||
+         std::holds_alternative<LogsListed>(message) || std::holds_alternative<LogPart>(message) ||
+         std::holds_alternative<UsageTold>(message);
+}
+
+// After it the head's lists and its status are as before, but for what is noted as an event.
+bool tells_nothing(const Event& event) {
+  if (std::holds_alternative<Tick>(event)) return true;
+  if (const auto* asked = std::get_if<ToolSaid>(&event)) {
+    const VerbRow* row = verb_row(asked->request.verb);
+    return row == nullptr || !row->changes;
+  }
+  const auto* said = std::get_if<AgentSaid>(&event);
+  const auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
+  return frame != nullptr && (!frame->frame.message || is_answer(*frame->frame.message));
 }
 
 // One input on its way into the tables.
@@ -73,6 +98,7 @@ struct Dispatch {
     parts.spans.tick();
     parts.job_logs.tick();
     parts.tokens.tick();
+    parts.node_questions.tick();
   }
 
   void operator()(const ClockMoved& event) const {
@@ -141,7 +167,10 @@ HeadCore& HeadCore::operator=(HeadCore&&) noexcept = default;
 void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   Parts& parts = *parts_;
   parts.now = std::max(parts.now, now);
+  const bool answers_alone = tells_nothing(event);
+  const std::uint64_t noted = parts.events.noted();
   std::visit(Dispatch{parts}, event);
+  if (!answers_alone || parts.events.noted() != noted) ++parts.changes;
   parts.jobs.settle();
   parts.slots.plan();
   if (parts.journal.has_changes()) parts.events.write();
@@ -169,6 +198,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.spans.next_deadline());
   due = earlier(due, parts.job_logs.next_deadline());
   due = earlier(due, parts.tokens.next_deadline());
+  due = earlier(due, parts.node_questions.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

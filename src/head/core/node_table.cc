@@ -367,6 +367,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   parts_.copies.node_died(node.id);
   parts_.objects.node_died(node.id);
   parts_.job_logs.node_died(node.id);
+  parts_.node_questions.node_died(node.id);
   parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
   PeersChanged news;
   news.dead_agents = {incarnation};

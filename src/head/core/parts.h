@@ -13,6 +13,7 @@
 #include "head/core/job_log_questions.h"
 #include "head/core/journal.h"
 #include "head/core/last_use.h"
+#include "head/core/node_questions.h"
 #include "head/core/node_table.h"
 #include "head/core/object_copies.h"
 #include "head/core/object_lists.h"
@@ -54,6 +55,7 @@ struct Parts {
   std::int64_t wall_at_start_ms = 0;
   bool serving = false;           // the epoch is durable
   std::optional<Time> epoch_due;  // when to try again to make it so
+  std::uint64_t changes = 0;      // steps of this epoch after which a list or the status may differ
 
   scheduler::Scheduler scheduler{settings_of(options)};
   Journal journal;
@@ -73,6 +75,7 @@ struct Parts {
   TransferCounts transfer_counts{*this};
   SubmissionTable submissions{*this};
   JobLogQuestions job_logs{*this};
+  NodeQuestions node_questions{*this};
   TokenTable tokens{*this};
   RefusalLog refusals;
   QuestionRates rates{options.questions_at_once, options.questions_per_second};

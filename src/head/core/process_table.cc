@@ -17,12 +17,17 @@ void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
   if (lost_.erase(fact.process) > 0) mark_back.hit();
   if (expected_.erase(fact.process) > 0) mark_expected_back.hit();
-  enter(fact.process, {node, fact.principal, fact.pid});
+  const Process* known = rows_.find(fact.process);
+  enter(fact.process, {node, fact.principal, fact.pid, known == nullptr ? SlotId() : known->slot});
 }
 
-void ProcessTable::executor_seen(NodeId node, const Endpoint& endpoint, JobId job) {
-  if (endpoint.process.empty() || rows_.contains(endpoint.process)) return;
-  enter(endpoint.process, {node, Principal{Role::executor, "", job}, 0});
+void ProcessTable::executor_seen(NodeId node, const Endpoint& endpoint, JobId job, SlotId slot) {
+  if (endpoint.process.empty()) return;
+  if (rows_.contains(endpoint.process)) {
+    rows_.at(endpoint.process).slot = slot;
+  } else {
+    enter(endpoint.process, {node, Principal{Role::executor, "", job}, 0, slot});
+  }
 }
 
 void ProcessTable::enter(ProcessId process, Process row) {
@@ -61,7 +66,7 @@ void ProcessTable::note_end(ProcessId process, const Process& row, const EndCaus
                      cause.kind == EndKind::out_of_memory ? "EXECUTOR_ENDED_FOR_MEMORY"
                      : failed                             ? "EXECUTOR_DIED"
                                                           : "EXECUTOR_ENDED",
-                     {.node = row.node, .job = row.principal.job, .process = process}, "the executor " + to_string(cause));
+                     {.node = row.node, .job = row.principal.job, .process = process, .slot = row.slot}, "the executor " + to_string(cause));
 }
 
 void ProcessTable::reconcile(NodeId node, const Facts& facts) {
@@ -96,7 +101,10 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
   } else {
     by_node_[node] = std::move(drivers);
   }
-  for (const auto process : gone) bury(process, cause);
+  for (const auto process : gone) {
+    note_end(process, rows_.at(process), cause);
+    bury(process, cause);
+  }
   return gone;
 }
 

@@ -20,6 +20,7 @@ struct Process {
   NodeId node;
   Principal principal;
   std::int64_t pid = 0;
+  SlotId slot{};  // of an executor, once it is known
 };
 
 class ProcessTable {
@@ -31,7 +32,7 @@ class ProcessTable {
   // an earlier head may have died before it told all of them.
   void ended(ProcessId process, const EndCause& cause);
   // The executor of a slot's generation, known from its endpoint; and its end.
-  void executor_seen(NodeId node, const Endpoint& endpoint, JobId job);
+  void executor_seen(NodeId node, const Endpoint& endpoint, JobId job, SlotId slot);
   // The node's agent states who is there: who is not has ended. A driver may still come back.
   void reconcile(NodeId node, const Facts& facts);
   // All processes of a node at once; returns those that have ended, for the news of its death.

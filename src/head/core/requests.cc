@@ -158,6 +158,9 @@ struct AgentVoice {
   void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
   void operator()(const ObjectsListed& message) const { parts.objects.listed(node, message); }
   void operator()(JobLogPart& message) const { parts.job_logs.told(node, std::move(message)); }
+  void operator()(LogsListed& message) const { parts.node_questions.told(node, std::move(message)); }
+  void operator()(LogPart& message) const { parts.node_questions.told(node, std::move(message)); }
+  void operator()(const UsageTold& message) const { parts.node_questions.told(node, message); }
   void operator()(const FullFacts& message) const { parts.nodes.stated(node, message); }
 };
 

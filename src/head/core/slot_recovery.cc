@@ -128,7 +128,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.stopping = fact.stopping;
   slot.ends_there = fact.stopping;
   slot.endpoint = fact.endpoint;
-  parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job);
+  parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job, fact.slot);
   add(slot);
   if (slot.residence.any()) parts_.scheduler.set_resident(slot.id, true);
   if (!slot.actor.empty()) {

@@ -297,7 +297,7 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
   slot->ready = true;
   slot->endpoint = message.endpoint;
   parts_.scheduler.started(message.slot);
-  parts_.processes.executor_seen(node, message.endpoint, slot->job);
+  parts_.processes.executor_seen(node, message.endpoint, slot->job, slot->id);
   if (slot->lessee.empty()) {
     parts_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {

@@ -12,6 +12,7 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_late("head.span_answer_without_a_process");
+const Mark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 }  // namespace
 
@@ -29,23 +30,63 @@ void SpanQuestions::ask(LinkId link, const ToolRequest& request) {
     if (!given) return refuse(ErrorCode::invalid_argument, fmt::format("timeline: '{}' is no job's id", request.argument));
     job = *given;
   }
+  TaskId task;
+  if (!request.kind.empty()) {
+    const auto given = TaskId::from_hex(request.kind);
+    if (!given) return refuse(ErrorCode::invalid_argument, fmt::format("timeline: '{}' is no task's id", request.kind));
+    task = *given;
+  }
   const std::uint64_t number = ++last_;
   Question question;
   question.link = link;
   question.request = request.request;
   question.until = parts_.now + parts_.options.list_within;
+  question.job = job;
+  question.task = task;
   question.missing = processes_to_ask(parts_, job, question.warnings);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
   AskSpans asked;
   asked.request = number;
   asked.limit = std::clamp(max_spans / std::max<std::uint64_t>(processes.size(), 1), min_limit, max_limit);
+  asked.task = task;
   questions_.emplace(number, std::move(question));
   for (const auto process : processes) parts_.processes.tell(process, asked);
   if (processes.empty()) settle(number);
 }
 
+SpanQuestions::Teller SpanQuestions::teller_of(ProcessId process) const {
+  const Process* row = parts_.processes.find(process);
+  if (row == nullptr) return {};
+  const Node* node = parts_.nodes.find(row->node);
+  return {row->principal.role, row->pid, row->principal.job, row->node, node == nullptr ? "" : node->host, false};
+}
+
+// A process says so once; where it says it again, the last word stands.
+void SpanQuestions::keep(ProcessId process, const SpansTold& message) {
+  const std::size_t bytes = encode(message).size() + 256;
+  if (bytes > max_ended_each) {
+    mark_too_large.hit();
+    ++ended_forgotten_;
+    return;
+  }
+  const auto forget = [&](const Ended& each) { ended_bytes_ -= each.bytes; };
+  if (const auto before = std::ranges::find(ended_, process, &Ended::process); before != ended_.end()) {
+    forget(*before);
+    ended_.erase(before);
+  }
+  ended_.push_back({process, teller_of(process), message, bytes});
+  ended_.back().teller.ended = true;
+  ended_bytes_ += bytes;
+  while (ended_.size() > max_ended || ended_bytes_ > max_ended_bytes) {
+    forget(ended_.front());
+    ended_.pop_front();
+    ++ended_forgotten_;
+  }
+}
+
 void SpanQuestions::told(ProcessId process, const SpansTold& message) {
+  if (message.request == 0) return keep(process, message);
   const auto at = questions_.find(message.request);
   if (at == questions_.end() || at->second.missing.erase(process) == 0) return;
   Question& question = at->second;
@@ -94,16 +135,35 @@ void SpanQuestions::settle(std::uint64_t number) {
   Json json = document("Timeline");
   json["processes"] = Json::array();
   std::vector<ProcessSpans> all;
-  for (auto& [process, spans] : question.told) {
-    const Process* row = parts_.processes.find(process);
-    const Node* node = row == nullptr ? nullptr : parts_.nodes.find(row->node);
+  const auto add = [&](ProcessId process, const Teller& teller, SpansTold spans) {
+    const bool known = teller.role != Role::unproven;
     json["processes"].push_back({{"process_id", process.hex()},
-                                 {"role", row == nullptr ? "process" : std::string(to_string(row->principal.role))},
-                                 {"pid", row == nullptr ? 0 : row->pid},
-                                 {"job_id", row == nullptr ? Json(nullptr) : id_json(row->principal.job)},
-                                 {"node_id", row == nullptr ? Json(nullptr) : id_json(row->node)},
-                                 {"host", node == nullptr ? "" : node->host}});
+                                 {"role", known ? std::string(to_string(teller.role)) : "process"},
+                                 {"pid", teller.pid},
+                                 {"job_id", id_json(teller.job)},
+                                 {"node_id", id_json(teller.node)},
+                                 {"host", teller.host},
+                                 {"ended", teller.ended}});
     all.push_back({process, std::move(spans)});
+  };
+  for (auto& [process, spans] : question.told) add(process, teller_of(process), std::move(spans));
+  // The latest first, as far as there is room.
+  for (auto each = ended_.rbegin(); each != ended_.rend(); ++each) {
+    const bool of_job = question.job.empty() || each->teller.job == question.job;
+    const bool has = question.task.empty() || std::ranges::find(each->spans.ran, question.task, &RanSpan::task) != each->spans.ran.end() ||
+                     std::ranges::find(each->spans.owned, question.task, &OwnedSpan::task) != each->spans.owned.end();
+    if (!of_job || !has || question.told.contains(each->process)) continue;
+    if (question.bytes + each->bytes > max_bytes) {
+      ++question.left_out;
+      continue;
+    }
+    question.bytes += each->bytes;
+    add(each->process, each->teller, each->spans);
+  }
+  if (ended_forgotten_ > 0 && question.task.empty()) {
+    question.warnings.push_back(fmt::format("of {} processes that have ended only what the owners of their calls know is left: "
+                                            "the head keeps {} bytes, {} of one process",
+                                            ended_forgotten_, max_ended_bytes, max_ended_each));
   }
   if (question.left_out > 0) {
     question.warnings.push_back(

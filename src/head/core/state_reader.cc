@@ -73,6 +73,12 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
                                         const std::string& argument) const {
   if (verb == "ping") return pong_json(parts_);
+  if (verb == "changes") {
+    Json json = document("Changes");
+    json["epoch"] = parts_.epoch;
+    json["number"] = parts_.changes;
+    return text_of(json);
+  }
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
   if (verb == "planner_state") return planner_json(parts_);
@@ -91,7 +97,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, token_create, "
+                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, logs, log, head_log, usage, changes, token_create, "
                              "token_list, token_revoke, join, stop",
                              verb));
 }
@@ -180,6 +186,9 @@ void StateReader::said(const ToolSaid& event) {
   }
   if (request.verb == "timeline") return parts_.spans.ask(event.link, request);
   if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
+  if (request.verb == "logs") return parts_.node_questions.ask_logs(event.link, request);
+  if (request.verb == "log") return parts_.node_questions.ask_log(event.link, request);
+  if (request.verb == "usage") return parts_.node_questions.ask_usage(event.link, request);
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
   }

@@ -80,6 +80,7 @@ class Objects {
   void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
   // At most `limit` of them.
   ObjectsListed list(std::uint64_t limit, bool largest_first);
+  StoreFact store() const;
   void slab_failed(const SlabFailed& failed);
   // It is the pull's turn: a place is found for it, or waited for.
   void pull_begins(const transfer::BeginPull& begin);

@@ -292,18 +292,24 @@ ObjectsListed Objects::list(std::uint64_t limit, bool largest_first) {
     listed.objects.push_back(fact_of(object, *table_.find(object)));
   }
   listed.left_out = sizes.size() - listed.objects.size();
-  const SlabSpace& space = table_.space();
-  listed.store.capacity_bytes = static_cast<std::int64_t>(space.capacity_bytes());
-  listed.store.committed_bytes = static_cast<std::int64_t>(space.committed_bytes());
-  listed.store.used_bytes = static_cast<std::int64_t>(space.used_bytes());
-  listed.store.spilled_bytes = static_cast<std::int64_t>(table_.spilled_bytes());
-  listed.store.file_bytes = static_cast<std::int64_t>(files_.file_bytes());
-  if (!options_.spill) {
-    listed.store.spilling = "spilling is switched off";
-  } else if (spill_.failure) {
-    listed.store.spilling = spill_.failure->text;
-  }
+  listed.store = store();
   return listed;
+}
+
+StoreFact Objects::store() const {
+  const SlabSpace& space = table_.space();
+  StoreFact store;
+  store.capacity_bytes = static_cast<std::int64_t>(space.capacity_bytes());
+  store.committed_bytes = static_cast<std::int64_t>(space.committed_bytes());
+  store.used_bytes = static_cast<std::int64_t>(space.used_bytes());
+  store.spilled_bytes = static_cast<std::int64_t>(table_.spilled_bytes());
+  store.file_bytes = static_cast<std::int64_t>(files_.file_bytes());
+  if (!options_.spill) {
+    store.spilling = "spilling is switched off";
+  } else if (spill_.failure) {
+    store.spilling = spill_.failure->text;
+  }
+  return store;
 }
 
 }  // namespace mobula::internal::worker

@@ -54,6 +54,9 @@ struct WorkerCore::Parts {
   void on(MemorySampled& event);
   void on(GpuMemorySampled& event) { slots.sampled(event); }
   void on(JobLogPart& event) { head.tell(std::move(event)); }
+  void on(LogsListed& event) { head.tell(std::move(event)); }
+  void on(LogPart& event) { head.tell(std::move(event)); }
+  void on(UsageTold& event);
 
   // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);
@@ -75,6 +78,9 @@ struct WorkerCore::Parts {
   void said(ListObjects& message);
   void said(ReportFacts&) { state_facts(); }
   void said(ReadJobLog& message) { outbox.emit(std::move(message)); }
+  void said(ListLogs& message) { outbox.emit(std::move(message)); }
+  void said(ReadLog& message) { outbox.emit(std::move(message)); }
+  void said(AskUsage& message) { outbox.emit(std::move(message)); }
   void node_died(NodeId node);
   // Those of this node that drive the job.
   void tell_drivers(JobId job, const AgentToProcess& message);

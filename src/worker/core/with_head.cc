@@ -160,6 +160,11 @@ void WorkerCore::Parts::said(ListObjects& message) {
   head.tell(std::move(listed));
 }
 
+void WorkerCore::Parts::on(UsageTold& event) {
+  if (objects) event.store = objects->store();
+  head.tell(std::move(event));
+}
+
 // ---- telling processes -------------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_head_status() {

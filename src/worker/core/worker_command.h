@@ -217,6 +217,7 @@ using Command =
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog, CutKeys>;
+                 FinishFilePull, DropFilePull, WarnPeople, ReadJobLog, CutKeys,
+                 ListLogs, ReadLog, AskUsage>;
 
 }  // namespace mobula::internal::worker

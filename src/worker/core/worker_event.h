@@ -233,6 +233,7 @@ using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, Proces
                            ProcessLinkLost, PeerSaid, PeerLink, ExecutorStarted,
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
-                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled, JobLogPart>;
+                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled, JobLogPart,
+                           LogsListed, LogPart, UsageTold>;
 
 }  // namespace mobula::internal::worker

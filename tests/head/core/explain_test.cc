@@ -33,6 +33,12 @@ class Explaining : public testing::Test {
   }
 };
 
+TEST_F(Explaining, SaysWhatARequestComesToThatSaysLittle) {
+  EXPECT_NE(explained("{}")["asks"].get<std::string>().find("CPU 1; 1 CPU is what a task asks for"), std::string::npos);
+  EXPECT_EQ(explained(R"({"num_cpus": 2})")["asks"], "CPU 2");
+  EXPECT_NE(explained(R"({"num_cpus": 0})")["asks"].get<std::string>().find("no resources at all"), std::string::npos);
+}
+
 TEST_F(Explaining, ExplainsARequest) {
   auto json = explained(R"({"num_gpus": 1})");
   EXPECT_EQ(json["feasible"], true);

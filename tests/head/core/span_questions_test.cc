@@ -101,5 +101,57 @@ TEST_F(SpanQuestions, AnAnswerIsBoundedAndSaysWhoIsLeftOut) {
   EXPECT_FALSE(document()["warnings"].empty());
 }
 
+TEST_F(SpanQuestions, WhatAProcessHasToldLastIsKeptWhenItHasEnded) {
+  answers(2, 0, 3);
+  EXPECT_TRUE(cluster.replies.empty()) << "nobody has asked";
+  cluster.driver_dies(agent, 2);
+  ask();
+  answers(1, asked(1).request);
+  ASSERT_EQ(spans().size(), 2u);
+  EXPECT_EQ(spans()[1].process, SmallCluster::driver(2));
+  EXPECT_EQ(spans()[1].spans.owned.size(), 3u);
+  EXPECT_EQ(document()["processes"][0]["ended"], false);
+  EXPECT_EQ(document()["processes"][1]["ended"], true);
+  EXPECT_EQ(document()["processes"][1]["job_id"], JobId::of(2).hex());
+  EXPECT_EQ(document()["processes"][1]["node_id"], agent.node.hex());
+  ask(JobId::of(1).hex());
+  answers(1, asked(1).request);
+  EXPECT_EQ(spans().size(), 1u) << "of another job";
+}
+
+TEST_F(SpanQuestions, OfThoseThatHaveEndedABoundedPartIsKeptAndTheLossIsSaid) {
+  for (int job = 3; job < 16; ++job) {
+    cluster.driver_starts_job(agent, job);
+    answers(job, 0, 10'000);
+    cluster.driver_dies(agent, job);
+  }
+  ask();
+  answers(1, asked(1).request);
+  answers(2, asked(2).request);
+  EXPECT_LT(encode(cluster.replies.at(0)).size(), 16u << 20);
+  EXPECT_LT(spans().size(), 15u);
+  EXPECT_GT(spans().size(), 8u);
+  EXPECT_EQ(spans()[2].process, SmallCluster::driver(15)) << "the latest first";
+  EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos);
+  answers(1, 0, 100'000);
+  ask();
+  answers(1, asked(1).request);
+  answers(2, asked(2).request);
+  EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos) << "one that says too much is not kept";
+}
+
+TEST_F(SpanQuestions, OfATaskAloneTheProcessesAreAskedForIt) {
+  ToolRequest request;
+  request.request = 9;
+  request.verb = "timeline";
+  request.kind = TaskId::of(5).hex();
+  cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  EXPECT_EQ(asked(1).task, TaskId::of(5));
+  request.kind = "5";
+  cluster.replies.clear();
+  cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+  EXPECT_EQ(cluster.replies.at(0).code, ErrorCode::invalid_argument);
+}
+
 }  // namespace
 }  // namespace mobula::internal::head

@@ -25,7 +25,7 @@ class DeviceBytesElsewhere : public PairConformance {
 };
 
 TEST_P(DeviceBytesElsewhere, InHostMemoryAreWholeAndNothingBesideIsWritten) {
-  belongs_to("to host memory of the reader: sizes, odd offsets, many regions");
+  belongs_to(Part::mixed_devices);
   NodeOptions receiving = options();
   receiving.to_host = true;
   make(options(), receiving);
@@ -37,7 +37,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryAreWholeAndNothingBesideIsWritten) {
 }
 
 TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
-  belongs_to("to host memory of the reader: cancel, poison intact after quiet");
+  belongs_to(Part::cancelled);
   NodeOptions receiving = options();
   receiving.to_host = true;
   make(options(), receiving);
@@ -55,7 +55,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
 }
 
 TEST_P(DeviceBytesElsewhere, InHostMemoryOfAReaderThatCannotPinAnyAreRightAsWell) {
-  belongs_to("a driver that pins no memory");
+  belongs_to(Part::failing_driver);
   NodeOptions receiving = options();
   receiving.to_host = true;
   receiving.machine = machine_.environment("fail=cuMemHostAlloc@1:2");
@@ -65,7 +65,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryOfAReaderThatCannotPinAnyAreRightAsWell
 }
 
 TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
-  belongs_to("between two devices: peer access granted");
+  belongs_to(Part::mixed_devices);
   const SimulatedMachine machine("count=2 memory=8589934592 late_us=50");
   NodeOptions receiving = on_device(1, machine);
   receiving.reached = {uuid_of(machine, 0)};
@@ -80,7 +80,7 @@ TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
 }
 
 TEST_P(DeviceBytesElsewhere, OnADeviceThatDoesNotReachThemFailTypedAndNothingIsWritten) {
-  belongs_to("between two devices: peer access refused");
+  belongs_to(Part::failing_driver);
   // The agent said yes, and the driver does not: what NVML and CUDA know may differ.
   const SimulatedMachine machine("count=2 memory=8589934592 peers=");
   NodeOptions receiving = on_device(1, machine);

@@ -228,7 +228,7 @@ TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
   head_->say(StopSlot{start.slot, true, "done"});
   ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
   EXPECT_EQ(gone(start)->cause.kind, EndKind::retired);
-  std::ifstream log(folder_ / "agent" / "logs" / ("slot-" + start.slot.brief() + ".log"));
+  std::ifstream log(folder_ / "agent" / "logs" / ("slot-" + start.slot.brief() + "." + start.demand_class.job.hex() + ".log"));
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
 }

@@ -1,0 +1,72 @@
+#include "cli/top_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/asker.h"
+#include "cli/exit_code.h"
+#include "cli/screen.h"
+#include "cli/top_page.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration between_looks = 600ms;  // of a single page; agents give the same answer for less
+constexpr std::int64_t rows_of_one_page = 20;
+constexpr std::size_t rows_beside = 8;  // of headers and notes
+constexpr const char* running_tasks = R"({"state": "RUNNING"})";
+
+// The second of two looks, with what has changed since the first.
+Result<Json> look(Asker& asker, Json& before) {
+  auto usage = asker.ask("usage");
+  if (!usage) return usage.error();
+  const auto tasks = asker.ask("list", "tasks", running_tasks);
+  Json top = top_of(before, *usage, tasks ? *tasks : Json());
+  before = std::move(*usage);
+  return top;
+}
+
+int show_once(Asker& asker, const CommandLine& line) {
+  Json before;
+  if (const auto first = look(asker, before); !first) return complain(first.error());
+  pause(between_looks);
+  const auto top = look(asker, before);
+  if (!top) return complain(top.error());
+  if (!for_people(line)) {
+    CommandLine as_list = line;
+    as_list.kind = "top";
+    return print(*top, as_list);
+  }
+  const auto rows = static_cast<std::size_t>(line.rows > 0 ? line.rows : rows_of_one_page);
+  const auto text = format_top(*top, line.table, line.output == OutputFormat::wide, rows);
+  return text ? print(*text) : complain(text.error());
+}
+
+}  // namespace
+
+int show_top(const CommandLine& line) {
+  Asker asker(line);
+  const bool on_screen = !line.once && for_people(line) && ::isatty(STDOUT_FILENO) == 1;
+  if (!on_screen) return show_once(asker, line);
+  Json before;
+  if (const auto first = look(asker, before); !first) return complain(first.error());
+  pause(between_looks);
+  TableFlags style = line.table;
+  return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char key) {
+    if (const auto order = order_of_key(key); !order.empty()) style.sort_by = order;
+    const auto top = look(asker, before);
+    if (!top) asker.forget();
+    if (!top) return "mobula: " + top.error().text + "\n";
+    const std::size_t nodes = top->value("nodes", Json::array()).size();
+    const std::size_t taken = std::min(screen.rows(), nodes + rows_beside);
+    const auto rows = line.rows > 0 ? static_cast<std::size_t>(line.rows) : std::max<std::size_t>(screen.rows() - taken, 5);
+    const auto text = format_top(*top, style, line.output == OutputFormat::wide, rows);
+    const std::string keys = "by c: processor, m: memory, g: GPU memory, t: time, n: name; q: end\n";
+    return text ? *text + keys : "mobula: " + text.error().text + "\n";
+  });
+}
+
+}  // namespace mobula::internal::cli

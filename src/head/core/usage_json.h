@@ -1,0 +1,18 @@
+// What nodes and executors use, as tools get it. For sources of this folder.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "head/core/documents.h"
+#include "protocol/node_questions.h"
+
+namespace mobula::internal::head {
+
+// `items` are executors and commands of jobs, at most `limit`, and `nodes` their nodes. Times of processors are
+// seconds since each began; `at_s` is the node's own clock, so that two answers give rates.
+Json usage_json(const Parts& parts, const std::map<NodeId, UsageTold>& usages, std::uint64_t limit,
+                std::vector<std::string> warnings);
+
+}  // namespace mobula::internal::head

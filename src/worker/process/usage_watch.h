@@ -1,0 +1,50 @@
+// How busy the machine and the node's executors are, read from /proc when somebody asks, and no more often
+// than `answers_serve`: who asks in between is told the same. Costs nothing while nobody asks. One thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "device/host.h"
+#include "protocol/node_questions.h"
+#include "worker/core/memory_event.h"
+#include "worker/process/memory_watch.h"
+
+namespace mobula::internal::worker {
+
+class UsageWatch {
+ public:
+  static constexpr Duration answers_serve = std::chrono::milliseconds(400);
+  static constexpr std::size_t max_executors = 1024;  // that are looked at, for an answer
+
+  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // with what they run
+
+  explicit UsageWatch(HostPaths paths = {});
+
+  // `executors` says who there is, and is called only if they are looked at. Without `request` and store.
+  template <class Look>
+  const UsageTold& look(Time now, Look&& executors) {
+    if (last_ && now - looked_ < answers_serve) return *last_;
+    looked_ = now;
+    return look_now(now, executors());
+  }
+  // The last look at the GPUs.
+  void took(const GpuMemorySampled& sample) { gpus_ = sample; }
+
+ private:
+  const UsageTold& look_now(Time now, const Executors& executors);
+  void look_at_machine(UsageTold& told) const;
+  bool look_at(pid_t pid, ExecutorUsage& usage) const;
+
+  const HostPaths paths_;
+  const std::int64_t page_bytes_;
+  const std::int64_t ticks_per_second_;
+  GpuMemorySampled gpus_;
+  std::optional<UsageTold> last_;
+  Time looked_{};
+};
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,99 @@
+// A log that is rotated while it is read.
+#include "base/rotated_log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace mobula::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RotatedLog : public testing::Test {
+ protected:
+  RotatedLog() {
+    std::string pattern = (fs::temp_directory_path() / "rotated-log-XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+    paths = {folder + "/a.log", folder + "/a.log.1"};
+  }
+  ~RotatedLog() override { fs::remove_all(folder); }
+
+  void append(const std::string& text) const { std::ofstream(paths[0], std::ios::app) << text; }
+  void rotate() const { fs::rename(paths[0], paths[1]); }
+  // All from `place` on, in parts, and where that ends.
+  std::string rest(LogPlace& place, std::uint64_t limit = 3, bool* lost = nullptr) const {
+    std::string text;
+    for (;;) {
+      const auto part = read_log(paths, place, limit);
+      EXPECT_TRUE(part.ok());
+      if (!part) return text;
+      if (lost != nullptr) *lost = *lost || part->lost;
+      text.append(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size());
+      const bool moved = part->next.file != place.file || part->next.from != place.from;
+      place = part->next;
+      if (part->left == 0 && !moved) return text;
+    }
+  }
+
+  std::string folder;
+  std::vector<std::string> paths;
+};
+
+TEST_F(RotatedLog, AReaderGoesOnWhereItWasThroughARotation) {
+  append("one two ");
+  LogPlace place;
+  EXPECT_EQ(rest(place), "one two ");
+  append("three ");
+  rotate();
+  append("four");
+  EXPECT_EQ(rest(place), "three four");
+  append(" five");
+  EXPECT_EQ(rest(place), " five");
+}
+
+TEST_F(RotatedLog, WhatIsGoneIsSaidAndReadingGoesOnAtTheOldestThereIs) {
+  append("first");
+  LogPlace place;
+  EXPECT_EQ(rest(place), "first");
+  for (const char* text : {"second", "third"}) {
+    rotate();
+    append(text);
+  }
+  bool lost = false;
+  EXPECT_EQ(rest(place, 100, &lost), "secondthird") << "the file it was in is no longer there, whatever inode is used again";
+  EXPECT_TRUE(lost);
+}
+
+TEST_F(RotatedLog, ANegativePlaceCountsFromTheEndOverAllFiles) {
+  append("0123456789");
+  rotate();
+  append("abc");
+  LogPlace place{0, -5};
+  EXPECT_EQ(rest(place), "89abc");
+  LogPlace before{0, -1000};
+  EXPECT_EQ(rest(before), "0123456789abc");
+  EXPECT_EQ(read_log({folder + "/none"}, {}, 10).error().code, ErrorCode::not_found);
+}
+
+TEST_F(RotatedLog, ALinkIsNotFollowed) {
+  fs::create_symlink("/etc/passwd", paths[0]);
+  EXPECT_FALSE(read_log(paths, {}, 10).ok());
+}
+
+TEST_F(RotatedLog, PlacesAreTextAndBack) {
+  const LogPlace place{12345678901234567890u, -42};
+  const auto again = parse_log_place(to_string(place));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->file, place.file);
+  EXPECT_EQ(again->from, place.from);
+  EXPECT_TRUE(parse_log_place("").ok());
+  for (const char* wrong : {"1", "a:b", "1:2x", ":", "1:", "-1:0", "99999999999999999999:1"}) EXPECT_FALSE(parse_log_place(wrong).ok()) << wrong;
+  EXPECT_EQ(rotated_log_path("/x.d/head.log"), "/x.d/head.1.log");
+  EXPECT_EQ(rotated_log_path("/x.d/head"), "/x.d/head.1");
+}
+
+}  // namespace
+}  // namespace mobula::internal

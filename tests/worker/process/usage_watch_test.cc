@@ -1,0 +1,98 @@
+// How busy executors are, as /proc says it.
+#include "worker/process/usage_watch.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace mobula::internal::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+class UsageWatchTest : public testing::Test {
+ protected:
+  UsageWatchTest() {
+    std::string pattern = (fs::temp_directory_path() / "usage-XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+    paths.proc = folder;
+    write("stat", "cpu  100 10 50 10000 500 5 5 0 0 0\ncpu0 1 2 3\n");
+    write("meminfo", "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\n");
+  }
+  ~UsageWatchTest() override { fs::remove_all(folder); }
+
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories(fs::path(folder + "/" + name).parent_path());
+    std::ofstream(folder + "/" + name) << text;
+  }
+  void process(int pid, const std::string& name, int user, int system) const {
+    write(std::to_string(pid) + "/stat", std::to_string(pid) + " (" + name + ") S 1 1 1 0 -1 4194304 9 9 0 0 " + std::to_string(user) + " " +
+                                             std::to_string(system) + " 7 7 20 0 5 0 100 1000 200 18446744073709551615\n");
+    write(std::to_string(pid) + "/statm", "1000 300 100 1 0 50 0\n");
+  }
+  static UsageWatch::Executors executors(std::initializer_list<int> pids) {
+    UsageWatch::Executors all;
+    for (const int pid : pids) all.push_back({{SlotId::of(static_cast<unsigned>(pid)), 0, pid}, "f"});
+    return all;
+  }
+
+  std::string folder;
+  HostPaths paths;
+  const std::int64_t tick_ns = 1'000'000'000 / ::sysconf(_SC_CLK_TCK);
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+};
+
+TEST_F(UsageWatchTest, NumbersAreThoseOfTheKernelWhateverAProcessCallsItself) {
+  process(7, "a) R 1 2 (b", 30, 12);
+  UsageWatch watch(paths);
+  const UsageTold told = watch.look(Time::from_ns(10'000'000'000), [] { return executors({7, 8}); });
+  EXPECT_EQ(told.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
+  EXPECT_EQ(told.memory_bytes, 1000 * 1024);
+  EXPECT_EQ(told.memory_used_bytes, 600 * 1024);
+  ASSERT_EQ(told.executors.size(), 1u) << "8 has ended";
+  EXPECT_EQ(told.executors[0].cpu.count(), 42 * tick_ns);
+  EXPECT_EQ(told.executors[0].threads, 5u);
+  EXPECT_EQ(told.executors[0].resident_bytes, 300 * page);
+  EXPECT_EQ(told.executors[0].own_bytes, 200 * page);
+}
+
+TEST_F(UsageWatchTest, WhoAsksAtOnceIsToldTheSame) {
+  process(7, "f", 1, 1);
+  UsageWatch watch(paths);
+  int looks = 0;
+  const auto look = [&] {
+    ++looks;
+    return executors({7});
+  };
+  for (int i = 0; i < 100; ++i) (void)watch.look(Time::from_ns(10'000'000'000 + i * 1'000'000), look);
+  EXPECT_EQ(looks, 1);
+  (void)watch.look(Time::from_ns(11'000'000'000), look);
+  EXPECT_EQ(looks, 2);
+}
+
+TEST_F(UsageWatchTest, GpuBytesAreThoseOfTheLastLook) {
+  process(7, "f", 1, 1);
+  UsageWatch watch(paths);
+  watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}}}});
+  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(told.devices.size(), 1u);
+  EXPECT_EQ(told.devices[0].used_bytes, 900);
+  ASSERT_EQ(told.executors[0].devices.size(), 1u);
+  EXPECT_EQ(told.executors[0].devices[0].device, 2u);
+  EXPECT_EQ(told.executors[0].devices[0].used_bytes, 500);
+}
+
+TEST_F(UsageWatchTest, ManyAreNotAllLookedAt) {
+  UsageWatch::Executors many;
+  for (unsigned i = 0; i < UsageWatch::max_executors + 5; ++i) many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
+  process(7, "f", 1, 1);
+  UsageWatch watch(paths);
+  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
+  EXPECT_EQ(told.executors.size(), UsageWatch::max_executors);
+  EXPECT_EQ(told.left_out, 5u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker
