@@ -5,6 +5,7 @@
 #include "base/mark.h"
 #include "head/core/node_table.h"
 #include "head/core/parts.h"
+#include "protocol/version.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -10,6 +10,7 @@
 #include "head/core/event_json.h"
 #include "head/core/parts.h"
 #include "head/core/usage_json.h"
+#include "protocol/version.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -43,6 +44,9 @@ std::string why_silent(const Parts& parts, NodeId id) {
   }
   if (!node->slots_allowed()) return fmt::format("node {} is a driver's own: its log is read on {}", id.hex(), node->host);
   if (!node->registered()) return fmt::format("node {} is not connected: ask again", id.hex());
+  if (node->protocol < version_with_node_questions) {
+    return fmt::format("node {} has Mobula {}, which cannot be asked: its log is read on {}", id.hex(), node->release, node->host);
+  }
   return {};
 }
 
@@ -138,8 +142,12 @@ void NodeQuestions::ask_nodes(std::uint64_t number, Question question, const Hea
   const bool of_one = question.about == Question::About::usage && !question.subject.empty();
   for (const auto& [id, node] : parts_.nodes.rows()) {
     if (!node.slots_allowed() || (of_one && !is_meant(id, question.subject))) continue;
-    if (node.registered()) question.missing.insert(id);
-    if (!node.registered() && node.state != NodeState::dead) question.warnings.push_back(why_silent(parts_, id));
+    if (node.state == NodeState::dead) continue;
+    if (std::string why = why_silent(parts_, id); why.empty()) {
+      question.missing.insert(id);
+    } else {
+      question.warnings.push_back(std::move(why));
+    }
   }
   if (of_one && question.missing.empty()) {
     return refuse(question.link, question.request, ErrorCode::not_found,
