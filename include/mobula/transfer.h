@@ -17,7 +17,7 @@
 
 namespace mobula {
 
-// How one tensor came here.
+// How one tensor came here; or what this process moved in one operation of a collective group, where `group` is not empty.
 struct Transfer {
   // A transport's name; "staged": by way of the host's memory at both ends; "store": it had been written there.
   std::string path = {};
@@ -28,10 +28,13 @@ struct Transfer {
   std::vector<std::string> refusals = {};
   bool encrypted = false;              // on its way
   bool in_place = false;               // nothing was copied
-  std::string peer = {};               // the process that had it
+  std::string peer = {};               // the process that had it; empty for a group's
+  std::string group = {};              // the collective group's name, else its id
+  std::string operation = {};          // of the group: "all_reduce(sum), float32 [4] with ranks 1, 2"
+  std::int64_t sent_bytes = 0;         // in it, by this process; `bytes` came
 };
 
-// The latest ones of this process, oldest first; at most 1,024.
+// The latest ones of this process, oldest first; at most 1,024. Operations that move nothing are none.
 MOBULA_API std::vector<Transfer> transfer_log();
 
 // Returns when nobody but this program can read the tensor's memory: mutable_view then gives it back.

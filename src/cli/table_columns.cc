@@ -112,10 +112,12 @@ std::vector<Column> columns_of(const std::string& kind) {
     return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
             {"PATH", "path"},                {"BYTES", "bytes"},
             {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"},        {"NODE_ID", "node_id"},
+            {"IN_PLACE", "in_place"},        {"GROUP", "group"},
+            {"NODE_ID", "node_id"},
             {"PEER_NODE_ID", "peer_node_id"}, {"SINCE", "since_ms", false, Shows::age},
             {"QUEUE_S", "queue_seconds", true}, {"PROCESS_ID", "process_id", true},
             {"PEER", "peer", true},          {"JOB_ID", "job_id", true},
+            {"OPERATION", "operation", true}, {"SENT_BYTES", "sent_bytes", true},
             {"REASON", "reason", true}};
   }
   if (kind == "logs") {

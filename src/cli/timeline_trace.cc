@@ -259,14 +259,17 @@ class Writer {
       const Instant end = at(of.spans, span->ago);
       const Instant begin = end - span->moved.count();
       const int row = std::min(lanes.take(begin, end), rows_of_process - transfers_row - 1);
-      slice(*place, transfers_row + row, fmt::format("{} {} bytes", to_string(span->path), span->size_bytes), "transfer",
+      slice(*place, transfers_row + row, span->group.empty() ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
+                                                                  : fmt::format("{} {}", to_string(span->path), span->operation), "transfer",
             begin, end,
             {{"object_id", span->object.hex()},
              {"bytes", span->size_bytes},
              {"queued_us", static_cast<double>(span->queued.count()) / 1000},
              {"failed", span->failed},
              {"encrypted", span->encrypted},
-             {"from", span->holder.hex()}});
+             {"from", span->holder.hex()},
+             {"group", span->group},
+             {"sent_bytes", span->sent_bytes}});
       ++counts_.transfers;
     }
     for (int row = 0; row < std::min(lanes.used(), rows_of_process - transfers_row); ++row) {

@@ -77,6 +77,7 @@ class ProcessRuntime final : public detail::Runtime,
                                            std::string_view name_space) override;
   detail::Answer<std::vector<PlacementGroupInfo>> groups() override;
   std::vector<Transfer> transfers() override;
+  void note_of_group(TransferRecord&& record) override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
   std::shared_ptr<detail::CollectiveDesk> collectives() override { return collectives_; }
 

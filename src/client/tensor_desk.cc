@@ -301,6 +301,12 @@ void TensorDesk::note(TransferRecord record) {
   if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_told_within);
 }
 
+void TensorDesk::note_of_group(TransferRecord record) {
+  note(std::move(record));
+  // Whoever tells counts is the exchange; one that would have to open devices first waits for who needs them.
+  if (!exchange_ && !would_open_devices()) (void)prepare();
+}
+
 void TensorDesk::hand_on_counts() {
   if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
 }

@@ -102,6 +102,8 @@ class TensorDesk {
 
   // The latest ones, oldest first.
   const std::deque<TransferRecord>& transfers() const { return books_.latest(); }
+  // What a collective group moved here.
+  void note_of_group(TransferRecord record);
   // Tells the head how many there were: before a planned end, since nobody can ask after it.
   void hand_on_counts();
 

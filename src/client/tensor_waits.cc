@@ -23,9 +23,17 @@ std::vector<Transfer> ProcessRuntime::transfers() {
     transfer.refusals = each.refusals;
     transfer.encrypted = each.encrypted;
     transfer.in_place = each.in_place;
-    transfer.peer = each.holder.hex();
+    if (each.group.empty()) transfer.peer = each.holder.hex();
+    transfer.group = each.group;
+    transfer.operation = each.operation;
+    transfer.sent_bytes = each.sent_bytes;
   }
   return all;
+}
+
+void ProcessRuntime::note_of_group(TransferRecord&& record) {
+  const auto held = engine_->lock();
+  tensors_.note_of_group(std::move(record));
 }
 
 detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) {

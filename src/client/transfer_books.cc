@@ -58,6 +58,9 @@ TransfersTold TransferBooks::told(Time now, const AskTransfers& asked) const {
     fact.ago = now - each.ended;
     fact.in_place = each.in_place;
     fact.encrypted = each.encrypted;
+    fact.group = each.group;
+    fact.operation = each.operation;
+    fact.sent_bytes = each.sent_bytes;
     const auto refusals = std::min(each.refusals.size(), TransferFact::max_refusals);
     fact.refusals.assign(each.refusals.begin(), each.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
   }

@@ -1,4 +1,5 @@
-// The tensors that have come to one process: the latest of them, and counts by path of all. Not thread-safe.
+// The tensors that have come to one process, and the operations of groups that it took part in: the latest of them,
+// and counts by path of all. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,22 @@ namespace mobula::internal::client {
 
 // One tensor's way here, or one that ended without it.
 struct TransferRecord {
-  ObjectId object;
+  ObjectId object{};
   DirectPath path = DirectPath::store;  // the store also where nothing was tried
   bool failed = false;
   bool fell_back = false;               // another path was named, or tried before
   std::int64_t size_bytes = 0;
   Duration queued{};
   Duration moved{};
-  Time ended;
+  Time ended{};
   bool in_place = false;
   bool encrypted = false;
-  ProcessId holder;
-  std::vector<DirectPath> failed_tries;
-  std::vector<std::string> refusals;    // of paths that were not taken, and of tries that failed
+  ProcessId holder{};
+  std::vector<DirectPath> failed_tries{};
+  std::vector<std::string> refusals{};  // of paths that were not taken, and of tries that failed
+  std::string group{};      // an operation of this one; empty: a tensor that was pulled
+  std::string operation{};
+  std::int64_t sent_bytes = 0;
 };
 
 class TransferBooks {

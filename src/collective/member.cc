@@ -1,6 +1,7 @@
 #include "collective/member.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -79,9 +80,13 @@ Member::~Member() {
 
 Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
   if (meetings.size() != size()) return failure(ErrorCode::invalid_argument, "not every member says where it is");
-  group_.meetings = std::move(meetings);
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
+  group_.meetings = std::move(meetings);
   core_.connected(places_of(group_));
+  {
+    const std::lock_guard lock(mutex_);
+    met_ = true;
+  }
   for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) {
     auto link = door_.connect(group_, rank, wakes_.get(), deadline);
     if (!link) {
@@ -282,7 +287,7 @@ void Member::carry_out(Task& task) {
       task.begun = false;
     }
     if (act(task)) {
-      look_at_limits(task);
+      if (task.progress) look_at_limits(task);
     } else if (!hear()) {
       pause(task);
     }
@@ -329,9 +334,9 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   task.before = passage();
   task.moves_since = began;
   MemberCore::Commands out;
-  begin(monotonic_now(), out);
-  say(out);
   try {
+    begin(monotonic_now(), out);
+    say(out);
     carry_out(task);
   } catch (const std::bad_alloc&) {
     out.clear();
@@ -343,7 +348,7 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   // Nothing of the operands is read or written any more, and what others do on the device comes after that.
   if (core_.over() && communicator_) wait_until_quiet();
   give_turn_back();
-  if (task.journey != nullptr) task.tell(*task.journey, core_, passage(), began, monotonic_now());
+  if (task.journey != nullptr) tell(task, began);
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
   const std::lock_guard lock(mutex_);
@@ -361,6 +366,35 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   busy_ = false;
   changed_.notify_all();
   return refused;
+}
+
+void Member::tell(const Task& task, Time began) const {
+  Journey& told = *task.journey;
+  const Passage after = passage();
+  told.way = core_.way();
+  told.bytes_sent = after.bytes_sent - task.before.bytes_sent;
+  told.bytes_received = after.bytes_received - task.before.bytes_received;
+  told.queued = task.moves_since - began;
+  told.moved = monotonic_now() - task.moves_since;
+  told.no_communicator = core_.no_communicator();
+  std::vector<std::uint32_t> ranks;
+  bool near = true, sealed = true;
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    if (rank == group_.rank || (core_.other() && *core_.other() != rank)) continue;
+    ranks.push_back(rank);
+    const Link& link = peers_[rank].link;
+    near = near && link.shares_memory;
+    sealed = sealed && (link.shares_memory || link.sealed);
+  }
+  if (carrier_) {
+    told.path = carrier_->name() == "gloo" ? DirectPath::gloo : DirectPath::ucx;
+  } else {
+    told.path = near ? DirectPath::shm : DirectPath::tcp;
+  }
+  told.encrypted = !carrier_ && !near && sealed && told.way != MemberCore::Way::device;
+  constexpr std::size_t most_named = 8;
+  told.others = ranks.size() > most_named ? fmt::format("{} members", ranks.size())
+                                          : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 bool Member::prepare(Task& task) {
@@ -402,6 +436,10 @@ bool Member::move_by_words(Task& task) {
     const double by = agreed.reduce == ReduceKind::average ? 1.0 / size() : 1;
     fold(agreed.dtype, agreed.reduce, bytes, operands, by, output.data());
   }
+  const bool gives = agreed.kind != OperationKind::broadcast || agreed.root == group_.rank;
+  if (gives) sent_ += bytes * (size() - 1);
+  if (agreed.kind != OperationKind::broadcast) received_ += bytes * (size() - 1);
+  if (agreed.kind == OperationKind::broadcast && !gives) received_ += bytes;
   MemberCore::Commands out;
   core_.moved(monotonic_now(), std::nullopt, out);
   say(out);

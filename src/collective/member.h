@@ -23,6 +23,7 @@
 #include "collective/core/progress.h"
 #include "collective/door.h"
 #include "collective/membership.h"
+#include "model/direct_path.h"
 
 namespace mobula::internal::collective {
 
@@ -70,6 +71,9 @@ struct Passage {
 
 // What one operation did.
 struct Journey {
+  DirectPath path = DirectPath::shm;  // of bytes that are in host memory
+  bool encrypted = false;
+  std::string others{};  // who took part beside this member: "ranks 1, 2"
   MemberCore::Way way = MemberCore::Way::plan;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
@@ -136,7 +140,7 @@ class Member {
   using Begin = std::function<void(Time now, MemberCore::Commands& out)>;
 
   std::uint32_t size() const { return group_.size(); }
-  bool connected() const { return connected_ + 1 == size(); }
+  bool connected() const { return met_ && connected_ + 1 == size(); }
   std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task);
   void carry_out(Task& task);
   // True where something has happened.
@@ -152,6 +156,7 @@ class Member {
   bool move_by_plan(Task& task);
   bool move_by_device(Task& task);
   void give_turn_back();
+  void tell(const Task& task, Time began) const;
 
   void say(const MemberCore::Commands& commands);
   bool hear();
@@ -175,6 +180,7 @@ class Member {
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // by rank; its own place is empty. While busy_, the operation's thread's alone
   std::uint32_t connected_ = 0;
+  bool met_ = false;  // it knows where all are, which others may know before
   bool busy_ = false;
   bool open_ = true;  // the library, if there is to be one from the start
   std::optional<std::uint32_t> device_;  // of a communicator

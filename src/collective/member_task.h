@@ -45,15 +45,6 @@ struct Member::Task {
     }
     progress.emplace(core.agreed(), plan, rank, size, Memory{memory.input, memory.output, scratch});
   }
-
-  void tell(Journey& told, const MemberCore& core, const Passage& after, Time began, Time ended) const {
-    told.way = core.way();
-    told.bytes_sent = after.bytes_sent - before.bytes_sent;
-    told.bytes_received = after.bytes_received - before.bytes_received;
-    told.queued = moves_since - began;
-    told.moved = ended - moves_since;
-    told.no_communicator = core.no_communicator();
-  }
 };
 
 }  // namespace mobula::internal::collective

@@ -1,5 +1,5 @@
-// What a process says of the tensors that have come to it: the latest ones, when asked, and counts by path
-// for as long as it lives. Plain structs.
+// What a process says of the tensors that have come to it, and of the operations of collective groups that it took
+// part in: the latest ones, when asked, and counts by path for as long as it lives. Plain structs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mobula::internal {
 
-// One tensor's way to the process that tells of it.
+// One tensor's way to the process that tells of it; or its part in one operation of a group, of no object and no holder.
 struct TransferFact {
   ObjectId object;
   ProcessId holder;
@@ -27,6 +27,9 @@ struct TransferFact {
   bool encrypted = false;
   std::vector<std::string> refusals;  // of other paths, and of tries that failed; at most `max_refusals`
   static constexpr std::size_t max_refusals = 16;
+  std::string group;      // its name, else its id; empty: none
+  std::string operation;  // of the group, and with whom
+  std::int64_t sent_bytes = 0;  // by this process, in it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),
@@ -34,7 +37,8 @@ struct TransferFact {
                  field("size_bytes", &TransferFact::size_bytes), field("queued", &TransferFact::queued),
                  field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
                  field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
-                 field("refusals", &TransferFact::refusals));
+                 field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
+                 field("operation", &TransferFact::operation), field("sent_bytes", &TransferFact::sent_bytes));
   }
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };

@@ -144,6 +144,44 @@ TEST_F(Members, ReduceOverSealedAndOverPlainTcp) {
   for (const std::int64_t count : {1, 2000, 1'000'001}) expect_sums(count);
 }
 
+TEST_F(Members, TellWhatAnOperationMoved) {
+  for (const Reach reach : {Reach::shm, Reach::tcp}) {
+    form(3, reach);
+    std::vector<Journey> journeys(3);
+    const auto round = [&](std::int64_t count) {
+      all([&](Member& member, std::uint32_t rank) {
+        const auto mine = numbers(count, rank);
+        std::vector<std::int32_t> to(mine.size());
+        const auto bytes = std::as_bytes(std::span(mine));
+        const auto refused = member.run(sum_of(count), {.operand = bytes},
+                                        [&](const Operation&, bool) -> Result<Memory> {
+                                          return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
+                                        },
+                                        within(patience), &journeys[rank]);
+        EXPECT_EQ(refused, std::nullopt);
+      });
+    };
+    round(300'000);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(journeys[rank].path, reach == Reach::shm ? DirectPath::shm : DirectPath::tcp);
+      EXPECT_EQ(journeys[rank].encrypted, reach == Reach::tcp);
+      EXPECT_EQ(journeys[rank].way, MemberCore::Way::plan);
+      EXPECT_EQ(journeys[rank].bytes_received, 4u * 400'000);  // round a ring of three: two thirds, twice
+      EXPECT_EQ(journeys[rank].bytes_sent, 4u * 400'000);
+      EXPECT_GT(journeys[rank].moved, Duration(0));
+    }
+    EXPECT_EQ(journeys[1].others, "ranks 0, 2");
+    round(10);
+    for (const auto& each : journeys) {
+      EXPECT_EQ(each.way, MemberCore::Way::words);
+      EXPECT_EQ(each.bytes_received, 80u);
+      EXPECT_EQ(each.bytes_sent, 80u);
+    }
+    members_.clear();
+    desks_.clear();
+  }
+}
+
 TEST_F(Members, TwoGroupsOfTheSameProcessesDoNotMeet) {
   form(2, Reach::any, false, 1);
   const auto first = members_;
@@ -221,17 +259,15 @@ TEST_F(Members, WhoLeavesInTheMiddleEndsTheOperationOfTheOthers) {
 TEST_F(Members, ACancelledCallBreaksTheGroupAndSaysSo) {
   form(2, Reach::any);
   std::vector<std::optional<Refusal>> refused(2);
-  std::atomic<bool> cancelled{false};
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
     Limits limits = within(patience);
     if (rank == 0) limits.cancelled = [] { return true; };
     if (rank == 0) {
       refused[rank] = reduce(member, rank, 10, to, limits);
-      cancelled = true;
     } else {
       Operation other = sum_of(10);
-      while (!cancelled && !member.over()) std::this_thread::yield();
+      while (!member.over()) std::this_thread::yield();
       refused[rank] = member.run(other, {}, [](const Operation&, bool) -> Result<Memory> { return Memory{}; }, limits);
     }
   });

@@ -137,6 +137,17 @@ class Singer {
     return bits;
   }
 
+  // What the log of transfers has of a group: "PATH operation", where bytes and times are as they should be.
+  std::string logged(const std::string& name) {
+    std::string all;
+    for (const auto& each : mobula::transfer_log()) {
+      if (each.group != name) continue;
+      const bool sound = each.bytes > 100'000 && each.sent_bytes > 100'000 && each.wire_time > mobula::Duration(0) && each.peer.empty();
+      all += each.path + (each.encrypted ? " encrypted " : " ") + each.operation + (sound ? "; " : " with odd numbers; ");
+    }
+    return all;
+  }
+
   double sum_by_name(const std::string& name, double mine) {
     return mobula::collective_group(name).all_reduce(Tensor::from({mine})).view<double>()[0];
   }
@@ -250,6 +261,24 @@ int collective_operations(const Words& arguments) {
     report.equal("of a group that is gone", outcome, "destroyed:: broken");
   }
   mobula::destroy_collective_group(group);
+  return report.exit_code();
+}
+
+// What a group moves is in the log of each member and, until the driver goes on, in the lists of the cluster. Arguments:
+// the transport, and what the others need to be elsewhere.
+int collective_transfers(const Words& arguments) {
+  Report report;
+  const auto all = choir(3, arguments.size() > 1 ? arguments[1] : "");
+  const auto group = mobula::create_collective_group(all, transport_of(arguments.at(0)), "logged");
+  everybody<&Singer::bits_of_sum>(all, group, std::int64_t{100'000});
+  const std::string way = arguments.at(0) == "tcp" ? "tcp encrypted" : "shm";
+  const std::vector<std::string> others{"1, 2", "0, 2", "0, 1"};
+  const auto logs = everybody<&Singer::logged>(all, std::string("logged"));
+  for (std::size_t rank = 0; rank < logs.size(); ++rank) {
+    report.equal("what it has moved", logs[rank], way + " all_reduce(average), float32 [100000] with ranks " + others[rank] + "; ");
+  }
+  tell("logged");
+  hear();
   return report.exit_code();
 }
 
@@ -462,6 +491,7 @@ int collective_refused(const Words& arguments) {
 
 std::map<std::string, Scenario> collective_scenarios() {
   return {{"collective_refused", &collective_refused}, {"collective_operations", &collective_operations}, {"collective_groups", &collective_groups},
+          {"collective_transfers", &collective_transfers},
           {"collective_busy", &collective_busy},             {"collective_mismatches", &collective_mismatches},
           {"collective_deaths", &collective_deaths},         {"collective_time_outs", &collective_time_outs}};
 }

@@ -118,6 +118,29 @@ TEST_F(Transfers, AreSealedUnlessBothNodesNameTheSameFabric) {
   EXPECT_NE(mobula({"status"}).out.find("trusted fabric 'rack 1' with 2 nodes"), std::string::npos) << mobula({"status"}).out;
 }
 
+TEST_F(Transfers, OfCollectiveGroupsAreListedAndCounted) {
+  start_head({"--num-cpus", "3"});
+  for (const auto& [transport, path] : std::map<std::string, std::string>{{"automatic", "shm"}, {"tcp", "tcp"}}) {
+    Process driver = start_driver({"collective_transfers", transport});
+    ASSERT_TRUE(driver.prints("logged", Milliseconds(60'000))) << driver.err();
+    const Json items = listed({"path=" + path})["items"];
+    ASSERT_EQ(items.size(), 3u) << items;
+    for (const auto& each : items) {
+      EXPECT_EQ(each["group"], "logged");
+      EXPECT_EQ(each["state"], "FINISHED");
+      EXPECT_EQ(each["object_id"], "");
+      EXPECT_EQ(each["encrypted"], path == "tcp");
+      EXPECT_GT(each["bytes"], 100'000);
+      EXPECT_GT(each["sent_bytes"], 100'000);
+      EXPECT_NE(each["operation"].dump().find("all_reduce(average), float32 [100000] with ranks"), std::string::npos) << each;
+    }
+    EXPECT_NE(mobula({"list", "transfers"}).out.find("GROUP"), std::string::npos);
+    EXPECT_TRUE(counts_come_to(path, 3)) << status()["transfers"];
+    driver.say("go on");
+    EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
+  }
+}
+
 TEST_F(Transfers, ANodeOutsideOfItsFabricDoesNotStart) {
   const Ended ended = mobula({"start", "--head", "--trusted-fabric", "10.9.8.0/24"});
   EXPECT_EQ(ended.code, 1) << ended.out;

@@ -20,6 +20,10 @@
 #include <mobula/node.h>
 #include <mobula/transfer.h>
 
+namespace mobula::internal::client {
+struct TransferRecord;
+}
+
 namespace mobula::detail {
 
 // Which code, the same in every process of a program: an image (the executable or a library) and an
@@ -138,6 +142,8 @@ class MOBULA_API Runtime {
   virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
   // The collective groups that this process is in; null where it is in none and never will be.
   virtual std::shared_ptr<CollectiveDesk> collectives() { return nullptr; }
+  // For the log of transfers: what this process moved in an operation of a group.
+  virtual void note_of_group(internal::client::TransferRecord&&) {}
 };
 
 // Throws NotInitializedError where none is installed.

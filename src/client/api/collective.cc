@@ -12,6 +12,7 @@
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
 #include "client/collective_desk.h"
+#include "client/transfer_books.h"
 #include "tensor/device_elements.h"
 
 namespace mobula {
@@ -299,7 +300,32 @@ class Operating {
     end(member_->run(operation_, given, prepared(std::move(take)), limits_, &journey_));
   }
   void end(std::optional<Refusal> refused) {
+    note(refused);
     if (refused) fail(std::move(*refused));
+  }
+  // For the log of transfers. Who was refused before anything moved has moved nothing.
+  void note(const std::optional<Refusal>& refused) const {
+    const bool broke = refused && refused->kind != Refusal::Kind::invalid && refused->kind != Refusal::Kind::mismatch;
+    const bool moved = journey_.bytes_sent + journey_.bytes_received > 0;
+    if (refused ? !(broke && moved) : !moved) return;
+    internal::client::TransferRecord record;
+    record.group = group_.name().empty() ? group_.id() : group_.name();
+    record.operation = agreed_.text() + " with " + journey_.others;
+    record.failed = refused.has_value();
+    record.size_bytes = static_cast<std::int64_t>(journey_.bytes_received);
+    record.sent_bytes = static_cast<std::int64_t>(journey_.bytes_sent);
+    record.queued = journey_.queued;
+    record.moved = journey_.moved;
+    record.ended = internal::monotonic_now();
+    record.encrypted = journey_.encrypted;
+    const auto by = [&] {
+      if (journey_.way == collective::MemberCore::Way::device) return internal::DirectPath::nccl;
+      return is_staged() ? internal::DirectPath::staged : journey_.path;
+    };
+    record.path = by();
+    if (is_staged() && !journey_.no_communicator.empty()) record.refusals.push_back(journey_.no_communicator);
+    if (refused) record.refusals.push_back(std::string(to_string(record.path)) + ": " + refused->text);
+    runtime_->note_of_group(std::move(record));
   }
 
   [[noreturn]] void fail(Refusal refused) const {

@@ -14,14 +14,17 @@ Json transfer_json(const Parts& parts, const TransferItem& item) {
   const TransferFact& fact = item.fact;
   Json refusals = Json::array();
   for (const auto& each : fact.refusals) refusals.push_back(each);
-  return {{"object_id", fact.object.hex()},
+  return {{"object_id", fact.group.empty() ? fact.object.hex() : std::string()},
           {"state", fact.failed ? "FAILED" : "FINISHED"},
           {"path", std::string(to_string(fact.path))},
           {"bytes", fact.size_bytes},
           {"process_id", item.process.hex()},
           {"node_id", id_json(item.node)},
-          {"peer", fact.holder.hex()},
+          {"peer", fact.group.empty() ? fact.holder.hex() : std::string()},
           {"peer_node_id", id_json(parts.processes.node_of(fact.holder))},
+          {"group", fact.group},
+          {"operation", fact.operation},
+          {"sent_bytes", fact.sent_bytes},
           {"job_id", id_json(item.job)},
           {"encrypted", fact.encrypted},
           {"in_place", fact.in_place},

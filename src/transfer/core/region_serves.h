@@ -1,6 +1,6 @@
 // What this process has for others: the tensors that stay in it, and who is being given them. Bytes are
 // freed when nobody wants them and nobody can reach them any more, not before. Of a large object a few
-// readers are served at a time, over a network one; the others are sent to those who have kept a copy, or wait
+// readers are served at a time; the others are sent to those who have kept a copy, or wait
 // for one. Who has become a copy is given half of those that wait, and gives on half of its own: a tree. What one reader may have at a time is bounded, and one that is slow, stopped
 // or means harm gives its place among those served to others after a while: it may go on, nothing is taken
 // from it, and its own bound stands. Not thread-safe: a part of RegionExchange.

@@ -25,7 +25,9 @@ struct RegionOptions {
   std::size_t max_waiting = 65536;       // wishes that have no room yet; beyond it they are refused
   std::size_t max_serves = 32;           // that have the bytes exported, or move them
   std::size_t max_serves_of_object = 2;  // of a large one: others are sent to those who have copies, or wait
-  std::size_t max_serves_over_network = 1;  // the same, by paths that share what this machine sends
+  // The same, by paths that share what this machine sends. One is best where readers keep copies; where none does, one
+  // that is slow would keep all others waiting.
+  std::size_t max_serves_over_network = 2;
   std::size_t max_serves_of_peer = 8;    // of one reader, whatever it does; others of it wait
   std::size_t max_waiting_of_peer = 16384;  // of one reader; beyond it they are refused
   Duration serve_within = 10s;           // a reader that takes longer goes on, but does not keep others from a place

@@ -31,7 +31,9 @@ class Links {
   explicit Links(const Broadcast& plan) : plan_(plan) {
     for (int i = 0; i <= plan.readers; ++i) {
       nodes_.push_back(std::make_unique<Node>());
-      nodes_.back()->exchange = std::make_unique<RegionExchange>(id(i));
+      RegionOptions options;
+      if (plan.keeps) options.max_serves_over_network = 1;
+      nodes_.back()->exchange = std::make_unique<RegionExchange>(id(i), options);
     }
   }
 

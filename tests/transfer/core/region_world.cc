@@ -11,6 +11,7 @@ RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutat
     : plan_(plan), mutation_(std::move(mutation)), random_(seed), times_(random_.fork("times")) {
   options_.chunk_bytes = 64 << 10;
   options_.redirect_from_bytes = 100 << 10;
+  if (plan.pattern == Pattern::broadcast) options_.max_serves_over_network = 1;
   if (plan.max_receive_bytes > 0) options_.max_receive_bytes = plan.max_receive_bytes;
   for (int i = 1; i <= plan.processes; ++i) start(ProcessId::of(static_cast<unsigned>(i)));
   add_work();
