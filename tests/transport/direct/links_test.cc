@@ -285,7 +285,13 @@ TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Hosts, by_network, way_name);
+// An agent of NIXL does not come up on a host without a loopback.
+std::vector<Way> but_nixl() {
+  auto ways = ways_from(Way::tcp);
+  std::erase(ways, Way::nixl);
+  return ways;
+}
+INSTANTIATE_TEST_SUITE_P(Ways, Hosts, testing::ValuesIn(but_nixl()), way_name);
 
 }  // namespace
 }  // namespace mobula::internal::direct_test
