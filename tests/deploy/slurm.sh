@@ -70,7 +70,11 @@ code_is() { local expected=$1 code=0; shift; "$@" || code=$?; ((code == expected
 batch() { sbatch --quiet --wait --output "$work/job/$1.out" "${@:2}"; }
 nothing_is_left() {
   local left
-  left=$(ls -A "$work/job" | grep '^\.mobula'; pgrep -af "^$MOBULA|/proc/self/exe start" || true)
+  left=$(ls -A "$work/job" | grep '^\.mobula'
+    for pid in $(pgrep -f "^$MOBULA|/proc/self/exe start"); do
+      # Of this Slurm: others may run the same program.
+      grep -qsF "$work" "/proc/$pid/environ" && ps -o pid=,args= -p "$pid"
+    done)
   [[ -z $left ]] || { echo "$left"; return 1; }
 }
 

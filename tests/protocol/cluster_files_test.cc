@@ -110,7 +110,7 @@ TEST_F(ClusterFiles, AProcessIsKnownByMoreThanItsNumber) {
   head.start_time = self.start_time;
   head.boot_id = "of an earlier boot";
   EXPECT_FALSE(runs(head));
-  EXPECT_TRUE(runs(HeadFile{.pid = self.pid})) << "of an earlier release, which said no more";
+  EXPECT_TRUE(runs(HeadFile{.cluster = "", .address = "", .pid = self.pid})) << "of an earlier release, which said no more";
   EXPECT_FALSE(runs(HeadFile{}));
 }
 
