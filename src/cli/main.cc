@@ -68,6 +68,7 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   options.preempt_after = plan.preempt_after;
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
+  options.http_unencrypted = plan.http_unencrypted;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
