@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/id.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"

@@ -30,10 +30,10 @@ std::string spelled(const CLI::Option& option) {
 void add_described_commands(CLI::App& app) {
   CLI::App& bench = *app.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
   bench.add_option("-o,--output,--format", "table or json");
-  bench.add_flag("--list", "the names of the measurements");
-  bench.add_flag("--quick", "shorter runs, for a first look");
-  bench.add_flag("--smoke", "as short as can be: does everything still run?");
-  bench.add_flag("--profile", "where the time of one call goes");
+  bench.add_flag("--list")->description("the names of the measurements");
+  bench.add_flag("--quick")->description("shorter runs, for a first look");
+  bench.add_flag("--smoke")->description("as short as can be: does everything still run?");
+  bench.add_flag("--profile")->description("where the time of one call goes");
   bench.add_option("benchmark", "only those whose name has one of these in it");
 
   CLI::App& symmetric =
@@ -50,7 +50,7 @@ void add_described_commands(CLI::App& app) {
     if (own) continue;
     const std::string about = each->get_description();
     if (each->get_items_expected_max() > 0) symmetric.add_option(spelled(*each), about);
-    else symmetric.add_flag(spelled(*each), about);
+    else symmetric.add_flag(spelled(*each))->description(about);
   }
   symmetric.add_option("command", "after --: PROGRAM and its arguments");
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/fd.h"
 #include "protocol/messages.h"
 #include "transport/bus.h"
 #include "transport/event_loop.h"
