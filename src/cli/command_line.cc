@@ -189,6 +189,8 @@ class Grammar {
     start.add_option("--join", options.join, "join by a ticket of `mobula token create --role agent`, or @FILE with one");
     start.add_option("--http", options.http,
                      "of a head: HOST:PORT, or a port of this machine, of its HTTP pages; off (default: off)");
+    start.add_flag("--http-unencrypted", options.http_unencrypted,
+                   "with --http beyond this machine: a proxy with TLS stands before it, or nobody listens on that network");
     start.add_option("--bind", options.bind, "address to listen at (default: this machine alone)");
     start.add_option("--port", texts_.port, "port of the head (default: as before, or any)");
     start.add_option("--advertise", options.advertise, "host name or address that others are told");
@@ -369,9 +371,8 @@ class Grammar {
                     "whether the head and the agent of this state folder live; for probes of containers");
     doctor.add_option("--with", line_.doctor.ways, "look for the programs of this way of launching, too: ssh, slurm")
         ->check(CLI::IsMember({"ssh", "slurm"}));
-    app_.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+    add_described_commands(app_);
     app_.add_subcommand("batch", "submit a script with lines '#MOBULA FLAGS'; see 'mobula batch --help'");
-    app_.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
     app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
     app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");
     app_.add_subcommand("attach", "a shell at the head of CLUSTER.yaml");

@@ -54,6 +54,7 @@ struct StartOptions {
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
   std::string http{};           // of a head: HOST:PORT of its pages; empty: none
+  bool http_unencrypted = false;  // they may be beyond this machine
   std::string join{};           // of a node: a ticket, or @FILE
   std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
   std::string bind{};

@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/id.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
@@ -32,8 +34,25 @@ constexpr std::int64_t tail_bytes = 1 << 20;
 
 volatile std::sig_atomic_t interruptions = 0;
 
+// What is said by whoever leaves at once: which job it leaves. Written before the signals can come, and read
+// by their handler.
+char last_words[256] = "";
+volatile std::sig_atomic_t last_words_size = 0;
+
+void leave_behind(const std::string& job) {
+  last_words_size = 0;
+  const auto end = fmt::format_to_n(last_words, sizeof last_words,
+                                    "mobula: left at once; if the head has heard of job {0} it goes on: "
+                                    "`mobula wait {0}` follows it, `mobula job stop {0}` ends it\n",
+                                    job);
+  last_words_size = static_cast<std::sig_atomic_t>(std::min(end.size, sizeof last_words));
+}
+
 void interrupted(int number) {
-  if (interruptions != 0) ::_exit(128 + number);
+  if (interruptions != 0) {
+    (void)!::write(STDERR_FILENO, last_words, static_cast<std::size_t>(last_words_size));
+    ::_exit(128 + number);
+  }
   interruptions = number;
 }
 
@@ -140,6 +159,7 @@ class Follower {
 
   // Until the job has ended and all of its output is printed; returns the code to end with.
   int follow() {
+    leave_behind(job_);
     take_interruptions();
     Duration pause = shortest_pause;
     for (;;) {
@@ -184,9 +204,7 @@ class Follower {
       return false;
     }
     if (std::exchange(stopping_, true)) return true;
-    interruptions = 0;  // for the question; a second interruption then ends this program
-    const auto stopped = client_.ask("job_stop", "", job_);
-    interruptions = SIGINT;
+    const auto stopped = client_.ask("job_stop", "", job_);  // a second interruption ends this program
     if (!stopped) complain(stopped.error());
     return stopped.ok();
   }
@@ -213,8 +231,18 @@ class Follower {
   std::string said_;
 };
 
+// A console that has started this command wants to know what `$_` is.
+void tell_console(const std::string& id) {
+  const char* given = std::getenv(console_id_variable);
+  if (given == nullptr) return;
+  const Fd told(std::atoi(given));
+  ::unsetenv(console_id_variable);
+  (void)!::write(told.get(), id.data(), id.size());
+}
+
 Result<std::string> submit(JobClient& client, const CommandLine& line) {
   const std::string id = JobId::random().hex();
+  leave_behind(id);
   if (auto good = submission_text(line.job, id, ""); !good) return good.error();  // before anything travels
   const auto files = upload_job_files(line.job, [&](const std::string& verb, const std::string& kind, const std::string& argument) {
     if (interruptions != 0) return Result<Json>(failure(ErrorCode::cancelled, "interrupted while the job's files were sent; nothing is submitted"));
@@ -225,7 +253,10 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
   if (!text) return text.error();
   // By the same id it is the same job, however often the head is asked.
   const auto answer = client.ask_patiently("submit", "", *text);
-  if (answer) return id;
+  if (answer) {
+    tell_console(id);
+    return id;
+  }
   Failure why = answer.error();
   const bool unsure = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out;
   if (unsure) why.text += "; if it was heard after all, it is job " + id;

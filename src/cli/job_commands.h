@@ -6,6 +6,9 @@
 
 namespace mobula::internal::cli {
 
+// The descriptor on which `mobula repl` hears which job a command of its has submitted.
+inline constexpr const char* console_id_variable = "MOBULA_CONSOLE_ID_FD";
+
 // Prints the id with --no-wait; else follows, and an interruption leaves the job running.
 int submit_job(const CommandLine& line);
 // Follows; an interruption ends the job.

@@ -67,6 +67,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
   options.preempt_after = plan.preempt_after;
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
+  options.http_unencrypted = plan.http_unencrypted;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;

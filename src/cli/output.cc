@@ -154,7 +154,7 @@ std::string names_of(const Json& document) {
 
 std::string lines_of(const Json& document) {
   std::string text;
-  for (const auto& item : items_of(document)) text += item.dump() + "\n";
+  for (const auto& item : items_of(document)) text += escaped_controls(item.dump()) + "\n";
   return text;
 }
 
@@ -197,6 +197,24 @@ std::string fabrics_text(const Json& fabrics) {
 
 }  // namespace
 
+// They stand within strings alone.
+std::string escaped_controls(const std::string& json) {
+  std::string text;
+  text.reserve(json.size());
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const auto c = static_cast<unsigned char>(json[at]);
+    const auto next = at + 1 < json.size() ? static_cast<unsigned char>(json[at + 1]) : 0u;
+    const bool is_c1 = c == 0xc2 && next >= 0x80 && next <= 0x9f;
+    if (c != 0x7f && !is_c1) {
+      text += json[at];
+      continue;
+    }
+    text += fmt::format("\\u{:04x}", is_c1 ? next : c);
+    at += is_c1 ? 1 : 0;
+  }
+  return text;
+}
+
 std::string format_document(const Json& document, OutputFormat format, const std::string& kind) {
   return format_document(document, format, kind, {}, 0).value();
 }
@@ -213,7 +231,7 @@ Result<std::string> format_document(const Json& given, OutputFormat format, cons
   switch (format) {
     case OutputFormat::table:
     case OutputFormat::wide: return table_of(document, items, *columns, style.headers, width);
-    case OutputFormat::json: return document.dump(2) + "\n";
+    case OutputFormat::json: return escaped_controls(document.dump(2)) + "\n";
     case OutputFormat::jsonl: return lines_of(document);
     case OutputFormat::yaml: return to_yaml(document);
     case OutputFormat::csv: return csv_of(items, *columns, style.headers);

@@ -26,4 +26,8 @@ std::string format_explanation(const nlohmann::ordered_json& explanation);
 
 std::string to_yaml(const nlohmann::ordered_json& document);
 
+// JSON's text with the controls that JSON leaves as they are (U+007F to U+009F) written as \u00xx: no terminal
+// obeys what somebody's names and errors say.
+std::string escaped_controls(const std::string& json);
+
 }  // namespace mobula::internal::cli

@@ -24,6 +24,7 @@ struct HeadPlan {
   std::optional<Duration> preempt_after;
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
+  bool http_unencrypted = false;
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

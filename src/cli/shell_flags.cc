@@ -1,12 +1,58 @@
 #include "cli/shell_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
 namespace mobula::internal::cli {
 
 void add_repl_options(CLI::App& repl, ShellFlags& flags) {
   repl.add_option("-c", flags.script, "carry out this line, and end");
+  repl.add_flag("--keep-going", flags.keep_going, "go on after what fails; the exit code is that of the first that did");
+  repl.add_flag("--echo", flags.echo, "show each line before it is carried out");
   repl.add_option("file", flags.file, "carry out the lines of this file, and end");
+}
+
+namespace {
+
+constexpr std::array<const char*, 14> not_of_symmetric{
+    "head", "address", "key", "join", "http", "http-unencrypted", "bind", "port", "advertise", "block", "insecure", "state-dir", "repl", "output"};
+
+std::string spelled(const CLI::Option& option) {
+  std::string names;
+  for (const auto& name : option.get_snames()) names += (names.empty() ? "-" : ",-") + name;
+  for (const auto& name : option.get_lnames()) names += (names.empty() ? "--" : ",--") + name;
+  return names;
+}
+
+}  // namespace
+
+void add_described_commands(CLI::App& app) {
+  CLI::App& bench = *app.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+  bench.add_option("-o,--output,--format", "table or json");
+  bench.add_flag("--list")->description("the names of the measurements");
+  bench.add_flag("--quick")->description("shorter runs, for a first look");
+  bench.add_flag("--smoke")->description("as short as can be: does everything still run?");
+  bench.add_flag("--profile")->description("where the time of one call goes");
+  bench.add_option("benchmark", "only those whose name has one of these in it");
+
+  CLI::App& symmetric =
+      *app.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
+  symmetric.add_option("--shared-folder", "that all ranks see");
+  symmetric.add_option("--head-host", "where rank 0 listens");
+  symmetric.add_option("--wait", "seconds for all ranks to join (default: 300)");
+  symmetric.add_option("--grace", "seconds for running calls when a signal ends it (default: 5)");
+  for (const char* place : {"--rank", "--size", "--local-rank", "--run"}) symmetric.add_option(place, "where no launcher says it");
+  for (const CLI::Option* each : app.get_subcommand("start")->get_options()) {
+    const auto has = [&](const char* name) { return each->check_lname(name); };
+    const bool own = each->get_group().empty() || !each->nonpositional() || each->check_lname("help") || each->check_lname("grace") ||
+                     std::ranges::any_of(not_of_symmetric, has);
+    if (own) continue;
+    const std::string about = each->get_description();
+    if (each->get_items_expected_max() > 0) symmetric.add_option(spelled(*each), about);
+    else symmetric.add_flag(spelled(*each))->description(about);
+  }
+  symmetric.add_option("command", "after --: PROGRAM and its arguments");
 }
 
 void add_text_commands(CLI::App& app, ShellFlags& flags) {

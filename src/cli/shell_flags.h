@@ -15,12 +15,17 @@ namespace mobula::internal::cli {
 struct ShellFlags {
   std::optional<std::string> script{};  // -c
   std::string file{};                   // of `repl`; empty: standard input
+  bool keep_going = false;              // of `repl`: not only up to the first statement that fails
+  bool echo = false;                    // of `repl`: each line is shown before it is carried out
   std::vector<std::string> topic{};     // of `help`
   std::string shell{};                  // of `completion`
   std::string man_folder{};             // of `man`; empty: to standard output
 };
 
 void add_repl_options(CLI::App& repl, ShellFlags& flags);
+// `bench` and `symmetric`, which other parsers read: here they stand for completion and help. After `start`, whose
+// flags of a node `symmetric` takes.
+void add_described_commands(CLI::App& app);
 void add_text_commands(CLI::App& app, ShellFlags& flags);
 
 }  // namespace mobula::internal::cli

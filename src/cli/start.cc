@@ -142,6 +142,7 @@ class Start {
     head.preempt_after = options.preempt_after;
     head.trusted_fabric = options.trusted_fabric;
     head.http = options.http;
+    head.http_unencrypted = options.http_unencrypted;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
     head.record = options.record;

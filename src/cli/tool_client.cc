@@ -1,9 +1,13 @@
 #include "cli/tool_client.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "base/fd.h"
 #include "protocol/messages.h"
 #include "transport/bus.h"
 #include "transport/event_loop.h"
@@ -13,6 +17,7 @@ namespace {
 
 constexpr Duration connect_patience = 5s;
 constexpr Duration look_interval = 50ms;  // for an interruption
+constexpr Duration greeting_patience = 2s;
 
 }  // namespace
 
@@ -99,6 +104,34 @@ struct ToolClient::Link {
                                cluster.address, key));
   }
 
+  // Connections are taken by the system, and nobody says anything.
+  Failure silent() const {
+    return failure(ErrorCode::timed_out,
+                   fmt::format("the head at {} takes connections and says nothing: it hangs or is stopped, or something "
+                               "else listens there; look at its process and its log on that machine",
+                               cluster.address));
+  }
+
+  // Whether who listens there speaks at all: a bus begins with ten bytes of its own as soon as somebody connects
+  // (ZMTP 3, https://rfc.zeromq.org/spec/23), whoever that is and whatever its key.
+  bool speaks() {
+    const auto where = Address::parse(cluster.address);
+    const auto numeric = where ? where->resolve() : Result<SocketAddress>(where.error());
+    if (!numeric) return false;
+    const Fd socket(::socket(numeric->get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) return true;
+    (void)::connect(socket.get(), numeric->get(), numeric->size);
+    pollfd item{socket.get(), POLLIN, 0};
+    const Time deadline = monotonic_now() + greeting_patience;
+    while (monotonic_now() < deadline && !interrupted()) {
+      const int ready = ::poll(&item, 1, static_cast<int>(look_interval / 1ms));
+      if (ready <= 0) continue;
+      char byte = 0;
+      return ::recv(socket.get(), &byte, 1, 0) >= 0 || errno != EAGAIN;  // a refusal is an answer, too
+    }
+    return false;
+  }
+
   // Whether an address takes connections at all, which a handshake that never ends does not tell.
   bool listens() {
     const auto where = Address::parse(cluster.address);
@@ -150,7 +183,7 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
-    if (!link.connected && !denied && link.listens()) return link.no_handshake();
+    if (!link.connected && !denied && link.listens()) return link.speaks() ? link.no_handshake() : link.silent();
     if (link.fault) return *link.fault;
     if (!link.connected) return link.unreachable("no answer");
   }
@@ -169,8 +202,15 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
                    fmt::format("the head at {} did not answer '{}' within {} s",
                                link.cluster.address, verb, patience / 1s));
   }
-  if (!link.reply->ok) return failure(link.reply->code, link.reply->text);
-  return link.reply->json;
+  if (link.reply->ok) return link.reply->json;
+  // Asked too often: others with the same key ask, too, and it will be this one's turn.
+  const Duration pause = link.reply->retry_after;
+  const Duration left = begun + patience - monotonic_now();
+  if (pause <= Duration(0) || pause >= left) return failure(link.reply->code, link.reply->text);
+  link.turn_until(monotonic_now() + pause, [] { return false; });
+  if (link.fault) return *link.fault;
+  if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
+  return ask(verb, kind, argument, begun + patience - monotonic_now());
 }
 
 std::vector<TaskError> ToolClient::errors() const {

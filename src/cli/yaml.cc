@@ -27,14 +27,14 @@ bool plain(const std::string& text) {
 
 std::string scalar(const Json& value) {
   if (value.is_string() && plain(value.get<std::string>())) return value.get<std::string>();
-  return value.dump();
+  return escaped_controls(value.dump());
 }
 
 void write(const Json& value, std::size_t indent, std::string& out) {
   const std::string margin(indent, ' ');
   if (value.is_object()) {
     for (const auto& [name, each] : value.items()) {
-      out += margin + (plain(name) ? name : Json(name).dump()) + ":";
+      out += margin + (plain(name) ? name : escaped_controls(Json(name).dump())) + ":";
       if (each.is_structured() && !each.empty()) {
         out += "\n";
         write(each, indent + 2, out);

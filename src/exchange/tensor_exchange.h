@@ -27,7 +27,7 @@ struct ExchangeOptions {
   Endpoint self;                 // its process and node
   JobId job;
   std::string ticket;
-  VoidKeys void_keys;  // that vouch for nobody
+  VoidKeys void_keys{};  // that vouch for nobody
   std::string head_signing_key;
   CurveKeys keys;
   std::string sockets;           // paths of its sockets begin so; empty: it shares no memory

@@ -338,6 +338,13 @@ Result<void> check_options(const HeadMainOptions& options) {
                                  "machine alone; leave out --insecure, or give 127.0.0.1:PORT",
                                  options.http));
     }
+    if (!options.http_unencrypted && !is_loopback(http->host())) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("--http {} is refused: these pages are plain HTTP, and tokens could be read on their way; "
+                                 "give 127.0.0.1:PORT, with a proxy that speaks TLS before it, or say --http-unencrypted "
+                                 "where nobody can listen on that network",
+                                 options.http));
+    }
   }
   if (!options.insecure || is_loopback(options.bind_host)) return {};
   return failure(ErrorCode::invalid_argument,

@@ -29,6 +29,7 @@ struct HeadMainOptions {
   std::optional<Duration> preempt_after{};
   bool trusted_fabric = false;  // bytes of objects travel between nodes unsealed
   std::string http{};           // HOST:PORT of its pages; empty: none
+  bool http_unencrypted = false;  // they may be beyond this machine, where tokens can be read on their way
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr

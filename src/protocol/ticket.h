@@ -32,7 +32,7 @@ struct Ticket {
   std::int64_t expires_ms = 0;  // wall clock, UTC
   // Agents: under which name the head's table of keys let this one in ("token:ID", "agent:CLUSTER"). Of
   // what check_ticket() returns for a process: that of the agent that vouches for it.
-  std::string admitted_as;
+  std::string admitted_as{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("principal", &Ticket::principal), field("process", &Ticket::process),

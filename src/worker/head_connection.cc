@@ -72,7 +72,7 @@ Failure HeadConnection::no_handshake() const {
       server_key_.empty()
           ? "the head there may want a key: name the key file of its cluster with MOBULA_KEY_FILE "
             "or --key"
-          : "the key file is of another cluster, or no head listens there; check the address, and "
+          : "the key file is of another cluster, or what listens there is no head or hangs; check the address, and "
             "MOBULA_KEY_FILE or --key";
   return failure(
       ErrorCode::unavailable,

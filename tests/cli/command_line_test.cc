@@ -27,6 +27,7 @@ TEST(CommandLine, HasOneWayIntoACluster) {
   EXPECT_EQ(parse({"start", "--head", "--http", "8000"}).line->start.http, "127.0.0.1:8000");
   EXPECT_EQ(parse({"start", "--head", "--http", "[::1]:0"}).line->start.http, "[::1]:0");
   EXPECT_EQ(parse({"start", "--head", "--http", "off"}).line->start.http, "");
+  EXPECT_TRUE(parse({"start", "--head", "--http", "10.0.0.1:80", "--http-unencrypted"}).line->start.http_unencrypted);
   EXPECT_EQ(parse({"start", "--head"}).line->start.http, "");
   EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
 }

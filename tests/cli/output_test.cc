@@ -65,6 +65,20 @@ TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
   EXPECT_EQ(size_text(1536), "1.5 KiB");
 }
 
+TEST(Output, NoFormatHasControlsThatATerminalObeys) {
+  // ESC, DEL, CSI as one character of C1, and the same as a name.
+  const std::string evil = "a\x1b[31m\x7f\xc2\x9b" "31mä";
+  const Json list = {{"items", {{{"node_id", evil}, {"state", "ALIVE"}, {"labels", {{evil, evil}}}}}}};
+  for (const auto format : {OutputFormat::table, OutputFormat::wide, OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml}) {
+    const std::string text = format_document(list, format, "nodes");
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << static_cast<int>(format);
+    EXPECT_EQ(text.find('\x7f'), std::string::npos) << static_cast<int>(format);
+    EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << static_cast<int>(format);
+    EXPECT_NE(text.find("ä"), std::string::npos) << static_cast<int>(format);
+  }
+  EXPECT_EQ(Json::parse(format_document(list, OutputFormat::json, "nodes")), list);
+}
+
 TEST(Output, NumbersStandAtTheRight) {
   const Json list = {{"items",
                       {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 7}},

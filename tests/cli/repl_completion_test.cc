@@ -18,6 +18,7 @@ class CompletionTest : public ::testing::Test {
   CompletionTest() {
     names_.ids = [](const std::string& kind) {
       if (kind == "nodes") return std::vector<std::string>{"8fa8", "77bb"};
+      if (kind == "benchmarks") return std::vector<std::string>{"tasks", "transport"};
       if (kind == "submissions") return std::vector<std::string>{"0c0c", "train"};
       return std::vector<std::string>{};
     };
@@ -40,6 +41,7 @@ TEST_F(CompletionTest, Verbs) {
   EXPECT_THAT(words("ac"), ElementsAre("actor"));
   EXPECT_THAT(words("ac", false), IsEmpty());
   EXPECT_THAT(words("\\t"), ElementsAre("\\timing"));
+  EXPECT_THAT(words("\\x"), ElementsAre("\\x"));
   EXPECT_THAT(words("status; li"), ElementsAre("list"));
   EXPECT_EQ(complete("status; li", tree_, names_, true).from, 8u);
   EXPECT_THAT(words("job l"), ElementsAre("list", "logs"));
@@ -50,10 +52,15 @@ TEST_F(CompletionTest, OptionsAndTheirValues) {
   EXPECT_THAT(words("start --"), Not(Contains("--driver-agent")));
   EXPECT_THAT(words("status -o j"), ElementsAre("json", "jsonl"));
   EXPECT_THAT(words("up --dr"), ElementsAre("--dry-run"));
+  EXPECT_THAT(words("bench --q"), ElementsAre("--quick"));
+  EXPECT_THAT(words("symmetric --sh"), ElementsAre("--shared-folder"));
+  EXPECT_THAT(words("symmetric --num-g"), ElementsAre("--num-gpus"));
+  EXPECT_THAT(words("symmetric --hea"), ElementsAre("--head-host"));
 }
 
 TEST_F(CompletionTest, KindsAndLiveIds) {
   EXPECT_THAT(words("list nod"), ElementsAre("nodes"));
+  EXPECT_THAT(words("bench tr"), ElementsAre("transport"));
   EXPECT_THAT(words("get nod"), ElementsAre("node"));
   EXPECT_THAT(words("get node "), ElementsAre("77bb", "8fa8"));
   EXPECT_THAT(words("drain 8"), ElementsAre("8fa8"));

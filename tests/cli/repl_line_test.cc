@@ -85,6 +85,9 @@ TEST(ReplLine, GetIsOfAResultOrOfTheCluster) {
 
 TEST(ReplLine, BackslashesBeginWhatIsOfTheConsole) {
   EXPECT_EQ(only<Meta>("\\timing").name, "timing");
+  // A shell's own ';' and '#'.
+  EXPECT_EQ(only<Meta>("\\! a; b # c").rest, "a; b # c");
+  EXPECT_EQ(only<Meta>("\\!ls -l; pwd").name, "!ls");
   const Meta watch = only<Meta>("\\watch 2 list nodes ");
   EXPECT_EQ(watch.name, "watch");
   EXPECT_EQ(watch.rest, "2 list nodes");

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -93,6 +94,23 @@ class Scripts(OnACluster):
         self.assertEqual(done.returncode, 2, done.stderr[-300:])
         self.assertIn("nests deeper", done.stderr)
 
+    def test_a_script_may_go_on_after_what_fails(self):
+        done = self.script("get node nosuchnode\nrun -- sh -c 'exit 9'\n" + "x" * 300_000 + "\nversion\n", "--keep-going", "--echo")
+        self.assertEqual(done.returncode, 7, done.stderr[-300:])
+        self.assertIn("mobula 0", done.stdout)
+        self.assertIn("> get node nosuchnode\n", done.stderr)
+        self.assertNotIn("stopped at line", done.stderr)
+        self.assertEqual(self.mobula("repl", "--keep-going", "-c", "run -- sh -c 'exit 9'; version").returncode, 9)
+
+    def test_the_last_id_and_the_shell_are_at_hand(self):
+        done = self.script("submit --no-wait --name kept -- true\nwait $_\n\\x\njob status $_\n\\! echo a; echo b # c\n\\!exit 5\n")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("name: kept", done.stdout)
+        self.assertIn("a\nb\n", done.stdout)
+        none = self.script("job status $_\n")
+        self.assertEqual(none.returncode, 2)
+        self.assertIn("$_ is nothing yet", none.stderr)
+
     def test_timing_is_said(self):
         done = self.script("\\timing\nversion\n")
         self.assertRegex(done.stderr, r"[0-9.]+ ms")
@@ -157,6 +175,31 @@ class Programs(OnACluster):
         self.assertIn("mobula::init", done.stderr)
         self.assertEqual(self.mobula("repl", "-c", "use /no/such/program").returncode, 7)
         self.assertEqual(self.mobula("repl", "-c", "call f 1").returncode, 2)
+
+
+class BesideAHeadThatHangs(OnACluster):
+    def setUp(self):
+        with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json")) as file:
+            self.head = json.load(file)["pid"]
+        os.kill(self.head, signal.SIGSTOP)
+
+    def tearDown(self):
+        os.kill(self.head, signal.SIGCONT)
+
+    def test_it_is_not_taken_for_one_with_another_key(self):
+        done = self.mobula("status")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("says nothing: it hangs or is stopped", done.stderr)
+
+    def test_run_that_is_interrupted_twice_names_its_job(self):
+        run = pexpect.spawn(MOBULA, ["run", "--", "sleep", "1000"], env=self.env, timeout=PATIENCE, encoding="utf-8")
+        run.expect("says nothing")
+        run.sendintr()
+        run.sendintr()
+        run.expect(r"if the head has heard of job [0-9a-f]{32} it goes on")
+        run.expect(pexpect.EOF)
+        run.close()
+        self.assertEqual(run.exitstatus, 130)
 
 
 class OnATerminal(OnACluster):
@@ -236,6 +279,16 @@ class OnATerminal(OnACluster):
         self.shell.expect("versi")
         self.say("on")
         self.shell.expect("mobula [0-9.]+")
+
+    def test_several_lines_that_are_pasted_are_all_carried_out(self):
+        self.shell.send("version\rnosuchverb\rversion\r")
+        self.shell.expect("mobula [0-9.]+")
+        self.shell.expect("is no command")
+        self.shell.expect("mobula [0-9.]+")
+
+    def test_characters_of_several_bytes_are_one_to_the_left(self):
+        self.say("\\! echo äöx\x02\x7fü")  # Ctrl-B, and what is before the cursor goes
+        self.shell.expect("\r\näüx\r\n")
 
     def test_ctrl_d_leaves(self):
         self.shell.send("\x04")

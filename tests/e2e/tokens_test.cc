@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "e2e/cluster.h"
 
@@ -113,6 +114,68 @@ TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) 
   const std::string own = state_of("b") + "/default/default.key";
   EXPECT_EQ(mobula({"list", "nodes", "--address", address(), "--key", own}, "b").code, 4);
   EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
+}
+
+TEST_F(TokenCluster, ARevokedDriverIsCutOffAndItsWorkEnds) {
+  start_head();
+  const std::string wheel = create("driver", "wheel");
+  auto environment = environment_of("elsewhere");
+  environment["MOBULA_TOKEN"] = wheel;
+  Process driver({programs + "/e2e_driver", "steady"}, environment, folder() + "/log/revoked");
+  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
+    const Json list = Json::parse(mobula({"list", "leases", "-o", "json"}).out, nullptr, false);
+    return list.is_object() && !list["items"].empty();
+  }));
+  ASSERT_EQ(mobula({"token", "revoke", "wheel"}).code, 0);
+  EXPECT_NE(driver.wait().code, 0);
+  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
+    return mobula({"list", "jobs"}).out.find("RUNNING") == std::string::npos;
+  }));
+  EXPECT_NE(mobula({"events"}).out.find("TOKEN_REVOKED"), std::string::npos);
+}
+
+TEST_F(TokenCluster, NobodyTakesAnotherNodesPlace) {
+  start_head();
+  const std::string first = create("agent", "first");
+  const std::string second = create("agent", "second");
+  ASSERT_EQ(mobula({"start", "--join", first, "--num-cpus", "1"}, "b").code, 0);
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 2; }));
+  const std::string place = "/default/agent/node";
+  const std::string id = read_text(state_of("b") + place).substr(0, 32);
+  // Its id, in the folder of a machine that comes by another ticket, as that of an earlier release.
+  std::filesystem::create_directories(state_of("c") + "/default/agent");
+  for (const char* each : {"", "/default", "/default/agent"}) ::chmod((state_of("c") + each).c_str(), 0700);
+  std::ofstream(state_of("c") + place) << id << "\n";
+  const Ended thief = mobula({"start", "--join", second, "--num-cpus", "1"}, "c");
+  EXPECT_EQ(thief.code, 4) << thief.out << thief.err;
+  EXPECT_NE(thief.err.find("belongs to the key"), std::string::npos) << thief.err;
+  EXPECT_EQ(alive_nodes(), 2);
+  // Its own machine comes back, and so does the other, under an id of its own.
+  EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
+  EXPECT_EQ(mobula({"start", "--join", first, "--num-cpus", "1"}, "b").code, 0);
+  EXPECT_EQ(read_text(state_of("b") + place).substr(0, 32), id);
+  std::filesystem::remove(state_of("c") + place);
+  EXPECT_EQ(mobula({"start", "--join", second, "--num-cpus", "1"}, "c").code, 0);
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 3; }));
+  for (const char* each : {"b", "c"}) EXPECT_EQ(mobula({"stop", "--grace", "1"}, each).code, 0);
+}
+
+TEST_F(TokenCluster, ADriversTokenStopsItsOwnJobsAlone) {
+  start_head();
+  const std::string wheel = create("driver", "wheel");
+  const std::string other = create("driver", "other");
+  ASSERT_EQ(by_token(wheel, {"submit", "--no-wait", "--name", "long", "--", "sleep", "1000"}).code, 0);
+  const Ended refused = by_token(other, {"job", "stop", "long"});
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  EXPECT_NE(refused.err.find("is not of 'other'"), std::string::npos) << refused.err;
+  EXPECT_NE(mobula({"events"}).out.find("REQUEST_REFUSED"), std::string::npos);
+  EXPECT_EQ(by_token(wheel, {"job", "stop", "long"}).code, 0);
+}
+
+TEST_F(TokenCluster, PagesBeyondThisMachineAreNotPlain) {
+  const Ended refused = mobula({"start", "--head", "--http", "0.0.0.0:0"}, "d");
+  EXPECT_EQ(refused.code, 2) << refused.out;
+  EXPECT_NE(refused.err.find("--http-unencrypted"), std::string::npos) << refused.err;
 }
 
 TEST_F(TokenCluster, DriversAndObserversDoWhatTheyMay) {

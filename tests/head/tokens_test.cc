@@ -44,6 +44,7 @@ class TokensTest : public ::testing::Test {
     options.own_keys = {keys_.join.public_key, keys_.operator_key.public_key};
     options.journal_path = folder_ / "head/journal.sqlite";
     options.core.settings.cluster_name = "test";
+    options.wall_clock = [this] { return wall_clock_ms() + slept_ms_; };
     HeadServiceCallbacks callbacks;
     callbacks.on_serving = [this] { serving_ = true; };
     service_ = HeadService::create(*loop_, std::move(options), std::move(callbacks)).value();
@@ -92,11 +93,11 @@ class TokensTest : public ::testing::Test {
     return none;
   }
 
-  CurveKeys token(const std::string& role, const std::string& name) {
+  CurveKeys token(const std::string& role, const std::string& name, std::int64_t expires_ms = 0) {
     const auto pair = CurveKeys::generate().value();
     const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
     const auto made = ask(*owner, "token_create",
-                          nlohmann::json{{"role", role}, {"name", name}, {"public_key", pair.public_key}}.dump());
+                          nlohmann::json{{"role", role}, {"name", name}, {"public_key", pair.public_key}, {"expires_ms", expires_ms}}.dump());
     EXPECT_TRUE(made.ok) << made.text;
     return pair;
   }
@@ -107,6 +108,7 @@ class TokensTest : public ::testing::Test {
   HeadKeys keys_;
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
   bool serving_ = false;
+  std::int64_t slept_ms_ = 0;  // that no other clock has counted
   std::string address_;
   std::uint64_t asked_ = 0;
   std::unique_ptr<HeadService> service_;
@@ -118,6 +120,18 @@ TEST_F(TokensTest, AnObserversReadsAndChangesNothing) {
   const auto refused = ask(*eyes, "stop");
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr("observer"));
+}
+
+TEST_F(TokensTest, WhatExpiresWhileTheMachineSleepsIsRefusedWithItsNextWord) {
+  const auto eyes = connect(token("observer", "eyes", 60'000));
+  ASSERT_TRUE(ask(*eyes, "status").ok);
+  slept_ms_ = 7 * 60'000;
+  const auto refused = ask(*eyes, "status");
+  EXPECT_EQ(refused.code, ErrorCode::permission_denied);
+  EXPECT_THAT(refused.text, HasSubstr("expired at"));
+  EXPECT_THAT(refused.text, HasSubstr("the head's clock says"));
+  slept_ms_ = -7 * 60'000;
+  EXPECT_THAT(ask(*eyes, "status").text, HasSubstr("is not valid yet"));
 }
 
 TEST_F(TokensTest, WhatIsRevokedEndsAtOnceAlsoOverConnectionsThatAreThere) {

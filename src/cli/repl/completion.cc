@@ -8,7 +8,7 @@ namespace {
 
 const std::vector<std::string> kinds{"actors", "demands", "executors", "jobs", "leases", "nodes", "objects", "placement-groups", "tasks", "transfers"};
 const std::vector<std::string> formats{"csv", "json", "jsonl", "name", "table", "wide", "yaml"};
-const std::vector<std::string> metas{"\\d", "\\help", "\\o", "\\source", "\\timing", "\\watch"};
+const std::vector<std::string> metas{"\\!", "\\d", "\\help", "\\o", "\\source", "\\timing", "\\watch", "\\x"};
 const std::vector<std::string> verbs{"actor", "call", "exit", "get", "kill", "let", "quit", "use"};
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
@@ -68,7 +68,7 @@ class Completer {
   bool console_word(const std::vector<std::string>& words) {
     const std::string& verb = words.front();
     if (verb == "\\o") offer(formats);
-    else if (verb == "\\source" || verb == "use") offer_files();
+    else if (verb == "\\source" || verb == "\\!" || verb == "use") offer_files();
     else if (verb == "kill") offer(names_.actors);
     else if (verb == "call") words.size() == 1 ? offer(names_.functions) : offer_arguments();
     else if (verb == "actor") offer(names_.classes);
@@ -147,6 +147,8 @@ class Completer {
       for (const auto& word : given) node = node == nullptr ? nullptr : node->command(word);
       if (node == nullptr) return;
       for (const auto& each : node->commands) offer(each.name);
+    } else if (name == "benchmark") {
+      offer_ids("benchmarks");
     } else if (name == "shell") {
       offer(std::vector<std::string>{"bash", "fish", "zsh"});
     } else {

@@ -335,6 +335,12 @@ Piece piece_from(const std::string& line, std::size_t begin) {
   return {line.size(), true};
 }
 
+// `\! COMMAND`: the rest of the line is another language.
+bool is_for_the_shell(const std::string& line, std::size_t begin) {
+  while (begin < line.size() && is_blank(line[begin])) ++begin;
+  return line.compare(begin, 2, "\\!") == 0;
+}
+
 }  // namespace
 
 Result<std::vector<Statement>> parse_line(const std::string& line) {
@@ -347,7 +353,7 @@ Result<std::vector<Statement>> parse_line(const std::string& line) {
   }
   std::vector<Statement> statements;
   for (std::size_t begin = 0; begin <= line.size();) {
-    const Piece piece = piece_from(line, begin);
+    const Piece piece = is_for_the_shell(line, begin) ? Piece{line.size(), true} : piece_from(line, begin);
     Cursor in(line, begin, piece.end);
     Statement statement = read_statement(in);
     if (in.why()) return *in.why();

@@ -18,7 +18,7 @@ struct Command {
   std::vector<std::string> words{};
 };
 
-// \timing, \o json, \watch 2 list nodes: `rest` is everything after the name.
+// \timing, \o json, \watch 2 list nodes: `rest` is everything after the name; of \! up to the end of the line.
 struct Meta {
   std::string name{};
   std::string rest{};

@@ -1,14 +1,20 @@
 #include "cli/repl/live_names.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/log_lines.h"
 #include "cli/repl/completion.h"
+#include "cli/repl/line.h"
 #include "cli/tool_client.h"
 
 namespace mobula::internal::cli::repl {
@@ -19,9 +25,26 @@ namespace fs = std::filesystem;
 constexpr Duration tab_patience = std::chrono::milliseconds(1500);
 constexpr std::size_t most_completions = 10'000;
 
+// As the program beside this one says, where it is installed.
+std::vector<std::string> benchmarks() {
+  std::error_code code;
+  const auto program = fs::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
+  if (::access(program.c_str(), X_OK) != 0) return {};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(::popen((quoted_word(program) + " --list 2>/dev/null").c_str(), "re"), ::pclose);
+  std::vector<std::string> names;
+  std::array<char, 512> row;
+  while (said && names.size() < most_completions && std::fgets(row.data(), row.size(), said.get()) != nullptr) {
+    const std::string_view text = row.data();
+    const auto end = text.find("  ");
+    if (end != std::string_view::npos) names.emplace_back(text.substr(0, end));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind) {
+  if (kind == "benchmarks") return benchmarks();
   static const std::map<std::string, std::string> id_members{
       {"nodes", "node_id"},   {"jobs", "job_id"},     {"submissions", "job_id"}, {"tasks", "task_id"},
       {"actors", "actor_id"}, {"objects", "object_id"}, {"leases", "slot_id"},   {"executors", "process_id"},
@@ -53,7 +76,8 @@ std::vector<std::string> files_beginning(const std::string& begun) {
   std::error_code code;
   for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end; at.increment(code)) {
     std::string path = folder + at->path().filename().string();
-    if (!path.starts_with(begun) || paths.size() >= most_completions) continue;
+    // What a terminal would obey is not shown, nor put into a line.
+    if (!path.starts_with(begun) || paths.size() >= most_completions || printable(path) != path) continue;
     std::error_code ignored;
     if (at->is_directory(ignored)) path += '/';
     paths.push_back(std::move(path));

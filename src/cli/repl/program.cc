@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -24,6 +25,9 @@ namespace {
 constexpr int socket_number = 198;  // in the program
 constexpr std::size_t longest_answer = std::size_t{65} << 20;
 constexpr int ending_ms = 5000;
+constexpr int ended_ms = 500;  // from the end of its socket to that of the process
+constexpr Duration takes_nothing = 60s;
+constexpr std::size_t most_unsent = std::size_t{8} << 20;
 
 // This process's, but for what says which cluster, and which console.
 std::vector<std::string> environment_for(const ClusterAddress& cluster, const std::string& state_folder) {
@@ -95,24 +99,45 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
     : socket_(std::move(other.socket_)),
       pid_(std::exchange(other.pid_, 0)),
       name_(std::move(other.name_)),
+      unsent_(std::move(other.unsent_)),
       text_(std::move(other.text_)),
       looked_(other.looked_),
       owed_(other.owed_) {}
 
+namespace {
+
+// Whether the process ends within so long.
+bool ends_within(pid_t pid, int ms) {
+  const Fd ending(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+  pollfd item{ending.get(), POLLIN, 0};
+  const Time deadline = monotonic_now() + std::chrono::milliseconds(ms);
+  int ready = 0;
+  while (ending && ready <= 0 && monotonic_now() < deadline) ready = ::poll(&item, 1, std::min(ms, 100));
+  return ready > 0;
+}
+
+}  // namespace
+
 UserProgram::~UserProgram() {
   if (pid_ == 0) return;
-  const Fd ending(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0U)));
-  socket_.reset();  // it ends its job by itself
-  pollfd item{ending.get(), POLLIN, 0};
-  const Time deadline = monotonic_now() + std::chrono::milliseconds(ending_ms);
-  int ready = 0;
-  while (ending && ready <= 0 && monotonic_now() < deadline) ready = ::poll(&item, 1, 100);
-  if (ready <= 0) ::kill(pid_, SIGKILL);
+  // It ends its job by itself when its socket ends, unless it is past that.
+  const bool was_open = static_cast<bool>(socket_);
+  socket_.reset();
+  if (!ends_within(pid_, was_open ? ending_ms : 0)) ::kill(pid_, SIGTERM);
+  if (!ends_within(pid_, ended_ms)) ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
+// Its socket has ended, and it has perhaps not.
 Failure UserProgram::why_ended() {
+  socket_.reset();
+  if (!ends_within(pid_, ended_ms)) {
+    return failure(ErrorCode::unavailable,
+                   fmt::format("{} has closed its end of the console and lives on as process {}; `use` ends it and "
+                               "starts a program anew",
+                               name_, pid_));
+  }
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -123,43 +148,74 @@ Failure UserProgram::why_ended() {
                  fmt::format("{} has ended {}; it must come to mobula::init, best as the first statement of its main", name_, how));
 }
 
-Result<std::string> UserProgram::next_line(const WaitReadable& wait) {
+bool UserProgram::send_some() {
+  std::size_t sent = 0;
+  while (sent < unsent_.size()) {
+    const ssize_t count = ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) break;
+    if (count <= 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  unsent_.erase(0, sent);
+  return true;
+}
+
+bool UserProgram::receive_some() {
   for (;;) {
-    const auto end = text_.find('\n', looked_);
-    if (end != std::string::npos) {
-      std::string line = text_.substr(0, end);
-      text_.erase(0, end + 1);
-      looked_ = 0;
-      return line;
-    }
-    looked_ = text_.size();
-    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + " answers without end");
-    if (!wait(socket_.get())) return failure(ErrorCode::cancelled, "interrupted");
     std::array<char, 65536> part;
     const ssize_t count = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) return why_ended();
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
     text_.append(part.data(), static_cast<std::size_t>(count));
+    return true;
   }
 }
 
-Result<Json> UserProgram::ask(const Json& request, const WaitReadable& wait) {
-  if (pid_ == 0) return failure(ErrorCode::unavailable, name_ + " has ended; `use` starts it again");
-  const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  for (std::size_t at = 0; at < line.size();) {
-    const ssize_t count = ::send(socket_.get(), line.data() + at, line.size() - at, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return why_ended();
-    at += static_cast<std::size_t>(count);
+std::optional<std::string> UserProgram::take_line() {
+  const auto end = text_.find('\n', looked_);
+  if (end == std::string::npos) {
+    looked_ = text_.size();
+    return std::nullopt;
   }
+  std::string line = text_.substr(0, end);
+  text_.erase(0, end + 1);
+  looked_ = 0;
+  return line;
+}
+
+Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
+  if (pid_ == 0 || !socket_) return failure(ErrorCode::unavailable, name_ + " has ended; `use` starts it again");
+  if (unsent_.size() > most_unsent) {
+    return failure(ErrorCode::unavailable, fmt::format("{} does not take what it was told before; `use` starts it again", name_));
+  }
+  unsent_ += request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   ++owed_;
+  Time progress = monotonic_now();
   for (;;) {
-    const auto answer = next_line(wait);
-    if (!answer) return answer.error();
-    if (--owed_ > 0) continue;
-    Json json = Json::parse(*answer, nullptr, false);
-    if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + " answers what is no JSON");
-    return json;
+    const std::size_t before = unsent_.size();
+    // What it has said is taken while it is told more: neither side waits for the other.
+    if (!send_some()) return why_ended();
+    if (unsent_.size() < before) progress = monotonic_now();
+    while (const auto answer = take_line()) {
+      if (--owed_ > 0) continue;
+      Json json = Json::parse(*answer, nullptr, false);
+      if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + " answers what is no JSON");
+      return json;
+    }
+    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + " answers without end");
+    if (!unsent_.empty() && monotonic_now() - progress > takes_nothing) {
+      return failure(ErrorCode::unavailable,
+                     fmt::format("{} has taken nothing of what it is told for {} s; `use` starts it again", name_,
+                                 takes_nothing / 1s));
+    }
+    if (!wait(socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)))) {
+      return failure(ErrorCode::cancelled, "interrupted");
+    }
+    const std::size_t heard = text_.size();
+    if (!receive_some()) return why_ended();
+    if (text_.size() > heard) progress = monotonic_now();
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace mobula::internal::cli::repl {
 
 using Json = nlohmann::ordered_json;
 
-// Waits until the descriptor is readable; false: interrupted.
-using WaitReadable = std::function<bool(int fd)>;
+// Waits for `events` of poll(2) at the descriptor, for at most about a second; false: interrupted.
+using WaitReady = std::function<bool(int fd, short events)>;
 
 class UserProgram {
  public:
@@ -30,19 +31,24 @@ class UserProgram {
   UserProgram& operator=(UserProgram&&) = delete;
   ~UserProgram();
 
-  // The answer, whatever it says. unavailable where the program has ended, cancelled where `wait` was interrupted:
-  // the answer is then thrown away when it comes.
-  Result<Json> ask(const Json& request, const WaitReadable& wait);
+  // The answer, whatever it says. unavailable where the program has ended, has closed its end, or takes nothing of
+  // what it is told for a minute; cancelled where `wait` was interrupted: the rest of the request is then sent with
+  // the next one, and the answer thrown away when it comes. Nothing else is waited for.
+  Result<Json> ask(const Json& request, const WaitReady& wait);
   const std::string& name() const { return name_; }
 
  private:
   UserProgram(Fd socket, pid_t pid, std::string name) : socket_(std::move(socket)), pid_(pid), name_(std::move(name)) {}
-  Result<std::string> next_line(const WaitReadable& wait);
+  // What can be sent and received without waiting; nothing where the socket is as good as closed.
+  bool send_some();
+  bool receive_some();
+  std::optional<std::string> take_line();
   Failure why_ended();
 
   Fd socket_;
   pid_t pid_ = 0;
   std::string name_;
+  std::string unsent_;
   std::string text_;
   std::size_t looked_ = 0;
   int owed_ = 0;  // answers that nobody waits for any more

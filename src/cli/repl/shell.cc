@@ -17,6 +17,8 @@
 
 #include "base/time.h"
 #include "cli/exit_code.h"
+#include "cli/job_commands.h"
+#include "cli/log_lines.h"
 #include "cli/repl/live_names.h"
 
 extern "C" char** environ;
@@ -25,6 +27,7 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr int deepest_source = 8;
+constexpr int id_number = 197;  // where a command that submits tells which job that is
 
 constexpr const char* help_text =
     "Every command of mobula works here without the word mobula; `help` lists them, `help COMMAND` says more.\n"
@@ -39,11 +42,14 @@ constexpr const char* help_text =
     "  \\o table|wide|json|jsonl|yaml|csv|name   how commands answer\n"
     "  \\timing                            says how long each command takes, or no longer\n"
     "  \\watch SECONDS COMMAND             again and again, until Ctrl-C\n"
+    "  \\x                                 one field a line (yaml), or as before\n"
     "  \\source FILE                       carries out the lines of a file\n"
+    "  \\! COMMAND                         a command of the shell\n"
     "  \\help                              this text\n"
     "  exit                               or Ctrl-D\n"
     "\n"
-    "Arguments are JSON, or the name of a result. ';' stands between statements, '#' begins a comment.\n";
+    "Arguments are JSON, or the name of a result. $_ is the last result, and in commands the id of the job that was\n"
+    "submitted or the actor that was made last. ';' stands between statements, '#' begins a comment.\n";
 
 bool has_word(const std::vector<std::string>& words, std::initializer_list<const char*> wanted) {
   const auto end = std::ranges::find(words, "--");
@@ -59,6 +65,23 @@ bool runs_here(const std::vector<std::string>& words) {
   if (has_word(words, {"--watch", "-w", "-f", "--follow", "-h", "--help"})) return false;
   if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
   return asking.contains(words.front());
+}
+
+// In the terminal's foreground signals are what they are in a shell.
+void set_child_signals(posix_spawnattr_t& attributes) {
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  for (const int number : {SIGINT, SIGPIPE, SIGWINCH}) ::sigaddset(&defaults, number);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+}
+
+int code_of(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return exit_failed;
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 std::vector<char*> argv_of(std::vector<std::string>& words) {
@@ -89,6 +112,8 @@ Shell::Shell(const CommandLine& line, RunCommand run, Interrupts& interrupts, bo
 int Shell::carry_out(const std::string& text) {
   const auto statements = parse_line(text);
   if (!statements) return complain(statements.error());
+  if (line_.shell.echo) std::fprintf(stderr, "> %s\n", printable(text).c_str());
+  int first = exit_done;
   for (const auto& statement : *statements) {
     const Time begun = monotonic_now();
     const int code = run(statement);
@@ -99,9 +124,11 @@ int Shell::carry_out(const std::string& text) {
     }
     if (left_) return code;
     if (interrupts_.raised()) return exit_interrupted;
-    if (code != exit_done) return code;
+    if (code == exit_done) continue;
+    if (!line_.shell.keep_going) return code;
+    if (first == exit_done) first = code;
   }
-  return exit_done;
+  return first;
 }
 
 int Shell::carry_out_file(const std::string& path) {
@@ -110,6 +137,8 @@ int Shell::carry_out_file(const std::string& path) {
   std::string line;
   std::size_t length = 0;  // of the line, of which no more than a line may have is kept
   std::size_t number = 0;
+  int first = exit_done;
+  const auto goes_on = [this] { return line_.shell.keep_going && !left_ && !interrupts_.raised(); };
   const auto end_line = [&]() -> int {
     ++number;
     if (length > line.size()) line.resize(longest_line + 1);
@@ -122,7 +151,7 @@ int Shell::carry_out_file(const std::string& path) {
     }
     line.clear();
     length = 0;
-    if (code != exit_done) std::fprintf(stderr, "mobula: stopped at line %zu of %s\n", number, path == "-" ? "standard input" : path.c_str());
+    if (code != exit_done && !goes_on()) std::fprintf(stderr, "mobula: stopped at line %zu of %s\n", number, path == "-" ? "standard input" : path.c_str());
     return code;
   };
   for (;;) {
@@ -131,7 +160,10 @@ int Shell::carry_out_file(const std::string& path) {
     if (interrupts_.raised()) return exit_interrupted;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return complain(errno_failure("read " + path, errno), exit_failed);
-    if (count == 0) return length > 0 ? end_line() : exit_done;
+    if (count == 0) {
+      const int last = length > 0 ? end_line() : exit_done;
+      return first == exit_done ? last : first;
+    }
     for (ssize_t i = 0; i < count; ++i) {
       const char c = part[static_cast<std::size_t>(i)];
       if (c != '\n') {
@@ -139,7 +171,8 @@ int Shell::carry_out_file(const std::string& path) {
         continue;
       }
       const int code = end_line();
-      if (code != exit_done || left_) return code;
+      if (first == exit_done) first = code;
+      if (left_ || (code != exit_done && !goes_on())) return first;
     }
   }
 }
@@ -157,6 +190,7 @@ int Shell::run(const Statement& statement) {
 }
 
 int Shell::run_command(std::vector<std::string> words) {
+  if (const auto put = put_last_id(words); !put) return complain(put.error());
   if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "this is one already"));
   const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
   if (!is_command) {
@@ -199,29 +233,76 @@ int Shell::run_apart(std::vector<std::string> words) {
   if (output_format_ != OutputFormat::table && answers && !has_word(words, {"-o", "--output", "--format", "--json"})) {
     words.insert(words.begin() + static_cast<std::ptrdiff_t>(after), {"--output", output_name_});
   }
+  const bool submits = words.front() == "submit" || words.front() == "run" || words.front() == "batch";
   words.insert(words.begin(), "mobula");
   std::fflush(stdout);
+  std::array<int, 2> ends{-1, -1};
+  if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("make a pipe", errno), exit_failed);
+  const Fd told(ends[0]);
+  Fd tells(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawnattr_init(&attributes);
   if (!interactive_) ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  sigset_t defaults;
-  ::sigemptyset(&defaults);
-  for (const int number : {SIGINT, SIGPIPE, SIGWINCH}) ::sigaddset(&defaults, number);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
+  if (submits) {
+    ::posix_spawn_file_actions_adddup2(&actions, tells.get(), id_number);
+    variables.push_back(fmt::format("{}={}", console_id_variable, id_number));
+  }
+  set_child_signals(attributes);
   auto argv = argv_of(words);
+  auto envp = argv_of(variables);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  const int failed = ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), envp.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return complain(errno_failure("run " + words[1], failed), exit_failed);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return exit_failed;
+  tells.reset();
+  const int code = code_of(pid);
+  std::array<char, 64> id;
+  const ssize_t size = submits ? ::read(told.get(), id.data(), id.size()) : 0;
+  if (size > 0) last_id_.assign(id.data(), static_cast<std::size_t>(size));
+  return code;
+}
+
+// `$_` as a word of its own.
+Result<void> Shell::put_last_id(std::vector<std::string>& words) const {
+  for (auto& word : words) {
+    if (word == "--") return {};  // what follows is a job's
+    if (word != "$_") continue;
+    if (last_id_.empty()) {
+      return failure(ErrorCode::invalid_argument, "$_ is nothing yet: it is the id of the job that was submitted, or the actor that was made last");
+    }
+    word = last_id_;
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return {};
+}
+
+int Shell::run_shell(const std::string& command) {
+  if (command.empty()) return complain(failure(ErrorCode::invalid_argument, "\\! COMMAND: which one?"));
+  std::vector<std::string> words{"sh", "-c", command};
+  std::fflush(stdout);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  set_child_signals(attributes);
+  auto argv = argv_of(words);
+  pid_t pid = 0;
+  const int failed = ::posix_spawnp(&pid, "sh", nullptr, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  return failed != 0 ? complain(errno_failure("run sh", failed), exit_failed) : code_of(pid);
+}
+
+// Fields below each other, as tables that are too wide want it.
+int Shell::expand() {
+  const bool on = unexpanded_.empty();
+  const std::string back = unexpanded_;
+  const std::string before = output_name_;
+  if (const int code = choose_output(on ? "yaml" : back); code != exit_done) return code;
+  if (on) unexpanded_ = before == "yaml" ? "table" : before;
+  std::printf("one field a line is %s\n", on ? "on" : "off");
+  return exit_done;
 }
 
 // ---- \name -------------------------------------------------------------------------------------
@@ -240,6 +321,9 @@ int Shell::run_meta(const Meta& meta) {
   if (meta.name == "watch") return repeat(meta.rest);
   if (meta.name == "source") return source(meta.rest);
   if (meta.name == "d") return list_callables();
+  if (meta.name == "x") return expand();
+  // Also without a blank between.
+  if (meta.name.starts_with('!')) return run_shell(meta.name.substr(1) + (meta.rest.empty() || meta.name == "!" ? "" : " ") + meta.rest);
   return complain(failure(ErrorCode::invalid_argument, fmt::format("\\{} is nothing; \\help says what there is", meta.name)));
 }
 
@@ -251,6 +335,7 @@ int Shell::choose_output(const std::string& name) {
   }
   output_format_ = *format;
   output_name_ = name;
+  unexpanded_.clear();
   return exit_done;
 }
 

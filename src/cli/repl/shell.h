@@ -39,6 +39,9 @@ class Shell {
 
  private:
   int run(const Statement& statement);
+  int run_shell(const std::string& command);
+  int expand();
+  Result<void> put_last_id(std::vector<std::string>& words) const;
   int run_command(std::vector<std::string> words);
   int run_here(const std::vector<std::string>& words);
   int run_apart(std::vector<std::string> words);
@@ -55,7 +58,7 @@ class Shell {
   int kill(const std::string& name);
   Result<Json> ask_program(const Json& request);
   int print(const Json& value) const;
-  bool wait_readable(int fd);
+  bool wait_ready(int fd, short events);
   void forget_program();
   std::vector<std::string> live_ids(const std::string& kind);
 
@@ -67,6 +70,8 @@ class Shell {
   KeptLink kept_;
   OutputFormat output_format_ = OutputFormat::table;
   std::string output_name_ = "table";
+  std::string unexpanded_;  // what \x goes back to; empty: it is off
+  std::string last_id_;     // $_
   bool timing_ = false;
   bool left_ = false;
   int depth_ = 0;  // of \source

@@ -111,23 +111,21 @@ void Shell::forget_program() {
 
 Result<Json> Shell::ask_program(const Json& request) {
   if (!program_) return failure(ErrorCode::invalid_argument, "there is no program; `use PROGRAM` names one");
-  return program_->ask(request, [this](int fd) { return wait_readable(fd); });
+  return program_->ask(request, [this](int fd, short events) { return wait_ready(fd, events); });
 }
 
-// Until there is something to read, or Ctrl-C. What the program prints meanwhile is printed.
-bool Shell::wait_readable(int fd) {
-  for (;;) {
-    if (interrupts_.raised()) return false;
-    std::array<pollfd, 3> items{{{fd, POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
-    const int ready = ::poll(items.data(), items.size(), 1000);
-    if (ready < 0 && errno != EINTR) return false;
-    for (int lines = 0; lines < most_lines; ++lines) {
-      const auto line = output_line();
-      if (!line) break;
-      std::fprintf(stderr, "%s\n", printable(*line).c_str());
-    }
-    if (ready > 0 && items[0].revents != 0) return true;
+// Until there is something to do, for a second, or until Ctrl-C. What the program prints meanwhile is printed.
+bool Shell::wait_ready(int fd, short events) {
+  if (interrupts_.raised()) return false;
+  std::array<pollfd, 3> items{{{fd, events, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
+  const int ready = ::poll(items.data(), items.size(), 1000);
+  if (ready < 0 && errno != EINTR) return false;
+  for (int lines = 0; lines < most_lines; ++lines) {
+    const auto line = output_line();
+    if (!line) break;
+    std::fprintf(stderr, "%s\n", printable(*line).c_str());
   }
+  return !interrupts_.raised();
 }
 
 std::optional<std::string> Shell::output_line() {
@@ -178,6 +176,7 @@ int Shell::make_actor(const MakeActor& actor) {
                                    {"options", *options}});
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
+  last_id_ = answer->value("actor_id", std::string());
   if (std::ranges::find(names_.actors, actor.name) == names_.actors.end()) names_.actors.push_back(actor.name);
   return exit_done;
 }
@@ -207,7 +206,7 @@ int Shell::kill(const std::string& name) {
 int Shell::print(const Json& value) const {
   std::string text = output_format_ == OutputFormat::yaml
                          ? to_yaml(value)
-                         : value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+                         : escaped_controls(value.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
   if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
     const std::size_t all = text.size() - 1;
     std::size_t cut = longest_value;

@@ -35,9 +35,23 @@ std::size_t columns() {
   return known ? size.ws_col : 80;
 }
 
-// Characters, of which each is taken to be one column wide.
+// In columns; those of East Asia have two.
 std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  std::size_t total = 0;
+  std::mbstate_t state{};
+  while (!text.empty()) {
+    wchar_t character = 0;
+    std::size_t length = std::mbrtowc(&character, text.data(), text.size(), &state);
+    const bool known = length > 0 && length <= text.size();
+    const int width = known ? ::wcwidth(character) : 1;
+    if (!known) {
+      state = {};
+      length = 1;
+    }
+    total += width > 0 ? static_cast<std::size_t>(width) : 0;
+    text.remove_prefix(length);
+  }
+  return total;
 }
 
 // Lines of news come from elsewhere: nothing in them may steer the terminal.
@@ -142,7 +156,12 @@ int Terminal::read_character(wchar_t* into) {
       return 0;
     }
     if (ready < 0 && errno != EINTR) return 0;
-    if (items[1].revents != 0 && interrupts_.clear()) ::el_resize(editor_->line);
+    if (items[1].revents != 0 && interrupts_.clear()) {
+      // The terminal has wrapped the line anew: it is drawn anew from where it begins now.
+      clear_typed();
+      ::el_resize(editor_->line);
+      ::el_set(editor_->line, EL_REFRESH);
+    }
     if (have == 0 && std::any_of(items.begin() + 2, items.end(), [](const pollfd& each) { return each.revents != 0; })) {
       show_news();
       ::el_set(editor_->line, EL_REFRESH);
@@ -162,16 +181,22 @@ int Terminal::read_character(wchar_t* into) {
   }
 }
 
+void Terminal::clear_typed() {
+  const LineInfo* typed = ::el_line(editor_->line);
+  const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
+  const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
+  std::fputs((row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : std::string("\r\x1b[J")).c_str(), stdout);
+  std::fflush(stdout);
+}
+
 // Above the line that is typed: that is cleared, and drawn anew below.
 void Terminal::show_news() {
   if (!hooks_.news) return;
   auto line = hooks_.news();
   std::string prompt = hooks_.prompt ? hooks_.prompt() : prompt_;
   if (!line && prompt == prompt_) return;
-  const LineInfo* typed = ::el_line(editor_->line);
-  const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
-  const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
-  std::string text = row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : "\r\x1b[J";
+  clear_typed();
+  std::string text;
   for (int shown = 1; line; ++shown) {
     text += harmless(*line) + "\n";
     if (shown >= news_at_once) break;  // who types is heard meanwhile

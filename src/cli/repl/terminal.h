@@ -41,6 +41,7 @@ class Terminal {
   explicit Terminal(Interrupts& interrupts);
   int read_character(wchar_t* into);
   void show_news();
+  void clear_typed();
   bool complete_word();  // whether a list was printed below
 
   Interrupts& interrupts_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "worker/core/parts.h"
 
@@ -73,7 +74,7 @@ void WorkerCore::Parts::refused(const Refused& refused) {
   if (refused.code == RefusalCode::fenced) {
     outbox.emit(Fence{why});
   } else {
-    outbox.emit(Exit{1, why});
+    outbox.emit(Exit{refused.code == RefusalCode::permission ? 4 : 1, why});
   }
   phase = Phase::ended;
 }

@@ -1,0 +1,80 @@
+// A console's end of the conversation with a user's program that behaves badly: neither waits for the
+// other, and Ctrl-C always ends the wait.
+#include "cli/repl/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace mobula::internal::cli::repl {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool ready(int fd, short events) {
+  pollfd item{fd, events, 0};
+  EXPECT_EQ(::poll(&item, 1, 60'000), 1) << "nothing happens";
+  return true;
+}
+
+class UserProgramTest : public testing::Test {
+ protected:
+  UserProgramTest() {
+    std::string name = std::filesystem::temp_directory_path() / "mobula-repl-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~UserProgramTest() override { std::filesystem::remove_all(folder_); }
+
+  UserProgram run(const std::string& script) {
+    auto started = UserProgram::start({"bash", "-c", script}, ClusterAddress{}, folder_, -1);
+    EXPECT_TRUE(started.ok());
+    return std::move(*started);
+  }
+  static Json large() { return {{"do", "call"}, {"argument", std::string(600'000, 'x')}}; }
+
+  std::string folder_;
+};
+
+constexpr const char* answers = "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"n\\\": $n}\"; done <&198 >&198";
+
+TEST_F(UserProgramTest, ALargeRequestThatIsNotTakenIsInterruptedAndTakenLater) {
+  auto program = run("while [ ! -e " + folder_ + "/go ]; do sleep 0.05; done; " + answers);
+  int waits = 0;
+  const auto interrupted = program.ask(large(), [&](int, short) { return ++waits < 3; });
+  ASSERT_FALSE(interrupted.ok());
+  EXPECT_EQ(interrupted.error().code, ErrorCode::cancelled);
+  std::ofstream(folder_ + "/go") << "go";
+  // What was left of it goes first, and its answer is nobody's.
+  const auto next = program.ask({{"do", "describe"}}, ready);
+  ASSERT_TRUE(next.ok()) << next.error().text;
+  EXPECT_EQ((*next)["n"], 2);
+  EXPECT_EQ((*program.ask(large(), ready))["n"], 3);
+}
+
+TEST_F(UserProgramTest, AProgramThatSpeaksBeforeItReadsIsHeardMeanwhile) {
+  auto program = run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
+  const auto strange = program.ask(large(), ready);
+  ASSERT_FALSE(strange.ok());
+  EXPECT_THAT(strange.error().text, HasSubstr("no JSON"));
+}
+
+TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
+  auto program = run("exec 198>&-; exec sleep 1000");
+  const auto gone = program.ask({{"do", "describe"}}, ready);
+  ASSERT_FALSE(gone.ok());
+  EXPECT_EQ(gone.error().code, ErrorCode::unavailable);
+  EXPECT_THAT(gone.error().text, HasSubstr("lives on as process"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` starts it again"));
+}
+
+TEST_F(UserProgramTest, AProgramThatEndsIsSaidSoWithItsCode) {
+  auto program = run("exit 3");
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("has ended with code 3"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli::repl
