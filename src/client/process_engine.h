@@ -234,11 +234,9 @@ class ProcessEngine {
 
   // The loop thread's.
   std::unique_ptr<LocalLink> link_;
-  std::unique_ptr<Timer> timer_;
+  std::unique_ptr<Timer> timer_, guard_timer_, ring_timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
-  std::unique_ptr<Timer> guard_timer_;
-  std::unique_ptr<Timer> ring_timer_;
   Watch doorbell_watch_;
   bool closed_ = false;
   bool told_of_bus_ = false;  // that there is none
