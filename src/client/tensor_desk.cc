@@ -302,9 +302,9 @@ void TensorDesk::note(TransferRecord record) {
 }
 
 void TensorDesk::note_of_group(TransferRecord record) {
-  note(std::move(record));
   // Whoever tells counts is the exchange; one that would have to open devices first waits for who needs them.
   if (!exchange_ && !would_open_devices()) (void)prepare();
+  note(std::move(record));
 }
 
 void TensorDesk::hand_on_counts() {
