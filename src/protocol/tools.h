@@ -16,7 +16,7 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = protocol_version;
   std::uint64_t request = 0;
-  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, timeline, ping
+  std::string verb;      // status, list, get, explain, planner_state, drain, undrain, stop, job_stop, submit, job_log, timeline, ping
   std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   template <class Visit>
