@@ -291,8 +291,12 @@ class Grammar {
     plan.add_flag("--json", texts_.json, "the same as -o json");
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
-    drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds")
+    drain.add_option("--deadline", line_.seconds,
+                     "wait until it is empty; end what is left after so many seconds. A job has its grace within them: it is "
+                     "told to end that much earlier, or at once where the deadline is shorter")
         ->check(CLI::Range(0.0, 365.0 * 86'400.0));
+    CLI::App& undrain = add_asking("undrain", "give a node that is drained work again");
+    undrain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
   }
 
   // In these --name is the job's.

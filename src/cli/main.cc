@@ -17,6 +17,7 @@
 #include "cli/batch_command.h"
 #include "cli/command_line.h"
 #include "cli/doctor/doctor.h"
+#include "cli/drain_command.h"
 #include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
@@ -193,6 +194,7 @@ int run_command(const CommandLine& line) {
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);
   if (command == "drain") return drain(line);
+  if (command == "undrain") return undrain(line);
   if (command == "submit") return submit_job(line);
   if (command == "run") return run_job(line);
   if (command == "wait") return wait_for_job(line);
