@@ -245,7 +245,11 @@ class Grammar {
                      "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
     start.add_option("--record", options.record.folder,
                      "folder for recordings of what head, agent and executors are told");
+    start.add_flag("--as-given", options.as_given,
+                   "with --head: take nothing from the start before (without it --bind, --advertise, --http, --insecure, "
+                   "--trusted-fabric and --preemption are as before where they are not given)");
     // For mobula up.
+    start.add_option("--made-by", options.made_by)->group("");
     start.add_flag("--check-only", options.check_only)->group("");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
@@ -382,7 +386,10 @@ class Grammar {
         wrong("start", "give one of --head, the --address of the head to join, and --join with a ticket");
       }
       if (!start.http.empty() && !start.head) wrong("--http", "goes with --head");
+      start.http_given = !start.http.empty();
+      start.preemption_given = !texts_.preemption.empty();
       start.http = taken("--http", http_address(start.http));
+      if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (start.repl && !start.head) wrong("--repl", "goes with --head");
       if (start.repl && start.block) wrong("--repl", "does not go with --block");

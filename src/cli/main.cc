@@ -67,6 +67,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
   options.preempt_after = plan.preempt_after;
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
+  options.moves = plan.moves;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
@@ -75,7 +76,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
 }
 
 int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
-             const std::function<void(const HeadFile&)>& ready) {
+             const std::function<void(const HeadFile&, const std::vector<std::string>&)>& ready) {
   name_process("mobula-head");
   auto options = head_options(plan);
   options.on_listening = listening;
@@ -83,7 +84,8 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   return head::run_head(options);
 }
 
-int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready) {
+int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready,
+              const std::function<void(const std::string&)>& waiting) {
   name_process("mobula-agent");
   worker::WorkerMainOptions options;
   options.head_address = plan.head_address;
@@ -125,6 +127,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.record = plan.record;
   options.drain_within = plan.drain_within;
   options.on_ready = ready;
+  options.on_waiting = waiting;
   options.on_failed = [](const std::string& why) {
     std::fprintf(stderr, "mobula: %s\n", why.c_str());
   };
@@ -132,11 +135,15 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
 }
 
 Result<std::string> run_in_background(const std::string& log_path,
-                                      const std::function<int(const Report&)>& body) {
-  const auto daemon = worker::start_daemon(log_path, [&](worker::Readiness& readiness) {
+                                      const std::function<int(const Report&)>& body,
+                                      const std::function<void(const std::string&)>& waiting,
+                                      const std::function<bool()>& given_up) {
+  const auto in_background = [&](worker::Readiness& readiness) {
     return body(Report{[&](const std::string& message) { readiness.ready(message); },
-                       [&](const std::string& why) { readiness.failed(why); }});
-  });
+                       [&](const std::string& why) { readiness.failed(why); },
+                       [&](const std::string& why) { readiness.waiting(why); }});
+  };
+  const auto daemon = worker::start_daemon(log_path, in_background, waiting, given_up);
   if (!daemon) return daemon.error();
   return daemon->message;
 }
@@ -156,7 +163,8 @@ int show_version(const CommandLine& line) {
 
 int run_command(const CommandLine& line);
 
-int start_and_talk(const CommandLine& line) {
+int start_and_talk(const CommandLine& given) {
+  CommandLine line = given;
   const Programs programs{
       run_head, run_agent, [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
       [](const std::function<int()>& body) {

@@ -158,7 +158,7 @@ TEST_F(Jobs, ADeadlineShorterThanItsGraceIsAllThatAJobHasAndTheDrainSaysSo) {
       << drained.err;
   EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"), std::string::npos) << drained.out;
   EXPECT_NE(drained.out.find("1 lease was still held at the deadline and ended by force"), std::string::npos) << drained.out;
-  EXPECT_EQ(mobula({"job", "logs", id}).out, "up\ntold\n");
+  EXPECT_NE(mobula({"job", "logs", id}).out.find("told\n"), std::string::npos) << "it was asked first";
   EXPECT_EQ(job(id)["state"], "FAILED");
 }
 
