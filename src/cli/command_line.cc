@@ -255,7 +255,11 @@ class Grammar {
                      "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
     start.add_option("--record", options.record.folder,
                      "folder for recordings of what head, agent and executors are told");
+    start.add_flag("--as-given", options.as_given,
+                   "with --head: take nothing from the start before (without it --bind, --advertise, --http, --insecure, "
+                   "--trusted-fabric and --preemption are as before where they are not given)");
     // For mobula up.
+    start.add_option("--made-by", options.made_by)->group("");
     start.add_flag("--check-only", options.check_only)->group("");
     // For mobula::init.
     start.add_flag("--local", options.local)->group("");
@@ -312,8 +316,12 @@ class Grammar {
     CLI::App& drain = add_asking("drain", "give a node no more work");
     drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
     drain.add_flag("!--no-progress", line_.progress, "no line about what is left");
-    drain.add_option("--deadline", line_.seconds, "wait until it is empty; end what is left after so many seconds")
+    drain.add_option("--deadline", line_.seconds,
+                     "wait until it is empty; end what is left after so many seconds. A job has its grace within them: it is "
+                     "told to end that much earlier, or at once where the deadline is shorter")
         ->check(CLI::Range(0.0, 365.0 * 86'400.0));
+    CLI::App& undrain = add_asking("undrain", "give a node that is drained work again");
+    undrain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
   }
 
   // In these --name is the job's.
@@ -399,7 +407,10 @@ class Grammar {
         wrong("start", "give one of --head, the --address of the head to join, and --join with a ticket");
       }
       if (!start.http.empty() && !start.head) wrong("--http", "goes with --head");
+      start.http_given = !start.http.empty();
+      start.preemption_given = !texts_.preemption.empty();
       start.http = taken("--http", http_address(start.http));
+      if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (start.repl && !start.head) wrong("--repl", "goes with --head");
       if (start.repl && start.block) wrong("--repl", "does not go with --block");

@@ -55,6 +55,10 @@ struct StartOptions {
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
   std::string http{};           // of a head: HOST:PORT of its pages; empty: none
   bool http_unencrypted = false;  // they may be beyond this machine
+  bool as_given = false;        // of a head: nothing is taken from the start before this one
+  bool http_given = false;      // and so an empty one means off
+  bool preemption_given = false;
+  std::string made_by{};        // of a head: the command that starts it again, where that is another program's
   std::string join{};           // of a node: a ticket, or @FILE
   std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
   std::string bind{};

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "cli/head_flags.h"
 #include "protocol/process_mark.h"
 #include "protocol/token.h"
 
@@ -19,21 +20,23 @@ namespace fs = std::filesystem;
 bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
 // What one cluster's folder says; not_found if it has neither a head nor an agent.
-Result<ClusterAddress> from_folder(const std::string& folder, const std::string& name) {
+Result<ClusterAddress> from_folder(const std::string& state_folder, const std::string& name) {
+  const std::string folder = state_folder + "/" + name;
   ClusterAddress found;
-  std::string ended;
   const auto head = load_head_file(folder + "/head/head.json");
-  if (head && runs(*head)) {
+  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  // A head that has died has left its file.
+  const bool own_died = head && !runs(*head);
+  if (head && !own_died) {
     found.address = head->address;
     found.key_path = folder + "/head/operator.key";
-  } else if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {
+  } else if (agent && !(own_died && agent->head_address == head->address)) {
     found.address = agent->head_address;
     found.key_path = fmt::format("{}/{}.key", folder, name);
   } else if (head || fs::exists(folder + "/head/journal.sqlite")) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("the head of cluster '{}' does not run; start it again with: mobula "
-                               "start --head --name {}",
-                               name, name));
+                   fmt::format("the head of cluster '{}' does not run; start it again with: {}", name,
+                               restart_command(state_folder, name)));
   } else {
     return failure(ErrorCode::not_found, "no cluster in " + folder);
   }
@@ -53,7 +56,7 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   std::optional<Failure> fault;
   for (const auto& name : clusters_of(line.state_folder)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    auto each = from_folder(line.state_folder + "/" + name, name);
+    auto each = from_folder(line.state_folder, name);
     if (!each) {
       if (each.error().code != ErrorCode::not_found) fault = each.error();
       continue;
@@ -130,7 +133,7 @@ Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
   given.key_path = line.key_file;
   if (given.key_path.empty()) {
     for (const auto& name : clusters_of(line.state_folder)) {
-      const auto known = from_folder(line.state_folder + "/" + name, name);
+      const auto known = from_folder(line.state_folder, name);
       if (known && known->address == line.address) return *known;
     }
     return given;

@@ -17,6 +17,7 @@
 #include "cli/batch_command.h"
 #include "cli/command_line.h"
 #include "cli/doctor/doctor.h"
+#include "cli/drain_command.h"
 #include "cli/event_commands.h"
 #include "cli/exit_code.h"
 #include "cli/fleet_commands.h"
@@ -68,6 +69,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
   options.http_unencrypted = plan.http_unencrypted;
+  options.moves = plan.moves;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
@@ -76,7 +78,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
 }
 
 int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& listening,
-             const std::function<void(const HeadFile&)>& ready) {
+             const std::function<void(const HeadFile&, const std::vector<std::string>&)>& ready) {
   name_process("mobula-head");
   auto options = head_options(plan);
   options.on_listening = listening;
@@ -84,7 +86,8 @@ int run_head(const HeadPlan& plan, const std::function<void(const HeadFile&)>& l
   return head::run_head(options);
 }
 
-int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready) {
+int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>& ready,
+              const std::function<void(const std::string&)>& waiting) {
   name_process("mobula-agent");
   worker::WorkerMainOptions options;
   options.head_address = plan.head_address;
@@ -127,6 +130,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.drain_within = plan.drain_within;
   options.release = MOBULA_VERSION;
   options.on_ready = ready;
+  options.on_waiting = waiting;
   options.on_failed = [](const std::string& why) {
     std::fprintf(stderr, "mobula: %s\n", why.c_str());
   };
@@ -134,11 +138,15 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
 }
 
 Result<std::string> run_in_background(const std::string& log_path,
-                                      const std::function<int(const Report&)>& body) {
-  const auto daemon = worker::start_daemon(log_path, [&](worker::Readiness& readiness) {
+                                      const std::function<int(const Report&)>& body,
+                                      const std::function<void(const std::string&)>& waiting,
+                                      const std::function<bool()>& given_up) {
+  const auto in_background = [&](worker::Readiness& readiness) {
     return body(Report{[&](const std::string& message) { readiness.ready(message); },
-                       [&](const std::string& why) { readiness.failed(why); }});
-  });
+                       [&](const std::string& why) { readiness.failed(why); },
+                       [&](const std::string& why) { readiness.waiting(why); }});
+  };
+  const auto daemon = worker::start_daemon(log_path, in_background, waiting, given_up);
   if (!daemon) return daemon.error();
   return daemon->message;
 }
@@ -158,7 +166,8 @@ int show_version(const CommandLine& line) {
 
 int run_command(const CommandLine& line);
 
-int start_and_talk(const CommandLine& line) {
+int start_and_talk(const CommandLine& given) {
+  CommandLine line = given;
   const Programs programs{
       run_head, run_agent, [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
       [](const std::function<int()>& body) {
@@ -196,6 +205,7 @@ int run_command(const CommandLine& line) {
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);
   if (command == "drain") return drain(line);
+  if (command == "undrain") return undrain(line);
   if (command == "submit") return submit_job(line);
   if (command == "run") return run_job(line);
   if (command == "wait") return wait_for_job(line);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
@@ -25,6 +26,7 @@ struct HeadPlan {
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
   bool http_unencrypted = false;
+  bool moves = false;  // though nodes look for it elsewhere
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;
@@ -57,22 +59,28 @@ struct AgentPlan {
 struct Report {
   std::function<void(const std::string& message)> ready;
   std::function<void(const std::string& why)> failed;
+  std::function<void(const std::string& why)> waiting{};  // before that: what it waits for; may be said again
 };
 
 struct Programs {
   // Both run until they are told to stop by a signal and return an exit code. A head that listens
   // has an address, and lets an agent wait until it is ready.
   std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& listening,
-                    const std::function<void(const HeadFile&)>& ready)>
+                    const std::function<void(const HeadFile&, const std::vector<std::string>& warnings)>& ready)>
       head;
-  std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready)> agent;
+  // An agent that waits for its head says why.
+  std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
+                    const std::function<void(const std::string& why)>& waiting)>
+      agent;
   // Whether its ports are free, or had by the head that runs from this folder; already_exists names who has one.
   std::function<Result<void>(const HeadPlan&)> head_could_listen;
   // Runs `body` in a child, and outlives all that it leaves behind.
   std::function<int(const std::function<int()>& body)> under_keeper;
-  // Runs `body` in the background; returns its message once it is ready.
-  std::function<Result<std::string>(const std::string& log_path,
-                                    const std::function<int(const Report&)>& body)>
+  // Runs `body` in the background; returns its message once it is ready. `waiting` is told what it waits for. Once
+  // `given_up` holds, which is looked at now and then, it is ended and waited for.
+  std::function<Result<std::string>(const std::string& log_path, const std::function<int(const Report&)>& body,
+                                    const std::function<void(const std::string&)>& waiting,
+                                    const std::function<bool()>& given_up)>
       in_background;
 };
 

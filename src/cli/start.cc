@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/head_flags.h"
 #include "cli/output.h"
 #include "cli/start_for_driver.h"
 #include "cli/supervisor.h"
@@ -59,6 +61,33 @@ bool holds_lock(const std::string& path) {
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+volatile std::sig_atomic_t interrupted = 0;
+
+// While it lives Ctrl-C and SIGTERM are noted, and end what is started in the background before this process.
+class Interruptions {
+ public:
+  Interruptions() {
+    struct sigaction noted {};
+    noted.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &noted, &before_int_);
+    ::sigaction(SIGTERM, &noted, &before_term_);
+  }
+  ~Interruptions() {
+    ::sigaction(SIGINT, &before_int_, nullptr);
+    ::sigaction(SIGTERM, &before_term_, nullptr);
+  }
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+
+ private:
+  struct sigaction before_int_ {};
+  struct sigaction before_term_ {};
+};
+
+void say_waiting(const std::string& why) {
+  std::fprintf(stderr, "mobula: %s; still trying, Ctrl-C ends it\n", why.c_str());
+}
+
 class Start {
  public:
   Start(const Programs& programs, const CommandLine& line) : programs_(programs), line_(line) {}
@@ -73,20 +102,23 @@ class Start {
       plan_.is_service = true;
       int code = exit_done;
       const Report report{[&](const std::string& message) { tell(message); },
-                          [&](const std::string& why) { code = complain_of_start(why); }};
+                          [&](const std::string& why) { code = complain_of_start(why); }, say_waiting};
       const int ended = supervise(programs_, plan_, report);
       return code != exit_done ? code : ended;
     }
     plan_.has_keeper = true;
     const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U)));
     plan_.starter_fd = self.get();
+    const Interruptions noted;
     const auto started = programs_.in_background(
         plan_.folder + "/mobula.log",
-        [this](const Report& report) { return supervise(programs_, plan_, report); });
+        [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
+        [] { return interrupted != 0; });
     if (!started) return complain_of_start(started.error().text);
     tell(*started);
     return exit_done;
   }
+
 
   // What starting would say, without starting.
   int check() {
@@ -143,6 +175,7 @@ class Start {
     head.trusted_fabric = options.trusted_fabric;
     head.http = options.http;
     head.http_unencrypted = options.http_unencrypted;
+    head.moves = options.as_given;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.folder + "/head/head.log";
     head.record = options.record;
@@ -204,6 +237,12 @@ class Start {
 
   void tell(const std::string& message) const {
     const auto told = Json::parse(message, nullptr, false);
+    const Json warnings = told.is_object() ? told.value("warnings", Json::array()) : Json::array();
+    for (const auto& each : warnings) std::fprintf(stderr, "mobula: %s\n", each.get<std::string>().c_str());
+    if (plan_.head) {
+      // Without it the head runs all the same; the next start has to be told what this one was.
+      if (auto kept = save_head_flags(line_.start, plan_.folder); !kept) complain(kept.error());
+    }
     const std::string address = told.is_object() ? told.value("address", std::string()) : "";
     const std::string key = fmt::format("{}/{}.key", plan_.folder, cluster_);
     const bool keyless = line_.start.insecure;
@@ -212,7 +251,7 @@ class Start {
     if (line_.output != OutputFormat::table) {
       Json json = {{"apiVersion", "mobula/v1"},      {"kind", "Started"},
                    {"cluster_name", cluster_},       {"address", address},
-                   {"key_file", keyless ? "" : key}, {"join", join}};
+                   {"key_file", keyless ? "" : key}, {"join", join}, {"warnings", warnings}};
       if (told.contains("node_id")) json["node_id"] = told["node_id"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
@@ -240,10 +279,18 @@ class Start {
 
 }  // namespace
 
-int start(const Programs& programs, const CommandLine& line) {
+int start(const Programs& programs, CommandLine& line) {
   forget_tokens();
+  const bool lives_with_starter = line.start.local || line.start.driver_agent;
+  if (line.start.head && !line.start.as_given && !lives_with_starter) {
+    const auto as_before = add_head_flags_of_before(line);
+    if (!as_before) return complain(as_before.error());
+    if (!as_before->empty()) {
+      std::fprintf(stderr, "mobula: as before: %s (--as-given leaves that out)\n", as_before->c_str());
+    }
+  }
   if (line.start.check_only) return Start(programs, line).check();
-  if (line.start.local || line.start.driver_agent) return start_for_driver(programs, line);
+  if (lives_with_starter) return start_for_driver(programs, line);
   if (!line.start.join.empty()) {
     CommandLine joined = line;
     if (const int code = join_by_ticket(joined); code != exit_done) return code;

@@ -8,7 +8,7 @@
 namespace mobula::internal::cli {
 
 // Returns the exit code: at once when it has started something in the background, else when that
-// has ended.
-int start(const Programs& programs, const CommandLine& line);
+// has ended. Of a head `line` is filled up with what is as before.
+int start(const Programs& programs, CommandLine& line);
 
 }  // namespace mobula::internal::cli

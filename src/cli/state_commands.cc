@@ -20,20 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration drain_ends_within = 5s;
-constexpr Duration drain_interval = 200ms;
-
-// The whole id of a node whose beginning was given.
-Result<std::string> node_id_of(Asker& asker, const std::string& given) {
-  auto node = asker.ask("get", "node", given);
-  if (!node) return node.error();
-  return node->value("node_id", given);
-}
-
-}  // namespace
-
-namespace {
-
 // The page, or why there is none: a head that is away comes back.
 std::string page_of(Asker& asker, std::size_t rows) {
   auto status = asker.ask("status");
@@ -160,47 +146,6 @@ int explain(const CommandLine& line) {
       for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);
   if (code != exit_done) return code;
   return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;
-}
-
-int drain(const CommandLine& line) {
-  Asker asker(line);
-  const auto node = node_id_of(asker, line.subject);
-  if (!node) return complain(node.error());
-  const auto within = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
-  const auto drained = asker.ask(
-      "drain",
-      line.seconds < 0
-          ? ""
-          : fmt::format("{}", std::chrono::duration_cast<std::chrono::milliseconds>(within).count()),
-      *node);
-  if (!drained) return complain(drained.error());
-  // At the deadline the head ends what is left; that takes a moment.
-  const Time deadline = monotonic_now() + within + drain_ends_within;
-  Progress progress(line.progress && line.seconds >= 0);
-  for (;;) {
-    const auto leases = asker.ask("list", "leases");
-    if (!leases) return complain(leases.error());
-    std::int64_t left = 0;
-    for (const auto& lease : (*leases)["items"])
-      left += lease.value("node_id", std::string()) == *node ? 1 : 0;
-    progress.tell(fmt::format("{} leases are left on node {}, which has {} s", left, node->substr(0, 8),
-                              std::max<std::int64_t>(0, (deadline - drain_ends_within - monotonic_now()) / 1s)));
-    if (left == 0 || line.seconds < 0) {
-      progress.clear();
-      if (!for_people(line)) return print(*drained, line);
-      return print(
-          fmt::format("node {} takes no more work; {} leases are left on it\n", *node, left));
-    }
-    if (monotonic_now() >= deadline) {
-      progress.clear();
-      return complain(
-          failure(ErrorCode::timed_out,
-                  fmt::format("node {} still has {} leases, though those left after {} s were "
-                              "told to end; look at `mobula list leases` and the agent's log",
-                              *node, left, line.seconds)));
-    }
-    pause(drain_interval);
-  }
 }
 
 }  // namespace mobula::internal::cli

@@ -1,4 +1,4 @@
-// The commands that ask the head: status, list, get, summary, explain, drain. Main thread.
+// The commands that ask the head: status, list, get, summary, explain. Main thread.
 #pragma once
 
 #include "cli/command_line.h"
@@ -12,6 +12,5 @@ int show_memory(const CommandLine& line);
 int get_item(const CommandLine& line);
 int summarise(const CommandLine& line);
 int explain(const CommandLine& line);
-int drain(const CommandLine& line);
 
 }  // namespace mobula::internal::cli

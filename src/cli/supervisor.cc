@@ -34,8 +34,8 @@ struct StartFault {
 
 class Supervisor {
  public:
-  Supervisor(const Programs& programs, const SupervisorPlan& plan)
-      : programs_(programs), plan_(plan) {}
+  Supervisor(const Programs& programs, const SupervisorPlan& plan, const Report& report)
+      : programs_(programs), plan_(plan), report_(report) {}
 
   // The agent looks at its machine while the head tests itself.
   std::optional<StartFault> start() {
@@ -92,12 +92,12 @@ class Supervisor {
   // Until it listens.
   std::optional<StartFault> start_head() {
     const auto body = [this](const Child::Tell& tell) {
-      const auto address = [](const HeadFile& file) {
-        return Json{{"address", file.address}}.dump();
-      };
       return programs_.head(
-          *plan_.head, [&](const HeadFile& file) { tell(address(file), false); },
-          [&](const HeadFile& file) { tell(address(file), true); });
+          *plan_.head,
+          [&](const HeadFile& file) { tell(Json{{"address", file.address}}.dump(), false); },
+          [&](const HeadFile& file, const std::vector<std::string>& warnings) {
+            tell(Json{{"address", file.address}, {"warnings", warnings}}.dump(), true);
+          });
     };
     auto child = Child::start(body);
     if (!child) return StartFault{exit_failed, child.error().text};
@@ -107,13 +107,14 @@ class Supervisor {
 
   std::optional<StartFault> start_agent(const AgentPlan& plan) {
     const auto body = [this, &plan](const Child::Tell& tell) {
-      return programs_.agent(plan, [&](const AgentFile& file) {
+      const auto ready = [&](const AgentFile& file) {
         tell(Json{{"address", plan.head_address},
                   {"socket", file.socket},
                   {"node_id", file.node.hex()}}
                  .dump(),
              true);
-      });
+      };
+      return programs_.agent(plan, ready, [&](const std::string& why) { tell(Json{{"waiting", why}}.dump(), false); });
     };
     auto child = Child::start(body, programs_.under_keeper);
     if (!child) return StartFault{exit_failed, child.error().text};
@@ -124,12 +125,20 @@ class Supervisor {
   // A head that ends has something to say about why the agent waits in vain.
   std::optional<StartFault> wait_for_message(Child& child) {
     for (;;) {
-      if (wait_for_news(child.told_fd(), -1)) break;
-      if (asked_ != 0) return StartFault{exit_interrupted, "interrupted while starting"};
-      if (head_ && head_->ended()) return fault_of(*head_, "the head");
-    }
-    if (const auto told = child.next_message()) {
-      message_.update(Json::parse(*told, nullptr, false));
+      const bool is_told = wait_for_news(child.told_fd(), -1);
+      if (asked_ != 0) {
+        return StartFault{exit_interrupted, "interrupted while starting; what was started has ended, and no agent is left"};
+      }
+      if (!is_told && head_ && head_->ended()) return fault_of(*head_, "the head");
+      if (!is_told) continue;
+      const auto told = child.next_message();
+      if (!told) break;
+      const auto json = Json::parse(*told, nullptr, false);
+      if (json.contains("waiting")) {
+        if (report_.waiting) report_.waiting(json.value("waiting", std::string()));
+        continue;
+      }
+      message_.update(json);
       return std::nullopt;
     }
     return fault_of(child, head_ && &child == &*head_ ? "the head" : "the agent");
@@ -217,6 +226,7 @@ class Supervisor {
 
   const Programs& programs_;
   const SupervisorPlan& plan_;
+  const Report& report_;
   const ServiceNotice notice_ = plan_.is_service ? ServiceNotice::of_environment() : ServiceNotice();
   Time alive_at_;
   Fd signals_;
@@ -232,7 +242,7 @@ class Supervisor {
 }  // namespace
 
 int supervise(const Programs& programs, const SupervisorPlan& plan, const Report& report) {
-  Supervisor supervisor(programs, plan);
+  Supervisor supervisor(programs, plan, report);
   if (const auto fault = supervisor.start()) {
     supervisor.abandon();
     report.failed(Json{{"exit", fault->exit}, {"error", fault->why}}.dump());

@@ -24,7 +24,7 @@ struct SupervisorPlan {
 };
 
 // What is told when all of it is ready, as JSON text: "address" of the head, and with an agent
-// "socket" and "node_id".
+// "socket" and "node_id", of a head "warnings". Before that, why it waits.
 // On failure: {"exit": the exit code to end with, "error": why}.
 int supervise(const Programs& programs, const SupervisorPlan& plan, const Report& report);
 

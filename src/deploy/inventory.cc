@@ -306,7 +306,10 @@ Result<Inventory> read_inventory(const std::string& file) {
   if (text->size() > max_file_bytes)
     return failure(ErrorCode::invalid_argument, file + ": is larger than 1 MiB");
   std::error_code code;
-  return parse_inventory(*text, file, fs::absolute(file, code).parent_path().string());
+  const auto absolute = fs::absolute(file, code);
+  auto inventory = parse_inventory(*text, file, absolute.parent_path().string());
+  if (inventory) inventory->file = absolute.string();
+  return inventory;
 }
 
 }  // namespace mobula::internal::deploy

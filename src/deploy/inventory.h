@@ -53,6 +53,7 @@ struct Inventory {
   Duration connect_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::seconds(30);
   std::vector<Host> hosts{};  // the head first; no name twice
+  std::string file{};         // where all this stands, as an absolute path
 };
 
 // Fails with invalid_argument, naming `file`, the line, the key and the rule. Paths of keys are

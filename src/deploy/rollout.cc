@@ -129,10 +129,11 @@ void Rollout::check(const std::string& hash, const std::function<bool(const Mach
       which, max_at_once);
 }
 
-std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) {
+std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) const {
   auto flags = machine.flags;
   if (machine.report.head) {
-    flags.insert(flags.begin(), "--head");
+    // The file says all of it, and nothing is taken from the start before.
+    flags.insert(flags.begin(), {"--head", "--as-given", "--made-by", "mobula up " + quoted(inventory_.file)});
   } else {
     flags.insert(flags.begin(), {"--address", address});
   }

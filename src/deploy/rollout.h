@@ -72,7 +72,7 @@ class Rollout {
                 std::size_t at_once);
   void probe(const std::string& hash);
   void check(const std::string& hash, const std::function<bool(const Machine&)>& which);
-  static std::vector<std::string> flags_of(const Machine& machine, const std::string& address);
+  std::vector<std::string> flags_of(const Machine& machine, const std::string& address) const;
   // Why what runs there is not what it should be, where the head is at `address`; empty: it is.
   static std::string ailment_of(const Machine& machine, const std::string& address);
   static std::string stale_by(const Machine& machine, const std::string& address);

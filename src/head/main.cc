@@ -1,11 +1,9 @@
 #include "head/main.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +14,7 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "head/advertised.h"
 #include "head/head_keys.h"
 #include "head/head_service.h"
 #include "head/http_service.h"
@@ -56,30 +55,6 @@ std::uint16_t recorded_port(const std::string& folder) {
   const auto text = read_file(folder + "/head/port");
   const long port = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
   return port > 0 && port <= 65'535 ? static_cast<std::uint16_t>(port) : 0;
-}
-
-// Where packets to other machines leave this one; sends nothing (192.0.2.0/24 is for documents).
-std::string outward_host() {
-  const Fd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_in there{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(9);
-  ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);
-  if (probe &&
-      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0) {
-    if (const auto own = local_address_of(probe.get())) {
-      return own->text().substr(0, own->text().rfind(':'));
-    }
-  }
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "127.0.0.1";
-}
-
-bool is_any(const std::string& host) { return host == "0.0.0.0" || host == "::" || host == "*"; }
-
-std::string with_port(const std::string& host, std::uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
-  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
 std::string holder_of(std::uint16_t port) {
@@ -139,7 +114,11 @@ class HeadRun {
     if (options_.on_listening) options_.on_listening(file_);
     if (auto tested = test_doors(*bound); !tested) return tested;
     if (auto told = write_http_token(); !told) return told;
-    return service_->start();
+    if (auto started = service_->start(); !started) return started;
+    if (auto found = check_expected(); !found) return found;
+    if (auto kept = write_file(place_path(), to_text(place_), 0600); !kept) return kept;
+    const auto address = Address::parse(*bound);
+    return write_file(options_.folder + "/head/port", fmt::format("{}\n", address ? address->port() : 0), 0600);
   }
 
   // Until the end; what made it fail, if something did.
@@ -230,8 +209,8 @@ class HeadRun {
     if (!started) return started.error();
     http_ = std::move(started).value();
     const auto address = Address::parse(http_->address());
-    const std::string host = !address || is_any(address->host()) ? outward_host() : address->host();
-    service.core.http_url = fmt::format("http://{}", with_port(host, address ? address->port() : 0));
+    if (!address) return address.error();
+    service.core.http_url = fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
     service.core.http_token_file = http_token_path();
     return {};
   }
@@ -259,7 +238,7 @@ class HeadRun {
     return failure(ErrorCode::already_exists,
                    fmt::format("port {} of {}, which this cluster's head had before, is in use by "
                                "{}; end that process so that agents find the head "
-                               "again, or move the cluster with --port",
+                               "again, or move the cluster with --port and --as-given",
                                port, host, who));
   }
 
@@ -278,16 +257,73 @@ class HeadRun {
     const auto address = Address::parse(bound);
     if (!address) return address.error();
     file_.cluster = options_.cluster;
-    const std::string host = !options_.advertise_host.empty() ? options_.advertise_host
-                             : is_any(options_.bind_host)     ? outward_host()
-                                                              : options_.bind_host;
-    file_.address = with_port(host, address->port());
+    const std::string& told = options_.advertise_host;
+    file_.address = with_port(told.empty() ? reachable_host(options_.bind_host) : told, address->port());
+    place_ = {with_port(address->host(), address->port()), file_.address};
+    if (!told.empty()) check_advertised();
     const auto self = ProcessMark::of_this_process();
     file_.pid = self.pid;
     file_.start_time = self.start_time;
     file_.boot_id = self.boot_id;
     service_->set_address(file_.address);
-    return write_file(options_.folder + "/head/port", std::to_string(address->port()) + "\n", 0600);
+    return {};
+  }
+
+  // Of a listener: what others are told of it.
+  static std::string reachable_host(const std::string& host) {
+    return is_any_host(host) ? advertised_host(HostFacts::of_machine(), host.find(':') != std::string::npos) : host;
+  }
+
+  // A name may stand for something later: that of a service that waits for this head, say.
+  void check_advertised() {
+    const auto address = Address::parse(file_.address);
+    const auto resolved = address ? address->resolve() : Result<SocketAddress>(address.error());
+    if (!resolved) {
+      warn(fmt::format("--advertise {}: {}; until that changes nobody who is told of this address finds the head",
+                       options_.advertise_host, resolved.error().text));
+    }
+  }
+
+  // Nodes that the journal names and that look for the head where this one does not listen: their work would end, and
+  // nobody would have asked for that.
+  Result<void> check_expected() {
+    const auto text = read_file(place_path());
+    const auto before = text ? place_of(*text) : std::nullopt;
+    if (!before || reached_at(*before, place_.bound)) return {};
+    const std::int64_t lost = nodes_that_look_elsewhere();
+    if (lost == 0) return {};
+    const std::string what = fmt::format("{} of this cluster look{} for the head at {}, and this one listens at {}",
+                                         lost == 1 ? "1 node" : fmt::format("{} nodes", lost), lost == 1 ? "s" : "",
+                                         before->advertised, place_.bound);
+    if (!options_.moves) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("{}; leave out --bind and --port, so that they find it as before, or add --as-given: "
+                                 "they count as dead then, with all that runs there, until they are started again with "
+                                 "--address {}",
+                                 what, file_.address));
+    }
+    warn(fmt::format("{}: they count as dead in {} s, with all that runs there, unless a head listens there again; start "
+                     "them again with --address {}",
+                     what, HeadOptions().recovery / 1s, file_.address));
+    return {};
+  }
+
+  // The agent beside the head, where it has ended, is started again with the head's address.
+  std::int64_t nodes_that_look_elsewhere() const {
+    const auto beside = load_agent_file(options_.folder + "/agent/agent.json");
+    std::int64_t count = 0;
+    for (const auto& node : service_->core().view().nodes) {
+      const bool restarts = beside && beside->node == node.node && !runs(*beside);
+      count += node.state == NodeState::expected && node.role == Role::agent && !restarts ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::string place_path() const { return options_.folder + "/head/place"; }
+
+  void warn(const std::string& text) {
+    log_warn("{}", text);
+    warnings_.push_back(text);
   }
 
   void serving() {
@@ -297,7 +333,7 @@ class HeadRun {
     }
     log_info("the head of '{}' serves at {} in epoch {}", file_.cluster, file_.address,
              service_->core().epoch());
-    if (options_.on_ready) options_.on_ready(file_);
+    if (options_.on_ready) options_.on_ready(file_, warnings_);
   }
 
   const HeadMainOptions& options_;
@@ -310,6 +346,8 @@ class HeadRun {
   Watch signal_watch_;
   Watch life_watch_;
   HeadFile file_;
+  HeadPlace place_;
+  std::vector<std::string> warnings_;  // for who starts it
   std::optional<Failure> fault_;
   std::unique_ptr<HeadService> service_;
   std::unique_ptr<HttpService> http_;
@@ -329,6 +367,11 @@ bool is_loopback(const std::string& host) {
 
 // Without keys anybody who reaches the port would own the cluster.
 Result<void> check_options(const HeadMainOptions& options) {
+  if (is_any_host(options.advertise_host)) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("--advertise {} is no address that others could connect to; name one, or leave it out",
+                               options.advertise_host));
+  }
   if (!options.http.empty()) {
     const auto http = Address::parse(options.http);
     if (!http) return http.error();

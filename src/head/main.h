@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
@@ -23,7 +24,8 @@ struct HeadMainOptions {
 
   std::string bind_host = "127.0.0.1";
   std::uint16_t port = 0;        // 0: the one used before if there is one, else any free one
-  std::string advertise_host{};  // what others are told; empty: bind_host, or the route outwards
+  std::string advertise_host{};  // what others are told; empty: bind_host, or see advertised.h
+  bool moves = false;            // though nodes look for it elsewhere, which is refused else
   bool insecure = false;         // without keys; on this machine alone
   // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
   std::optional<Duration> preempt_after{};
@@ -40,7 +42,8 @@ struct HeadMainOptions {
   // ready.
   std::function<void(const HeadFile&)> on_listening{};
   // Called once, on this thread, when the head answers agents.
-  std::function<void(const HeadFile&)> on_ready{};
+  // With what whoever starts it should know.
+  std::function<void(const HeadFile&, const std::vector<std::string>& warnings)> on_ready{};
   // Stops, as SIGTERM does, when this reads end of file; not closed. -1: none.
   int life_fd = -1;
 };

@@ -270,6 +270,7 @@ inline constexpr std::array verbs{
     VerbRow{"job_stop", submitters, true},
     VerbRow{"package_put", submitters, true},
     VerbRow{"drain", operators, true},
+    VerbRow{"undrain", operators, true},
     VerbRow{"stop", operators, true},
     VerbRow{"token_create", operators, true},
     VerbRow{"token_list", operators},

@@ -17,7 +17,7 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = own_protocol.newest;
   std::uint64_t request = 0;
-  std::string verb;      // status, list, get, explain, planner_state, drain, stop, job_stop, submit, job_log, timeline, logs, log, head_log, usage, changes, ping
+  std::string verb;      // status, list, get, explain, planner_state, drain, undrain, stop, job_stop, submit, job_log, timeline, logs, log, head_log, usage, changes, ping
   std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte; of log and head_log: FILE:FROM
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   std::uint32_t oldest = own_protocol.oldest;

@@ -30,7 +30,12 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
   };
   bus.on_gone = [at = self.get()](PeerHandle, const Failure& why) { at->gone(why); };
   bus.on_unreached = [at = self.get()](PeerHandle, ProbeOutcome seen) {
-    if (seen != ProbeOutcome::refused) return;
+    if (seen != ProbeOutcome::refused) {
+      if (!at->callbacks_.silent) return;
+      return at->callbacks_.silent(failure(
+          ErrorCode::unavailable,
+          fmt::format("nothing answers at {}; check the address, the network, and that no firewall is in between", at->address_)));
+    }
     at->callbacks_.no_way(
         failure(ErrorCode::unavailable,
                 fmt::format("nobody listens at {}, where the head is said to be; check the "

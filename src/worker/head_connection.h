@@ -23,6 +23,8 @@ class HeadConnection {
     // unavailable where nobody listens at its address, or who listens there shakes no hands. It is tried again
     // nevertheless.
     std::function<void(const Failure& why)> no_way;
+    // Nothing answers there, which proves nothing: it is tried again.
+    std::function<void(const Failure& why)> silent{};
   };
 
   // Begins to connect. `keys`: none is for a head on this machine that has none.

@@ -250,13 +250,15 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.runtime_folder =
       options.runtime_folder.empty() ? default_runtime_folder() : options.runtime_folder;
   remove_dead_sockets(service.runtime_folder);
-  if (options.bind_host.empty()) {
-    const auto route = route_to(options.head_address);
-    if (!route) return route.error();
-    service.bind_host = *route;
-  } else {
-    service.bind_host = bracketed(options.bind_host);
-  }
+  const bool at_all = options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
+  const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
+  auto route = needs_route ? route_to(options.head_address) : std::string();
+  // A head's name that is not known yet may be later; until then the way to other networks says enough.
+  if (!route && at_all) route = route_to("192.0.2.1:9");
+  if (!route) return route.error();
+  service.bind_host = options.bind_host.empty() ? *route : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
+  // Nobody can connect to "every address".
+  if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
   if (auto described = describe_node(options, service); !described) return described.error();
   const std::string& reached = service.advertise_host.empty() ? service.bind_host : service.advertise_host;
   auto fabric = fabric_named(options.fabric, reached);
@@ -327,6 +329,7 @@ Result<ServiceEnd> run(const WorkerMainOptions& options) {
     stage->service.waits_for_head = true;  // it was there
     if (!std::exchange(told, true) && options.on_ready) options.on_ready(file);
   };
+  stage->service.on_waiting = options.on_waiting;
   while (true) {
     auto end = run_incarnation(**loop, stage->service, *signals, options.life_fd);
     stage->folder.withdraw();

@@ -54,6 +54,8 @@ struct WorkerMainOptions {
 
   // Called once, on this thread, when the head has registered the node and drivers may attach.
   std::function<void(const AgentFile&)> on_ready{};
+  // Before that, on this thread: why there is no way to the head; again only when that changes.
+  std::function<void(const std::string& why)> on_waiting{};
   // Stops, as SIGINT does, when this reads end of file; not closed. -1: none.
   int life_fd = -1;
   // Called once with the reason when the exit code will not be 0.

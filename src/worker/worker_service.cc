@@ -155,7 +155,8 @@ Result<void> WorkerService::open_sockets() {
              step(HeadLink{connected});
            },
        .said = [this](HeadToAgent message) { step(HeadSaid{std::move(message)}); },
-       .no_way = [this](const Failure& why) { no_way_to_head(why); }});
+       .no_way = [this](const Failure& why) { no_way_to_head(why); },
+       .silent = [this](const Failure& why) { waits_since(why.text); }});
   if (!head) return head.error();
   head_ = std::move(*head);
 
@@ -202,7 +203,15 @@ void WorkerService::no_way_to_head(const Failure& why) {
     end_ = ServiceEnd{false, exit_refused, why.text};
   } else if (!options_.waits_for_head && vain_attempts_ > 1) {
     end_ = ServiceEnd{false, exit_unreachable, why.text};
+  } else {
+    waits_since(why.text);
   }
+}
+
+void WorkerService::waits_since(const std::string& why) {
+  if (registered_ || waits_since_ == why) return;
+  waits_since_ = why;
+  if (options_.on_waiting) options_.on_waiting(why);
 }
 
 Result<void> WorkerService::open_recording() {

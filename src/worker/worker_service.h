@@ -67,6 +67,8 @@ struct ServiceOptions {
   RecordOptions record;  // of what the core is told; executors know it by their environment
   // Once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
+  // Until then: why there is no way to the head; again only when that changes.
+  std::function<void(const std::string& why)> on_waiting{};
 };
 
 // How an incarnation ended. `fenced`: come back as a new one.
@@ -103,6 +105,7 @@ class WorkerService {
   Result<void> open();
   Result<void> open_sockets();
   void no_way_to_head(const Failure& why);
+  void waits_since(const std::string& why);
   Result<void> open_recording();
   AgentFile agent_file() const;
 
@@ -206,6 +209,7 @@ class WorkerService {
   bool stepping_ = false;
   bool stopping_ = false;
   bool registered_ = false;
+  std::string waits_since_;            // as it was said last
   std::int64_t vain_attempts_ = 0;  // to reach the head, since it was lost
   std::optional<ServiceEnd> end_;
 };

@@ -28,6 +28,9 @@ TEST(CommandLine, HasOneWayIntoACluster) {
   EXPECT_EQ(parse({"start", "--head", "--http", "[::1]:0"}).line->start.http, "[::1]:0");
   EXPECT_EQ(parse({"start", "--head", "--http", "off"}).line->start.http, "");
   EXPECT_TRUE(parse({"start", "--head", "--http", "10.0.0.1:80", "--http-unencrypted"}).line->start.http_unencrypted);
+  EXPECT_TRUE(parse({"start", "--head", "--http", "off"}).line->start.http_given);
+  EXPECT_FALSE(parse({"start", "--head"}).line->start.http_given);
+  EXPECT_EQ(parse({"start", "--address", "a:1", "--as-given"}).exit, 2);
   EXPECT_EQ(parse({"start", "--head"}).line->start.http, "");
   EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
 }

@@ -230,8 +230,8 @@ class State(Case):
             pass
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "head process", "has died", "mobula start --head --no-worker --name default")
-        self.assert_mend(found, "agent process", "has died", "mobula stop --name default")
+        self.assert_mend(found, "head process", "has died", "mobula start --head")
+        self.assert_mend(found, "agent process", "has died", "mobula stop")
         ended = self.mobula("doctor", "--probe")
         self.assertEqual((ended.returncode, ended.stdout), (1, ""), ended.stderr)
         self.assertIn("has died", ended.stderr)

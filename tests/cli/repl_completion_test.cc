@@ -64,6 +64,7 @@ TEST_F(CompletionTest, KindsAndLiveIds) {
   EXPECT_THAT(words("get nod"), ElementsAre("node"));
   EXPECT_THAT(words("get node "), ElementsAre("77bb", "8fa8"));
   EXPECT_THAT(words("drain 8"), ElementsAre("8fa8"));
+  EXPECT_THAT(words("undrain 8"), ElementsAre("8fa8"));
   EXPECT_THAT(words("wait t"), ElementsAre("train"));
   EXPECT_THAT(words("mobula job logs "), ElementsAre("0c0c", "train"));
   EXPECT_THAT(words("\\watch 2 get node 7"), ElementsAre("77bb"));

@@ -100,6 +100,70 @@ TEST_F(Failures, ADrainOutlivesTheHeadThatWasAskedForIt) {
   EXPECT_EQ(state_of_b(), "ALIVE") << "the agent that was drained has ended";
 }
 
+TEST_F(Failures, ANodeThatWasTakenBackIsSoForTheNextHead) {
+  start_head();
+  start_node("b");
+  const auto state_of_b = [&] {
+    const Ended ended = mobula({"get", "node", node_id("b"), "-o", "json"});
+    const Json node = Json::parse(ended.out, nullptr, false);
+    return node.is_object() ? node.value("state", "") : ended.err;
+  };
+  ASSERT_EQ(mobula({"drain", node_id("b")}).code, 0);
+  EXPECT_EQ(state_of_b(), "DRAINING");
+  const Ended back = mobula({"undrain", node_id("b")});
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_NE(back.out.find("gets work again"), std::string::npos) << back.out;
+  EXPECT_EQ(state_of_b(), "ALIVE");
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return state_of_b() == "ALIVE"; })) << state_of_b();
+  EXPECT_NE(mobula({"undrain", node_id("b")}).out.find("was not draining"), std::string::npos);
+}
+
+// Nodes look for a head where they were told.
+TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
+  start_head({"--num-cpus", "2", "--bind", "127.0.0.2", "--http", "127.0.0.1:0"});
+  const std::string before = address();
+  ASSERT_TRUE(before.starts_with("127.0.0.2:")) << before;
+  start_node("b");
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  ASSERT_TRUE(eventually(Milliseconds(10'000), [&] { return mobula({"status"}).code == 3; }));
+  EXPECT_NE(mobula({"status"}).err.find("start it again with: mobula start --head"), std::string::npos);
+
+  const Ended elsewhere = mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1"});
+  EXPECT_EQ(elsewhere.code, 1) << elsewhere.out;
+  EXPECT_NE(elsewhere.err.find("2 nodes of this cluster look for the head at " + before), std::string::npos) << elsewhere.err;
+  EXPECT_NE(elsewhere.err.find("--as-given"), std::string::npos) << elsewhere.err;
+
+  const Ended again = mobula({"start", "--head", "--no-worker"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("as before: --bind 127.0.0.2 --http 127.0.0.1:0 "), std::string::npos) << again.err;
+  EXPECT_NE(again.out.find("its head is at " + before), std::string::npos) << again.out;
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return alive_nodes() == 2; }));
+
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  const Ended moved = mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1", "--as-given"});
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_NE(moved.err.find("they count as dead in 30 s"), std::string::npos) << moved.err;
+  stop("b");
+}
+
+TEST_F(Failures, WhoJoinsAHeadThatIsNotThereHearsOfItAndCanGiveUp) {
+  start_head();
+  const auto before = processes();
+  Process joins({programs + "/mobula", "start", "--address", "127.0.0.1:1", "--key", state_of("a") + "/default/default.key"},
+                environment_of("b"), folder() + "/log/joins");
+  const std::string said = "nobody listens at 127.0.0.1:1, where the head is said to be";
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return joins.err().find(said) != std::string::npos; })) << joins.err();
+  EXPECT_NE(joins.err().find("still trying, Ctrl-C ends it"), std::string::npos) << joins.err();
+  joins.signal(SIGINT);
+  const Ended ended = joins.wait(Milliseconds(30'000));
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_NE(ended.err.find("no agent is left"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find(said), ended.err.rfind(said)) << "once";
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return processes() == before; }));
+}
+
 TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
   start_head();
   start_node("b");

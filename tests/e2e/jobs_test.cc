@@ -148,6 +148,20 @@ TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
   EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
 }
 
+TEST_F(Jobs, ADeadlineShorterThanItsGraceIsAllThatAJobHasAndTheDrainSaysSo) {
+  start_head();
+  const auto id = submit("trap 'echo told' TERM; echo up; while :; do sleep 0.1; done", {"--name", "stubborn"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  const Ended drained = mobula({"drain", job(id).value("node_id", std::string()), "--deadline", "3"});
+  EXPECT_EQ(drained.code, 0) << drained.err;
+  EXPECT_NE(drained.err.find("job " + id + " (stubborn) is told to end now, since its grace (10 s)"), std::string::npos)
+      << drained.err;
+  EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"), std::string::npos) << drained.out;
+  EXPECT_NE(drained.out.find("1 lease was still held at the deadline and ended by force"), std::string::npos) << drained.out;
+  EXPECT_NE(mobula({"job", "logs", id}).out.find("told\n"), std::string::npos) << "it was asked first";
+  EXPECT_EQ(job(id)["state"], "FAILED");
+}
+
 TEST_F(Jobs, AGpuAsksForNoCpu) {
   start_head({"--num-cpus", "1", "--num-gpus", "1"});
   const auto id = submit("sleep 600", {"--num-cpus", "1"});

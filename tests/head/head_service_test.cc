@@ -245,7 +245,7 @@ TEST_F(HeadMainTest, ASecondHeadOfTheSameFolderIsRefused) {
     ::close(life[1]);
     auto own = options();
     own.life_fd = life[0];
-    own.on_ready = [&](const HeadFile& file) {
+    own.on_ready = [&](const HeadFile& file, const std::vector<std::string>&) {
       (void)!::write(ready[1], file.address.data(), file.address.size());
       ::close(ready[1]);
     };

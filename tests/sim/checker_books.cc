@@ -271,6 +271,11 @@ void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
   if (steps % 16 != 0) return;
   const auto verified = head.core().verify();
   if (!verified.ok()) world_.violation("books", verified.error().text);
+  if (taken_back_.empty()) return;
+  for (const auto& node : head.core().view().nodes) {
+    if (node.state != head::NodeState::draining || !taken_back_.contains(node.incarnation)) continue;
+    world_.violation("drains", "node " + node.node.brief() + " was taken back and is draining");
+  }
 }
 
 // ---- processes ---------------------------------------------------------------------------------

@@ -63,8 +63,14 @@ class Checkers {
   void head_crashed();
   // It has been on the disk, and is not any more.
   void row_erased(const std::string& table, const std::string& key) { erased_.insert({table, key}); }
-  // The head has answered that this incarnation of a node gets nothing more.
-  void drained(ProcessId incarnation) { drained_.insert(incarnation); }
+  // The head hears that this incarnation of a node is to be drained, or taken back; until it answers, either may be.
+  void drain_ordered(ProcessId incarnation) {
+    drained_.erase(incarnation);
+    taken_back_.erase(incarnation);
+  }
+  // It has answered that this incarnation gets nothing more, or work again.
+  void drain_answered(ProcessId incarnation, bool back) { (back ? taken_back_ : drained_).insert(incarnation); }
+  bool taken_back(ProcessId incarnation) const { return taken_back_.contains(incarnation); }
   void agent_says(Agent& agent, const AgentToHead& message);
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
@@ -186,6 +192,7 @@ class Checkers {
   std::set<std::pair<std::string, std::string>> erased_;  // rows
   std::set<SlotId> ever_granted_;
   std::set<ProcessId> drained_;  // incarnations of agents
+  std::set<ProcessId> taken_back_;
   std::map<JobId, JobTerms> terms_;
   // What the head knows to be wanted, and whose slots it does not know to be gone.
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;

@@ -78,15 +78,25 @@ void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes&
   });
 }
 
-void Head::drain(NodeId node, ProcessId incarnation) {
-  receive([this, node, incarnation] {
+void Head::drain(NodeId node, ProcessId incarnation) { order("drain", node, {incarnation, false}); }
+void Head::undrain(NodeId node, ProcessId incarnation) { order("undrain", node, {incarnation, true}); }
+
+void Head::order(const char* verb, NodeId node, Order order) {
+  receive([this, verb, node, order] {
     ToolRequest request;
-    request.request = drains_.size() + 1;
-    request.verb = "drain";
+    request.request = orders_.size() + 1;
+    request.verb = verb;
     request.argument = node.hex();
-    drains_[request.request] = incarnation;
-    world().trace().fold(world().now(), number(), "drain", node.bits().low);
-    world().log(*this, [&] { return "<- drain " + node.brief(); });
+    orders_[request.request] = order;
+    // What was asked for before and is answered later says nothing any more.
+    if (order.back) {
+      for (auto& [number, before] : orders_) {
+        if (!before.back && before.incarnation == order.incarnation) before.incarnation = {};
+      }
+    }
+    world().checkers().drain_ordered(order.incarnation);
+    world().trace().fold(world().now(), number(), verb, node.bits().low);
+    world().log(*this, [&] { return std::string("<- ") + verb + " " + node.brief(); });
     step(head::ToolSaid{0, Principal{internal::Role::operator_, "tool", {}}, std::move(request)});
   });
 }
@@ -148,7 +158,8 @@ void Head::carry_out(head::Command& command) {
     });
   } else if (const auto* reply = std::get_if<head::ReplyTool>(&command)) {
     world().log(*this, [&] { return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text); });
-    if (reply->reply.ok) world().checkers().drained(drains_.at(reply->reply.request));
+    const Order& order = orders_.at(reply->reply.request);
+    if (reply->reply.ok && !order.incarnation.empty()) world().checkers().drain_answered(order.incarnation, order.back);
   } else if (auto* close = std::get_if<head::CloseLink>(&command)) {
     const auto at = links_.find(close->link);
     if (at == links_.end()) return;

@@ -34,6 +34,8 @@ class Head final : public Role {
   void link_lost(head::LinkId link);
   // An operator asks for it; `incarnation` is the one of the node at this moment.
   void drain(NodeId node, ProcessId incarnation);
+  // And that it gets work again.
+  void undrain(NodeId node, ProcessId incarnation);
   // Both sides learn that the connection is over.
   void break_link(std::uint64_t which);
 
@@ -53,7 +55,12 @@ class Head final : public Role {
   head::HeadCore core_;
   std::uint64_t life_;
   std::map<head::LinkId, std::shared_ptr<HeadConnection>> links_;
-  std::map<std::uint64_t, ProcessId> drains_;  // not answered yet, by request
+  struct Order {
+    ProcessId incarnation;
+    bool back = false;
+  };
+  void order(const char* verb, NodeId node, Order order);
+  std::map<std::uint64_t, Order> orders_;  // by request
   std::deque<head::Persist> to_commit_;
   bool committing_ = false;
   std::uint64_t steps_ = 0;

@@ -331,6 +331,16 @@ Hooks drains_are_not_written() {
   return head_writes<head::NodeRow>("nodes", [](head::NodeRow& row) { row.draining = false; });
 }
 
+// The record of a node stays draining, also when it is taken back.
+Hooks drains_are_written_for_ever() {
+  auto drained = std::make_shared<std::set<ProcessId>>();
+  return head_writes<head::NodeRow>("nodes", [drained](head::NodeRow& row) {
+    const ProcessId incarnation = row.address.incarnation;
+    if (row.draining) drained->insert(incarnation);
+    row.draining = drained->contains(incarnation) && !row.dead;
+  });
+}
+
 // What the head is told of a job's terms is changed on the way.
 Hooks head_hears_terms(void (*change)(JobTerms&)) {
   Hooks hooks;
@@ -481,6 +491,7 @@ std::vector<Mutation> make_mutations() {
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
       {"head does not write what is drained", {"drains"}, drains_are_not_written},
+      {"head does not write what is taken back", {"drains"}, drains_are_written_for_ever},
       {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
       {"client does not hear recalls for reservations",
        {"group_turns"},

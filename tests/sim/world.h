@@ -136,6 +136,7 @@ class World {
   void schedule_faults();
   void begin(const Fault& fault);
   void finish(const Fault& fault);
+  void end_drained(const Fault& fault);
   void apply_weather(FaultKind kind, int change);
   void crash_executor(const Fault& fault, Duration pause);
   void cut(const Fault& fault, bool on);

@@ -3,6 +3,11 @@
 #include "sim/process_role.h"
 
 namespace mobula::internal::sim {
+namespace {
+
+constexpr Duration undrain_patience = 3s;
+
+}  // namespace
 
 bool World::masked_item(int item) const { return options_.mask.items.contains(item); }
 
@@ -88,15 +93,25 @@ void World::finish(const Fault& fault) {
     case spill_slow:
     case spill_fails: apply_weather(fault.kind, -1); break;
     case node_drained: {
-      // Its next incarnation gets work again.
+      const bool back = (fault.target / 1024) % 2 == 0;
+      if (!back) return end_drained(fault);
       const Node& node = nodes_.at(fault.target % nodes_.size());
-      if (node.agent != nullptr && node.agent->address().incarnation == drains_[&fault]) {
-        node.agent->crash("ends after its drain");
-      }
+      const bool same = node.agent != nullptr && node.agent->address().incarnation == drains_[&fault];
+      if (same && head_ != nullptr) head_->undrain(node.id, drains_[&fault]);
+      // The order may be lost with the head, or refused while that knows no node yet.
+      kernel_.after(undrain_patience, [this, &fault] { end_drained(fault); });
       break;
     }
     default: break;
   }
+}
+
+// A node that was not taken back gets work again with its next incarnation.
+void World::end_drained(const Fault& fault) {
+  const Node& node = nodes_.at(fault.target % nodes_.size());
+  const ProcessId incarnation = drains_[&fault];
+  if (node.agent == nullptr || node.agent->address().incarnation != incarnation) return;
+  if (!checkers_.taken_back(incarnation)) node.agent->crash("ends after its drain");
 }
 
 void World::apply_weather(FaultKind kind, int change) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "cli/find_cluster.h"
+#include "cli/head_flags.h"
 #include "cli/run_record.h"
 #include "protocol/cluster_files.h"
 #include "protocol/process_mark.h"
@@ -92,15 +93,16 @@ void check_keys(const std::string& folder, const std::string& name, Findings& fo
 
 // What the head and the agent have said of themselves while they ran.
 void check_processes(const std::string& folder, const std::string& name, Findings& found) {
+  const std::string parent = fs::path(folder).parent_path().string();
+  const std::string place = flags_of_place(parent, name);
   if (const auto head = load_head_file(folder + "/head/head.json")) {
     found.push_back(runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name, head->pid, head->address))
                                 : mend("head process",
                                        fmt::format("cluster '{}': its head, process {}, has died without an end; nodes wait for "
                                                    "it at {}",
                                                    name, head->pid, head->address),
-                                       fmt::format("mobula start --head --no-worker --name {} goes on with its jobs; mobula "
-                                                   "stop --name {} ends them",
-                                                   name, name)));
+                                       fmt::format("{}: it goes on with its jobs; mobula stop{} ends them",
+                                                   restart_command(parent, name), place)));
   } else if (head.error().code != ErrorCode::not_found) {
     found.push_back(mend("head process", head.error().text, fmt::format("rm {}/head/head.json once no head runs", folder)));
   }
@@ -108,8 +110,8 @@ void check_processes(const std::string& folder, const std::string& name, Finding
     if (!runs(*agent)) {
       found.push_back(mend("agent process",
                            fmt::format("cluster '{}': its agent, process {}, has died and left its files", name, agent->pid),
-                           fmt::format("mobula start --address {} again, or mobula stop --name {} to clear away",
-                                       agent->head_address, name)));
+                           fmt::format("mobula start --address {}{} again, or mobula stop{} to clear away",
+                                       agent->head_address, place, place)));
       return;
     }
     found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name, agent->pid, agent->node.hex())));
@@ -118,9 +120,9 @@ void check_processes(const std::string& folder, const std::string& name, Finding
       found.push_back(mend("agent socket",
                            fmt::format("{}: {}; programs of this machine cannot reach their agent", agent->socket,
                                        std::strerror(errno)),
-                           fmt::format("something has cleared that folder; restart the agent: mobula stop --name {}, and "
+                           fmt::format("something has cleared that folder; restart the agent: mobula stop{}, and "
                                        "start it again",
-                                       name)));
+                                       place)));
     } else {
       check_private("agent socket", agent->socket, 077, found);
     }

@@ -250,12 +250,14 @@ std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const
   return next;
 }
 
-void ActorTable::end_on_node(NodeId node, const std::string& why) {
+std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
+  std::size_t ended = 0;
   EndCause cause;
   cause.kind = EndKind::killed;
   cause.text = why;
   for (auto& [id, actor] : rows_) {
     if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
+    ++ended;
     if (actor.moving) {
       parts_.slots.stop(actor.slot, false, why);
     } else {
@@ -263,6 +265,7 @@ void ActorTable::end_on_node(NodeId node, const std::string& why) {
     }
   }
   forget_oldest();
+  return ended;
 }
 
 void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {

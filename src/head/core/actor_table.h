@@ -87,7 +87,8 @@ class ActorTable {
   // one is due.
   std::optional<Time> hasten_entries(NodeId node, Time deadline, const std::string& why);
   // Ends those that are still on the node; those that may be restarted are, elsewhere.
-  void end_on_node(NodeId node, const std::string& why);
+  // How many slots that leaves to end.
+  std::size_t end_on_node(NodeId node, const std::string& why);
   // Ends those that are in the group, or wait for a place in it.
   void group_removed(GroupId group, const std::string& why);
   // Ends every actor, detached ones too.

@@ -432,6 +432,39 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   return {};
 }
 
+void NodeTable::leaves(NodeId id, Duration within) {
+  if (drain(id, within, "its agent is being stopped")) nodes_.at(id).leaving = true;
+}
+
+Result<bool> NodeTable::undrain(NodeId id) {
+  Node* node = nodes_.find(id);
+  if (node != nullptr && node->state == NodeState::expected) {
+    return failure(ErrorCode::unavailable,
+                   fmt::format("undrain {}: the head was started anew and has not heard from the node yet; try again in "
+                               "a moment",
+                               id.hex()));
+  }
+  if (node == nullptr || !node->registered() || !node->slots_allowed()) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("undrain {}: no agent of such a node is in the cluster; start it there with "
+                               "`mobula start --address`, and it gets work again",
+                               id.hex()));
+  }
+  if (node->leaving) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("undrain {}: its agent is being stopped and takes nothing more; start it again when "
+                               "it has ended",
+                               id.hex()));
+  }
+  if (!node->draining) return false;
+  parts_.events.note(Severity::info, "NODE_UNDRAINED", {.node = id},
+                     "it gets work again: asked for by a tool");
+  stop_draining(*node);
+  write_row(*node);
+  parts_.slots.node_changed(*node);
+  return true;
+}
+
 void NodeTable::move_away(Node& node) {
   due_changed(node);
   if (node.drain_within > Duration(0)) node.drained_by = parts_.now + node.drain_within;
@@ -457,6 +490,8 @@ void NodeTable::stop_draining(Node& node) {
   node.drained_by.reset();
   node.entries_due.reset();
   node.drain_why.clear();
+  node.drain_ended = 0;
+  node.leaving = false;
 }
 
 void NodeTable::end_drain(Node& node) {
@@ -465,9 +500,10 @@ void NodeTable::end_drain(Node& node) {
   node.entries_due.reset();
   const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
                                       node.id.brief(), node.drain_why);
-  parts_.events.note(Severity::warning, "NODE_DRAIN_DEADLINE", {.node = node.id}, why);
-  parts_.actors.end_on_node(node.id, why);
-  parts_.slots.stop_all(node.id, why);
+  node.drain_ended = parts_.actors.end_on_node(node.id, why);
+  node.drain_ended += parts_.slots.stop_all(node.id, why);
+  parts_.events.note(Severity::warning, "NODE_DRAIN_DEADLINE", {.node = node.id},
+                     fmt::format("{}; {} leases were ended by it", why, node.drain_ended));
 }
 
 }  // namespace mobula::internal::head

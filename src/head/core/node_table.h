@@ -52,6 +52,8 @@ struct Node {
   std::optional<Time> entries_due{};  // when the next of its commands is told to end
   std::optional<Time> drained_by;  // what is left there then is ended
   std::string drain_why;
+  std::size_t drain_ended = 0;     // leases that its deadline has ended
+  bool leaving = false;            // its agent ends and has asked for the drain itself
   Role role = Role::agent;
   AgentAddress address;  // with the incarnation
   Principal principal;
@@ -115,6 +117,12 @@ class NodeTable {
   // head that is started anew goes on with it, its deadline counted from the end of recovery. Why not,
   // if there is no such node.
   Result<void> drain(NodeId node, Duration within, const std::string& why);
+  // Its agent has said that it ends: a drain that nobody takes back.
+  void leaves(NodeId node, Duration within);
+  // The node gets work again, before its deadline or after it; written as a drain is. What was moved or told to
+  // end stays so. Whether it was draining; not_found where no agent is there for it, invalid_argument where the
+  // agent ends.
+  Result<bool> undrain(NodeId node);
 
   // This key lets nobody in any more (VoidKeys): its nodes are dead at once, and all agents hear of it.
   void key_voided(const std::string& user_id, const std::string& why);

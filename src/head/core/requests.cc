@@ -153,7 +153,7 @@ struct AgentVoice {
     if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
   }
   void operator()(const Leaving& message) const {
-    (void)parts.nodes.drain(node, message.within, "its agent is being stopped");
+    parts.nodes.leaves(node, message.within);
   }
   void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
   void operator()(const ObjectsListed& message) const { parts.objects.listed(node, message); }

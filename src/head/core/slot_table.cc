@@ -523,13 +523,16 @@ void SlotTable::recall_all(NodeId node, const std::string& why) {
   for (const auto id : slots_on(node)) recall(rows_.at(id), why);
 }
 
-void SlotTable::stop_all(NodeId node, const std::string& why) {
+std::size_t SlotTable::stop_all(NodeId node, const std::string& why) {
+  std::size_t stopped = 0;
   for (const auto id : slots_on(node)) {
     const Slot& slot = rows_.at(id);
     if (slot.lessee.empty()) continue;
     if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
     stop(id, false, why);
+    ++stopped;
   }
+  return stopped;
 }
 
 }  // namespace mobula::internal::head

@@ -83,7 +83,7 @@ class SlotTable {
   void recovery_ended();
   void recall_all(NodeId node, const std::string& why);
   // What is left on the node, whatever it does.
-  void stop_all(NodeId node, const std::string& why);
+  std::size_t stop_all(NodeId node, const std::string& why);
   // Tells lessees of slots that they may not know of, since a head before this one granted them.
   void announce();
   // The same for all slots of a lessee, to which news may have been lost with its agent.

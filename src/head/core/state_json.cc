@@ -58,6 +58,12 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
                                          {"held_by", each.holder.hex()}});
     }
   }
+  if (node.draining && node.registered()) {
+    json["drain"] = {{"reason", node.drain_why},
+                     {"ends_in_ms", node.drained_by ? Json((*node.drained_by - parts.now) / std::chrono::milliseconds(1))
+                                                    : Json(nullptr)},
+                     {"ended_leases", node.drain_ended}};
+  }
   if (!node.death.empty()) json["reason"] = node.death;
   if (node.pressure.on && node.registered()) {
     json["memory_pressure"] = {{"text", node.pressure.text},
@@ -118,6 +124,7 @@ Json actor_json(const Actor& actor) {
                {"detached", spec.detached},
                {"restarts", actor.row.restarts_used},
                {"max_restarts", spec.max_restarts}};
+  if (spec.entry.given()) json["is_job"] = true;
   add_request(json, spec.demand.request);
   const bool down = actor.state == ActorState::dead || actor.state == ActorState::restarting;
   if (down) json["reason"] = to_string(actor.cause);

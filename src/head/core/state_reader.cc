@@ -97,7 +97,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, submit, job_stop, job_log, timeline, logs, log, head_log, usage, changes, token_create, "
+                             "explain, planner_state, drain, undrain, submit, job_stop, job_log, timeline, logs, log, head_log, usage, changes, token_create, "
                              "token_list, token_revoke, join, stop",
                              verb));
 }
@@ -251,12 +251,39 @@ Result<std::string> StateReader::order(const ToolSaid& event, bool& waits) {
     parts_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
   }
+  if (request.verb == "undrain") {
+    waits = true;
+    return undrain(request);
+  }
   if (request.verb != "drain") {
     return failure(ErrorCode::invalid_argument, request.verb + " is no order that is carried out here");
   }
   waits = true;
   return drain(request);
 }
+
+namespace {
+
+std::string seconds_of(Duration span) {
+  return fmt::format("{} s", static_cast<double>(span / std::chrono::milliseconds(1)) / 1000);
+}
+
+// A job has its grace within the deadline of its node's drain, or all of a deadline that is shorter.
+std::string what_becomes_of_job(const Actor& actor, Duration within) {
+  const ActorSpec& spec = actor.spec();
+  const std::string job = fmt::format("job {} ({})", spec.job.hex(), spec.class_name);
+  const Duration grace = spec.entry.grace;
+  if (within <= Duration(0)) return job + " stays on the node until it ends";
+  if (within <= grace) {
+    return fmt::format("{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed at the "
+                       "deadline",
+                       job, seconds_of(grace));
+  }
+  return fmt::format("{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
+                     seconds_of(within - grace), seconds_of(grace));
+}
+
+}  // namespace
 
 // `kind` is the deadline in milliseconds; empty: none.
 Result<std::string> StateReader::drain(const ToolRequest& request) {
@@ -283,11 +310,27 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   std::vector<std::string> warnings;
   for (const auto& [id, actor] : parts_.actors.rows()) {
     if (actor.node != node || actor.moving) continue;
+    if (actor.spec().entry.given()) {
+      warnings.push_back(what_becomes_of_job(actor, within));
+      continue;
+    }
     warnings.push_back(fmt::format(
         "actor {} ({}) may not be restarted and stays on the node until it is ended{}", id.hex(),
         actor.spec().class_name, within > Duration(0) ? ", at the deadline by force" : ""));
   }
   return done_json("Draining", warnings);
+}
+
+Result<std::string> StateReader::undrain(const ToolRequest& request) {
+  const auto bits = bits_from_hex(request.argument);
+  if (!bits) {
+    return failure(ErrorCode::invalid_argument, fmt::format("undrain {}: not the id of a node", request.argument));
+  }
+  const auto was_draining = parts_.nodes.undrain(NodeId(*bits));
+  if (!was_draining) return was_draining.error();
+  std::vector<std::string> warnings;
+  if (!*was_draining) warnings.push_back("the node was not draining");
+  return done_json("Undrained", warnings);
 }
 
 // The holder of a driver's token ends what came by that token: the jobs it has submitted, and those

@@ -1,5 +1,5 @@
 // Answers questions about the cluster as JSON (its kinds and shapes: state_json.h), and carries out
-// the few orders of tools: drain, job_stop, stop, those about tokens. Who may: protocol/roles.h.
+// the few orders of tools: drain, undrain, job_stop, stop, those about tokens. Who may: protocol/roles.h.
 // Knows demands, not tasks: questions about those go
 // to their owners (task_questions.h). Owned by one HeadCore; not thread-safe.
 #pragma once
@@ -29,6 +29,7 @@ class StateReader {
                              const std::string& argument) const;
   Result<std::string> order(const ToolSaid& event, bool& waits);
   Result<std::string> drain(const ToolRequest& request);
+  Result<std::string> undrain(const ToolRequest& request);
   Result<std::string> stop_job(const ToolSaid& event);
   std::optional<Failure> why_not_stop(const ToolSaid& event, JobId id, const std::string& owner);
   std::optional<Duration> too_often(const ToolSaid& event);

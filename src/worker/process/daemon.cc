@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "worker/process/keeper.h"
@@ -39,22 +42,61 @@ std::string last_lines(const std::string& path) {
 
 // Ends what is told. Its pipe may stay open: processes that the agent has forked hold it, too.
 constexpr char end_of_message = '\0';
+constexpr int look_interval_ms = 200;  // at whether it is given up
+constexpr char kind_ready = '+';
+constexpr char kind_failed = '-';
+constexpr char kind_waiting = '~';
 
-// The keeper's pid, and what the agent has told, if anything.
-std::string read_told(const Fd& pipe) {
-  std::string text;
-  std::array<char, 4096> part;
-  for (;;) {
-    const ssize_t size = ::read(pipe.get(), part.data(), part.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(size));
-    if (text.size() > sizeof(std::int32_t) && text.back() == end_of_message) {
-      text.pop_back();
-      return text;
+// Reads what the keeper and then the agent tell.
+class Told {
+ public:
+  Told(const Fd& pipe, const std::function<bool()>& given_up) : pipe_(pipe), given_up_(given_up) {}
+
+  // Of the keeper, whose first word it is; nothing if it ended without one.
+  std::optional<std::int32_t> pid() {
+    while (text_.size() < sizeof(std::int32_t)) {
+      if (!read_more()) return std::nullopt;
+    }
+    std::int32_t pid = 0;
+    std::memcpy(&pid, text_.data(), sizeof pid);
+    text_.erase(0, sizeof pid);
+    keeper_ = pid;
+    return pid;
+  }
+  // Empty: it ended without another one.
+  std::string message() {
+    for (;;) {
+      if (const auto end = text_.find(end_of_message); end != std::string::npos) {
+        std::string message = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        return message;
+      }
+      if (!read_more()) return {};
     }
   }
-}
+
+ private:
+  bool read_more() {
+    std::array<char, 4096> part;
+    for (;;) {
+      // No other process has this pid: a keeper ends after its agent, and that holds the pipe.
+      if (keeper_ > 0 && !ended_ && given_up_ && given_up_()) ended_ = ::kill(keeper_, SIGTERM) == 0;
+      pollfd item{pipe_.get(), POLLIN, 0};
+      if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // a signal may have come before the wait
+      const ssize_t size = ::read(pipe_.get(), part.data(), part.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) return false;
+      text_.append(part.data(), static_cast<std::size_t>(size));
+      return true;
+    }
+  }
+
+  const Fd& pipe_;
+  const std::function<bool()>& given_up_;
+  std::string text_;
+  std::int32_t keeper_ = 0;
+  bool ended_ = false;
+};
 
 bool detach(const std::string& log_path) {
   ::setsid();
@@ -68,6 +110,9 @@ bool detach(const std::string& log_path) {
 [[noreturn]] void keep_in_background(const std::string& log_path, Pipe report,
                                      const std::function<int(Readiness&)>& agent_main) {
   report.read.reset();
+  // What the caller does at an interruption is not its own way.
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGTERM, SIG_DFL);
   const std::int32_t own_pid = ::getpid();
   (void)!::write(report.write.get(), &own_pid, sizeof own_pid);
   if (!detach(log_path)) {
@@ -84,18 +129,26 @@ bool detach(const std::string& log_path) {
 
 }  // namespace
 
-void Readiness::ready(const std::string& message) { tell('+', message); }
-void Readiness::failed(const std::string& why) { tell('-', why); }
-
-void Readiness::tell(char outcome, const std::string& text) {
-  if (!pipe_) return;
-  const std::string line = outcome + text + end_of_message;
-  (void)!::write(pipe_.get(), line.data(), line.size());
+void Readiness::ready(const std::string& message) {
+  tell(kind_ready, message);
   pipe_.reset();
+}
+void Readiness::failed(const std::string& why) {
+  tell(kind_failed, why);
+  pipe_.reset();
+}
+void Readiness::waiting(const std::string& why) { tell(kind_waiting, why); }
+
+void Readiness::tell(char kind, const std::string& text) {
+  if (!pipe_) return;
+  const std::string line = kind + text + end_of_message;
+  (void)!::write(pipe_.get(), line.data(), line.size());
 }
 
 Result<Daemon> start_daemon(const std::string& log_path,
-                            const std::function<int(Readiness&)>& agent_main) {
+                            const std::function<int(Readiness&)>& agent_main,
+                            const std::function<void(const std::string&)>& waiting,
+                            const std::function<bool()>& given_up) {
   auto report = make_pipe();
   if (!report) return report.error();
   std::fflush(nullptr);
@@ -111,21 +164,18 @@ Result<Daemon> start_daemon(const std::string& log_path,
   int status = 0;
   while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
   }
-  const std::string told = read_told(report->read);
-  Daemon daemon;
-  if (told.size() < sizeof(std::int32_t)) {
+  Told told(report->read, given_up);
+  const auto keeper = told.pid();
+  if (!keeper) {
     return failure(ErrorCode::unavailable,
                    "the keeper could not be started: it " + describe(status));
   }
-  std::int32_t keeper = 0;
-  std::memcpy(&keeper, told.data(), sizeof keeper);
-  daemon.keeper = keeper;
-  const std::string said = told.substr(sizeof keeper);
-  if (said.starts_with('+')) {
-    daemon.message = said.substr(1);
-    return daemon;
+  std::string said = told.message();
+  for (; said.starts_with(kind_waiting); said = told.message()) {
+    if (waiting) waiting(said.substr(1));
   }
-  if (said.starts_with('-')) return failure(ErrorCode::unavailable, said.substr(1));
+  if (said.starts_with(kind_ready)) return Daemon{*keeper, said.substr(1)};
+  if (said.starts_with(kind_failed)) return failure(ErrorCode::unavailable, said.substr(1));
   return failure(ErrorCode::unavailable,
                  fmt::format("the agent ended before it was ready. The end of its log {}:\n{}",
                              log_path, last_lines(log_path)));

@@ -20,9 +20,11 @@ class Readiness {
   explicit Readiness(Fd pipe) : pipe_(std::move(pipe)) {}
   void ready(const std::string& message);
   void failed(const std::string& why);
+  // Before either, and any number of times: what it waits for.
+  void waiting(const std::string& why);
 
  private:
-  void tell(char outcome, const std::string& text);
+  void tell(char kind, const std::string& text);
   Fd pipe_;
 };
 
@@ -33,8 +35,12 @@ struct Daemon {
 
 // Runs `agent_main` under a keeper in the background: own session, stdin from /dev/null, stdout and
 // stderr appended to `log_path`, no child of the caller. Returns when the agent says that it is
-// ready; fails with what it said, or with how it ended and the last lines of its log.
+// ready; fails with what it said, or with how it ended and the last lines of its log. Meanwhile
+// `waiting` is told what it waits for. `given_up` is asked now and then:
+// once it holds, the agent is told to end, as by SIGTERM, and what it says then is waited for.
 Result<Daemon> start_daemon(const std::string& log_path,
-                            const std::function<int(Readiness&)>& agent_main);
+                            const std::function<int(Readiness&)>& agent_main,
+                            const std::function<void(const std::string&)>& waiting = {},
+                            const std::function<bool()>& given_up = {});
 
 }  // namespace mobula::internal::worker

@@ -173,6 +173,100 @@ TEST_F(DrainAfterARestart, WhatRunsIsRecalledAgainAndEndedAtTheDeadlineCountedAn
       << lost[0].cause.text;
 }
 
+// ---- taken back --------------------------------------------------------------------------------
+
+TEST_F(DrainAfterARestart, ANodeThatIsTakenBackGetsWorkAgainAlsoAfterTheHeadsRestart) {
+  ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  cluster.wants(home, cpu, 1);
+  cluster.expect_no_start_slot(agent);
+  const auto reply = cluster.tool("undrain", "", agent.node.hex());
+  ASSERT_TRUE(reply.ok) << reply.text;
+  EXPECT_EQ(state(), NodeState::alive);
+  cluster.expect_start_slot(agent);
+  head_comes_back();
+  EXPECT_EQ(state(), NodeState::alive);
+}
+
+TEST_F(DrainAfterARestart, ItIsTakenBackFromADrainThatTheHeadBeforeWasAskedFor) {
+  ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
+  cluster.restart_head();
+  const auto early = cluster.tool("undrain", "", agent.node.hex());
+  EXPECT_EQ(early.code, ErrorCode::unavailable) << early.text;
+  head_comes_back();
+  ASSERT_TRUE(cluster.tool("undrain", "", agent.node.hex()).ok);
+  EXPECT_EQ(state(), NodeState::alive);
+  cluster.wants(home, cpu, 1);
+  cluster.executor_ready(agent, cluster.expect_start_slot(agent));
+  cluster.pass(10s);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "its deadline is over with it";
+}
+
+TEST_F(DrainAfterARestart, ANodeIsTakenBackAfterItsDeadline) {
+  actor_on_first_node(0);
+  ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
+  cluster.pass(6s);
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  EXPECT_EQ(state(), NodeState::draining);
+  ASSERT_TRUE(cluster.tool("undrain", "", agent.node.hex()).ok);
+  cluster.wants(home, cpu, 1);
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(Drain, WhatWasToldToMoveMovesAlthoughTheNodeIsTakenBack) {
+  const auto first = actor_on_first_node(1);
+  auto& other = cluster.node_joins(3, SmallCluster::shape(8));
+  ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+  cluster.actor_executor_dies(agent, first, ended());
+  cluster.actor_comes_alive(other);
+  ASSERT_TRUE(cluster.tool("undrain", "", agent.node.hex()).ok);
+  cluster.pass(10s);
+  EXPECT_EQ(cluster.state_of(spec.actor).node, other.node);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+  EXPECT_TRUE(cluster.take<StopSlot>(other).empty());
+}
+
+TEST_F(Drain, AgentThatIsToEndIsNotTakenBack) {
+  cluster.says(agent, Leaving{30s});
+  const auto reply = cluster.tool("undrain", "", agent.node.hex());
+  EXPECT_FALSE(reply.ok);
+  EXPECT_NE(reply.text.find("being stopped"), std::string::npos) << reply.text;
+}
+
+TEST_F(Drain, TakingBackWhatIsNotDrainedChangesNothingAndSaysSo) {
+  const auto reply = cluster.tool("undrain", "", agent.node.hex());
+  ASSERT_TRUE(reply.ok) << reply.text;
+  EXPECT_NE(reply.json.find("was not draining"), std::string::npos) << reply.json;
+  EXPECT_FALSE(cluster.tool("undrain", "", NodeId::of(4711).hex()).ok);
+  EXPECT_FALSE(cluster.tool("undrain", "", "here").ok);
+  EXPECT_FALSE(cluster.tool("undrain", "", agent.node.hex(), Role::observer).ok);
+}
+
+TEST_F(Drain, TakingBackIsAnsweredWhenItIsDurable) {
+  cluster.tool("drain", "", agent.node.hex());
+  cluster.replies.clear();
+  cluster.persist_at_once = false;
+  cluster.tool("undrain", "", agent.node.hex());
+  EXPECT_TRUE(cluster.replies.empty());
+  cluster.persist();
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_TRUE(cluster.replies.front().ok);
+}
+
+TEST_F(Drain, SaysOfTheNodeHowLongItHasAndWhatItsDeadlineHasEnded) {
+  actor_on_first_node(0);
+  cluster.tool("drain", "5000", agent.node.hex());
+  cluster.pass(1s);
+  const auto node = [&] { return nlohmann::json::parse(cluster.tool("get", "node", agent.node.hex()).json); };
+  EXPECT_GT(node()["drain"]["ends_in_ms"], 3'000);
+  EXPECT_LE(node()["drain"]["ends_in_ms"], 4'000);
+  cluster.pass(5s);
+  EXPECT_EQ(node()["drain"]["ended_leases"], 1);
+  EXPECT_TRUE(node()["drain"]["ends_in_ms"].is_null());
+  cluster.tool("undrain", "", agent.node.hex());
+  EXPECT_FALSE(node().contains("drain"));
+}
+
 TEST_F(Drain, IsAnsweredWhenItIsDurable) {
   cluster.persist_at_once = false;
   cluster.tool("drain", "", agent.node.hex());

@@ -56,6 +56,11 @@ TEST_F(Events, WhoAskedForAnOrderIsNamed) {
   const auto drained = of_kind("NODE_DRAINING");
   ASSERT_EQ(drained.size(), 1u);
   EXPECT_EQ(drained[0]["source"], "operator");
+  ASSERT_TRUE(cluster.tool("undrain", "", agent.node.hex()).ok);
+  ASSERT_TRUE(cluster.tool("undrain", "", agent.node.hex()).ok);
+  const auto taken_back = of_kind("NODE_UNDRAINED");
+  ASSERT_EQ(taken_back.size(), 1u);
+  EXPECT_EQ(taken_back[0]["source"], "operator");
   EXPECT_FALSE(cluster.tool("drain", "", agent.node.hex(), Role::observer).ok);
   const auto refused = of_kind("REQUEST_REFUSED");
   ASSERT_EQ(refused.size(), 1u);

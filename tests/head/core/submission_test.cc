@@ -164,7 +164,8 @@ TEST_F(Submissions, BeforeADrainsDeadlineItHasItsOwnGrace) {
   const auto id = submit(1, {{"grace_ms", 8'000}, {"request", {{"num_cpus", 1}}}});
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
-  ASSERT_TRUE(cluster.tool("drain", "20000", agent.node.hex()).ok);
+  const auto reply = cluster.tool("drain", "20000", agent.node.hex());
+  EXPECT_NE(reply.json.find("told to end in 12 s"), std::string::npos) << reply.json;
   cluster.pass(11s);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "it may still end by itself";
   cluster.pass(2s);
@@ -184,7 +185,8 @@ TEST_F(Submissions, BeforeADrainsDeadlineItHasItsOwnGrace) {
 TEST_F(Submissions, AGraceLongerThanTheDeadlineBeginsAtOnceAndEndsWithIt) {
   const auto id = submit(1, {{"grace_ms", 60'000}, {"request", {{"num_cpus", 1}}}});
   runs(agent, cluster.expect_start_slot(agent));
-  ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
+  const auto reply = cluster.tool("drain", "5000", agent.node.hex());
+  EXPECT_NE(reply.json.find("told to end now"), std::string::npos) << reply.json;
   const auto first = cluster.take<StopSlot>(agent);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(first[0].graceful);

@@ -135,7 +135,7 @@ TEST_F(Tokens, AreRefusedWithTheRuleTheyBreak) {
 }
 
 TEST_F(Tokens, EachRoleAsksWhatItMayAndNothingElse) {
-  const std::set<std::string> orders{"submit", "job_stop", "drain", "stop", "token_create", "token_revoke", "token_list", "join"};
+  const std::set<std::string> orders{"submit", "job_stop", "drain", "undrain", "stop", "token_create", "token_revoke", "token_list", "join"};
   for (const VerbRow& row : roles::verbs) {
     for (const Role role : all_roles) {
       ToolRequest request;

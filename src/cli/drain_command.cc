@@ -1,0 +1,156 @@
+#include "cli/drain_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/time.h"
+#include "cli/asker.h"
+#include "cli/drain_report.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration ends_within = 5s;     // what was ended at the deadline
+constexpr Duration look_interval = 200ms;
+constexpr Duration say_interval = 10s;   // where nothing changes
+constexpr Duration head_was_away = 2s;   // an answer that took longer: a head counts the deadline anew
+
+void on_interrupt(int) {
+  constexpr char words[] = "\nmobula: the node is being drained all the same; `mobula undrain` takes it back\n";
+  (void)!::write(STDERR_FILENO, words, sizeof words - 1);
+  std::_Exit(exit_interrupted);
+}
+
+// The whole id of a node whose beginning was given.
+Result<std::string> node_id_of(Asker& asker, const std::string& given) {
+  auto node = asker.ask("get", "node", given);
+  if (!node) return node.error();
+  return node->value("node_id", given);
+}
+
+struct Lists {
+  Json submissions, actors;
+};
+
+Result<Lists> lists_of(Asker& asker) {
+  auto submissions = asker.ask_patiently("list", "submissions");
+  if (!submissions) return submissions.error();
+  auto actors = asker.ask_patiently("list", "actors");
+  if (!actors) return actors.error();
+  return Lists{std::move(*submissions), std::move(*actors)};
+}
+
+void warn(const Json& document) {
+  for (const auto& each : document.value("warnings", Json::array())) {
+    if (each.is_string()) std::fprintf(stderr, "mobula: %s\n", each.get<std::string>().c_str());
+  }
+}
+
+// Says on stderr what is left: on a terminal in one line, elsewhere when it changes and now and then.
+class News {
+ public:
+  explicit News(const CommandLine& line) : wanted_(for_people(line) && line.progress), on_terminal_(wanted_) {}
+  void say(const LeaseCount& left, Duration until_deadline) {
+    const auto seconds = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::seconds>(until_deadline).count());
+    const std::string text = fmt::format("{}; {} s until the deadline", words_of(left), seconds);
+    if (::isatty(STDERR_FILENO) == 1) return on_terminal_.tell(text);
+    const Time now = monotonic_now();
+    if (!wanted_ || (left.all == said_ && now < next_)) return;
+    said_ = left.all;
+    next_ = now + say_interval;
+    std::fprintf(stderr, "mobula: %s\n", text.c_str());
+  }
+
+ private:
+  const bool wanted_;
+  Progress on_terminal_;
+  std::int64_t said_ = -1;
+  Time next_;
+};
+
+// Until nothing is left on the node, or the deadline has passed and what it ended is gone; what is left then.
+Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const CommandLine& line, Duration within) {
+  Time deadline = monotonic_now() + within;
+  News news(line);
+  for (;;) {
+    const Time asked = monotonic_now();
+    const auto leases = asker.ask_patiently("list", "leases");
+    if (!leases) return leases.error();
+    const Time now = monotonic_now();
+    if (now - asked > head_was_away) deadline = now + within;
+    const LeaseCount left = leases_on(node, *leases);
+    if (left.all == 0 || line.seconds < 0) return left;
+    if (now >= deadline + ends_within) {
+      return failure(ErrorCode::timed_out,
+                     fmt::format("node {} still has {} leases, though those left after {} s were told to end; look at "
+                                 "`mobula list leases` and the agent's log",
+                                 node, left.all, line.seconds));
+    }
+    news.say(left, deadline - now);
+    pause(look_interval);
+  }
+}
+
+}  // namespace
+
+int drain(const CommandLine& line) {
+  Asker asker(line);
+  const auto node = node_id_of(asker, line.subject);
+  if (!node) return complain(node.error());
+  // What starts there between the two looks is in the second, what has left by then in the first.
+  NodeLoad before;
+  const auto first = lists_of(asker);
+  if (!first) return complain(first.error());
+  before.add(*node, first->submissions, first->actors);
+  const auto within = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
+  const auto within_ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
+  const auto drained = asker.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
+  if (!drained) return complain(drained.error());
+  if (line.kept == nullptr) std::signal(SIGINT, on_interrupt);
+  if (for_people(line)) warn(*drained);
+  const auto second = lists_of(asker);
+  if (!second) return complain(second.error());
+  before.add(*node, second->submissions, second->actors);
+
+  const auto left = wait_until_empty(asker, *node, line, within);
+  if (!left && left.error().code != ErrorCode::timed_out) return complain(left.error());
+  const auto now = lists_of(asker);
+  const auto item = asker.ask_patiently("get", "node", *node);
+  const auto drain = item ? item->value("drain", Json::object()) : Json::object();
+  if (!now) return complain(now.error());
+  const DrainReport report(*node, before, now->submissions, now->actors, drain.value("ended_leases", std::int64_t{0}));
+  if (!left) {
+    if (for_people(line)) print(report.text());
+    return complain(left.error());
+  }
+  if (for_people(line)) return print(fmt::format("node {} takes no more work; {}\n{}", *node, words_of(*left), report.text()));
+  Json document = *drained;
+  document["node_id"] = *node;
+  document["left_leases"] = left->all;
+  document.update(report.json());
+  return print(document, line);
+}
+
+int undrain(const CommandLine& line) {
+  Asker asker(line);
+  const auto node = node_id_of(asker, line.subject);
+  if (!node) return complain(node.error());
+  const auto done = asker.ask("undrain", {}, *node);
+  if (!done) return complain(done.error());
+  if (!for_people(line)) return print(*done, line);
+  const bool was_draining = done->value("warnings", Json::array()).empty();
+  return print(was_draining ? fmt::format("node {} gets work again; what was moved or ended stays so\n", *node)
+                            : fmt::format("node {} was not draining, and gets work\n", *node));
+}
+
+}  // namespace mobula::internal::cli
