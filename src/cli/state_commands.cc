@@ -10,7 +10,6 @@
 #include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/screen.h"
 #include "cli/watch_page.h"
 #include "protocol/tool_documents.h"
