@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Duration head_patience = 30s;
-constexpr Duration longest_pause = 1s;
+constexpr Duration retry_pause = 1s;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& ki
                    static_cast<long long>(head_patience / 1s));
     }
     client_.reset();
-    pause(longest_pause);
+    pause(retry_pause);
   }
 }
 

@@ -29,8 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration shortest_pause = 100ms;  // between questions for more
-constexpr Duration longest_pause = 1s;
+constexpr Duration shortest_look = 100ms;  // between questions for more
+constexpr Duration longest_look = 1s;
 constexpr Duration look_again = 2s;         // for logs that have come
 constexpr std::size_t max_sources = 64;     // read at once
 constexpr std::size_t name_digits = 8;
@@ -102,13 +102,13 @@ bool rest(Duration span) {
 
 // `more` adds what has come, every now and then, and says whether there may be more to come.
 int follow(LogStream& stream, const std::function<bool()>& more) {
-  Duration span = shortest_pause;
+  Duration span = shortest_look;
   Time looked = monotonic_now();
   for (bool goes_on = true;;) {
     const auto news = stream.print_news();
     if (!news) return stream.code();
     if (!*news && !goes_on && !stream.open()) return exit_done;
-    span = *news ? shortest_pause : std::min(span * 3 / 2, longest_pause);
+    span = *news ? shortest_look : std::min(span * 3 / 2, longest_look);
     if (!rest(span)) return exit_done;
     if (monotonic_now() - looked < look_again) continue;
     looked = monotonic_now();
