@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -124,13 +125,23 @@ class Supervisor {
 
   // A head that ends has something to say about why the agent waits in vain.
   std::optional<StartFault> wait_for_message(Child& child) {
+    const bool is_agent = agent_ && &child == &*agent_;
+    const Time quiet_until = monotonic_now() + plan_.unsaid;
+    bool quiet = is_agent;
     for (;;) {
-      const bool is_told = wait_for_news(child.told_fd(), -1);
+      const auto quiet_ms = std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
+      const bool is_told = wait_for_news(child.told_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
       if (asked_ != 0) {
         return StartFault{exit_interrupted, "interrupted while starting; what was started has ended, and no agent is left"};
       }
       if (!is_told && head_ && head_->ended()) return fault_of(*head_, "the head");
+      if (!is_told && quiet && monotonic_now() >= quiet_until) {
+        quiet = false;
+        // A name server that does not answer, say, or a device.
+        if (report_.waiting) report_.waiting("the agent has not said anything yet; its log is " + plan_.agent->log_file);
+      }
       if (!is_told) continue;
+      quiet = false;
       const auto told = child.next_message();
       if (!told) break;
       const auto json = Json::parse(*told, nullptr, false);

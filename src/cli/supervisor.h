@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/time.h"
 #include "cli/programs.h"
 
 namespace mobula::internal::cli {
@@ -20,6 +21,7 @@ struct SupervisorPlan {
   bool is_service = false;         // it is this process that a service manager started, and hears of
   bool has_keeper = false;         // the parent of this process is its keeper
   int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
+  Duration unsaid = std::chrono::seconds(10);  // after so long without a word of an agent that starts, that is said
   int life_fd = -1;     // end of file there ends everything
 };
 

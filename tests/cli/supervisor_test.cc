@@ -1,0 +1,83 @@
+#include "cli/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+// An agent that is a function of this program and says what the test wants.
+class SupervisorTest : public ::testing::Test {
+ protected:
+  SupervisorTest() {
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &before_);
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    go_read_ = Fd(ends[0]);
+    go_write_ = Fd(ends[1]);
+    programs_.under_keeper = [](const std::function<int()>& body) { return body(); };
+    plan_.recorded = false;
+    plan_.agent.emplace();
+    plan_.agent->head_address = "head:1";
+    plan_.agent->log_file = "/logs/agent.log";
+  }
+  ~SupervisorTest() override { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  int run() {
+    return supervise(programs_, plan_,
+                     {[this](const std::string& message) { ready_ = message; },
+                      [this](const std::string& why) { failed_ = why; },
+                      [this](const std::string& why) {
+                        waiting_.push_back(why);
+                        EXPECT_EQ(::write(go_write_.get(), "x", 1), 1);
+                      }});
+  }
+  void wait_for_go() const {
+    char byte = 0;
+    (void)!::read(go_read_.get(), &byte, 1);
+  }
+
+  Programs programs_;
+  SupervisorPlan plan_;
+  Fd go_read_, go_write_;
+  std::vector<std::string> waiting_;
+  std::string ready_, failed_;
+  sigset_t before_{};
+};
+
+TEST_F(SupervisorTest, WhatAnAgentWaitsForIsPassedOnUntilItIsReady) {
+  programs_.agent = [this](const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
+                           const std::function<void(const std::string&)>& waiting) {
+    waiting("nobody listens");
+    wait_for_go();
+    waiting("no handshake");
+    wait_for_go();
+    ready({});
+    return 0;
+  };
+  EXPECT_EQ(run(), 0) << failed_;
+  EXPECT_THAT(waiting_, ::testing::ElementsAre("nobody listens", "no handshake"));
+  EXPECT_THAT(ready_, ::testing::HasSubstr("head:1"));
+}
+
+TEST_F(SupervisorTest, OfAnAgentThatSaysNothingItsLogIsNamed) {
+  plan_.unsaid = Duration(0);
+  programs_.agent = [this](const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
+                           const std::function<void(const std::string&)>&) {
+    wait_for_go();
+    ready({});
+    return 0;
+  };
+  EXPECT_EQ(run(), 0) << failed_;
+  EXPECT_THAT(waiting_, ::testing::ElementsAre("the agent has not said anything yet; its log is /logs/agent.log"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli
