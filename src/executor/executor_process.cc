@@ -17,6 +17,7 @@
 #include "client/conversion.h"
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
+#include "exchange/machine.h"
 #include "executor/call_runner.h"
 #include "executor/gpu_start.h"
 #include "executor/core/executor_core.h"
