@@ -351,6 +351,12 @@ std::string format_document(const Json& document, OutputFormat format, const std
   return {};
 }
 
+std::vector<std::pair<std::string, std::string>> column_names(const std::string& kind) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& column : columns_of(kind)) names.emplace_back(column.header, column.member);
+  return names;
+}
+
 std::string format_status(const Json& status) {
   std::string text =
       fmt::format("cluster {} is {} at {} (epoch {}, version {})\n",

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command_line.h"
 
@@ -13,6 +15,8 @@ namespace mobula::internal::cli {
 // there is nothing to show.
 std::string format_document(const nlohmann::ordered_json& document, OutputFormat format,
                             const std::string& kind);
+// Of the kind's table, each column's header and the member that it shows; empty where the kind has no table of its own.
+std::vector<std::pair<std::string, std::string>> column_names(const std::string& kind);
 // `mobula status` as a page for people.
 std::string format_status(const nlohmann::ordered_json& status);
 // `mobula memory` as a page for people.
