@@ -21,7 +21,7 @@ const std::vector<std::string>& other_fields(const std::string& kind) {
   static const std::map<std::string, std::vector<std::string>> all{
       {"nodes", {"bulk_address", "devices", "device_policy", "memory_pressure", "refused_devices", "transfers"}},
       {"jobs", {"started_ms"}},
-      {"tasks", {"cancelled", "preemptions", "retries_left", "labels"}},
+      {"tasks", {"cancelled", "preemptions", "retries_left"}},
       {"actors", {"slot_id", "max_restarts", "resources", "gpu_memory", "accelerator_type", "label_selector"}},
       {"objects", {"object_id", "state", "node_id", "size_bytes", "job_id", "home", "processes", "nodes"}},
       {"leases", {"devices", "over_share", "resident"}},
