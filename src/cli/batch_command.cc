@@ -14,16 +14,18 @@
 #include "protocol/cluster_files.h"
 
 namespace mobula::internal::cli {
-namespace {
 
-constexpr std::string_view directive = "#MOBULA";
-constexpr std::size_t max_script_bytes = 1 << 20;
-constexpr const char* batch_help =
+const char* const batch_help =
     "Submits a script, which travels to the node.\n"
     "Usage: mobula batch [FLAGS] SCRIPT [-- ARGUMENTS...]\n\n"
     "FLAGS are those of `mobula submit`. Lines of the script before its first command may say them, too:\n"
     "  #MOBULA --num-gpus 1 --time-limit 3600\n"
     "Those of the command line count before them.\n";
+
+namespace {
+
+constexpr std::string_view directive = "#MOBULA";
+constexpr std::size_t max_script_bytes = 1 << 20;
 
 // As a shell would, with ' and ", but nothing is replaced.
 Result<std::vector<std::string>> words_of_line(const std::string& line) {

@@ -10,6 +10,8 @@
 
 namespace mobula::internal::cli {
 
+extern const char* const batch_help;
+
 // The words of the `mobula submit` that it means, with those of the command line after those of the script, so
 // that they count; or the exit code to end with, having said why: all wrong lines at once, with their numbers.
 std::optional<int> read_batch(int argc, char** argv, std::vector<std::string>& words);

@@ -290,7 +290,7 @@ class Grammar {
     CLI::App& list = add_asking("list", "what there is of a kind");
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
-    list.add_option("--filter", texts_.filters, "only items with NAME=VALUE");
+    list.add_option("--filter", texts_.filters, "only items with NAME=VALUE, as state=alive or labels.zone=a; 'mobula help list' has the names");
     list.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
     add_table(list);
     list_watch_ = list.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
@@ -308,7 +308,7 @@ class Grammar {
     add_asking("memory", "the nodes' object stores, and who holds what is in them");
     add_asking("summary", "how many there are of each kind and state");
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
-    explain.add_option("subject", line_.subject, "the id of a task, of its result, of an actor, or a request as JSON")->required();
+    explain.add_option("subject", line_.subject, "a submitted job by id or name, the id of a task, of its result, of an actor, or a request as JSON")->required();
     CLI::App& plan = add_asking("plan", "which nodes to launch and to give back for what is asked now");
     plan.add_option("--types", line_.types_file, "YAML file with the types of nodes there could be")
         ->required();
@@ -335,7 +335,7 @@ class Grammar {
   void add_job_commands() {
     CLI::App& submit = *app_.add_subcommand("submit", "run a command on a node of the cluster, and follow it");
     submit.add_flag("--no-wait", line_.job.no_wait, "print its id, and leave it to itself");
-    CLI::App& run = *app_.add_subcommand("run", "the same, and an interruption ends the job");
+    CLI::App& run = *app_.add_subcommand("run", "run a command on a node of the cluster, and follow it; an interruption ends the job");
     for (CLI::App* command : {&submit, &run}) {
       add_address(*command);
       add_job_options(*command, line_.job);
@@ -431,7 +431,7 @@ class Grammar {
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
         wrong("kind", "'" + line_.kind +
                           "' is none of nodes, jobs, tasks, actors, objects, leases, executors, "
-                          "placement-groups, demands");
+                          "placement-groups, transfers, demands");
       }
       line_.kind = asked;
     }

@@ -17,6 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// To name a file that is no key, or none of one's own, is wrong use in every command.
+Result<KeyFile> key_of(const std::string& path) {
+  auto key = load_key_file(path);
+  if (!key) return failure(ErrorCode::invalid_argument, key.error().text);
+  return key;
+}
+
 bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
 // What one cluster's folder says; not_found if it has neither a head nor an agent.
@@ -44,7 +51,7 @@ Result<ClusterAddress> from_folder(const std::string& state_folder, const std::s
     found.key_path.clear();
     return found;
   }
-  auto key = load_key_file(found.key_path);
+  auto key = key_of(found.key_path);
   if (!key) return key.error();
   found.key = std::move(key).value();
   return found;
@@ -71,6 +78,7 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   }
   if (found) return *found;
   if (fault) return *fault;
+  if (const auto closed = why_closed(line.state_folder)) return *closed;
   return failure(
       ErrorCode::unavailable,
       fmt::format("no cluster{} is known in {}; start one with 'mobula start --head', or "
@@ -95,6 +103,14 @@ std::vector<std::string> clusters_of(const std::string& state_folder) {
   return names;
 }
 
+std::optional<Failure> why_closed(const std::string& state_folder) {
+  if (::access(state_folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return std::nullopt;
+  return failure(ErrorCode::permission_denied,
+                 fmt::format("user {} may not read the state folder {}: do this as the user who has started the "
+                             "cluster; `mobula status` also takes --address with --key FILE, or MOBULA_TOKEN",
+                             ::getuid(), state_folder));
+}
+
 std::string known_key_for(const std::string& state_folder, const std::string& address) {
   for (const auto& name : clusters_of(state_folder)) {
     const std::string folder = state_folder + "/" + name;
@@ -117,13 +133,14 @@ Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
     ClusterAddress given;
     given.address = line.address.empty() ? token->address : line.address;
     given.key = key_file_of(*token);
-    given.key_path = "the token in MOBULA_TOKEN";
+    given.key_path = std::string("the token in ") + token_variable();
+    given.by_token = true;
     return given;
   }
   if (line.address.empty()) {
     auto known = known_cluster(line);
     if (!known || line.key_file.empty()) return known;
-    auto key = load_key_file(line.key_file);
+    auto key = key_of(line.key_file);
     if (!key) return key.error();
     known->key = std::move(key).value();
     return known;
@@ -138,7 +155,7 @@ Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
     }
     return given;
   }
-  auto key = load_key_file(given.key_path);
+  auto key = key_of(given.key_path);
   if (!key) return key.error();
   given.key = std::move(key).value();
   return given;

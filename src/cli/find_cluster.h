@@ -16,6 +16,7 @@ struct ClusterAddress {
   std::string address;
   std::optional<KeyFile> key{};  // none: a head without keys, if it is one
   std::string key_path{};
+  bool by_token = false;  // `key_path` says where from
   KeptLink* kept = nullptr;  // of the console that asks
 };
 
@@ -27,6 +28,9 @@ std::string known_key_for(const std::string& state_folder, const std::string& ad
 
 // Names of the clusters that have files under the state folder, in order.
 std::vector<std::string> clusters_of(const std::string& state_folder);
+
+// Why nothing can be known from the state folder, where it is another user's.
+std::optional<Failure> why_closed(const std::string& state_folder);
 
 bool process_exists(std::int64_t pid);
 

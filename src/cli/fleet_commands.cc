@@ -1,6 +1,8 @@
 #include "cli/fleet_commands.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +17,8 @@
 #include <optional>
 #include <set>
 
+#include "base/fd.h"
+#include "base/hash.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
@@ -22,6 +26,7 @@
 #include "cli/text_table.h"
 #include "deploy/process.h"
 #include "deploy/rollout.h"
+#include "protocol/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -185,6 +190,19 @@ std::string own_program() {
   return fs::read_symlink("/proc/self/exe", code).string();
 }
 
+// Two that change the same machines would undo each other's steps. Held while this process lives.
+Result<Fd> lock_of(const deploy::Inventory& inventory) {
+  const std::string folder = default_runtime_folder();
+  if (auto made = make_private_folder(folder); !made) return made.error();
+  const std::string path = fmt::format("{}/fleet-{:016x}.lock", folder, fnv1a(inventory.cluster + "@" + inventory.hosts.front().name));
+  Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return errno_failure("open the lock " + path, errno);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return failure(ErrorCode::already_exists,
+                 fmt::format("another `mobula up` or `down` of cluster '{}' is at work on this machine; wait until it has ended",
+                             inventory.cluster));
+}
+
 // A shell there, or a command; this process becomes ssh.
 int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
   const auto host = std::ranges::find_if(inventory.hosts, [&](const auto& each) {
@@ -241,6 +259,12 @@ int run_fleet_command(int argc, char** argv) {
   const auto inventory = deploy::read_inventory(line.file);
   if (!inventory) return complain(inventory.error());
   if (sessions.contains(line.command)) return open_session(line, *inventory);
+  Fd lock;
+  if (line.command != "status" && !line.options.dry_run) {
+    auto taken = lock_of(*inventory);
+    if (!taken) return complain(taken.error());
+    lock = std::move(*taken);
+  }
   auto options = line.options;
   options.check_flags = check_start_flags;
   FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");

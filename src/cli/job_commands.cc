@@ -102,11 +102,13 @@ class JobClient {
     if (!client_) {
       const auto cluster = find_cluster(line_);
       if (!cluster) return cluster.error();
+      addressed_ = true;
       auto opened = ToolClient::open(*cluster);
       if (!opened) return opened.error();
       client_.emplace(std::move(*opened));
     }
     const auto text = client_->ask(verb, kind, argument);
+    heard_ = heard_ || client_->has_asked();
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
     if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
@@ -121,7 +123,7 @@ class JobClient {
       if (answer) return answer;
       const ErrorCode code = answer.error().code;
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
-      if (!passes || monotonic_now() >= until || interruptions != 0) return answer;
+      if (!passes || !addressed_ || monotonic_now() >= until || interruptions != 0) return answer;
       if (!std::exchange(told, true)) {
         std::fprintf(stderr, "mobula: %s; trying again for %lld s\n", answer.error().text.c_str(),
                      static_cast<long long>(head_patience / 1s));
@@ -143,19 +145,25 @@ class JobClient {
     return part;
   }
 
+  // Whether a head may have taken a question that it did not answer.
+  bool may_be_heard() const { return heard_; }
+
   static void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
 
  private:
   const CommandLine& line_;
   std::optional<ToolClient> client_;
+  bool addressed_ = false;  // there is a cluster to be patient with
+  bool heard_ = false;
 };
 
 enum class OnInterrupt { leaves_it, stops_it };
 
 class Follower {
  public:
-  Follower(JobClient& client, std::string job, OnInterrupt policy)
-      : client_(client), job_(std::move(job)), policy_(policy) {}
+  // From byte `at` of its output on.
+  Follower(JobClient& client, std::string job, OnInterrupt policy, std::uint64_t at = 0)
+      : client_(client), job_(std::move(job)), policy_(policy), at_(at) {}
 
   // Until the job has ended and all of its output is printed; returns the code to end with.
   int follow() {
@@ -226,7 +234,7 @@ class Follower {
   JobClient& client_;
   const std::string job_;
   const OnInterrupt policy_;
-  std::uint64_t at_ = 0;
+  std::uint64_t at_;
   bool stopping_ = false;
   std::string said_;
 };
@@ -258,7 +266,7 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
     return id;
   }
   Failure why = answer.error();
-  const bool unsure = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out;
+  const bool unsure = client.may_be_heard() && (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
   if (unsure) why.text += "; if it was heard after all, it is job " + id;
   return why;
 }
@@ -323,12 +331,14 @@ std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
 int print_log(JobClient& client, const CommandLine& line) {
   const auto id = whole_id(client, line.subject);
   if (!id) return complain(id.error());
+  if (line.follow && line.tail < 0) return Follower(client, *id, OnInterrupt::leaves_it).follow();
   Output kept;  // with --tail
   std::optional<std::uint64_t> end;  // of what there was at first: a job may print for ever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
     auto part = client.read(*id, from);
     if (!part) return complain(part.error());
+    if (!part->fault.empty() && line.follow && !has_ended(part->job)) break;  // its node may come back
     if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
     if (line.tail < 0) {
@@ -342,7 +352,9 @@ int print_log(JobClient& client, const CommandLine& line) {
   }
   if (line.tail < 0) return exit_done;
   kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
-  return write_out(kept) ? exit_done : exit_failed;
+  if (!write_out(kept)) return exit_failed;
+  if (!line.follow) return exit_done;
+  return Follower(client, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
 }
 
 }  // namespace
@@ -377,7 +389,6 @@ int job_command(const CommandLine& line) {
   if (line.job.action == "list") return list_jobs(client, line);
   if (line.job.action == "status") return show_job(client, line);
   if (line.job.action == "stop") return stop_job(client, line);
-  if (line.follow) return follow(client, line.subject);
   return print_log(client, line);
 }
 

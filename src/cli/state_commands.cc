@@ -9,6 +9,7 @@
 
 #include "cli/asker.h"
 #include "cli/exit_code.h"
+#include "cli/filters.h"
 #include "cli/output.h"
 #include "cli/screen.h"
 #include "cli/watch_page.h"
@@ -80,9 +81,11 @@ void keep_with_labels(Json& list, const Labels& wanted) {
 }
 
 Result<Json> list_of(Asker& asker, const CommandLine& line) {
-  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, line.filters));
+  const Filters filters = named_as_fields(line.kind, line.filters);
+  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
   if (!list) return list.error();
-  keep_matching(*list, line.filters);
+  if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known) return known.error();
+  keep_matching(*list, filters);
   keep_with_labels(*list, line.labels);
   return list;
 }
@@ -116,7 +119,11 @@ int show_memory(const CommandLine& line) {
 
 int get_item(const CommandLine& line) {
   Asker asker(line);
-  const auto item = asker.ask("get", line.kind, line.subject);
+  auto item = asker.ask("get", line.kind, line.subject);
+  // A submitted job also by its name, and when it is over.
+  if (!item && line.kind == "jobs" && item.error().code == ErrorCode::not_found) {
+    item = asker.ask("get", "submission", line.subject);
+  }
   if (!item) return complain(item.error());
   // A table of one row says too little of the one thing that was asked for.
   if (line.output == OutputFormat::table) return print(to_yaml(*item));

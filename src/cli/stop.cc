@@ -126,6 +126,7 @@ int stop(const CommandLine& line) {
     ++ended;
   }
   if (ended > 0) return exit_done;
+  if (const auto closed = why_closed(line.state_folder)) return complain(*closed);
   if (line.cluster.empty()) {
     std::printf("nothing runs from %s\n", line.state_folder.c_str());
     return exit_done;

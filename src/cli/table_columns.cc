@@ -219,6 +219,12 @@ Failure unknown_column(const std::string& flag, const std::string& name, const J
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> column_names(const std::string& kind) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& column : columns_of(kind)) names.emplace_back(column.header, column.member);
+  return names;
+}
+
 std::vector<Column> columns_for(const Json& items, const std::string& kind, bool wide) {
   auto columns = columns_of(kind);
   if (columns.empty()) columns = columns_from(items);

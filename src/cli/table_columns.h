@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +23,8 @@ struct Column {
 
 // Of the kind as the user names it ("nodes"); of others the members that the first item has.
 std::vector<Column> columns_for(const nlohmann::ordered_json& items, const std::string& kind, bool wide);
+// Of the kind's table, each column's header and the member that it shows; empty where the kind has no table of its own.
+std::vector<std::pair<std::string, std::string>> column_names(const std::string& kind);
 // Those that `style` names, by header or member, in its order; all of them where it names none.
 // invalid_argument names what there is.
 Result<std::vector<Column>> chosen_columns(const nlohmann::ordered_json& items, const std::string& kind, bool wide,

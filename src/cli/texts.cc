@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/batch_command.h"
 #include "cli/exit_code.h"
+#include "cli/filters.h"
 #include "cli/symmetric_options.h"
 
 namespace mobula::internal::cli {
@@ -39,6 +41,8 @@ const std::vector<Topic>& topics() {
        "ENVIRONMENT",
        {{"MOBULA_ADDRESS", "HOST:PORT of the head, where --address is not given"},
         {"MOBULA_KEY_FILE", "key file of the cluster, where --key is not given"},
+        {"MOBULA_TOKEN", "a token of `mobula token create`, where no key file is given; joins programs, too"},
+        {"MOBULA_TOKEN_FILE", "file of mode 0600 with one, where MOBULA_TOKEN is not set"},
         {"MOBULA_STATE_DIR", "where clusters of this machine keep their files, where --state-dir is not given"},
         {"MOBULA_CLUSTER", "name of the cluster, where --name is not given"},
         {"MOBULA_LOG_LEVEL", "debug, info, warn, error or off"}}}};
@@ -73,6 +77,7 @@ std::string row_of(const std::string& name, const std::string& about) {
 
 std::string help_of(const CommandNode& node, const std::string& path) {
   if (path == "mobula symmetric") return symmetric_help;
+  if (path == "mobula batch") return batch_help;
   std::string text = fmt::format("{}: {}\n\nUsage: {}\n", path, node.about, synopsis_of(node, path));
   if (!node.positionals.empty()) text += "\nArguments:\n";
   for (const auto& each : node.positionals) text += row_of(upper(each.names.front()), each.about);
@@ -224,6 +229,9 @@ std::string completion_script(const std::string& shell) {
 
 int show_help(const CommandLine& line) {
   const auto text = help_text(command_tree(), line.shell.topic);
+  if (text && line.shell.topic == std::vector<std::string>{"list"}) {
+    return say(*text + "\nNames for --filter, also as the table's columns are called:\n" + fields_text());
+  }
   return text ? say(*text) : complain(text.error());
 }
 

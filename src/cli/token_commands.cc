@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -46,6 +47,12 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
     return complain(failure(ErrorCode::invalid_argument,
                             "token create: the head runs without keys (--insecure), so tokens would keep nobody out"));
   }
+  struct stat there {};
+  if (!flags.file.empty() && ::lstat(flags.file.c_str(), &there) == 0) {
+    return complain(failure(ErrorCode::invalid_argument,
+                            fmt::format("--file: {} is there already, and what it lets in is not to be lost; remove it or name another",
+                                        flags.file)));
+  }
   std::int64_t life_ms = 0;
   if (!flags.expires.empty()) {
     const auto life = parse_life(flags.expires);
@@ -72,9 +79,12 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
     (*made)["token"] = text;
   }
   if (!shows_text(line)) return print_text(format_document(*made, line.output, "tokens"));
-  std::fprintf(stderr, "token '%s' (%s); it is shown this once%s\n", made->value("name", std::string()).c_str(),
-               made->value("token_id", std::string()).c_str(),
-               flags.role == "agent" ? ", and lets one machine in with: mobula start --join TOKEN" : "");
+  const std::string holder = flags.file.empty() ? "it is shown this once" : "it lies in " + flags.file;
+  const std::string join = fmt::format(", and lets one machine in with: mobula start --join {}",
+                                       flags.file.empty() ? "TOKEN" : "@" + flags.file);
+  std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
+               made->value("token_id", std::string()).c_str(), holder.c_str(),
+               flags.role == "agent" ? join.c_str() : "");
   return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n");
 }
 
@@ -126,7 +136,9 @@ int token_command(const CommandLine& line) {
   auto answer = ask_head(*cluster, revokes ? "token_revoke" : "token_list", line.tokens.subject);
   if (!answer) return complain(answer.error());
   if (revokes && shows_text(line)) {
-    return print_text(fmt::format("token '{}' ({}) is revoked\n", answer->value("name", std::string()), answer->value("token_id", std::string())));
+    const bool before = !answer->value("warnings", Json::array()).empty();
+    const std::string done = before ? "was revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
+    return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()), answer->value("token_id", std::string()), done));
   }
   return print_text(format_document(*answer, line.output, "tokens"));
 }

@@ -11,6 +11,7 @@
 #include "protocol/messages.h"
 #include "transport/bus.h"
 #include "transport/event_loop.h"
+#include "transport/name_resolver.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -25,6 +26,7 @@ struct ToolClient::Link {
   ClusterAddress cluster;
   AllowTable nobody;  // takes no connections
   std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<NameResolver> resolver;  // where the address is a name
   std::unique_ptr<Bus> bus;
   PeerHandle head;
   bool connected = false;
@@ -55,9 +57,21 @@ struct ToolClient::Link {
     if (!created) return created.error();
     bus = std::move(created).value();
     auto peer = bus->connect(cluster.address, cluster.key ? cluster.key->head_curve_key : "");
-    if (!peer) return peer.error();
+    if (!peer) return why_gone(peer.error());
     head = *peer;
-    return {};
+    return look_up();
+  }
+
+  // The bus asks again and again for a name; a person has mistyped it.
+  Result<void> look_up() {
+    const auto where = Address::parse(cluster.address);
+    if (!where || where->numeric()) return {};
+    resolver = std::make_unique<NameResolver>(*loop);
+    return resolver->ask(*where, [this](const Result<SocketAddress>& found) {
+      if (found || connected) return;
+      fault = unreachable(found.error().text);
+      if (found.error().code == ErrorCode::not_found) fault->code = ErrorCode::invalid_argument;  // there is none to wait for
+    });
   }
 
   Failure unreachable(const std::string& why) const {
@@ -69,6 +83,14 @@ struct ToolClient::Link {
 
   Failure why_gone(const Failure& why) const {
     if (why.code != ErrorCode::permission_denied) return unreachable(why.text);
+    if (!cluster.key) return needs_key("a head on another machine admits nobody without a key");
+    if (cluster.by_token) {
+      return failure(ErrorCode::permission_denied,
+                     fmt::format("the head at {} does not admit {}: it was revoked, has expired, or is of another "
+                                 "cluster; `mobula token list` on the head's machine says which, `mobula token "
+                                 "create` makes another",
+                                 cluster.address, cluster.key_path));
+    }
     return failure(
         ErrorCode::permission_denied,
         fmt::format("the head at {} does not admit the key of {}; give the key file of "
@@ -94,14 +116,18 @@ struct ToolClient::Link {
     return connected && !fault;
   }
 
+  Failure needs_key(const std::string& why) const {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("the head at {} needs --key FILE or MOBULA_TOKEN: {}", cluster.address, why));
+  }
+
   // Somebody listens there, but speaks otherwise.
   Failure no_handshake() const {
-    const std::string key =
-        cluster.key ? fmt::format("the key file {} is of another cluster", cluster.key_path)
-                    : std::string("the head wants a key; give its key file with --key");
+    if (!cluster.key) return needs_key("somebody listens there, but there was no handshake without a key");
     return failure(ErrorCode::permission_denied,
-                   fmt::format("somebody listens at {}, but there was no handshake: {}",
-                               cluster.address, key));
+                   fmt::format("somebody listens at {}, but there was no handshake: what answers there is no head, or "
+                               "{} is of another cluster; check the address, and the key",
+                               cluster.address, cluster.key_path));
   }
 
   // Connections are taken by the system, and nobody says anything.
@@ -212,6 +238,8 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   return ask(verb, kind, argument, begun + patience - monotonic_now());
 }
+
+bool ToolClient::has_asked() const { return link_->asked > 0; }
 
 std::vector<TaskError> ToolClient::errors() const {
   return link_->reply ? link_->reply->errors : std::vector<TaskError>{};

@@ -32,6 +32,9 @@ class ToolClient {
   Result<std::string> ask(const std::string& verb, const std::string& kind = {},
                           const std::string& argument = {}, Duration patience = 10s);
 
+  // Whether a question was sent.
+  bool has_asked() const;
+
   // Of failed tasks that the last answer names.
   std::vector<TaskError> errors() const;
   // What came beside the last answer's document.

@@ -1,9 +1,11 @@
 #include "deploy/inventory.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -302,13 +304,20 @@ Result<Inventory> parse_inventory(const std::string& text, const std::string& fi
 
 Result<Inventory> read_inventory(const std::string& file) {
   const auto text = read_file(file);
-  if (!text) return failure(ErrorCode::not_found, text.error().text);
+  if (!text) return failure(ErrorCode::invalid_argument, "the cluster file: " + text.error().text);
   if (text->size() > max_file_bytes)
     return failure(ErrorCode::invalid_argument, file + ": is larger than 1 MiB");
   std::error_code code;
   const auto absolute = fs::absolute(file, code);
   auto inventory = parse_inventory(*text, file, absolute.parent_path().string());
-  if (inventory) inventory->file = absolute.string();
+  if (!inventory) return inventory;
+  inventory->file = absolute.string();
+  for (const auto& host : inventory->hosts) {
+    const std::string& key = host.access.private_key;
+    if (key.empty() || ::access(key.c_str(), R_OK) == 0) continue;
+    return failure(ErrorCode::invalid_argument, fmt::format("{}: ssh_private_key of {}: {}", file, host.name,
+                                                            errno_failure("cannot read " + key, errno).text));
+  }
   return inventory;
 }
 

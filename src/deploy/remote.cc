@@ -178,7 +178,12 @@ Failure failure_of_ssh(const std::string& err) {
        {"Permission denied", "Host key verification failed", "REMOTE HOST IDENTIFICATION",
         "Too many authentication failures", "bad permissions", "No such identity"}) {
     if (err.find(refusal) != std::string::npos) {
-      return failure(ErrorCode::permission_denied, "ssh: " + last_line(err));
+      const bool known = err.find("verification failed") == std::string::npos;
+      return failure(ErrorCode::permission_denied,
+                     "ssh: " + last_line(err) +
+                         (known ? ""
+                                : " is that host's key in the file ssh_known_hosts of the cluster file, else in "
+                                  "~/.ssh/known_hosts? `accept_new_hosts: true` there trusts hosts that are seen first"));
     }
   }
   const auto why = last_line(err);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/rotated_log.h"
+#include "head/core/requests.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "protocol/roles.h"
@@ -205,6 +206,13 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     AgentSaid said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
     if (!may_send(said.principal.role, said.message)) {
       ++counters_.out_of_role;
+      // Said at once: a program would wait for an answer until it gives up.
+      if (std::holds_alternative<Register>(said.message)) {
+        send_refused(from, said.message, fmt::format("a key of role {} brings no program and no machine in: a program needs the "
+                                                     "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
+                                                     "`mobula token create --role driver`",
+                                                     to_string(known->role)));
+      }
       return note_refusal(origin.user_id, "only agents may send that message");
     }
     if (serving_) return step(std::move(said));
@@ -226,18 +234,22 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
 }
 
+void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const std::string& why) {
+  const ProcessId incarnation = std::visit(
+      []<class Each>(const Each& each) {
+        if constexpr (std::is_same_v<Each, Register>) return each.address.incarnation;
+        else return each.incarnation;
+      },
+      message);
+  send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why})));
+}
+
 // Says to whom it is not what became of its token; false if it has not asked in words of ours.
 bool HeadService::refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
                          const Failure& why) {
   note_refusal(source, why.text);
   if (const auto message = decode<AgentToHead>(bytes)) {
-    const ProcessId incarnation = std::visit(
-        []<class Each>(const Each& each) {
-          if constexpr (std::is_same_v<Each, Register>) return each.address.incarnation;
-          else return each.incarnation;
-        },
-        *message);
-    send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why.text})));
+    send_refused(to, *message, why.text);
     return true;
   }
   const auto request = decode<ToolRequest>(bytes);
@@ -286,8 +298,7 @@ void HeadService::answer_about_packages(PeerHandle from, const Principal& princi
   reply.request = request.request;
   reply.ok = false;
   reply.code = ErrorCode::permission_denied;
-  reply.text = fmt::format("{}: '{}' has the role {}, which may not", request.verb, principal.name,
-                           to_string(principal.role));
+  reply.text = may_not(request.verb, principal);
   note_refusal(principal.name, reply.text);
   send(from.value, encode(reply));
 }

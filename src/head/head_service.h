@@ -99,6 +99,7 @@ class HeadService {
   void take_turn(const Turn& turn);
   void set_deadline();
   Result<Principal> principal_of(const std::string& user_id, const std::string& public_key) const;
+  void send_refused(PeerHandle to, const AgentToHead& message, const std::string& why);
   bool refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
               const Failure& why);
   void note_refusal(const std::string& source, const std::string& what, const char* kind = "MESSAGE_DROPPED");

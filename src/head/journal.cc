@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <utility>
@@ -75,6 +76,13 @@ std::string advice_for(int code) {
   }
 }
 
+bool is_full(const std::string& path) {
+  constexpr std::uint64_t too_little = 128 << 10;
+  struct statvfs room {};
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  return ::statvfs(folder.empty() ? "." : folder.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < too_little;
+}
+
 ErrorCode error_code_for(int code) {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
@@ -101,7 +109,10 @@ std::size_t size_of(const Persist& batch) {
 DiskJournal::Database::~Database() { sqlite3_close(handle); }
 
 Failure DiskJournal::Database::fault(const std::string& doing) const {
-  const int code = sqlite3_extended_errcode(handle);
+  int code = sqlite3_extended_errcode(handle);
+  // A full disk shows itself in many ways: the file of shared memory beside the journal cannot be made, say.
+  const int kind = code & 0xff;
+  if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) && is_full(path)) code = SQLITE_FULL;
   const std::string advice = advice_for(code);
   return failure(error_code_for(code),
                  fmt::format("{} the journal {}: {}{}{}", doing, path, sqlite3_errmsg(handle),

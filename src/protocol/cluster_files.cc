@@ -1,6 +1,7 @@
 #include "protocol/cluster_files.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,11 @@ T value_of(const Json& json, const char* name, T fallback) {
   } else {
     return at->is_number_integer() ? at->template get<T>() : fallback;
   }
+}
+
+Failure no_key_file(const std::string& path) {
+  return failure(ErrorCode::corrupt, path + " is no key file of Mobula; copy one from the head's machine, where it is "
+                                            "<state folder>/<cluster>/<cluster>.key");
 }
 
 }  // namespace
@@ -130,12 +136,13 @@ Result<void> save(const KeyFile& file, const std::string& path) {
 Result<KeyFile> load_key_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno_failure("read the key file " + path, errno);
-  if ((status.st_mode & 077) != 0) {
-    return failure(ErrorCode::permission_denied,
-                   "the key file " + path + " can be read by others; run: chmod 600 " + path);
+  if (!S_ISREG(status.st_mode)) {
+    return failure(ErrorCode::corrupt, fmt::format("the key file {} {}; name the file itself", path,
+                                                   S_ISDIR(status.st_mode) ? "is a directory" : "is no plain file"));
   }
   const auto json = parsed(path);
-  if (!json) return json.error();
+  if (!json && json.error().code != ErrorCode::corrupt) return failure(json.error().code, "the key file: " + json.error().text);
+  if (!json) return no_key_file(path);
   KeyFile file{.cluster = value_of<std::string>(*json, "cluster", ""),
                .role = value_of<std::string>(*json, "role", ""),
                .head_curve_key = value_of<std::string>(*json, "head_curve_key", ""),
@@ -143,8 +150,12 @@ Result<KeyFile> load_key_file(const std::string& path) {
                .public_key = value_of<std::string>(*json, "public_key", ""),
                .secret_key = value_of<std::string>(*json, "secret_key", "")};
   if (file.head_curve_key.size() != 40 || file.public_key.size() != 40 || file.secret_key.size() != 40) {
-    return failure(ErrorCode::corrupt, path + " is not a key file of a cluster: a key is missing; copy "
-                                              "it again from the head's state folder");
+    return no_key_file(path);
+  }
+  // Advised of what is a key file alone: other files have their modes for a reason.
+  if ((status.st_mode & 077) != 0) {
+    return failure(ErrorCode::permission_denied,
+                   "the key file " + path + " can be read by others; run: chmod 600 " + path);
   }
   return file;
 }

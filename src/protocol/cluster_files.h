@@ -61,7 +61,7 @@ struct AgentFile {
   std::string boot_id{};
 };
 
-// Loading refuses files that others can read (key files) and says what is wrong with a broken one.
+// Loading refuses key files that others can read, and says what is wrong with a file that is none or is broken.
 Result<void> save(const KeyFile& file, const std::string& path);
 Result<KeyFile> load_key_file(const std::string& path);
 Result<void> save(const HeadFile& file, const std::string& path);

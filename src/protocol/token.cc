@@ -125,6 +125,11 @@ std::string token_from_environment() {
   return {};
 }
 
+const char* token_variable() {
+  const char* text = std::getenv("MOBULA_TOKEN");
+  return text != nullptr && *text != '\0' ? "MOBULA_TOKEN" : "MOBULA_TOKEN_FILE";
+}
+
 KeyFile key_file_of(const Token& token) {
   return {.cluster = token.cluster,
           .role = token.role,

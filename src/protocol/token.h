@@ -49,6 +49,8 @@ Result<Token> token_of(const std::string& given);
 
 // MOBULA_TOKEN, else @ and MOBULA_TOKEN_FILE; empty where neither is set.
 std::string token_from_environment();
+// The variable that it is taken from.
+const char* token_variable();
 
 // What a token's holder connects with.
 KeyFile key_file_of(const Token& token);

@@ -133,8 +133,8 @@ class Console {
       std::string types;
       for (const auto* each : callee.parameters) types += (types.empty() ? "" : ", ") + type_text(*each);
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("{} takes ({}), which is {} argument(s), and {} are given", callee.name, types,
-                                 callee.parameters.size(), given.size()));
+                     fmt::format("{} takes ({}), which is {} argument{}, and {} are given", callee.name, types,
+                                 callee.parameters.size(), callee.parameters.size() == 1 ? "" : "s", given.size()));
     }
     Arguments arguments;
     arguments.values.reserve(given.size());

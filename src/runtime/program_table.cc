@@ -149,7 +149,8 @@ Result<const Callable*> ProgramTable::constructor(const std::string& class_name,
   }
   if (found.empty() && !counts.empty()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} is made with {} argument(s), and {} are given; \\d shows their types", class_name, counts, arguments));
+                   fmt::format("{} is made with {} argument{}, and {} are given; \\d shows their types", class_name, counts,
+                               counts == "1" ? "" : "s", arguments));
   }
   return only(found, "class of actors", class_name, names);
 }

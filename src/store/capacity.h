@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/result.h"
+
 namespace mobula::internal {
 
 struct StoreMemory {
@@ -17,5 +19,9 @@ struct StoreMemory {
 // limit, because slabs are no files of it. The store refuses beyond its capacity, and
 // must do so before the kernel would kill: over a cgroup's limit it sends SIGKILL, not an error.
 std::uint64_t default_store_capacity(const StoreMemory& memory);
+
+// What somebody has asked for: at least 1 MiB, and no more than the machine or the cgroup has in all (`total_bytes`);
+// else invalid_argument.
+Result<std::uint64_t> given_store_capacity(std::uint64_t bytes, std::uint64_t total_bytes);
 
 }  // namespace mobula::internal

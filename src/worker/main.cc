@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -17,6 +18,7 @@
 
 #include "device/near_gpu.h"
 #include "device/node_environment.h"
+#include "protocol/cluster_files.h"
 #include "store/capacity.h"
 #include "transport/address.h"
 #include "worker/agent_folder.h"
@@ -194,8 +196,17 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   }
   service.waits_for_head = options.waits_for_head;
   service.role = options.driver_agent ? Role::driver_agent : Role::agent;
-  service.core.store_bytes = options.object_store_bytes.value_or(default_store_capacity(
-      {machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes}));
+  service.core.store_bytes =
+      default_store_capacity({machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes});
+  if (options.object_store_bytes) {
+    // The group's own use is in its limit, too.
+    const auto used = machine.memory.total_bytes - std::min(machine.memory.available_bytes, machine.memory.total_bytes);
+    const auto group = machine.memory.cgroup_headroom_bytes;
+    const auto given = given_store_capacity(
+        *options.object_store_bytes, std::min(machine.memory.total_bytes, group ? *group + used : machine.memory.total_bytes));
+    if (!given) return given.error();
+    service.core.store_bytes = *given;
+  }
   service.core.drain_within = options.drain_within;
   service.job_starter = options.job_starter;
   service.core.memory_threshold_permille = std::llround(options.memory_threshold * 1000);
@@ -259,6 +270,11 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.bind_host = options.bind_host.empty() ? *route : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
   // Nobody can connect to "every address".
   if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
+  const bool spills_elsewhere = !options.spill_folder.empty() && options.spill_folder != "none";
+  if (spills_elsewhere && !options.driver_agent) {
+    auto made = make_private_folder(options.spill_folder);
+    if (!made) return failure(made.error().code, "--object-spilling-directory: " + made.error().text);
+  }
   if (auto described = describe_node(options, service); !described) return described.error();
   const std::string& reached = service.advertise_host.empty() ? service.bind_host : service.advertise_host;
   auto fabric = fabric_named(options.fabric, reached);

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -289,7 +290,7 @@ TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
     EXPECT_EQ(mobula({"explain", id}).code, 7);
   }
   EXPECT_EQ(mobula({"get", "task", "zz"}).code, 2);
-  EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=Running"}).code, 2);
+  EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=walking"}).code, 2);
   EXPECT_EQ(mobula({"list", "demands", "-o", "json"}).json()["kind"], "DemandList");
 }
 
@@ -402,6 +403,125 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
   EXPECT_EQ(second.code, 1);
   expect_one_line(second, "runs already");
   EXPECT_EQ(mobula({"status"}).code, 0);
+}
+
+// ---- what newcomers try first ------------------------------------------------------------------
+
+TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
+  const auto outcome = mobula({"run", "--", "true"});
+  EXPECT_EQ(outcome.code, 3);
+  expect_one_line(outcome, "no cluster is known");
+  EXPECT_EQ(outcome.err.find("trying again"), std::string::npos);
+  EXPECT_EQ(outcome.err.find("heard"), std::string::npos);
+}
+
+TEST_F(ProgramTest, AHeadElsewhereNeedsAKey) {
+  const auto outcome = mobula({"status", "--address", "192.0.2.1:5"});
+  EXPECT_EQ(outcome.code, 4);
+  expect_one_line(outcome, "needs --key FILE or MOBULA_TOKEN");
+}
+
+TEST_F(ProgramTest, AHostNameThatThereIsNotIsNamed) {
+  const auto outcome = mobula({"status", "--address", "no-such-host.invalid:5"});
+  EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << "without name servers nobody knows: " << outcome.code;
+  expect_one_line(outcome, "no-such-host.invalid");
+}
+
+TEST_F(ProgramTest, WhatListensAndIsNoHeadIsNotSaidToBeOne) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  const auto listener = listen_at("127.0.0.1:0").value();
+  const auto address = local_address_of(listener.get()).value().text();
+  const auto outcome = mobula({"status", "--address", address, "--key", started.json()["key_file"]});
+  EXPECT_EQ(outcome.code, 4);
+  expect_one_line(outcome, "what answers there is no head, or ");
+}
+
+TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoked) {
+  ASSERT_EQ(start_head().code, 0);
+  const std::string file = folder_ + "/hands.token";
+  const auto made = mobula({"token", "create", "--role", "agent", "--file", file});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("--join @" + file));
+  EXPECT_EQ(made.err.find("shown this once"), std::string::npos) << made.err;
+  const std::string kept = text_of(file);
+  const auto again = mobula({"token", "create", "--role", "agent", "--file", file});
+  EXPECT_EQ(again.code, 2);
+  expect_one_line(again, file);
+  EXPECT_EQ(text_of(file), kept);
+
+  const std::string eyes = folder_ + "/eyes.token";
+  ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--name", "eyes", "--file", eyes}).code, 0);
+  ASSERT_EQ(mobula({"token", "revoke", "eyes"}).code, 0);
+  const auto twice = mobula({"token", "revoke", "eyes"});
+  EXPECT_EQ(twice.code, 0) << twice.err;
+  EXPECT_THAT(twice.out, HasSubstr("was revoked at 2"));
+  ::setenv("MOBULA_TOKEN_FILE", eyes.c_str(), 1);
+  const auto denied = mobula({"status"});
+  ::unsetenv("MOBULA_TOKEN_FILE");
+  EXPECT_EQ(denied.code, 4);
+  expect_one_line(denied, "MOBULA_TOKEN_FILE: it was revoked");
+}
+
+TEST_F(ProgramTest, AnOperatorsKeyLetsNoProgramInAndThatIsSaid) {
+  const auto started = start_head();
+  ASSERT_EQ(started.code, 0) << started.err;
+  OwnedProgram agent({"start", "--address", started.json()["address"], "--key", cluster_folder() + "/head/operator.key",
+                      "--expect-head", "--driver-agent"});
+  EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
+}
+
+TEST_F(ProgramTest, AJobThatWaitsIsFoundByItsNameAndExplained) {
+  ASSERT_EQ(start_head().code, 0);
+  ASSERT_EQ(mobula({"submit", "--no-wait", "--name", "big", "--num-gpus", "8", "--", "true"}).code, 0);
+  EXPECT_EQ(mobula({"get", "job", "big"}).code, 0);
+  const auto explained = mobula({"explain", "big"});
+  EXPECT_EQ(explained.code, 6) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("GPU"));
+  EXPECT_THAT(mobula({"list", "jobs"}).out, HasSubstr("Infeasible"));
+  const auto unknown = mobula({"list", "jobs", "--filter", "nofield=1"});
+  EXPECT_EQ(unknown.code, 2);
+  expect_one_line(unknown, "job_id");
+  EXPECT_THAT(mobula({"list", "nodes", "--filter", "STATE=alive"}).out, HasSubstr("ALIVE"));
+  EXPECT_EQ(mobula({"events", "--kind", "FOO"}).code, 2);
+}
+
+TEST_F(ProgramTest, TheLogOfAJobThatHasEndedIsFollowedFromItsTail) {
+  ASSERT_EQ(start_head().code, 0);
+  ASSERT_EQ(mobula({"run", "--name", "three", "--", "sh", "-c", "echo a; echo b; echo c"}).code, 0);
+  EXPECT_EQ(mobula({"job", "logs", "three", "--tail", "1", "-f"}).out, "c\n");
+  EXPECT_EQ(mobula({"job", "logs", "three", "-f"}).out, "a\nb\nc\n");
+}
+
+// The first one's ssh waits until the test lets it go on.
+TEST_F(ProgramTest, OneUpAtATime) {
+  const std::string path = std::string(::getenv("PATH"));
+  const std::string go = folder_ + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  fs::create_directory(folder_ + "/bin");
+  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\nread word < " + go + "\nexit 255\n";
+  fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
+  std::ofstream(folder_ + "/c.yaml") << "cluster_name: one-at-a-time\nhead: {host: nowhere.invalid}\n";
+  ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
+  ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
+  const pid_t first = ::fork();
+  if (first == 0) {
+    const std::string file = folder_ + "/c.yaml";
+    ::close(STDOUT_FILENO);
+    ::close(STDERR_FILENO);
+    ::execl(program.c_str(), program.c_str(), "down", file.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ASSERT_TRUE(until([&] { return fs::exists(folder_ + "/asked"); }));
+  const auto second = mobula({"down", folder_ + "/c.yaml"});
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err, HasSubstr("another `mobula up` or `down`"));
+  std::ofstream(go) << "on\n";
+  int status = 0;
+  ::waitpid(first, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "unreachable";
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("XDG_RUNTIME_DIR");
 }
 
 // As mobula::init starts it.

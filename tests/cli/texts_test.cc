@@ -62,5 +62,12 @@ TEST(ClusterWatch, ThePromptShowsNodesAndWhatIsUsed) {
   EXPECT_EQ(repl::prompt_of(status), "(lab 3n 4.5/8 GPU) > ");
 }
 
+TEST(Texts, HelpKnowsBatchTokensAndWhatRunDoes) {
+  const auto tree = command_tree();
+  EXPECT_THAT(help_text(tree, {"batch"}).value(), HasSubstr("#MOBULA"));
+  EXPECT_THAT(help_text(tree, {"environment"}).value(), HasSubstr("MOBULA_TOKEN_FILE"));
+  EXPECT_THAT(help_text(tree, {"run"}).value(), HasSubstr("run a command on a node of the cluster"));
+}
+
 }  // namespace
 }  // namespace mobula::internal::cli

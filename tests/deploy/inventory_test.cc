@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <ostream>
+
+#include "protocol/cluster_files.h"
 
 namespace mobula::internal::deploy {
 namespace {
@@ -97,8 +100,18 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Inventory, AFileThatIsNotThereIsNamed) {
   const auto inventory = read_inventory("/nowhere/c.yaml");
   ASSERT_FALSE(inventory);
-  EXPECT_EQ(inventory.error().code, ErrorCode::not_found);
+  EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument) << "wrong use";
   EXPECT_THAT(inventory.error().text, HasSubstr("/nowhere/c.yaml"));
+}
+
+TEST(Inventory, AKeyThatIsNotThereIsFoundBeforeSshIsTried) {
+  const std::string file = testing::TempDir() + "mobula-inventory-key.yaml";
+  ASSERT_TRUE(write_file(file, "head: {host: a}\nauth: {ssh_private_key: /nowhere/id}\n", 0600).ok());
+  const auto inventory = read_inventory(file);
+  std::remove(file.c_str());
+  ASSERT_FALSE(inventory);
+  EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(inventory.error().text, HasSubstr("/nowhere/id"));
 }
 
 }  // namespace

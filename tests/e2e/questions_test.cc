@@ -88,7 +88,7 @@ TEST_F(Questions, GoToTheOwnersOfTasks) {
   EXPECT_TRUE(has(table, holds)) << table;
   EXPECT_TRUE(has(table, "TaskError")) << table;
   EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=RUNNING", "-o", "name"}).out, holds + "\n");
-  EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=running"}).code, 2);
+  EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=walking"}).code, 2);
   EXPECT_TRUE(has(mobula({"summary"}).out, "FAILED")) << "of tasks";
 
   // An owner that stands still is named, and nobody waits for it for ever.

@@ -126,11 +126,27 @@ TEST_F(Spilling, DamagedFilesAreNoticedResultsMadeAgainAndOthersSaidToBeLost) {
 }
 
 TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
-  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory",
-              "/proc/version/none"});
+  const Ended refused = mobula({"start", "--head", "--object-spilling-directory", "/proc/version/none"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("--object-spilling-directory"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("/proc/version/none"), std::string::npos) << refused.err;
+  // One that is made at the start, and is none later.
+  const std::string given = folder() + "/made/spill";
+  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
+  EXPECT_TRUE(fs::is_directory(given));
+  fs::remove_all(given);
+  std::ofstream(given) << "in the way\n";
   const Ended ended = drive({"overfills"}, Milliseconds(120'000));
   EXPECT_NE(ended.out.find("nothing can be spilled"), std::string::npos) << ended.out;
-  EXPECT_NE(ended.out.find("/proc/version/none"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find(given), std::string::npos) << ended.out;
+}
+
+TEST_F(Spilling, AStoreBeyondTheMachineIsRefused) {
+  for (const char* size : {"1", "99999GiB"}) {
+    const Ended refused = mobula({"start", "--head", "--object-store-memory", size});
+    EXPECT_NE(refused.code, 0) << size;
+    EXPECT_NE(refused.err.find("--object-store-memory"), std::string::npos) << refused.err;
+  }
 }
 
 TEST_F(Spilling, WithoutSpillingTheStoreIsFullAtItsCapacity) {

@@ -72,6 +72,19 @@ TEST_F(ClusterFiles, ABrokenKeyFileIsNamed) {
   }
 }
 
+TEST_F(ClusterFiles, WhatIsNoKeyFileIsNotToBeMadePrivate) {
+  ASSERT_TRUE(write_file(at("passwd"), "root:x:0:0:root:/root:/bin/bash\n", 0644).ok());
+  for (const std::string& path : {folder_, at("passwd"), std::string("/dev/null")}) {
+    const auto back = load_key_file(path);
+    ASSERT_FALSE(back.ok()) << path;
+    EXPECT_EQ(back.error().code, ErrorCode::corrupt);
+    EXPECT_EQ(back.error().text.find("chmod"), std::string::npos) << back.error().text;
+    EXPECT_NE(back.error().text.find(path), std::string::npos);
+  }
+  EXPECT_NE(load_key_file(folder_).error().text.find("is a directory"), std::string::npos);
+  EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"), std::string::npos);
+}
+
 TEST_F(ClusterFiles, AMissingFileIsNotFound) {
   EXPECT_EQ(load_key_file(at("none")).error().code, ErrorCode::not_found);
   EXPECT_EQ(load_head_file(at("none")).error().code, ErrorCode::not_found);

@@ -20,6 +20,16 @@ TEST(StoreCapacity, FollowsASmallerCgroup) {
   EXPECT_EQ(default_store_capacity({.available_bytes = gib, .cgroup_headroom_bytes = 0}), 0u);
 }
 
+TEST(StoreCapacity, ThatWasGivenIsRefusedBeyondTheMachine) {
+  EXPECT_EQ(given_store_capacity(20 * gib, 20 * gib).value(), 20 * gib);
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, 999 * gib}) {
+    const auto refused = given_store_capacity(bytes, 20 * gib);
+    ASSERT_FALSE(refused.ok()) << bytes;
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.error().text.find("--object-store-memory"), std::string::npos);
+  }
+}
+
 TEST(StoreCapacity, IsNeverMoreThan200GB) {
   EXPECT_EQ(default_store_capacity({.available_bytes = 4096 * gib}),
             200'000'000'000 / 4096 * 4096);

@@ -101,7 +101,8 @@ class Look {
   void add(Finding finding) { look_.findings.push_back(std::move(finding)); }
 
   void no_cluster(const Failure& why) {
-    if (exit_code_of(why) == exit_refused || why.code == ErrorCode::corrupt) {
+    const bool several = line_.key_file.empty() && line_.token.empty() && clusters_of(line_.state_folder).size() > 1;
+    if (exit_code_of(why) == exit_refused || (why.code == ErrorCode::invalid_argument && !several)) {
       return add(mend("key", why.text, "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));
     }
     add(note("cluster", why.text, "mobula start --head, or give --address HOST:PORT and --key FILE"));
@@ -123,8 +124,7 @@ class Look {
         add(mend("version", why.text, "install the head's release here, or this one there: mobula up CLUSTER.yaml"));
         look_.reached = true;
       } else if (exit_code_of(why) == exit_refused) {
-        const bool token = !line_.token.empty() && line_.key_file.empty();
-        add(mend("key", why.text + (token ? ": it was revoked, has expired, or is of another cluster" : ""),
+        add(mend("key", why.text,
                  cluster_.key ? "copy the key file anew from the head's <state>/<cluster>/, mode 0600; a token that "
                                 "was revoked is replaced by `mobula token create`"
                               : "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));

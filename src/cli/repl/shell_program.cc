@@ -94,8 +94,8 @@ int Shell::use(const std::vector<std::string>& words) {
   }
   for (const auto& each : (*described)["functions"]) names_.functions.push_back(each.value("name", std::string()));
   for (const auto& each : (*described)["actors"]) names_.classes.push_back(each.value("name", std::string()));
-  std::fprintf(stderr, "%s: %zu functions, %zu class(es) of actors; \\d lists them\n", words.front().c_str(),
-               names_.functions.size(), names_.classes.size());
+  std::fprintf(stderr, "%s: %zu functions, %zu class%s of actors; \\d lists them\n", words.front().c_str(),
+               names_.functions.size(), names_.classes.size(), names_.classes.size() == 1 ? "" : "es");
   return exit_done;
 }
 

@@ -87,6 +87,18 @@ Result<Filters> filters_of(const std::string& text) {
   return filters;
 }
 
+bool is_of_kind(std::string_view kind, const Filters& filters) {
+  return filters.kind_begins ? kind.starts_with(filters.kind) : filters.kind.empty() || kind == filters.kind;
+}
+
+// A kind that no event can have is mistyped. Rows may be of another release's kinds.
+Result<void> check_kind(const Filters& filters, const EventLog& events) {
+  if (std::ranges::any_of(event_kinds, [&](std::string_view each) { return is_of_kind(each, filters); })) return {};
+  if (std::ranges::any_of(events.rows(), [&](const EventRow* row) { return is_of_kind(row->kind, filters); })) return {};
+  return wrong_filter("kind", fmt::format("'{}{}' is none of {}", filters.kind, filters.kind_begins ? "*" : "",
+                                          fmt::join(event_kinds, ", ")));
+}
+
 bool is_about(const EventRow& row, const std::string& beginning) {
   const auto begins = [&](const auto& id) { return !id.empty() && id.hex().starts_with(beginning); };
   const EventSubjects& about = row.about;
@@ -96,10 +108,7 @@ bool is_about(const EventRow& row, const std::string& beginning) {
 
 bool is_asked_for(const EventRow& row, const Filters& filters, std::uint64_t after) {
   if (row.severity < filters.severity || row.last_ms < filters.since_ms || row.number <= after) return false;
-  if (filters.kind_begins ? !row.kind.starts_with(filters.kind)
-                          : !filters.kind.empty() && row.kind != filters.kind) {
-    return false;
-  }
+  if (!is_of_kind(row.kind, filters)) return false;
   return filters.id.empty() || is_about(row, filters.id);
 }
 
@@ -138,6 +147,7 @@ Result<std::string> events_json(const Parts& parts, const std::string& text) {
   const auto filters = filters_of(text);
   if (!filters) return filters.error();
   const EventLog& events = parts.events;
+  if (auto known = check_kind(*filters, events); !known) return known.error();
   // What another epoch has numbered beyond what it had written is not known here, and its numbers are
   // given again.
   const bool of_another = filters->epoch != 0 && filters->epoch != parts.epoch;

@@ -8,6 +8,7 @@
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
 #include "head/core/request_json.h"
+#include "head/core/submission_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -351,7 +352,43 @@ Json settled_actor_json(const Parts& parts, const Actor& actor) {
 
 }  // namespace
 
+namespace {
+
+std::string course_of(const SubmissionRow& row) {
+  if (row.state == SubmissionState::running) return "it runs on node " + row.node.hex();
+  const std::string why = row.reason.empty() ? "" : ": " + row.reason;
+  return row.state == SubmissionState::pending ? "it is to be placed" + why : fmt::format("it has {}{}", to_string(row.state), why);
+}
+
+// Where it waits, of the actor that carries it out.
+Json submission_explanation(const Parts& parts, const SubmissionRow& row) {
+  const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
+  if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {
+    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor, submission_json(row));
+  }
+  Json json = document("Explanation");
+  json["subject"] = submission_json(row);
+  json["feasible"] = true;
+  json["fits_now"] = false;
+  json["reason"] = course_of(row);
+  json["items"] = Json::array();
+  add_warnings(parts, json);
+  return json;
+}
+
+bool is_name(const std::string& argument) {
+  const auto begin = argument.find_first_not_of(" \t\r\n");
+  return begin != std::string::npos && argument[begin] != '{' && argument[begin] != '[';
+}
+
+}  // namespace
+
 Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
+  if (const auto job = parts.submissions.resolve(argument)) {
+    return text_of(submission_explanation(parts, *parts.submissions.find(*job)));
+  } else if (job.error().code == ErrorCode::invalid_argument) {
+    return job.error();
+  }
   if (const auto bits = bits_from_hex(argument)) {
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
       if (!actor->waits) return text_of(settled_actor_json(parts, *actor));
@@ -366,10 +403,22 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
       return text_of(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
                                     demand_json(parts, row)));
     }
+    if (parts.jobs.find(JobId(*bits)) != nullptr) {
+      return failure(ErrorCode::not_found,
+                     fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; `mobula list tasks "
+                                 "--filter job_id={0}` shows its tasks, each of which can be explained",
+                                 argument));
+    }
     return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no actor and no placement group has this id, and no task "
-                               "of such a class waits for a slot",
+                   fmt::format("explain {}: no submitted job, no actor and no placement group has this id, and no "
+                               "task of such a class waits for a slot",
                                argument));
+  }
+  if (is_name(argument)) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("explain {}: no submitted job has this id or name, and a request is a JSON object as "
+                               "'{{\"num_gpus\": 2}}'; actors, tasks and placement groups are named by their ids",
+                               argument.substr(0, 200)));
   }
   auto asked = asked_from_json(argument);
   if (!asked) return asked.error();

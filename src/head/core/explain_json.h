@@ -11,7 +11,7 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// `argument`: the id of an actor, a placement group or a class that waits, or the JSON of a request or of a
+// `argument`: a submitted job by id, beginning of it or name, the id of an actor, a placement group or a class that waits, or the JSON of a request or of a
 // group (request_json.h).
 Result<std::string> explain_json(const Parts& parts, const std::string& argument);
 

@@ -1,5 +1,7 @@
 #include "head/core/head_core.h"
 
+#include <fmt/format.h>
+
 #include "base/mark.h"
 #include "head/core/parts.h"
 #include "protocol/roles.h"
@@ -76,7 +78,7 @@ struct Dispatch {
   void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
   void operator()(const ToolSaid& event) const { parts.reader.said(event); }
   void operator()(const Persisted& event) const {
-    for (const auto& gate : parts.journal.persisted(event.upto)) std::visit(Passed{parts}, gate);
+    for (const auto& gate : parts.journal.persisted(parts.now, event.upto)) std::visit(Passed{parts}, gate);
   }
   void operator()(const PersistFailed& event) const {
     mark_persist_failed.hit();
@@ -138,6 +140,13 @@ struct Dispatch {
     Parts& parts;
     const Dispatch& dispatch;
     const std::string& text;
+    // Nobody is to have what the head would forget.
+    std::string what_became_of(const ReplyGate& gate) const {
+      if (gate.verb == "submit") return "submit: the job cannot be made durable, and so does not run: ";
+      if (gate.token.empty()) return fmt::format("{}: it was done, but cannot be made durable yet: ", gate.verb);
+      parts.tokens.undo(gate.token);
+      return "token create: the token cannot be made durable, and so was not made: ";
+    }
     void operator()(const EpochGate&) const {
       parts.epoch_due = parts.now + parts.options.persist_again;
     }
@@ -150,8 +159,8 @@ struct Dispatch {
       ToolReply reply;
       reply.request = gate.reply.request;
       reply.ok = false;
-      reply.code = ErrorCode::unavailable;
-      reply.text = "it was done, but cannot be made durable yet: " + text;
+      reply.code = ErrorCode::resource_exhausted;
+      reply.text = what_became_of(gate) + text;
       parts.commands.push_back(ReplyTool{gate.link, std::move(reply)});
     }
   };

@@ -3,6 +3,11 @@
 #include <iterator>
 
 namespace mobula::internal::head {
+namespace {
+
+constexpr Duration fault_is_remembered = 60s;
+
+}  // namespace
 
 void Journal::add(JournalChange change, bool gated) {
   unsaved_.erase({change.table, change.key});
@@ -32,15 +37,17 @@ std::optional<Persist> Journal::seal(Time now) {
   return command;
 }
 
-std::vector<Gate> Journal::persisted(std::uint64_t upto) {
+std::vector<Gate> Journal::persisted(Time now, std::uint64_t upto) {
   std::vector<Gate> passed;
+  bool written = false;  // a batch of nothing but gates says nothing about the disk
   while (!in_flight_.empty() && in_flight_.front().n <= upto) {
+    written = written || !in_flight_.front().changes.empty();
     auto& gates = in_flight_.front().gates;
     passed.insert(passed.end(), std::make_move_iterator(gates.begin()),
                   std::make_move_iterator(gates.end()));
     in_flight_.pop_front();
-    fault_.clear();
   }
+  if (written && now - fault_at_ >= fault_is_remembered) fault_.clear();
   return passed;
 }
 
@@ -62,6 +69,7 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
                    std::make_move_iterator(batch.gates.end()));
     in_flight_.pop_front();
   }
+  fault_at_ = now;
   // What was written later, or waits to be, is newer than what failed.
   for (const auto& batch : in_flight_) {
     for (const auto& [change, gated] : batch.changes) unsaved_.erase({change.table, change.key});

@@ -31,6 +31,8 @@ struct GroupGate {
 struct ReplyGate {
   LinkId link = 0;
   ToolReply reply;
+  std::string verb{};
+  std::string token{};  // that was made, and is not to be if the batch fails
 };
 using Gate = std::variant<EpochGate, JobGate, ActorGate, GroupGate, ReplyGate>;
 
@@ -49,11 +51,11 @@ class Journal {
   bool has_changes() const { return !changes_.empty() || !gates_.empty(); }
   // The batch of this step, if anything changed or waits.
   std::optional<Persist> seal(Time now);
-  std::vector<Gate> persisted(std::uint64_t upto);
+  std::vector<Gate> persisted(Time now, std::uint64_t upto);
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
   std::optional<Time> next_deadline() const { return again_at_; }
-  // Why the last write failed; empty when the last one succeeded.
+  // Why a write failed; empty again once one has succeeded a minute later: on a full disk small ones still may.
   const std::string& fault() const { return fault_; }
 
  private:
@@ -74,6 +76,7 @@ class Journal {
   std::map<Key, JournalChange> unsaved_;  // at most one per row
   std::optional<Time> again_at_;
   std::string fault_;
+  Time fault_at_{};
 };
 
 }  // namespace mobula::internal::head

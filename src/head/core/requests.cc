@@ -166,6 +166,17 @@ struct AgentVoice {
 
 }  // namespace
 
+std::string may_not(std::string_view verb, const Principal& principal) {
+  const VerbRow* row = verb_row(verb);
+  const bool drivers = row != nullptr && row->roles.contains(Role::driver);
+  const bool operators = row != nullptr && row->roles.contains(Role::operator_);
+  return fmt::format("{}: '{}' has the role {}, which may not{}", verb, principal.name, to_string(principal.role),
+                     drivers     ? "; a token may that `mobula token create --role driver` makes on the head's machine: "
+                                   "give it with MOBULA_TOKEN"
+                     : operators ? "; the operator's key may, <state folder>/<cluster>/head/operator.key on the head's machine"
+                                 : "");
+}
+
 bool note_refusal(Parts& parts, const Principal& principal, const std::string& what) {
   const std::string source = fmt::format("{}:{}", to_string(principal.role), principal.name);
   const auto unsaid = parts.refusals.refused(parts.now, source);

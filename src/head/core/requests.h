@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/id.h"
 #include "model/principal.h"
@@ -11,6 +12,9 @@
 namespace mobula::internal::head {
 
 struct Parts;
+
+// What is told who may not ask or order that, and what to do.
+std::string may_not(std::string_view verb, const Principal& principal);
 
 // Counts what somebody may not do, and says so in the log, once a minute of each source; whether it did.
 bool note_refusal(Parts& parts, const Principal& principal, const std::string& what);

@@ -85,17 +85,34 @@ std::string state_of(const Parts& parts, const Job& job) {
   return "UNKNOWN";
 }
 
+// In a word, of one that has no place yet; else nothing.
+std::string waiting_reason(const Parts& parts, const Actor* actor) {
+  if (actor == nullptr || !actor->waits || !actor->slot.empty()) return {};
+  return waits_for(parts, actor->spec().demand, scheduler::Tenant::actor);
+}
+
+// Of a submitted job, what it has come to; of a driver's, since when it runs.
+void add_course(Json& json, const Parts& parts, const Job& job) {
+  const auto* row = parts.submissions.find(job.start.job);
+  json["started_ms"] = row == nullptr ? Json(job.start.started_ms) : row->started_ms == 0 ? Json(nullptr) : Json(row->started_ms);
+  json["reason"] = row == nullptr || row->reason.empty() ? job.why : row->reason;
+  if (row != nullptr) json["node_id"] = id_json(row->node);
+  if (row == nullptr || row->state != SubmissionState::pending || !row->reason.empty()) return;
+  json["reason"] = waiting_reason(parts, parts.actors.find(SubmissionTable::entry_of(row->job)));
+}
+
 Json job_json(const Parts& parts, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
-  return {{"priority", job.start.terms.priority},
-          {"weight", job.start.terms.weight},
-          {"quota", std::move(quota)},
-          {"held", resources_json(parts.scheduler.held_by(job.start.job))},
-          {"job_id", job.start.job.hex()},   {"state", state_of(parts, job)},
-          {"name", job.start.name},          {"name_space", job.name_space},
-          {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)},
-          {"started_ms", job.start.started_ms}, {"reason", job.why}};
+  Json json = {{"priority", job.start.terms.priority},
+               {"weight", job.start.terms.weight},
+               {"quota", std::move(quota)},
+               {"held", resources_json(parts.scheduler.held_by(job.start.job))},
+               {"job_id", job.start.job.hex()},   {"state", state_of(parts, job)},
+               {"name", job.start.name},          {"name_space", job.name_space},
+               {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)}};
+  add_course(json, parts, job);
+  return json;
 }
 
 std::string state_of(const Actor& actor) {
@@ -237,7 +254,11 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     for (const auto& [id, row] : parts.submissions.rows()) add(id, submission_json(row));
   } else if (kind == "actors") {
     list.kind = "ActorList";
-    for (const auto& [id, actor] : parts.actors.rows()) add(id, actor_json(actor));
+    for (const auto& [id, actor] : parts.actors.rows()) {
+      Json item = actor_json(actor);
+      if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason")) item["reason"] = std::move(why);
+      add(id, std::move(item));
+    }
   } else if (kind == "leases") {
     list.kind = "LeaseList";
     for (const auto& [id, slot] : parts.slots.rows()) add(id, lease_json(parts, slot));
@@ -314,7 +335,8 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
     found = &item;
   }
   if (found == nullptr) {
-    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none", kind, id));
+    const char* hint = id.size() < 4 ? "; the beginning of an id has 4 digits at least" : "";
+    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none{}", kind, id, hint));
   }
   Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
   json.update(*found);
@@ -403,8 +425,8 @@ std::string status_json(const Parts& parts) {
     json["warnings"].push_back(fmt::format("node {} is {}", id.brief(), pressure_text(node)));
   }
   if (!parts.journal.fault().empty()) {
-    json["warnings"].push_back("the journal cannot be written, so no job or named actor can be "
-                               "started: " + parts.journal.fault());
+    json["warnings"].push_back("the journal cannot be written, or could not within the last minute, so jobs, named "
+                               "actors and tokens are refused: " + parts.journal.fault());
   }
   return text_of(json);
 }

@@ -148,8 +148,7 @@ void StateReader::said(const ToolSaid& event) {
   }
   const Role role = event.principal.role;
   if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
-    const std::string why = fmt::format("{}: '{}' has the role {}, which may not", request.verb,
-                                        event.principal.name, to_string(role));
+    const std::string why = may_not(request.verb, event.principal);
     if (note_refusal(parts_, event.principal, why)) parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
     return reply(event, failure(ErrorCode::permission_denied, why));
   }
@@ -202,7 +201,9 @@ void StateReader::said(const ToolSaid& event) {
   ToolReply held;
   held.request = request.request;
   held.json = *done;
-  parts_.journal.wait(ReplyGate{event.link, std::move(held)});
+  ReplyGate gate{.link = event.link, .reply = std::move(held), .verb = request.verb};
+  if (request.verb == "token_create") gate.token = Json::parse(*done).value("token_id", std::string());
+  parts_.journal.wait(std::move(gate));
 }
 
 // Who may end the cluster may as well ask as often as it likes.

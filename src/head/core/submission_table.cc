@@ -17,7 +17,7 @@ const Mark mark_forgotten("head.submission_without_its_actor");
 
 constexpr std::size_t shortest_beginning = 4;
 
-ActorId actor_of(JobId job) { return ActorId::derived(job, "entry", 0); }
+ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }
 
 // For people, who see the code beside it.
 std::string reason_of_end(EndCause cause) {

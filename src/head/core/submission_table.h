@@ -42,6 +42,8 @@ class SubmissionTable {
 
   // Whether one that has not ended came with these files.
   bool needs_files(const std::string& name) const;
+  // The actor that carries it out.
+  static ActorId entry_of(JobId id) { return ActorId::derived(id, "entry", 0); }
   const SubmissionRow* find(JobId id) const { return rows_.find(id); }
   const Table<JobId, SubmissionRow>& rows() const { return rows_; }
 

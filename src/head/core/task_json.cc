@@ -44,6 +44,8 @@ std::string span_text(Duration span) {
 
 std::string attempt_text(const TaskFact& fact) {
   const std::uint64_t attempt = std::uint64_t{fact.attempt} + 1;
+  // It was the last: an exception is no reason to try again, whatever is left.
+  if (fact.phase == TaskPhase::failed) return fmt::format("attempt {}, the last", attempt);
   if (fact.retries_left < 0) return fmt::format("attempt {}, retried without a bound", attempt);
   return fmt::format("attempt {} of {}", attempt,
                      attempt + static_cast<std::uint64_t>(fact.retries_left));
@@ -143,7 +145,7 @@ Json item_json(const Parts& parts, const Item& item) {
                {"actor_id", id_json(fact.actor)},
                {"class_id", id_json(fact.demand_class)},
                {"attempt", fact.attempt + 1},
-               {"retries_left", fact.retries_left},
+               {"retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left},
                {"since_ms", fact.since.count() / 1'000'000},
                {"cancelled", fact.cancelled},
                {"preemptions", fact.preemptions}};
@@ -238,8 +240,11 @@ bool is_beginning_of_id(const std::string& text) {
 
 bool may_be_task(const Parts& parts, const std::string& text) {
   if (!is_beginning_of_id(text)) return false;
+  const auto job = parts.submissions.resolve(text);
+  if (job || job.error().code == ErrorCode::invalid_argument) return false;  // of several it is said
   const auto bits = bits_from_hex(text);
   if (!bits) return true;
+  if (parts.jobs.find(JobId(*bits)) != nullptr) return false;
   if (parts.actors.find(ActorId(*bits)) != nullptr) return false;
   if (parts.groups.find(GroupId(*bits)) != nullptr) return false;
   return std::ranges::none_of(

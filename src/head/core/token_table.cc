@@ -186,12 +186,12 @@ void TokenTable::restore(const TokenRow& row) {
   find_next_end();
 }
 
-std::string TokenTable::document_of(const TokenRow& row) const {
+std::string TokenTable::document_of(const TokenRow& row, const std::vector<std::string>& warnings) const {
   Json json = document("Token");
   json.update(token_json(row, state_of(row, wall_ms(parts_, parts_.now))));
   json["cluster_name"] = parts_.options.settings.cluster_name;
   json["address"] = parts_.options.address;
-  json["warnings"] = Json::array();
+  json["warnings"] = warnings;
   return text_of(json);
 }
 
@@ -274,11 +274,16 @@ Result<std::string> TokenTable::resolve(const std::string& given) const {
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   std::vector<std::string> named;
   std::vector<std::string> begun;
+  std::vector<std::pair<std::int64_t, std::string>> over;
   for (const auto& [id, row] : rows_) {
     const auto state = state_of(row, now_ms);
-    if (row.name == given && state != "REVOKED" && state != "EXPIRED") named.push_back(id);
+    const bool ended = state == "REVOKED" || state == "EXPIRED";
+    if (row.name == given && ended) over.emplace_back(row.created_ms, id);
+    if (row.name == given && !ended) named.push_back(id);
     if (given.size() >= 4 && id.starts_with(given)) begun.push_back(id);
   }
+  // Of those that let nobody in any more, the latest is meant.
+  if (named.empty() && begun.empty() && !over.empty()) named.push_back(std::max_element(over.begin(), over.end())->second);
   for (const auto* found : {&named, &begun}) {
     if (found->size() == 1) return found->front();
     if (found->size() > 1) {
@@ -293,19 +298,27 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
   const auto id = resolve(given);
   if (!id) return id.error();
   TokenRow& row = rows_.at(*id);
-  if (row.revoked_ms == 0) {
-    row.revoked_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
-    forget_key(row.public_key);
-    forget_key(row.member_key);
-    write(row);
-    ended_.insert(row.id);
-    find_next_end();
-    if (may_have_tickets_out(row, row.revoked_ms)) {
-      parts_.nodes.key_voided(user_id_of(row), fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
-    }
-    parts_.events.note(Severity::warning, "TOKEN_REVOKED", {}, fmt::format("{} of role {}", title(row), to_string(row.role)));
+  if (row.revoked_ms != 0) return document_of(row, {fmt::format("it was revoked at {}", utc(row.revoked_ms))});
+  row.revoked_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
+  forget_key(row.public_key);
+  forget_key(row.member_key);
+  write(row);
+  ended_.insert(row.id);
+  find_next_end();
+  if (may_have_tickets_out(row, row.revoked_ms)) {
+    parts_.nodes.key_voided(user_id_of(row), fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   }
+  parts_.events.note(Severity::warning, "TOKEN_REVOKED", {}, fmt::format("{} of role {}", title(row), to_string(row.role)));
   return document_of(row);
+}
+
+void TokenTable::undo(const std::string& id) {
+  const auto at = rows_.find(id);
+  if (at == rows_.end()) return;
+  forget_key(at->second.public_key);
+  id_of_key_.erase(at->second.public_key);
+  parts_.journal.erase("tokens", id);
+  rows_.erase(at);
 }
 
 Result<std::string> TokenTable::list() const {

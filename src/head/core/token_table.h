@@ -36,6 +36,8 @@ class TokenTable {
   Result<std::string> create(const std::string& argument);
   Result<std::string> revoke(const std::string& id_or_name);
   Result<std::string> list() const;
+  // Of one that was made and cannot be made durable.
+  void undo(const std::string& id);
   // {"public_key", "host"} of a machine, by the ticket of this principal. The same key again is the
   // same use; another one is refused with who used it.
   Result<std::string> join(const Principal& ticket, const std::string& argument);
@@ -69,7 +71,7 @@ class TokenTable {
   void find_next_end();
   void forget_key(const std::string& public_key);
   void write(const TokenRow& row);
-  std::string document_of(const TokenRow& row) const;
+  std::string document_of(const TokenRow& row, const std::vector<std::string>& warnings = {}) const;
 
   Parts& parts_;
   Rows rows_;

@@ -51,6 +51,16 @@ TEST_F(Events, ANodeJoinsAndDiesAndIsNamed) {
   EXPECT_EQ(time.size(), std::string("2026-11-24T02:33:12.345Z").size()) << time;
 }
 
+TEST_F(Events, AKindThatThereIsNotIsRefusedWithThoseThereAre) {
+  for (const char* kind : {"FOO", "foo_*"}) {
+    const auto answer = cluster.tool("list", "events", Json{{"kind", kind}}.dump());
+    EXPECT_EQ(answer.code, ErrorCode::invalid_argument) << kind;
+    EXPECT_NE(answer.text.find("NODE_DIED"), std::string::npos) << answer.text;
+  }
+  EXPECT_TRUE(cluster.tool("list", "events", Json{{"kind", "node_died"}}.dump()).ok);
+  EXPECT_TRUE(cluster.tool("list", "events", Json{{"kind", "JOB_*"}}.dump()).ok);
+}
+
 TEST_F(Events, WhoAskedForAnOrderIsNamed) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
   const auto drained = of_kind("NODE_DRAINING");

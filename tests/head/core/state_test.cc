@@ -223,6 +223,28 @@ TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
   EXPECT_NE(cluster.replies[0].text.find("99"), std::string::npos);
 }
 
+// On a full disk small writes still succeed: the note stays for a minute.
+TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
+  const auto warned = [&] { return cluster.tool("status").json.find("the journal cannot be written") != std::string::npos; };
+  EXPECT_FALSE(warned());
+  cluster.persist_at_once = false;
+  const Json large = {{"job_id", JobId::of(77).hex()}, {"argv", {"/bin/true"}}, {"env", {{"X", std::string(20'000, 'x')}}}};
+  cluster.tool("submit", "", large.dump());
+  cluster.fail_to_persist("the disk is full");
+  ASSERT_FALSE(cluster.replies.empty());
+  EXPECT_FALSE(cluster.replies.back().ok);
+  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted) << "to ask again is in vain";
+  EXPECT_NE(cluster.replies.back().text.find("the disk is full"), std::string::npos);
+  EXPECT_TRUE(warned());
+  cluster.persist_at_once = true;
+  cluster.tool("job_stop", "", JobId::of(1).hex());  // a small one
+  EXPECT_TRUE(warned());
+  cluster.pass(61s);
+  Json small = {{"job_id", JobId::of(78).hex()}, {"argv", {"/bin/true"}}};
+  cluster.tool("submit", "", small.dump());
+  EXPECT_FALSE(warned());
+}
+
 TEST_F(State, StoppingAJobIsAnsweredWhenItIsDurable) {
   cluster.persist_at_once = false;
   cluster.tool("job_stop", "", JobId::of(1).hex());

@@ -55,6 +55,47 @@ class Submissions : public testing::Test {
   ToolReply reply;
 };
 
+TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
+  const auto id = submit(1, {{"name", "big"}, {"request", {{"num_gpus", 8}}}});
+  ASSERT_TRUE(reply.ok) << reply.text;
+  EXPECT_TRUE(cluster.tool("explain", "", id.substr(0, 31)).ok) << "by its beginning";
+  submit(2, {{"name", "full"}, {"request", {{"num_cpus", 2}}}});
+  const auto start = cluster.expect_start_slot(agent);
+  submit(3, {{"name", "later"}, {"request", {{"num_cpus", 2}}}});
+  for (const std::string& named : {id, std::string("big")}) {
+    const auto answer = cluster.tool("explain", "", named);
+    ASSERT_TRUE(answer.ok) << named << ": " << answer.text;
+    const Json json = Json::parse(answer.json);
+    EXPECT_EQ(json["feasible"], false) << named;
+    EXPECT_EQ(json["subject"]["name"], "big");
+    EXPECT_NE(json["reason"].get<std::string>().find("GPU"), std::string::npos) << json["reason"];
+  }
+  EXPECT_EQ(cluster.tool("explain", "", id.substr(0, 31)).code, ErrorCode::invalid_argument) << "several begin so";
+  cluster.pass(1s);
+  runs(agent, start);
+  const Json running = Json::parse(cluster.tool("explain", "", "full").json);
+  EXPECT_EQ(running["reason"], "it runs on node " + agent.node.hex());
+  const auto nobody = cluster.tool("explain", "", "nobody");
+  EXPECT_EQ(nobody.code, ErrorCode::not_found);
+  EXPECT_NE(nobody.text.find("no submitted job has this id or name"), std::string::npos) << nobody.text;
+  const Json jobs = Json::parse(cluster.tool("list", "jobs").json);
+  for (const auto& each : jobs["items"]) {
+    const bool waits = each["name"] != "full";
+    EXPECT_EQ(each["started_ms"].is_null(), waits) << each;
+    EXPECT_EQ(each["reason"].get<std::string>().empty(), !waits) << each;
+  }
+  const Json actors = Json::parse(cluster.tool("list", "actors").json);
+  for (const auto& each : actors["items"]) {
+    if (each["class_name"] == "later") EXPECT_EQ(each["reason"], "(Resources)") << each;
+  }
+}
+
+TEST_F(Submissions, WhoMayNotSubmitIsToldByWhatHeMay) {
+  const auto refused = cluster.tool("submit", "", "{}", Role::agent);
+  EXPECT_EQ(refused.code, ErrorCode::permission_denied);
+  EXPECT_NE(refused.text.find("token create --role driver"), std::string::npos) << refused.text;
+}
+
 TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
   const auto id = submit(1, {{"name", "train"}, {"env", {{"A", "b"}}}, {"priority", 7}});
   ASSERT_TRUE(reply.ok) << reply.text;

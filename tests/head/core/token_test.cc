@@ -84,6 +84,31 @@ TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
   EXPECT_THAT(who('a').error().text, HasSubstr("revoked"));
 }
 
+TEST_F(Tokens, RevokedTwiceSayWhenItWasTheFirstTime) {
+  ASSERT_TRUE(create("observer", 'o', "eyes").ok);
+  ASSERT_TRUE(cluster.tool("token_revoke", "", "eyes").ok);
+  const auto again = cluster.tool("token_revoke", "", "eyes");
+  ASSERT_TRUE(again.ok) << again.text;
+  EXPECT_THAT(again.json, HasSubstr("it was revoked at "));
+}
+
+TEST_F(Tokens, ThatCannotBeMadeDurableAreNotMade) {
+  cluster.persist_at_once = false;
+  (void)create("driver", 'd', "wheel");
+  cluster.fail_to_persist("the disk is full");
+  cluster.persist_at_once = true;
+  ASSERT_FALSE(cluster.replies.empty());
+  EXPECT_FALSE(cluster.replies.back().ok);
+  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted);
+  EXPECT_THAT(cluster.replies.back().text, HasSubstr("the disk is full"));
+  EXPECT_EQ(state("wheel"), "none");
+  EXPECT_FALSE(who('d').ok());
+  cluster.pass(10s);  // what failed is written again, but not this
+  cluster.restart_head();
+  EXPECT_FALSE(who('d').ok());
+  EXPECT_TRUE(create("driver", 'e', "wheel").ok);
+}
+
 TEST_F(Tokens, OfOthersKeysNobodyJoins) {
   ASSERT_TRUE(create("agent", 'a', "hands").ok);
   ASSERT_TRUE(create("observer", 'o', "eyes").ok);

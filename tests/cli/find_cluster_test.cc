@@ -1,0 +1,67 @@
+#include "cli/find_cluster.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "cli/exit_code.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FindCluster : public ::testing::Test {
+ protected:
+  FindCluster() {
+    std::string pattern = (fs::temp_directory_path() / "mobula-find-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~FindCluster() override {
+    ::chmod(folder_.c_str(), 0700);
+    fs::remove_all(folder_);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FindCluster, AKeyFileThatIsNoneIsWrongUseWhateverIsWrongWithIt) {
+  ASSERT_TRUE(write_file(folder_ + "/text", "no key\n", 0644).ok());
+  for (const std::string& path : {folder_, folder_ + "/text", folder_ + "/none"}) {
+    CommandLine line;
+    line.state_folder = folder_;
+    line.address = "127.0.0.1:1";
+    line.key_file = path;
+    const auto found = find_cluster(line);
+    ASSERT_FALSE(found.ok()) << path;
+    EXPECT_EQ(exit_code_of(found.error()), exit_wrong_use) << found.error().text;
+  }
+}
+
+TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
+  ASSERT_EQ(::chmod(folder_.c_str(), 0), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t nobody = 65'534;  // root may read what it likes
+    if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
+    CommandLine line;
+    line.state_folder = folder_;
+    const auto found = find_cluster(line);
+    const bool told = !found && found.error().code == ErrorCode::permission_denied &&
+                      found.error().text.find(folder_) != std::string::npos && why_closed(folder_);
+    ::_exit(told ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(why_closed(folder_ + "/none"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::cli
