@@ -433,8 +433,8 @@ TEST_F(ProgramTest, WhatListensAndIsNoHeadIsNotSaidToBeOne) {
   const auto listener = listen_at("127.0.0.1:0").value();
   const auto address = local_address_of(listener.get()).value().text();
   const auto outcome = mobula({"status", "--address", address, "--key", started.json()["key_file"]});
-  EXPECT_EQ(outcome.code, 4);
-  expect_one_line(outcome, "what answers there is no head, or ");
+  EXPECT_EQ(outcome.code, 5);
+  expect_one_line(outcome, "or something else listens there");
 }
 
 TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoked) {

@@ -123,10 +123,11 @@ class Progress(unittest.TestCase):
             node = next(each for each in json.loads(self.mobula("list", "nodes", "-o", "json").stdout)["items"]
                         if each["labels"].get("as") == "other")["node_id"]
             terminal = self.terminal("drain", node, "--deadline", "100")
-            self.assertRegex(terminal.read(until="leases are left"), r"\rmobula: 1 leases are left on node %s, which has \d+ s" % node[:8])
+            self.assertRegex(terminal.read(until="until the deadline"),
+                             r"\rmobula: 1 lease is left on it \(1 of actors and jobs\); \d+ s until the deadline")
             open(going, "w", encoding="utf-8").close()
             self.assertEqual(terminal.end(), 0)
-            self.assertIn(b"takes no more work; 0 leases are left", terminal.out)
+            self.assertIn(b"takes no more work; nothing is left on it", terminal.out)
             self.assertEqual(self.mobula("wait", "long").returncode, 0)
         finally:
             self.mobula("stop", "--grace", "0", "--state-dir", other)
