@@ -29,8 +29,8 @@ class UserProgramTest : public testing::Test {
   }
   ~UserProgramTest() override { std::filesystem::remove_all(folder_); }
 
-  UserProgram run(const std::string& script) {
-    auto started = UserProgram::start({"bash", "-c", script}, ClusterAddress{}, folder_, -1);
+  UserProgram run(const std::string& script, const ClusterAddress& cluster = {}) {
+    auto started = UserProgram::start({"bash", "-c", script}, cluster, folder_, -1);
     EXPECT_TRUE(started.ok());
     return std::move(*started);
   }
@@ -69,6 +69,16 @@ TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
   EXPECT_EQ(gone.error().code, ErrorCode::unavailable);
   EXPECT_THAT(gone.error().text, HasSubstr("lives on as process"));
   EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` starts it again"));
+}
+
+TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
+  const std::string tells = "read -r line <&198; echo \"{\\\"key\\\": \\\"$MOBULA_KEY_FILE\\\"}\" >&198; sleep 1000";
+  ClusterAddress cluster;
+  cluster.key_path = "/keys/of.key";
+  EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "/keys/of.key");
+  cluster.by_token = true;
+  cluster.key_path = "the token in MOBULA_TOKEN_FILE";
+  EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "");
 }
 
 TEST_F(UserProgramTest, AProgramThatEndsIsSaidSoWithItsCode) {

@@ -65,7 +65,7 @@ TEST(Roles, EveryVerbHasItsAskers) {
   const std::set<std::string_view> reads{"status", "list", "get", "explain", "named_actors", "planner_state", "job_log",
                                          "timeline", "logs", "log", "head_log", "usage", "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
-  const std::set<std::string_view> orders{"drain", "stop", "token_create", "token_list", "token_revoke"};
+  const std::set<std::string_view> orders{"drain", "undrain", "stop", "token_create", "token_list", "token_revoke"};
   std::size_t known = 3;  // ping, join, package_get
   for (const VerbRow& row : roles::verbs) {
     const bool read = reads.contains(row.verb);

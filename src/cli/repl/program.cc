@@ -31,17 +31,19 @@ constexpr std::size_t most_unsent = std::size_t{8} << 20;
 
 // This process's, but for what says which cluster, and which console.
 std::vector<std::string> environment_for(const ClusterAddress& cluster, const std::string& state_folder) {
+  // A token stands in this process's environment, from which the program has it.
+  const bool by_file = !cluster.by_token && !cluster.key_path.empty();
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view variable = *each;
     const auto is = [&](std::string_view name) { return variable.starts_with(name) && variable.substr(name.size()).starts_with('='); };
     if (is("MOBULA_ADDRESS") || is("MOBULA_STATE_DIR") || is("MOBULA_CONSOLE_FD")) continue;
-    if (!cluster.key_path.empty() && is("MOBULA_KEY_FILE")) continue;
+    if (by_file && is("MOBULA_KEY_FILE")) continue;
     variables.emplace_back(variable);
   }
   variables.push_back("MOBULA_ADDRESS=" + cluster.address);
   variables.push_back("MOBULA_STATE_DIR=" + state_folder);
-  if (!cluster.key_path.empty()) variables.push_back("MOBULA_KEY_FILE=" + cluster.key_path);
+  if (by_file) variables.push_back("MOBULA_KEY_FILE=" + cluster.key_path);
   variables.push_back(fmt::format("MOBULA_CONSOLE_FD={}", socket_number));
   return variables;
 }
