@@ -456,8 +456,11 @@ void ClientCore::on(const StreamEnded& event) {
   if (stream == nullptr) return;
   stream->ended = true;
   if (stream->ending) return conclude_stream(event.executor);
-  // Answers come only over a connection of ours, and nothing of ours may be left to send.
-  if (stream->in_flight.empty()) return;
+  // Answers come only over a connection of ours, and nothing of ours may be left to send. That an executor holds
+  // results no more is awaited as an answer is.
+  const auto* slot = slots_.find(stream->slot);
+  const bool resides = slot != nullptr && slot->executor == event.executor && slot->holds_results;
+  if (stream->in_flight.empty() && !resides) return;
   stream->reconnect_at = now_ + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
 }

@@ -50,6 +50,19 @@ TEST_F(ResidenceTest, AndIsGivenBackLikeOthersOnceNothingIsHeld) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
+TEST_F(ResidenceTest, ThatNothingIsHeldAnyMoreIsHeardThoughTheStreamBrokeWithNoCallOnIt) {
+  submit();
+  slot(3, 20);
+  reply_with_tensor(20);
+  pass(Duration(100ms));
+  step(StreamEnded{ProcessId::of(20)});
+  pass(Duration(100ms));
+  EXPECT_FALSE(commanded<TellExecutor>().empty()) << "which opens it again: the executor speaks over nothing else";
+  say(20, HoldsResults{false});
+  pass(Duration(200ms));
+  EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
+}
+
 TEST_F(ResidenceTest, ConsumersGoWhereTheElementsAre) {
   const TaskId first = submit();
   slot(3, 20);
