@@ -89,10 +89,8 @@ void Head::order(const char* verb, NodeId node, Order order) {
     request.argument = node.hex();
     orders_[request.request] = order;
     // What was asked for before and is answered later says nothing any more.
-    if (order.back) {
-      for (auto& [number, before] : orders_) {
-        if (!before.back && before.incarnation == order.incarnation) before.incarnation = {};
-      }
+    for (auto& [number, before] : orders_) {
+      if (before.back != order.back && before.incarnation == order.incarnation) before.incarnation = {};
     }
     world().checkers().drain_ordered(order.incarnation);
     world().trace().fold(world().now(), number(), verb, node.bits().low);
