@@ -61,7 +61,6 @@ std::optional<Time> ClientCore::next_deadline() const {
   if (!retries_.empty()) consider(retries_.begin()->first);
   consider(holds_due_.next());
   consider(exports_due_.next());
-  consider(let_go_due_.next());
   consider(orphans_due_.next());
   return earliest;
 }

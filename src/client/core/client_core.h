@@ -176,8 +176,6 @@ class ClientCore : ClientTables {
   void put_off_hold(ObjectId object, ObjectRow& row);
   void hold_now(ObjectId object);
   void put_off_export(ObjectId object, ObjectRow& row);
-  void let_go_of(StreamRow& stream, std::uint64_t number);
-  void say_let_go(StreamRow& stream);
   void export_now(ObjectId object, ObjectRow& row);
   void reply_settled(ObjectId object, bool unheld);
   void tick_loans();

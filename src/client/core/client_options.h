@@ -30,7 +30,6 @@ struct ClientOptions {
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
   Duration orphans_after = 1s;  // refs lent to an executor that has died stay held for so long
-  Duration let_go_after = 1ms;  // that nobody held a reply's refs is said, where nothing is said before
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
@@ -46,8 +45,7 @@ struct ClientOptions {
                  field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
                  field("near_tasks", &ClientOptions::near_tasks), field("hold_after", &ClientOptions::hold_after),
                  field("export_after", &ClientOptions::export_after),
-                 field("orphans_after", &ClientOptions::orphans_after),
-                 field("let_go_after", &ClientOptions::let_go_after));
+                 field("orphans_after", &ClientOptions::orphans_after));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

@@ -12,7 +12,6 @@ namespace {
 const Mark mark_kept("client.lent_ref_kept_beyond_its_call");
 const Mark mark_lender_died("client.lender_died");
 const Mark mark_hold_due("client.put_off_hold_came_due");
-const Mark mark_let_go_due("client.put_off_letting_go_came_due");
 const Mark mark_export_due("client.put_off_export_came_due");
 
 bool in_use(const ObjectRow& row) { return row.refs > 0 || row.pins > 0; }
@@ -156,28 +155,9 @@ void ClientCore::content_settled(ObjectId object, bool held) {
   for (const auto& reply : unheld_.settle(object, held)) {
     auto* stream = streams_.find(reply.executor);
     if (stream == nullptr) continue;
-    if (reply.held) {
-      say(*stream, ReplyHeld{reply.number});
-    } else {
-      let_go_of(*stream, reply.number);
-    }
+    say(*stream, ReplyHeld{reply.number, !reply.held});
     if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
   }
-}
-
-// It is said with what is said next: a message of its own would wake the executor, once a call.
-void ClientCore::let_go_of(StreamRow& stream, std::uint64_t number) {
-  if (stream.let_go.empty()) let_go_due_.add(now_ + options_.let_go_after, stream.endpoint.process);
-  stream.let_go.push_back(number);
-  if (stream.retires) say_let_go(stream);
-}
-
-void ClientCore::say_let_go(StreamRow& stream) {
-  if (stream.let_go.empty()) return;
-  frames_.clear();
-  for (const auto number : stream.let_go) stream.session.send(now_, ReplyHeld{number, true}, frames_);
-  stream.let_go.clear();
-  send_frames(stream, frames_);
 }
 
 void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
@@ -207,13 +187,6 @@ void ClientCore::tick_loans() {
     hold_now(*object);
   }
   while (const auto object = orphans_due_.take_due(now_)) unpin(*object);
-  while (const auto executor = let_go_due_.take_due(now_)) {
-    auto* stream = streams_.find(*executor);
-    if (stream == nullptr || stream->let_go.empty()) continue;
-    mark_let_go_due.hit();
-    say_let_go(*stream);
-    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
-  }
   while (const auto object = exports_due_.take_due(now_)) {
     auto* row = objects_.find(*object);
     if (row == nullptr || !row->unsaid || row->exported || job_over_) continue;
@@ -230,10 +203,6 @@ void ClientCore::forget_settled_loans() {
   exports_due_.forget_over([&](ObjectId object) {
     const auto* row = objects_.find(object);
     return row == nullptr || !row->unsaid || row->exported;
-  });
-  let_go_due_.forget_over([&](ProcessId executor) {
-    const auto* stream = streams_.find(executor);
-    return stream == nullptr || stream->let_go.empty();
   });
 }
 

@@ -1,28 +1,28 @@
-// What a process puts off saying of refs on elements of tensors, since most are gone before it would matter,
-// or something else is said to the same process by then: when each is due. Decides nothing; owned by one ClientCore.
+// What a process puts off saying of refs on elements of tensors, since most are gone before it would matter:
+// when each is due. Decides nothing; owned by one ClientCore.
 #pragma once
 
 #include <deque>
 #include <optional>
 #include <utility>
 
+#include "base/id.h"
 #include "base/time.h"
 
 namespace mobula::internal::client {
 
-template <class Key>
 class PutOff {
  public:
-  void add(Time due, Key key) { waiting_.emplace_back(due, key); }
+  void add(Time due, ObjectId object) { waiting_.emplace_back(due, object); }
   std::optional<Time> next() const {
     return waiting_.empty() ? std::nullopt : std::optional<Time>(waiting_.front().first);
   }
   // The first, if it is due.
-  std::optional<Key> take_due(Time now) {
+  std::optional<ObjectId> take_due(Time now) {
     if (waiting_.empty() || waiting_.front().first > now) return std::nullopt;
-    const Key key = waiting_.front().second;
+    const ObjectId object = waiting_.front().second;
     waiting_.pop_front();
-    return key;
+    return object;
   }
   // Those of which nothing is to be said any more, as far as they stand in front.
   template <class IsOver>
@@ -31,7 +31,7 @@ class PutOff {
   }
 
  private:
-  std::deque<std::pair<Time, Key>> waiting_;  // all are put off by as much: in order
+  std::deque<std::pair<Time, ObjectId>> waiting_;  // all are put off by as much: in order
 };
 
 }  // namespace mobula::internal::client

@@ -121,7 +121,6 @@ struct StreamRow {
   std::optional<Time> reconnect_at;  // the connection broke while answers were due
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
-  std::vector<std::uint64_t> let_go;  // replies whose refs nobody held, which is still to be said
   bool one_at_a_time = false;  // what waited there came back: nothing waits there until its next answer
   Time last_reply;
 };

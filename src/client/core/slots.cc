@@ -229,8 +229,7 @@ void ClientCore::forget_slot(SlotId slot) {
 }
 
 bool ClientCore::owes_holds(ProcessId executor) const {
-  const auto* stream = streams_.find(executor);
-  return unheld_.any_of(executor) || (stream != nullptr && !stream->let_go.empty());
+  return unheld_.any_of(executor);
 }
 
 // ---- dispatch ----------------------------------------------------------------------------------
@@ -381,7 +380,6 @@ bool ClientCore::is_quiet(ProcessId executor) const {
 void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
-  say_let_go(*stream);
   send_acknowledgement(*stream);
   unheld_.forget(executor);
   closed_.remember(executor, std::move(*stream));
@@ -390,7 +388,6 @@ void ClientCore::close_stream(ProcessId executor) {
 }
 
 void ClientCore::say(StreamRow& stream, CallerMessage message) {
-  say_let_go(stream);
   frames_.clear();
   stream.session.send(now_, std::move(message), frames_);
   send_frames(stream, frames_);
@@ -438,9 +435,7 @@ void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
 }
 
 void ClientCore::executor_says(ProcessId executor, StreamRetires) {
-  StreamRow& stream = streams_.at(executor);
-  stream.retires = true;
-  say_let_go(stream);
+  streams_.at(executor).retires = true;
 }
 
 void ClientCore::executor_says(ProcessId executor, HoldsResults message) {

@@ -32,9 +32,8 @@ struct ClientTables {
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
   UnheldReplies unheld_;
   Table<ObjectId, LoanRow> loans_;
-  PutOff<ObjectId> holds_due_, exports_due_;
-  PutOff<ProcessId> let_go_due_;
-  PutOff<ObjectId> orphans_due_;  // pins on what executors that have died were lent
+  PutOff holds_due_, exports_due_;
+  PutOff orphans_due_;  // pins on what executors that have died were lent
   Answered answered_;  // by the reply that was heard last
   ProcessId replies_;  // the actor whose reply is heard in the running step
 };

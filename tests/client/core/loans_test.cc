@@ -100,27 +100,8 @@ TEST_F(LentTensors, OfAReplyAreNotHeldByWhoLetsGoOfThemSoon) {
   EXPECT_TRUE(to_executor<ReplyHeld>().empty());
   release(made);
   EXPECT_TRUE(to_agent<ReleaseObject>().empty());
-  EXPECT_TRUE(to_executor<ReplyHeld>().empty()) << "the next call may carry it";
-  ASSERT_TRUE(core_.next_deadline().has_value());
-  pass(ClientOptions{}.let_go_after);
   ASSERT_EQ(to_executor<ReplyHeld>().size(), 1u);
   EXPECT_TRUE(to_executor<ReplyHeld>()[0].unheld);
-}
-
-TEST_F(LentTensors, ThatNobodyHeldAreLetGoOfWithTheNextCall) {
-  release(answered());
-  EXPECT_TRUE(to_executor<ReplyHeld>().empty());
-  call(actor_);
-  ASSERT_EQ(to_executor<ReplyHeld>().size(), 1u);
-  EXPECT_TRUE(to_executor<ReplyHeld>()[0].unheld);
-  pass(ClientOptions{}.let_go_after);
-  EXPECT_TRUE(to_executor<ReplyHeld>().empty()) << "it was said once";
-}
-
-TEST_F(LentTensors, ThatNobodyHeldAreLetGoOfAtOnceWhereTheExecutorWaitsToEnd) {
-  release(answered());
-  say(40, StreamRetires{1});
-  EXPECT_EQ(to_executor<ReplyHeld>().size(), 1u);
 }
 
 TEST_F(LentTensors, OfAReplyAreHeldWhereTheyStay) {
@@ -162,7 +143,6 @@ TEST_F(LentTensors, OfTwoRepliesAreBothUnheld) {
   release(first);
   EXPECT_TRUE(to_executor<ReplyHeld>().empty());
   release(second);
-  pass(ClientOptions{}.let_go_after);
   ASSERT_EQ(to_executor<ReplyHeld>().size(), 2u);
   EXPECT_TRUE(to_executor<ReplyHeld>()[0].unheld && to_executor<ReplyHeld>()[1].unheld);
 }
