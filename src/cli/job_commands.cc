@@ -213,8 +213,11 @@ class Follower {
     }
     if (std::exchange(stopping_, true)) return true;
     const auto stopped = client_.ask("job_stop", "", job_);  // a second interruption ends this program
-    if (!stopped) complain(stopped.error());
-    return stopped.ok();
+    if (stopped) return true;
+    complain(stopped.error());
+    std::fprintf(stderr, "mobula: job %s may go on; `mobula wait %s` follows it, `mobula job stop %s` ends it\n", job_.c_str(),
+                 job_.c_str(), job_.c_str());
+    return false;
   }
 
   void say_why_it_waits(const Json& job) {
@@ -267,6 +270,7 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
   }
   Failure why = answer.error();
   const bool unsure = client.may_be_heard() && (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
+  if (interruptions != 0) why = failure(ErrorCode::cancelled, unsure ? "interrupted" : "interrupted before the head heard of it; nothing is submitted");
   if (unsure) why.text += "; if it was heard after all, it is job " + id;
   return why;
 }

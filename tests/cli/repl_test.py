@@ -191,15 +191,35 @@ class BesideAHeadThatHangs(OnACluster):
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("says nothing: it hangs or is stopped", done.stderr)
 
-    def test_run_that_is_interrupted_twice_names_its_job(self):
+    def test_run_that_is_interrupted_says_that_nothing_is_submitted(self):
         run = pexpect.spawn(MOBULA, ["run", "--", "sleep", "1000"], env=self.env, timeout=PATIENCE, encoding="utf-8")
         run.expect("says nothing")
         run.sendintr()
-        run.sendintr()
-        run.expect(r"if the head has heard of job [0-9a-f]{32} it goes on")
+        run.expect("nothing is submitted")
         run.expect(pexpect.EOF)
         run.close()
         self.assertEqual(run.exitstatus, 130)
+
+
+class BesideAHeadThatComesToHang(OnACluster):
+    def test_run_that_is_interrupted_twice_names_its_job(self):
+        with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json")) as file:
+            head = json.load(file)["pid"]
+        run = pexpect.spawn(MOBULA, ["run", "--", "sh", "-c", "echo it runs; sleep 1000"], env=self.env, timeout=PATIENCE,
+                            encoding="utf-8")
+        run.expect("it runs")
+        os.kill(head, signal.SIGSTOP)
+        try:
+            words = r"if the head has heard of job [0-9a-f]{32} it goes on"
+            for _ in range(50):  # two that come at once are one
+                run.sendintr()
+                if run.expect([words, pexpect.TIMEOUT], timeout=0.1) == 0:
+                    break
+            run.expect(pexpect.EOF)
+            run.close()
+            self.assertEqual(run.exitstatus, 130)
+        finally:
+            os.kill(head, signal.SIGCONT)
 
 
 class OnATerminal(OnACluster):
