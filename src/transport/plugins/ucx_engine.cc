@@ -212,6 +212,7 @@ ucp_ep_h Engine::open_endpoint(const std::string& address) {
 
 Other& Engine::reach(const std::string& address) {
   Other& other = others_[address];
+  ++other.links;  // so that it is not among the idle, which make room for an endpoint
   try {
     if (other.endpoint == nullptr) {
       other.endpoint = open_endpoint(address);
@@ -219,10 +220,9 @@ Other& Engine::reach(const std::string& address) {
       other.theirs = 0;
     }
   } catch (...) {
-    if (other.links == 0) other.idle_since = Clock::now();
+    let_go(address);
     throw;
   }
-  ++other.links;
   return other;
 }
 
