@@ -312,7 +312,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   if (stream.in_flight.empty()) stream.last_reply = now_;
   if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
   stream.in_flight.insert(row.number, task);
-  PushCall push{row.number, resolved(row.call)};
+  PushCall push{row.number, resolved(row.call), stream.round};
   push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
   say(stream, std::move(push));
 }
@@ -360,6 +360,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
     mark_reopened.hit();
     stream->session = std::move(before->session);
     stream->next_number = before->next_number;
+    stream->round = before->round;
     closed_.forget(endpoint.process);
   }
   if (fresh) {
@@ -499,7 +500,12 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
 
 void ClientCore::tick_streams() {
   std::vector<ProcessId> over;
+  std::vector<ActorId> tried;
   for (auto& [executor, stream] : streams_) {
+    if (stream.try_at && *stream.try_at <= now_) {
+      stream.try_at.reset();
+      tried.push_back(stream.actor);
+    }
     if (stream.ending && stream.drain_until <= now_) {
       mark_drained_late.hit();
       over.push_back(executor);
@@ -515,6 +521,7 @@ void ClientCore::tick_streams() {
     send_frames(stream, frames_);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
+  for (const ActorId actor : tried) advance_actor(actor);
 }
 
 }  // namespace mobula::internal::client

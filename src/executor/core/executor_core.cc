@@ -17,6 +17,9 @@ const Mark mark_handed_back("executor.queue_handed_back");
 const Mark mark_lent("executor.lent_its_cpu");
 const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
+const Mark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
+const Mark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
+const Mark mark_round_over("executor.call_of_a_round_that_is_over");
 const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
 const Mark mark_stays("executor.stays_for_its_results");
 const Mark mark_resident("executor.resident");
@@ -105,13 +108,20 @@ void ExecutorCore::on(CallerSaid& event) {
 }
 
 void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
-  callers_.at(caller).last_number = std::max(callers_.at(caller).last_number, message.number);
+  CallerRow& from = callers_.at(caller);
+  from.last_number = std::max(from.last_number, message.number);
+  from.knows_rounds = message.round != 0;
   CallRow row;
   row.caller = caller;
   row.number = message.number;
   row.call = std::move(message.call);
-  if (!accepts_calls() || queue_.size() >= options_.max_queue) return hand_back(row, "");
-  admit(std::move(row));
+  const bool round_over = from.knows_rounds && message.round < from.round && !row.call.form->beside;
+  if (round_over) mark_round_over.hit();
+  if (round_over || !accepts_calls()) return hand_back(row, "");
+  if (queue_.size() < options_.max_queue || row.call.form->beside) return admit(std::move(row));
+  mark_queue_full.hit();
+  say(caller, CallHandedBack{row.number, row.call.task, "", is_actor()});
+  begin_round(row);
 }
 
 // Arguments of waiting calls are fetched before their turn comes.
@@ -151,7 +161,28 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
                                        "an argument of " + row.call.form->name + " cannot be read: " +
                                            event.failure->text,
                                        row.call));
+  const bool to_be_sent_again = !answer.lost.empty();
   reply(row, std::move(answer));
+  if (to_be_sent_again) begin_round(row);
+}
+
+// It may be sent again: nothing of its caller that was sent after it starts before. Nothing of that has started yet,
+// since it was waited for.
+void ExecutorCore::begin_round(const CallRow& refused) {
+  auto* caller = callers_.find(refused.caller);
+  if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds) return;
+  ++caller->round;
+  if (refused.token == 0) return;  // it was the last
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    const CallRow& row = at->second;
+    if (row.token < refused.token || row.caller != refused.caller || row.call.form->beside) {
+      ++at;
+      continue;
+    }
+    mark_round.hit();
+    hand_back(row, "");
+    at = queue_.erase(at);
+  }
 }
 
 std::size_t ExecutorCore::max_running() const {
@@ -279,7 +310,7 @@ void ExecutorCore::reply(const CallRow& row, CallReply answer) {
 
 void ExecutorCore::hand_back(const CallRow& row, std::string why) {
   if (row.token != 0) emit(DropCall{row.token});
-  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why)});
+  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why), false});
 }
 
 void ExecutorCore::hand_back_queue() {
