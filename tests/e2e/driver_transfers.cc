@@ -146,7 +146,7 @@ int calls_behind_lost_elements(const Words& arguments) {
   places.push_back(counting.call<&Counting::next_with>(one));
   for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
   for (std::size_t i = 0; i < places.size(); ++i) {
-    report.equal("call " + std::to_string(i), mobula::get(places[i], seconds(60)), static_cast<int>(i) + 2);
+    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(places[i], seconds(60)), static_cast<int>(i) + 2);
   }
   throws<mobula::ObjectLostError>(report, "lost for good", [&] { mobula::get(in_vain, seconds(60)); });
   report.equal("attempts", pids_in(folder + "one").size(), 2u);
