@@ -16,12 +16,15 @@ namespace mobula::internal {
 
 // ---- caller to executor ------------------------------------------------------------------------
 
+// A call of an actor that is refused for lost elements (CallReply::lost) begins a new round of its stream: what was
+// sent in rounds before comes back unstarted, and its caller sends all of it again, in order, in the new one.
 struct PushCall {
   std::uint64_t number = 0;  // within the stream, from 1, without gaps
   CallRecord call;
+  std::uint64_t round = 0;  // of which the caller knows, from 1; 0: of a release that knows of none
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &PushCall::number), field("call", &PushCall::call));
+    return visit(field("number", &PushCall::number), field("call", &PushCall::call), field("round", &PushCall::round));
   }
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
@@ -110,7 +113,7 @@ struct CallReply {
 struct CallHandedBack {
   std::uint64_t number = 0;
   TaskId task;
-  std::string why;  // empty: asked for, or the executor retires
+  std::string why;  // empty: asked for, of a round that is over, or the executor retires
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),

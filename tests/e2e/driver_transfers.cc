@@ -65,6 +65,16 @@ class Sharer {
   void leave() { mobula::exit_actor(); }
 };
 
+// Numbers its calls in the order in which they start.
+class Counting {
+ public:
+  int next() { return ++calls_; }
+  int next_with(const Tensor& tensor) { return sum_of(tensor) == ramp_sum(many_floats) ? ++calls_ : -1; }
+
+ private:
+  int calls_ = 0;
+};
+
 const mobula::CallOptions stays{.tensor_transport = Transport::automatic};
 const mobula::CallOptions by_tcp{.tensor_transport = Transport::tcp};
 
@@ -101,37 +111,66 @@ int transfers_told(const Words& arguments) {
   return report.exit_code();
 }
 
+// A task's tensor whose process is killed as soon as it is made. Another task of its class, so in the same process,
+// keeps that from ending on purpose before, which would store the elements.
+mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retries) {
+  const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
+                                  .tensor_transport = Transport::automatic};
+  auto made = mobula::task<made_again>.options(alone).remote(log, many_floats);
+  const auto busy = mobula::task<stay_until>.options(alone).remote(log + ".go");
+  mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
+  const pid_t last = pids_in(log).back();
+  ::kill(last, SIGKILL);
+  while (::kill(last, 0) == 0) std::this_thread::yield();
+  std::ofstream(log + ".go") << "go on" << std::endl;
+  mobula::wait(std::vector{busy}, {.num_returns = 1, .timeout = seconds(30)});
+  return made;
+}
+
+// Arguments: a folder. Calls of one actor, some with tensors whose elements have to be made again first: they start
+// in their order all the same, also behind one whose elements are lost for good.
+int calls_behind_lost_elements(const Words& arguments) {
+  Report report;
+  const std::string folder = arguments.at(0) + "/";
+  auto counting = mobula::actor<Counting>.remote();
+  report.equal("first", mobula::get(counting.call<&Counting::next>(), seconds(30)), 1);
+  const auto one = of_a_killed_process(folder + "one", 3);
+  const auto other = of_a_killed_process(folder + "other", 3);
+  const auto never = of_a_killed_process(folder + "never", 0);
+  std::vector<mobula::ObjectRef<int>> places;
+  places.push_back(counting.call<&Counting::next>());
+  places.push_back(counting.call<&Counting::next_with>(one));
+  for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
+  const auto in_vain = counting.call<&Counting::next_with>(never);
+  places.push_back(counting.call<&Counting::next_with>(other));
+  places.push_back(counting.call<&Counting::next_with>(one));
+  for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(places[i], seconds(60)), static_cast<int>(i) + 2);
+  }
+  throws<mobula::ObjectLostError>(report, "lost for good", [&] { mobula::get(in_vain, seconds(60)); });
+  report.equal("attempts", pids_in(folder + "one").size(), 2u);
+  report.equal("attempts", pids_in(folder + "other").size(), 2u);
+  report.equal("attempts", pids_in(folder + "never").size(), 1u);
+  return report.exit_code();
+}
+
 // Arguments: a folder. A task's tensor whose process is killed is made again: for who reads it here, and for who
 // gets it as an argument; likewise an actor's that restarts. Where nothing can run again they are lost.
 int lost_elements(const Words& arguments) {
   Report report;
   auto user = mobula::actor<Sharer>.remote();
   mobula::get(user.call<&Sharer::pid>(), seconds(30));
-  // A task's tensor whose process is killed as soon as it is made. Another task of its class, so in the same process,
-  // keeps that from ending on purpose before, which would store the elements.
-  const auto killed = [&](const std::string& log, int retries) {
-    const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
-                                    .tensor_transport = Transport::automatic};
-    auto made = mobula::task<made_again>.options(alone).remote(log, many_floats);
-    const auto busy = mobula::task<stay_until>.options(alone).remote(log + ".go");
-    mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
-    const pid_t last = pids_in(log).back();
-    ::kill(last, SIGKILL);
-    while (::kill(last, 0) == 0) std::this_thread::yield();
-    std::ofstream(log + ".go") << "go on" << std::endl;
-    mobula::wait(std::vector{busy}, {.num_returns = 1, .timeout = seconds(30)});
-    return made;
-  };
   const std::string folder = arguments.at(0) + "/";
-  report.equal("read here", sum_of(mobula::get(killed(folder + "here", 3), seconds(60))), ramp_sum(many_floats));
+  report.equal("read here", sum_of(mobula::get(of_a_killed_process(folder + "here", 3), seconds(60))), ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "here").size(), 2u);
-  report.equal("an actor's argument", mobula::get(user.call<&Sharer::sum>(killed(folder + "call", 3)), seconds(60)),
+  report.equal("an actor's argument", mobula::get(user.call<&Sharer::sum>(of_a_killed_process(folder + "call", 3)), seconds(60)),
                ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "call").size(), 2u);
-  report.equal("a task's argument", mobula::get(mobula::task<sum_by_a_task>.remote(killed(folder + "task", 3)), seconds(60)),
+  report.equal("a task's argument", mobula::get(mobula::task<sum_by_a_task>.remote(of_a_killed_process(folder + "task", 3)), seconds(60)),
                ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "task").size(), 2u);
-  const auto lost = killed(folder + "lost", 0);
+  const auto lost = of_a_killed_process(folder + "lost", 0);
   throws<mobula::ObjectLostError>(report, "no retries", [&] { (void)mobula::get(lost, seconds(60)); });
   throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Sharer::sum>(lost), seconds(60)); });
   report.equal("attempts", pids_in(folder + "lost").size(), 1u);
@@ -151,7 +190,9 @@ int lost_elements(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> transfer_scenarios() {
-  return {{"transfers_told", &transfers_told}, {"lost_elements", &lost_elements}};
+  return {{"transfers_told", &transfers_told},
+          {"lost_elements", &lost_elements},
+          {"calls_behind_lost_elements", &calls_behind_lost_elements}};
 }
 
 }  // namespace mobula::e2e

@@ -157,5 +157,11 @@ TEST_F(Transfers, LostElementsAreMadeAgainByTheirTasks) {
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
+TEST_F(Transfers, CallsOfAnActorStartInOrderWhereElementsHaveToBeMadeAgain) {
+  start_head({"--num-cpus", "4", "--resources", R"({"one": 1})"});
+  const Ended ended = drive({"calls_behind_lost_elements", folder()}, Milliseconds(120'000));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 }  // namespace
 }  // namespace mobula::e2e

@@ -109,6 +109,7 @@ class Author {
   int impossible_task();
   int late_reads();
   int lost_tensors();
+  int calls_with_lost_tensors();
   int late_reads_of_kept();
   int parting_tasks();
   int parting_actor();

@@ -96,6 +96,19 @@ Hooks lost_elements_are_not_named() {
   return hooks;
 }
 
+// Calls claim to have left after everything that came back.
+Hooks rounds_are_skipped() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    for (auto& each : commands) {
+      auto* told = std::get_if<client::TellExecutor>(&each);
+      auto* push = told && told->frame.message ? std::get_if<PushCall>(&*told->frame.message) : nullptr;
+      if (push != nullptr) push->round = 1000;
+    }
+  };
+  return hooks;
+}
+
 }  // namespace
 
 std::vector<Mutation> tensor_mutations() {
@@ -106,6 +119,7 @@ std::vector<Mutation> tensor_mutations() {
       {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
       {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
       {"client does not hear which elements are lost", {"lost_elements"}, lost_elements_are_not_named},
+      {"client claims rounds of its calls that never were", {"lost_in_calls"}, rounds_are_skipped},
       {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
   };
 }

@@ -378,10 +378,78 @@ int Author::lost_tensors() {
   const int count = static_cast<int>(random_.between(1, 3));
   for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
   main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
-  // One call of the actor alone: what never ran for want of elements starts after later ones.
-  const auto called = static_cast<int>(random_.between(0, count));
-  for (int i = 1; i <= count; ++i) main.steps.push_back(i == called ? call(0, look, {ref(i)}) : submit(g, {ref(i)}));
+  for (int i = 1; i <= count; ++i) {
+    const bool called = random_.chance(500);
+    main.steps.push_back(called ? call(0, look, {ref(i)}) : submit(g, {ref(i)}));
+  }
   for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, count + i));
+  return add(std::move(main));
+}
+
+// Such tensors among the arguments of many calls on one actor: those behind them wait, also where elements are
+// never made again, or somebody does not want the call any more. Tasks call the same actor meanwhile.
+int Author::calls_with_lost_tensors() {
+  Plan maker = leaf();
+  maker.name = "losing";
+  maker.shape = "half_cpu";
+  maker.tensors = 1;
+  maker.parts_once = true;
+  const int f = add(maker);
+  maker.max_retries = 0;
+  maker.max_calls = 1000 + f;  // a class of its own: it is sent to no process that ends just then, and counts as run
+  const int forgets = add(std::move(maker));
+  const int look = method();
+  Plan vain = plans_.at(static_cast<std::size_t>(look));
+  vain.name = "vain";
+  vain.may_fail = true;
+  const int in_vain = add(std::move(vain));
+  Plan caller = leaf();
+  caller.name = "caller";
+  caller.shape = "half_cpu";
+  Step calls = on(Act::call_refs, -1);
+  calls.plan = look;
+  caller.steps.push_back(calls);
+  const int g = add(std::move(caller));
+  Plan made_class = actor_class();
+  if (random_.chance(500)) {
+    made_class.max_restarts = -1;
+    made_class.max_task_retries = -1;
+  }
+  const int type = add(std::move(made_class));
+  Plan main = item("calls");
+  main.steps.push_back(make(type));
+  const int made = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < made; ++i) main.steps.push_back(submit(f, {value()}));
+  main.steps.push_back(submit(forgets, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
+  int vars = made + 2;
+  std::vector<int> vains;
+  std::vector<int> reads;
+  const int count = static_cast<int>(random_.between(2, 8));
+  for (int i = 0; i < count; ++i) {
+    const int from = 1 + static_cast<int>(random_.below(static_cast<std::uint64_t>(made)));
+    if (random_.chance(150)) {
+      const int lost = random_.chance(500) ? made + 1 : from;
+      vains.push_back(vars);
+      main.steps.push_back(call(0, in_vain, {ref(lost)}));
+    } else if (random_.chance(200)) {
+      reads.push_back(vars);
+      main.steps.push_back(submit(g, {value({0})}));
+    } else {
+      reads.push_back(vars);
+      main.steps.push_back(random_.chance(500) ? call(0, look, {ref(from)}) : call(0, look, {value()}));
+    }
+    ++vars;
+    if (random_.chance(200)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(5ms))));
+  }
+  for (const int each : vains) {
+    if (random_.chance(500)) main.steps.push_back(on(Act::cancel, each));
+  }
+  for (const int each : vains) {
+    main.steps.push_back(on(Act::get, each));
+    main.steps.back().tolerant = true;
+  }
+  for (const int each : reads) main.steps.push_back(on(Act::get, each));
   return add(std::move(main));
 }
 
@@ -479,6 +547,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::infeasible: return author.impossible_task();
     case Work::late: return author.late_reads();
     case Work::lose_tensors: return author.lost_tensors();
+    case Work::lose_calls: return author.calls_with_lost_tensors();
     case Work::keep_late: return author.late_reads_of_kept();
     case Work::part: return author.parting_tasks();
     case Work::part_actor: return author.parting_actor();

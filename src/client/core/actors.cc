@@ -9,6 +9,7 @@ namespace {
 
 const Mark mark_call_retried("client.actor_call_retried");
 const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
+const Mark mark_sent_again("client.actor_calls_sent_again_behind_one_with_lost_elements");
 const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
 const Mark mark_handle_gone("client.last_handle_gone");
 
@@ -192,13 +193,34 @@ void ClientCore::advance_actor(ActorId actor) {
     const TaskId task = row->queue.front();
     if (tasks_.at(task).missing > 0) return;
     auto* stream = streams_.find(row->executor);
-    const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires;
+    const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires &&
+                      !stream->comes_back;
     if (row->state == ActorState::dead && stream == nullptr) return fail_actor_calls(actor);
     if (!open || waits_again(task)) return;
     row->queue.pop_front();
     if (fail_on_argument_errors(task)) continue;
     push(task, *stream, row->executor);
   }
+}
+
+// The executor hands back what of ours it has had after the refused call, and what is on its way there: all of that
+// leaves again behind it, in the order of submission. Calls beside the others do not come back.
+void ClientCore::begin_round(StreamRow& stream, std::uint64_t refused) {
+  ++stream.round;
+  stream.comes_back = std::min(stream.comes_back.value_or(refused), refused);
+}
+
+void ClientCore::end_wait_for_returns(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || !stream->comes_back) return;
+  for (auto at = stream->in_flight.end(); at != stream->in_flight.begin();) {
+    const auto& [number, task] = *--at;
+    if (number < *stream->comes_back) break;
+    if (!tasks_.at(task).call.form->beside) return;
+  }
+  mark_sent_again.hit();
+  stream->comes_back.reset();
+  advance_actor(stream->actor);
 }
 
 // Calls that were sent and not answered may or may not have run. Those that may be retried go first,

@@ -122,6 +122,8 @@ struct StreamRow {
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
   bool one_at_a_time = false;  // what waited there came back: nothing waits there until its next answer
+  std::uint64_t round = 1;         // see PushCall
+  std::optional<std::uint64_t> comes_back;  // the calls after this one do, and nothing leaves until all have
   Time last_reply;
 };
 

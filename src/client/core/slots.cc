@@ -312,7 +312,7 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   if (stream.in_flight.empty()) stream.last_reply = now_;
   if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
   stream.in_flight.insert(row.number, task);
-  PushCall push{row.number, resolved(row.call)};
+  PushCall push{row.number, resolved(row.call), stream.round};
   push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
   say(stream, std::move(push));
 }
@@ -360,6 +360,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
     mark_reopened.hit();
     stream->session = std::move(before->session);
     stream->next_number = before->next_number;
+    stream->round = before->round;
     closed_.forget(endpoint.process);
   }
   if (fresh) {

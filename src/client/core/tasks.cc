@@ -340,10 +340,8 @@ void ClientCore::requeue(TaskId task) {
   row.since_now(now_);
   if (row.call.form->kind == CallKind::actor_call) {
     auto& queue = actors_.at(row.call.form->actor).queue;
-    const auto place = std::ranges::find_if(queue, [&](TaskId other) {
-      return tasks_.at(other).order > row.order;
-    });
-    queue.insert(place, task);
+    const auto order_of = [&](TaskId other) { return tasks_.at(other).order; };
+    queue.insert(std::ranges::upper_bound(queue, row.order, {}, order_of), task);
     return;
   }
   auto& queue = classes_.at(row.demand_class).queue;
@@ -400,6 +398,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   answered_ = {executor, stream.endpoint.node, message.run_time, message.pid};
   call_left_stream(stream, message.number);
   stream.one_at_a_time = false;
+  const bool is_beside = tasks_.at(task).call.form->beside;
+  if (!stream.actor.empty() && !message.lost.empty() && !is_beside) begin_round(stream, message.number);
   if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
     measure(*of, message.run_time);
   }
@@ -442,7 +442,9 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     } else {
       resubmit(task);
     }
-  } else if (message.outcome == CallOutcome::failed && !message.lost.empty() && !row.cancelled) {
+  } else if (message.outcome == CallOutcome::failed && !message.lost.empty() && row.cancelled) {
+    finish_cancelled(task);  // it never ran, and nobody wants it to
+  } else if (message.outcome == CallOutcome::failed && !message.lost.empty()) {
     for (const ObjectId elements : message.lost) remake_elements(elements);
     // It never ran, so this costs it nothing. What cannot be made again would be lost each time.
     if (refers_to_any(row.call, message.lost)) {
@@ -465,6 +467,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   }
   replies_ = {};
   hold_contents(executor, message.number, contents);
+  end_wait_for_returns(executor);
 }
 
 void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
@@ -475,6 +478,7 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   call_left_stream(stream, message.number);
   stream.one_at_a_time = true;
   requeue(task);
+  end_wait_for_returns(executor);
 }
 
 // The unfinished tasks that `object` needs, those it depends on first.

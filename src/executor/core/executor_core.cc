@@ -17,6 +17,8 @@ const Mark mark_handed_back("executor.queue_handed_back");
 const Mark mark_lent("executor.lent_its_cpu");
 const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
+const Mark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
+const Mark mark_round_over("executor.call_of_a_round_that_is_over");
 const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
 const Mark mark_stays("executor.stays_for_its_results");
 const Mark mark_resident("executor.resident");
@@ -105,12 +107,16 @@ void ExecutorCore::on(CallerSaid& event) {
 }
 
 void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
-  callers_.at(caller).last_number = std::max(callers_.at(caller).last_number, message.number);
+  CallerRow& from = callers_.at(caller);
+  from.last_number = std::max(from.last_number, message.number);
+  from.knows_rounds = message.round != 0;
   CallRow row;
   row.caller = caller;
   row.number = message.number;
   row.call = std::move(message.call);
-  if (!accepts_calls() || queue_.size() >= options_.max_queue) return hand_back(row, "");
+  const bool round_over = from.knows_rounds && message.round < from.round && !row.call.form->beside;
+  if (round_over) mark_round_over.hit();
+  if (round_over || !accepts_calls() || queue_.size() >= options_.max_queue) return hand_back(row, "");
   admit(std::move(row));
 }
 
@@ -151,7 +157,27 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
                                        "an argument of " + row.call.form->name + " cannot be read: " +
                                            event.failure->text,
                                        row.call));
+  const bool to_be_sent_again = !answer.lost.empty();
   reply(row, std::move(answer));
+  if (to_be_sent_again) begin_round(row);
+}
+
+// It may be sent again when there are elements again: nothing of its caller that was sent after it starts before.
+// Nothing of that has started yet, since it was waited for.
+void ExecutorCore::begin_round(const CallRow& refused) {
+  auto* caller = callers_.find(refused.caller);
+  if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds) return;
+  ++caller->round;
+  for (auto at = queue_.begin(); at != queue_.end();) {
+    const CallRow& row = at->second;
+    if (row.token < refused.token || row.caller != refused.caller || row.call.form->beside) {
+      ++at;
+      continue;
+    }
+    mark_round.hit();
+    hand_back(row, "");
+    at = queue_.erase(at);
+  }
 }
 
 std::size_t ExecutorCore::max_running() const {

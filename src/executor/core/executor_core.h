@@ -54,6 +54,8 @@ class ExecutorCore {
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
     std::uint64_t last_number = 0;                           // highest call number seen
+    std::uint64_t round = 1;                                 // what comes of rounds before goes back
+    bool knows_rounds = false;
     std::map<std::uint64_t, std::vector<RefRecord>> pinned;  // replies not yet held
   };
   struct CallRow {
@@ -94,6 +96,7 @@ class ExecutorCore {
   void reply(const CallRow& row, CallReply reply);
   void hand_back(const CallRow& row, std::string why);
   void hand_back_queue();
+  void begin_round(const CallRow& refused);
   void say(ProcessId caller, ExecutorMessage message);
   void leave_when_done(EndKind kind);
   void say_farewell();

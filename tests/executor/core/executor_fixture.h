@@ -64,6 +64,7 @@ class Executor : public testing::Test {
   void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false, bool beside = false) {
     PushCall push;
     push.number = number;
+    push.round = round_;
     push.call.form.edit().beside = beside;
     push.call.task = TaskId::of(caller * 100 + number);
     push.call.form.edit().kind = CallKind::task;
@@ -132,6 +133,7 @@ class Executor : public testing::Test {
   Time now_ = Time::from_ns(1);
   std::vector<Command> out_;
   std::vector<RunCall> running_;  // in the order in which they were started
+  std::uint64_t round_ = 0;       // of calls
   bool keeps_tensors_ = false;    // what it keeps is not gone when it is to leave
   std::map<std::uint64_t, std::uint64_t> sent_;
 };

@@ -1,0 +1,192 @@
+// Calls of an actor that it refuses because elements among their arguments are lost: what its caller sends again,
+// when, and in which order.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+constexpr std::uint64_t maker = 30;  // an executor of tasks
+constexpr std::uint64_t host = 20;   // that of the actor
+
+class LostElements : public SmallClient {
+ protected:
+  static constexpr ObjectId elements(std::uint64_t number) { return ObjectId::of(900 + number); }
+
+  // A task that makes a tensor, and has.
+  TaskId make_tensor(std::int32_t retries = -1) {
+    SubmitTask making = task(++made_);
+    making.max_retries = retries;
+    const TaskId made = submit(making);
+    slot(3, maker);
+    reply_with_tensor();
+    return made;
+  }
+  // Of the oldest call at the maker; each has other elements.
+  void reply_with_tensor() {
+    ValueRecord made = value("made");
+    RefRecord ref{elements(++tensors_), node(), ProcessId::of(maker), {}};
+    ref.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+    made.contained.push_back(ref);
+    CallReply answer;
+    answer.results.push_back(std::move(made));
+    reply(maker, answer);
+  }
+  TaskId call_with(ActorId actor, TaskId made, bool beside = false) {
+    SubmitActorCall event;
+    event.call.form.edit().kind = CallKind::actor_call;
+    event.call.form.edit().actor = actor;
+    event.call.form.edit().beside = beside;
+    event.call.task = TaskId::of(++made_);
+    event.call.arguments.edit().push_back(by_ref(core_.ref_of(result(made))));
+    step(event);
+    return event.call.task;
+  }
+  // The answer to the actor's oldest call.
+  void refuse(std::uint64_t tensor) {
+    ErrorRecord error;
+    error.kind = ErrorKind::object_lost;
+    CallReply answer;
+    answer.outcome = CallOutcome::failed;
+    answer.results.push_back(error_value(error));
+    answer.lost.push_back(elements(tensor));
+    reply(host, answer);
+  }
+  std::vector<TaskId> sent() const {
+    std::vector<TaskId> tasks;
+    for (const auto& each : calls_at(host)) tasks.push_back(each.call.task);
+    return tasks;
+  }
+
+ private:
+  std::uint64_t made_ = 200;
+  std::uint64_t tensors_ = 0;
+};
+
+TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  const TaskId third = call(actor);
+  ASSERT_EQ(sent(), (std::vector{first, second, third}));
+  EXPECT_EQ(calls_at(host)[0].round, 1u);
+  refuse(1);
+  const TaskId fourth = call(actor);
+  EXPECT_TRUE(to_executor<PushCall>().empty()) << "it would start before the first";
+  hand_back_all(host);
+  EXPECT_TRUE(sent().empty());
+  reply_with_tensor();
+  ASSERT_EQ(sent(), (std::vector{first, second, third, fourth}));
+  for (const auto& each : calls_at(host)) {
+    EXPECT_EQ(each.round, 2u);
+    EXPECT_EQ(each.call.attempt, 0u) << "none has run";
+  }
+  for (int i = 0; i < 4; ++i) reply_value(host, "done");
+  for (const TaskId each : {first, second, third, fourth}) EXPECT_EQ(state(result(each)), "value");
+}
+
+TEST_F(LostElements, AreMadeAgainBeforeAllCallsHaveComeBack) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  refuse(1);
+  reply_with_tensor();
+  EXPECT_EQ(sent(), std::vector{second}) << "it comes back, and would be behind the first twice";
+  hand_back_all(host);
+  EXPECT_EQ(sent(), (std::vector{first, second}));
+}
+
+TEST_F(LostElements, ThatNobodyMakesAgainFailTheirCallAlone) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor(0);
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  refuse(1);
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::object_lost);
+  EXPECT_EQ(state(result(second)), "pending");
+  hand_back_all(host);
+  EXPECT_EQ(sent(), std::vector{second});
+}
+
+TEST_F(LostElements, OfTheLastCallHoldUpNothingThatIsNotThere) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor(0);
+  const TaskId first = call_with(actor, made);
+  refuse(1);
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::object_lost);
+  const TaskId second = call(actor);
+  EXPECT_EQ(sent(), std::vector{second});
+}
+
+TEST_F(LostElements, OfACancelledCallAreNotMadeAgain) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  step(CancelObject{result(first), false, true});
+  refuse(1);
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::cancelled);
+  EXPECT_TRUE(calls_at(maker).empty());
+  hand_back_all(host);
+  EXPECT_EQ(sent(), std::vector{second});
+}
+
+TEST_F(LostElements, ACallCancelledOnItsWayBackIsNotSentAgain) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  const TaskId third = call(actor);
+  refuse(1);
+  step(CancelObject{result(second), false, true});
+  hand_back_all(host);
+  EXPECT_EQ(error(result(second)).kind, ErrorKind::cancelled);
+  reply_with_tensor();
+  EXPECT_EQ(sent(), (std::vector{first, third}));
+}
+
+TEST_F(LostElements, CallsBesideOthersAreNotAwaited) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId beside = call_with(actor, make_tensor(), true);
+  ASSERT_EQ(sent(), (std::vector{first, beside}));
+  refuse(1);
+  reply_with_tensor();
+  EXPECT_EQ(sent(), (std::vector{beside, first})) << "it runs, and does not come back";
+}
+
+TEST_F(LostElements, OfAnActorThatEndsGoToTheNextWithWhatWasBehind) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(actor, made);
+  const TaskId second = call(actor);
+  const TaskId third = call(actor);
+  refuse(1);
+  hand_back_all(host);
+  ActorChanged news;
+  news.actor = actor;
+  news.state = ActorState::restarting;
+  news.version = 2;
+  head(news);
+  step(StreamEnded{ProcessId::of(host)});
+  actor_alive(actor, 21, 3);
+  reply_with_tensor();
+  ASSERT_EQ(calls_at(21).size(), 3u);
+  EXPECT_EQ(calls_at(21)[0].call.task, first);
+  EXPECT_EQ(calls_at(21)[1].call.task, second);
+  EXPECT_EQ(calls_at(21)[2].call.task, third);
+  EXPECT_EQ(calls_at(21)[0].round, 1u) << "of a stream that has had none";
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
