@@ -16,8 +16,9 @@ namespace mobula::internal {
 
 // ---- caller to executor ------------------------------------------------------------------------
 
-// A call of an actor that is refused for lost elements (CallReply::lost) begins a new round of its stream: what was
-// sent in rounds before comes back unstarted, and its caller sends all of it again, in order, in the new one.
+// A call of an actor that is refused, for lost elements (CallReply::lost) or a full queue (CallHandedBack::no_room),
+// begins a new round of its stream: what was sent in rounds before comes back unstarted, and its caller sends all of
+// it again, in order, in the new one.
 struct PushCall {
   std::uint64_t number = 0;  // within the stream, from 1, without gaps
   CallRecord call;
@@ -114,10 +115,11 @@ struct CallHandedBack {
   std::uint64_t number = 0;
   TaskId task;
   std::string why;  // empty: asked for, of a round that is over, or the executor retires
+  bool no_room = false;  // of an actor: too many wait there
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
-                 field("why", &CallHandedBack::why));
+                 field("why", &CallHandedBack::why), field("no_room", &CallHandedBack::no_room));
   }
   friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
 };

@@ -14,6 +14,12 @@ client::ClientOptions options_of(ProcessId process, JobId job) {
   return options;
 }
 
+executor::ExecutorOptions executor_options() {
+  executor::ExecutorOptions options;
+  options.max_queue = 5;  // so that there is no room now and then
+  return options;
+}
+
 ProcessId driver_id(int index) { return ProcessId(Hash128{0x44525652, static_cast<std::uint64_t>(index) + 1}); }
 JobId job_id(int index) { return JobId::of(static_cast<std::uint64_t>(index) + 1); }
 
@@ -32,7 +38,7 @@ Process::Process(World& world, Node& node, const worker::StartExecutor& start)
       start_(start),
       program_(start.program),
       client_(options_of(start.assign.process, start.assign.demand_class.job)),
-      executor_(std::in_place) {}
+      executor_(std::in_place, executor_options()) {}
 
 void Process::die(const EndCause& cause) {
   if (!alive()) return;

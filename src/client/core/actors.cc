@@ -194,7 +194,7 @@ void ClientCore::advance_actor(ActorId actor) {
     if (tasks_.at(task).missing > 0) return;
     auto* stream = streams_.find(row->executor);
     const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires &&
-                      !stream->comes_back;
+                      !stream->comes_back && !stream->try_at && stream->in_flight.size() < stream->room;
     if (row->state == ActorState::dead && stream == nullptr) return fail_actor_calls(actor);
     if (!open || waits_again(task)) return;
     row->queue.pop_front();
@@ -220,6 +220,13 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
   }
   mark_sent_again.hit();
   stream->comes_back.reset();
+  if (std::exchange(stream->measure_room, false)) {
+    const bool none = std::ranges::all_of(stream->in_flight, [&](const auto& each) {
+      return tasks_.at(each.second).call.form->beside;
+    });
+    stream->room = stream->in_flight.size() + (none ? 1 : 0);
+    if (none) stream->try_at = now_ + options_.no_room_retry;
+  }
   advance_actor(stream->actor);
 }
 

@@ -56,6 +56,7 @@ std::optional<Time> ClientCore::next_deadline() const {
     consider(stream.session.next_deadline());
     if (stream.ending) consider(stream.drain_until);
     consider(stream.reconnect_at);
+    consider(stream.try_at);
   }
   for (const auto& [id, write] : writes_) consider(write.retry_at);
   if (!retries_.empty()) consider(retries_.begin()->first);

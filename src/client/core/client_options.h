@@ -29,6 +29,7 @@ struct ClientOptions {
   // than homes wait for an object's export.
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
+  Duration no_room_retry = 20ms;  // an actor had no room for a single call: looked at again so often
   Duration orphans_after = 1s;  // refs lent to an executor that has died stay held for so long
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -45,6 +46,7 @@ struct ClientOptions {
                  field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
                  field("near_tasks", &ClientOptions::near_tasks), field("hold_after", &ClientOptions::hold_after),
                  field("export_after", &ClientOptions::export_after),
+                 field("no_room_retry", &ClientOptions::no_room_retry),
                  field("orphans_after", &ClientOptions::orphans_after));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;

@@ -124,6 +124,10 @@ struct StreamRow {
   bool one_at_a_time = false;  // what waited there came back: nothing waits there until its next answer
   std::uint64_t round = 1;         // see PushCall
   std::optional<std::uint64_t> comes_back;  // the calls after this one do, and nothing leaves until all have
+  std::size_t room = unlimited;    // so many calls may be there, after there was none for one
+  bool measure_room = false;       // when all have come back
+  std::optional<Time> try_at;      // there was room for none of ours: nothing leaves until then
+  static constexpr std::size_t unlimited = ~std::size_t{0};
   Time last_reply;
 };
 

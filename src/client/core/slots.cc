@@ -500,7 +500,12 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
 
 void ClientCore::tick_streams() {
   std::vector<ProcessId> over;
+  std::vector<ActorId> tried;
   for (auto& [executor, stream] : streams_) {
+    if (stream.try_at && *stream.try_at <= now_) {
+      stream.try_at.reset();
+      tried.push_back(stream.actor);
+    }
     if (stream.ending && stream.drain_until <= now_) {
       mark_drained_late.hit();
       over.push_back(executor);
@@ -516,6 +521,7 @@ void ClientCore::tick_streams() {
     send_frames(stream, frames_);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
+  for (const ActorId actor : tried) advance_actor(actor);
 }
 
 }  // namespace mobula::internal::client

@@ -14,6 +14,7 @@ const Mark mark_memory("client.task_waits_after_it_was_ended_for_memory");
 const Mark mark_exhausted("client.task_out_of_retries");
 const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
 const Mark mark_argument_lost("client.argument_lost_on_its_way");
+const Mark mark_no_room("client.an_actor_had_no_room_for_a_call");
 const Mark mark_preempted("client.task_preempted");
 const Mark mark_given_away("client.task_given_away");
 const Mark mark_handover("client.task_taken_over");
@@ -398,6 +399,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   answered_ = {executor, stream.endpoint.node, message.run_time, message.pid};
   call_left_stream(stream, message.number);
   stream.one_at_a_time = false;
+  if (stream.room != StreamRow::unlimited) ++stream.room;
   const bool is_beside = tasks_.at(task).call.form->beside;
   if (!stream.actor.empty() && !message.lost.empty() && !is_beside) begin_round(stream, message.number);
   if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
@@ -468,6 +470,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   replies_ = {};
   hold_contents(executor, message.number, contents);
   end_wait_for_returns(executor);
+  const auto* now = streams_.find(executor);
+  if (now != nullptr && now->room != StreamRow::unlimited) advance_actor(now->actor);
 }
 
 void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
@@ -477,6 +481,11 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   const TaskId task = *found;
   call_left_stream(stream, message.number);
   stream.one_at_a_time = true;
+  if (message.no_room && !stream.actor.empty()) {
+    mark_no_room.hit();
+    stream.measure_room = true;
+    begin_round(stream, message.number);
+  }
   requeue(task);
   end_wait_for_returns(executor);
 }

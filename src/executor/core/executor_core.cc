@@ -18,6 +18,7 @@ const Mark mark_lent("executor.lent_its_cpu");
 const Mark mark_no_room("executor.handed_back_for_want_of_room");
 const Mark mark_argument_lost("executor.argument_lost");
 const Mark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
+const Mark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
 const Mark mark_round_over("executor.call_of_a_round_that_is_over");
 const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
 const Mark mark_stays("executor.stays_for_its_results");
@@ -116,8 +117,11 @@ void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
   row.call = std::move(message.call);
   const bool round_over = from.knows_rounds && message.round < from.round && !row.call.form->beside;
   if (round_over) mark_round_over.hit();
-  if (round_over || !accepts_calls() || queue_.size() >= options_.max_queue) return hand_back(row, "");
-  admit(std::move(row));
+  if (round_over || !accepts_calls()) return hand_back(row, "");
+  if (queue_.size() < options_.max_queue || row.call.form->beside) return admit(std::move(row));
+  mark_queue_full.hit();
+  say(caller, CallHandedBack{row.number, row.call.task, "", is_actor()});
+  begin_round(row);
 }
 
 // Arguments of waiting calls are fetched before their turn comes.
@@ -162,12 +166,13 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   if (to_be_sent_again) begin_round(row);
 }
 
-// It may be sent again when there are elements again: nothing of its caller that was sent after it starts before.
-// Nothing of that has started yet, since it was waited for.
+// It may be sent again: nothing of its caller that was sent after it starts before. Nothing of that has started yet,
+// since it was waited for.
 void ExecutorCore::begin_round(const CallRow& refused) {
   auto* caller = callers_.find(refused.caller);
   if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds) return;
   ++caller->round;
+  if (refused.token == 0) return;  // it was the last
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
     if (row.token < refused.token || row.caller != refused.caller || row.call.form->beside) {
@@ -305,7 +310,7 @@ void ExecutorCore::reply(const CallRow& row, CallReply answer) {
 
 void ExecutorCore::hand_back(const CallRow& row, std::string why) {
   if (row.token != 0) emit(DropCall{row.token});
-  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why)});
+  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why), false});
 }
 
 void ExecutorCore::hand_back_queue() {

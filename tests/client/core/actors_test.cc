@@ -96,6 +96,43 @@ TEST_F(ActorCalls, TheLastHandleEndsTheActorOnceItsCallsAreOver) {
   EXPECT_EQ(core_.sizes().streams, 0u);
 }
 
+TEST_F(ActorCalls, ThatFindNoRoomLeaveAgainInOrderAsOthersEnd) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, 20, 1);
+  std::vector<TaskId> calls;
+  for (int i = 0; i < 5; ++i) calls.push_back(call(actor));
+  // Of these it has room for two.
+  for (std::uint64_t number = 3; number <= 5; ++number) {
+    take_back(20, number);
+    say(20, CallHandedBack{number, calls[number - 1], "", number == 3});
+  }
+  EXPECT_EQ(calls_at(20).size(), 2u) << "there is no room yet";
+  calls.push_back(call(actor));
+  EXPECT_EQ(calls_at(20).size(), 2u);
+  reply_value(20, "done");
+  ASSERT_EQ(calls_at(20).size(), 3u) << "one has ended, and one more is tried";
+  EXPECT_EQ(calls_at(20)[1].call.task, calls[2]);
+  EXPECT_EQ(calls_at(20)[2].call.task, calls[3]);
+  while (!calls_at(20).empty()) reply_value(20, "done");
+  for (const TaskId each : calls) EXPECT_EQ(state(result(each)), "value");
+}
+
+TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, 20, 1);
+  const TaskId waits = call(actor);
+  take_back(20, 1);
+  say(20, CallHandedBack{1, waits, "", true});
+  EXPECT_TRUE(calls_at(20).empty());
+  pass(Duration(19ms));
+  EXPECT_TRUE(calls_at(20).empty());
+  EXPECT_LE(core_.next_deadline(), now_ + Duration(1ms));
+  pass(Duration(1ms));
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, waits);
+  EXPECT_EQ(calls_at(20)[0].round, 2u);
+}
+
 TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
   const TaskId first = submit();
   SubmitActor actor;

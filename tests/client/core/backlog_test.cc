@@ -270,7 +270,7 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
       const PushCall call = executor.calls.front();
       executor.calls.erase(executor.calls.begin());
       if (random_.below(8) == 0) {
-        said.frame.message = CallHandedBack{call.number, call.call.task, ""};
+        said.frame.message = CallHandedBack{call.number, call.call.task, "", false};
       } else {
         CallReply reply;
         reply.number = call.number;

@@ -34,7 +34,7 @@ class Pipeline : public SmallClient {
   void hand_back_waiting() {
     const auto calls = calls_at(20);
     for (std::size_t i = 1; i < calls.size(); ++i) {
-      say(20, CallHandedBack{calls[i].number, calls[i].call.task, ""});
+      say(20, CallHandedBack{calls[i].number, calls[i].call.task, "", false});
     }
   }
 };

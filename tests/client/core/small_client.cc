@@ -181,7 +181,11 @@ void SmallClient::reply_exception(std::uint64_t executor) {
 
 void SmallClient::hand_back_all(std::uint64_t executor) {
   const auto calls = std::exchange(executors_[ProcessId::of(executor)].calls, {});
-  for (const auto& each : calls) say(executor, CallHandedBack{each.number, each.call.task, ""});
+  for (const auto& each : calls) say(executor, CallHandedBack{each.number, each.call.task, "", false});
+}
+
+void SmallClient::take_back(std::uint64_t executor, std::uint64_t number) {
+  std::erase_if(executors_[ProcessId::of(executor)].calls, [&](const PushCall& each) { return each.number == number; });
 }
 
 }  // namespace mobula::internal::client

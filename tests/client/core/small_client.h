@@ -50,6 +50,7 @@ class SmallClient : public testing::Test {
   void reply_value(std::uint64_t executor, const std::string& text);  // to the oldest
   void reply_exception(std::uint64_t executor);
   void hand_back_all(std::uint64_t executor);
+  void take_back(std::uint64_t executor, std::uint64_t number);  // it is at the executor no more
 
   // Messages of a kind in the last step.
   template <class M>

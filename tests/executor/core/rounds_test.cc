@@ -95,6 +95,26 @@ TEST_F(Rounds, CallersOfAReleaseThatKnowsOfNoneGetNothingBack) {
   EXPECT_EQ(order().back(), TaskId::of(703));
 }
 
+TEST_F(Rounds, ACallThatFindsNoRoomBeginsAnother) {
+  ExecutorOptions options;
+  options.max_queue = 2;
+  core_ = ExecutorCore(options);
+  be_actor();
+  for (std::uint64_t number = 1; number <= 3; ++number) call(number, 1);
+  EXPECT_EQ(core_.queued(), 2u);
+  call(4, 1);
+  ASSERT_EQ(handed_back(), std::vector<std::uint64_t>{4});
+  EXPECT_TRUE(told<CallHandedBack>(caller)[0].no_room);
+  finish(running_.at(1).token);
+  call(5, 1);
+  EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{5}) << "or it would start before the fourth";
+  EXPECT_FALSE(told<CallHandedBack>(caller)[0].no_room);
+  push(caller, 6, false, true);
+  EXPECT_TRUE(handed_back().empty()) << "beside the others";
+  call(7, 2);
+  EXPECT_EQ(core_.queued(), 2u);
+}
+
 TEST_F(Rounds, TasksHaveNoOrder) {
   be_task_executor();
   round_ = 1;
