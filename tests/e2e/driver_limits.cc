@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "e2e/driver.h"
@@ -85,12 +87,42 @@ int makes_processes(const Words& arguments) {
   return report.exit_code();
 }
 
+class Turnstile {
+ public:
+  int wait(const std::string& file) {
+    while (!std::filesystem::exists(file)) std::this_thread::yield();
+    return ++calls_;
+  }
+  int next() { return ++calls_; }
+
+ private:
+  int calls_ = 0;
+};
+
+// Arguments: a file to be. More calls at an actor that waits for the file than its executor lets wait.
+int calls_without_room(const Words& arguments) {
+  Report report;
+  constexpr int count = 103'000;
+  auto actor = mobula::actor<Turnstile>.remote();
+  report.equal("first", mobula::get(actor.call<&Turnstile::next>(), seconds(30)), 1);
+  std::vector<mobula::ObjectRef<int>> places{actor.call<&Turnstile::wait>(arguments.at(0))};
+  while (static_cast<int>(places.size()) < count) places.push_back(actor.call<&Turnstile::next>());
+  tell("submitted");
+  hear();
+  std::ofstream(arguments.at(0)) << "go on" << std::endl;
+  int in_order = 0;
+  for (int i = 0; i < count; ++i) in_order += mobula::get(places[static_cast<std::size_t>(i)], seconds(100)) == i + 2;
+  report.equal("calls that started in their order", in_order, count);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> limit_scenarios() {
   return {{"drops_refs", &drops_refs},
           {"makes_actors", &makes_actors},
-          {"makes_processes", &makes_processes}};
+          {"makes_processes", &makes_processes},
+          {"calls_without_room", &calls_without_room}};
 }
 
 }  // namespace mobula::e2e

@@ -19,6 +19,20 @@ class Limits : public ClusterTest {
   }
 };
 
+TEST_F(Limits, MoreCallsThanAnActorHasRoomForRunInOrder) {
+  start_head({"--num-cpus", "2"});
+  Process driver = start_driver({"calls_without_room", folder() + "/go"});
+  ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();
+  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
+    const Words words{"list", "tasks", "--filter", "state=PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY", "-o", "json"};
+    const Json waiting = Json::parse(mobula(words).out, nullptr, false);
+    return waiting.is_object() && !waiting["items"].empty();
+  })) << "some have come back";
+  driver.say("go on");
+  const Ended ended = driver.wait(Milliseconds(120'000));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 TEST_F(Limits, TenThousandRefsDroppedAtOnceLeaveNothing) {
   start_head();
   Process driver = start_driver({"drops_refs", "10000"});

@@ -11,41 +11,33 @@
 // docs/decisions/0045-nixl-as-a-plug-in.md says why it is so.
 #include <nixl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "transport/plugins/carrier_parts.h"
+#include "transport/plugins/engine_carrier.h"
 
 namespace {
 
 using namespace mobula::plugins;  // NOLINT: a library of its own
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t max_message = MOBULA_TRANSPORT_LEAST_MESSAGE;
-constexpr std::size_t max_waiting = 64;   // messages of one link
 constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are looked for
 constexpr std::size_t max_links = 1'024;
-constexpr std::size_t max_endpoint = 2'048;
 constexpr auto send_limit = std::chrono::seconds(10);
 constexpr auto ask_every = std::chrono::milliseconds(500);
 constexpr auto bye_limit = std::chrono::seconds(1);
-constexpr auto end_limit = std::chrono::seconds(8);
 constexpr auto eager_for = std::chrono::milliseconds(2);  // after something came or went
 
 enum class Kind : std::uint64_t {
@@ -76,27 +68,19 @@ struct Link {
   Clock::time_point asked;
 };
 
-// What the host's thread wants of the agent's.
-struct Order {
-  enum class What { connect, send, drop };
-  What what{};
-  std::uint64_t link = 0;
-  Bytes bytes;  // an endpoint, or a message
-};
-
 // The agent and the thread that turns it. Made by the host's thread, which then only orders; shared with the
 // thread, which may have to be left behind.
 class Engine {
  public:
-  explicit Engine(std::shared_ptr<Inbox> inbox);
+  static constexpr const char* library = "NIXL";
+  static constexpr std::uint64_t max_message = MOBULA_TRANSPORT_LEAST_MESSAGE;
+  static constexpr std::size_t max_endpoint = 2'048;
+
+  Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders);
 
   // Any thread.
   const std::string& endpoint() const { return endpoint_; }
   std::uint64_t next_link() { return next_link_++; }
-  // False when the link has as many messages that wait as it may.
-  bool order(Order order);
-  void stop();
-  bool ends_by(Clock::time_point deadline);
 
   // The engine's own thread, from here on.
   void run();
@@ -116,27 +100,19 @@ class Engine {
   void end_what_broke();
   std::string load(const std::string& metadata);
   void let_go(const std::string& agent);
-  void sent(std::uint64_t number);
 
   const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<Orders> orders_;
   const Secret secret_ = random_secret();
   std::string endpoint_;
   std::string metadata_;
   std::atomic<std::uint64_t> next_link_{1};
-  Handle own_;
   std::unique_ptr<nixlAgent> agent_;
   std::map<std::uint64_t, Link> links_;
   std::map<std::string, std::size_t> agents_;              // that are loaded: their links
   std::map<std::string, Clock::time_point> leaving_;       // without links, until what was sent last has gone
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, and why
   std::map<std::string, std::string> dead_;                    // agents that cannot be sent to, and why
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Order> orders_;
-  std::map<std::uint64_t, std::size_t> unsent_;  // by link: not known to have come
-  bool stopping_ = false;
-  bool ended_ = false;
 };
 
 std::string text_of(const Secret& secret) {
@@ -150,9 +126,8 @@ std::string text_of(const Secret& secret) {
 }
 
 // An agent's name is what others may send to: nobody else has the same.
-Engine::Engine(std::shared_ptr<Inbox> inbox)
-    : inbox_(std::move(inbox)), own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (own_.get() < 0) throw std::runtime_error("no descriptors are left");
+Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
+    : inbox_(std::move(inbox)), orders_(std::move(orders)) {
   agent_ = std::make_unique<nixlAgent>("mobula-" + text_of(random_secret()), nixlAgentConfig());
   const char* const named = std::getenv("MOBULA_NIXL_BACKEND");
   const nixl_backend_t type = named == nullptr ? "UCX" : named;
@@ -168,38 +143,10 @@ Engine::Engine(std::shared_ptr<Inbox> inbox)
   if (endpoint_.size() > max_endpoint) throw std::runtime_error("NIXL names its agent by too many bytes");
 }
 
-bool Engine::order(Order order) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
-      --unsent_[order.link];
-      return false;
-    }
-    orders_.push_back(std::move(order));
-  }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(own_.get(), &one, sizeof one);
-  return true;
-}
-
-void Engine::stop() {
-  const std::scoped_lock lock(mutex_);
-  stopping_ = true;
-}
-
-bool Engine::ends_by(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return ended_; });
-}
-
 void Engine::run() {
   auto eager_until = Clock::now();
   auto next_watch = Clock::now();
-  for (;;) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (stopping_) break;
-    }
+  while (!orders_->stopping()) {
     const bool obeyed = obey();
     const bool did = look() || obeyed;
     const auto now = Clock::now();
@@ -213,26 +160,19 @@ void Engine::run() {
       std::this_thread::yield();
       continue;
     }
-    pollfd wake{own_.get(), POLLIN, 0};
+    pollfd wake{orders_->descriptor(), POLLIN, 0};
     ::poll(&wake, 1, 1);
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
+    orders_->quiet();
   }
   while (!links_.empty()) drop(links_.begin()->first);
   const auto deadline = Clock::now() + std::chrono::milliseconds(50);
   while (Clock::now() < deadline) look();
   agent_.reset();
-  const std::scoped_lock lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+  orders_->end();
 }
 
 bool Engine::obey() {
-  std::deque<Order> orders;
-  {
-    const std::scoped_lock lock(mutex_);
-    orders.swap(orders_);
-  }
+  std::deque<Order> orders = orders_->take();
   for (Order& each : orders) {
     if (each.what == Order::What::connect) connect(each.link, each.bytes);
     if (each.what == Order::What::send) send(each.link, std::move(each.bytes));
@@ -287,18 +227,12 @@ void Engine::post(std::uint64_t number, const Header& header, const char* bytes,
 
 void Engine::send(std::uint64_t number, Bytes message) {
   const auto at = links_.find(number);
-  if (at == links_.end()) return sent(number);
+  if (at == links_.end()) return orders_->sent(number);
   Link& link = at->second;
   if (link.peer == 0) return link.waiting.push_back(std::move(message));
   if (link.on_the_way == 0) link.moved = Clock::now();
   ++link.on_the_way;
   post(number, {Kind::message, link.peer, 0}, message.data(), message.size());
-}
-
-void Engine::sent(std::uint64_t number) {
-  const std::scoped_lock lock(mutex_);
-  const auto at = unsent_.find(number);
-  if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
 }
 
 // The other end is told, because NIXL would not tell it.
@@ -311,10 +245,7 @@ void Engine::drop(std::uint64_t number) {
 }
 
 void Engine::forget(std::uint64_t number, const Link& link) {
-  {
-    const std::scoped_lock lock(mutex_);
-    unsent_.erase(number);
-  }
+  orders_->forget(number);
   let_go(link.agent);
 }
 
@@ -354,7 +285,7 @@ void Engine::on_arrival(const std::string& agent, const std::string& text) {
       return inbox_->put({at->first, News::What::message,
                           Bytes(text.begin() + static_cast<std::ptrdiff_t>(sizeof header), text.end())});
     case Kind::taken:
-      for (std::uint64_t i = 0; i < header.peer && link.on_the_way > 0; ++i, --link.on_the_way) sent(at->first);
+      for (std::uint64_t i = 0; i < header.peer && link.on_the_way > 0; ++i, --link.on_the_way) orders_->sent(at->first);
       return;
     case Kind::bye: return break_link(at->first, "the other process has closed the link");
     case Kind::welcome:
@@ -415,67 +346,13 @@ void Engine::watch_time() {
 
 }  // namespace
 
-struct mobula_carrier {
- public:
-  mobula_carrier(const mobula_carrier_host& host, const std::string& /*listen*/)
-      : host_(host), engine_(std::make_shared<Engine>(inbox_)) {
-    thread_ = std::thread([engine = engine_] { engine->run(); });
-  }
-  ~mobula_carrier() {
-    engine_->stop();
-    if (engine_->ends_by(Clock::now() + end_limit)) {
-      thread_.join();
-      return;
-    }
-    std::fprintf(stderr, "mobula: NIXL does not end; its thread and memory are left behind\n");
-    thread_.detach();
-  }
-  mobula_carrier(const mobula_carrier&) = delete;
-  mobula_carrier& operator=(const mobula_carrier&) = delete;
-
-  int descriptor() const { return inbox_->descriptor(); }
-  std::string endpoint() const { return engine_->endpoint(); }
-  std::uint64_t connect(const std::string& endpoint) {
-    if (endpoint.size() <= Secret().size() || endpoint.size() > max_endpoint) {
-      throw std::runtime_error("no endpoint of NIXL");
-    }
-    const std::uint64_t number = engine_->next_link();
-    engine_->order({Order::What::connect, number, Bytes(endpoint.begin(), endpoint.end())});
-    return number;
-  }
-  bool send(std::uint64_t link, const mobula_carrier_bytes* parts, std::size_t count) {
-    Bytes message = joined(parts, count);
-    if (message.empty() || message.size() > max_message) return false;
-    return engine_->order({Order::What::send, link, std::move(message)});
-  }
-  void drop(std::uint64_t link) {
-    if (dropped_.insert(link).second) engine_->order({Order::What::drop, link, {}});
-  }
-  void poll() {
-    for (const News& each : inbox_->take()) {
-      if (each.what == News::What::dropped) {
-        dropped_.erase(each.link);
-      } else if (dropped_.contains(each.link)) {
-        continue;
-      } else if (each.what == News::What::message) {
-        host_.on_message(host_.host, each.link, each.bytes.data(), each.bytes.size());
-      } else {
-        host_.on_broken(host_.host, each.link, std::string(each.bytes.begin(), each.bytes.end()).c_str());
-      }
-    }
-  }
-
- private:
-  const mobula_carrier_host host_;
-  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  const std::shared_ptr<Engine> engine_;  // shared with its thread
-  std::thread thread_;
-  std::set<std::uint64_t> dropped_;  // by the host, and not yet by the engine
+struct mobula_carrier : EngineCarrier<Engine> {
+  using EngineCarrier::EngineCarrier;
 };
 
 namespace {
 
-constexpr mobula_transport_plugin table = table_of("nixl", max_message);
+constexpr mobula_transport_plugin table = table_of("nixl", Engine::max_message);
 
 }  // namespace
 

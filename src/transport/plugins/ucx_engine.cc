@@ -1,7 +1,6 @@
 #include "transport/plugins/ucx_engine.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <ucs/debug/debug.h>
 #include <unistd.h>
 
@@ -15,10 +14,8 @@
 namespace mobula::plugins::of_ucx {
 namespace {
 
-constexpr std::size_t max_waiting = 64;   // messages of one link
 constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are read
 constexpr std::size_t max_links = 1'024;
-constexpr std::size_t max_address = 1'900;
 constexpr auto send_limit = std::chrono::seconds(10);
 constexpr auto hello_limit = std::chrono::seconds(2);  // then it is said again
 constexpr auto forget_after = std::chrono::minutes(10);
@@ -35,7 +32,8 @@ void check(ucs_status_t status, const char* what) {
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<Inbox> inbox) : inbox_(std::move(inbox)) {
+Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
+    : inbox_(std::move(inbox)), orders_(std::move(orders)) {
   try {
     open();
   } catch (...) {
@@ -44,41 +42,9 @@ Engine::Engine(std::shared_ptr<Inbox> inbox) : inbox_(std::move(inbox)) {
   }
 }
 
-bool Engine::order(Order order) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
-      --unsent_[order.link];
-      return false;
-    }
-    orders_.push_back(std::move(order));
-  }
-  wake();
-  return true;
-}
-
-void Engine::stop() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stopping_ = true;
-  }
-  wake();
-}
-
-bool Engine::ends_by(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return ended_; });
-}
-
 void Engine::run() {
-  for (;;) {
-    std::deque<Order> orders;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (stopping_) break;
-      orders.swap(orders_);
-    }
-    for (Order& each : orders) obey(std::move(each));
+  while (!orders_->stopping()) {
+    for (Order& each : orders_->take()) obey(std::move(each));
     if (inbox_->size() < max_untaken) turn();
     wait();
   }
@@ -94,17 +60,14 @@ void Engine::run() {
     clear_sendings();
   }
   close();
-  const std::scoped_lock lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+  orders_->end();
 }
 
 void Engine::wait() {
   if (ucp_worker_arm(worker_) == UCS_ERR_BUSY && inbox_->size() < max_untaken) return;
   epoll_event event{};
   ::epoll_wait(ready_.get(), &event, 1, look_every_ms);
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
+  orders_->quiet();
 }
 
 void Engine::obey(Order order) {
@@ -114,18 +77,12 @@ void Engine::obey(Order order) {
     return inbox_->put({order.link, News::What::dropped, {}});
   }
   const auto at = links_.find(order.link);
-  if (at == links_.end()) return sent(order.link);
+  if (at == links_.end()) return orders_->sent(order.link);
   if (at->second.peer == 0) {
     at->second.waiting.push_back(std::move(order.bytes));
   } else {
     post(order.link, at->second, {Kind::message, at->second.peer, 0}, std::move(order.bytes));
   }
-}
-
-void Engine::sent(std::uint64_t number) {
-  const std::scoped_lock lock(mutex_);
-  const auto at = unsent_.find(number);
-  if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
 }
 
 void Engine::open() {
@@ -168,12 +125,11 @@ void Engine::open() {
   check(ucp_worker_get_address(worker_, &address, &size), "name a worker of UCX");
   address_.assign(reinterpret_cast<const char*>(address), size);
   ucp_worker_release_address(worker_, address);
-  if (size > max_address) throw std::runtime_error("UCX names its worker by too many bytes");
+  if (Secret().size() + size > max_endpoint) throw std::runtime_error("UCX names its worker by too many bytes");
   int of_ucx = -1;
   check(ucp_worker_get_efd(worker_, &of_ucx), "wait for UCX");
   ready_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
-  own_ = Handle(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  for (const int each : {of_ucx, own_.get()}) {
+  for (const int each : {of_ucx, orders_->descriptor()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, each, &event) != 0) {
@@ -185,11 +141,6 @@ void Engine::open() {
 void Engine::close() {
   if (worker_ != nullptr) ucp_worker_destroy(std::exchange(worker_, nullptr));
   if (context_ != nullptr) ucp_cleanup(std::exchange(context_, nullptr));
-}
-
-void Engine::wake() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(own_.get(), &one, sizeof one);
 }
 
 ucp_ep_h Engine::open_endpoint(const std::string& address) {
@@ -288,7 +239,7 @@ void Engine::clear_sendings() {
       broken_.emplace_back(at->link,
                            late ? "nothing could be sent for ten seconds" : "sending failed");
     }
-    if (at->done && at->header.kind == Kind::message) sent(at->link);
+    if (at->done && at->header.kind == Kind::message) orders_->sent(at->link);
     at = at->done ? sendings_.erase(at) : std::next(at);
   }
 }
@@ -298,7 +249,7 @@ void Engine::drop(std::uint64_t number) {
   auto node = links_.extract(number);
   if (node.empty()) return;
   Link& link = node.mapped();
-  for (std::size_t i = 0; i < link.waiting.size(); ++i) sent(number);
+  for (std::size_t i = 0; i < link.waiting.size(); ++i) orders_->sent(number);
   if (link.peer != 0 && others_.at(link.other).endpoint != nullptr) post(number, link, {Kind::bye, link.peer, 0}, {});
   let_go(link.other);
 }
@@ -325,7 +276,7 @@ void Engine::close_endpoint(ucp_ep_h endpoint) {
 void Engine::break_link(std::uint64_t number, const std::string& why) {
   const auto node = links_.extract(number);
   if (node.empty()) return;
-  for (std::size_t i = 0; i < node.mapped().waiting.size(); ++i) sent(number);
+  for (std::size_t i = 0; i < node.mapped().waiting.size(); ++i) orders_->sent(number);
   let_go(node.mapped().other);
   inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
 }
@@ -351,7 +302,7 @@ void Engine::on_arrival(Arrival arrival) {
 void Engine::on_hello(const Arrival& arrival) {
   const Bytes& bytes = arrival.bytes;
   const bool knows = bytes.size() > secret_.size() &&
-                     bytes.size() <= secret_.size() + max_address &&
+                     bytes.size() <= max_endpoint &&
                      std::equal(secret_.begin(), secret_.end(), bytes.begin());
   if (!knows || arrival.header.peer == 0 || links_.size() >= max_links) return;
   const std::uint64_t number = next_link_++;

@@ -15,23 +15,19 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "transport/plugins/carrier_parts.h"
+#include "transport/plugins/engine_carrier.h"
 
 namespace mobula::plugins::of_ucx {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t max_message = (1u << 20) + 4096;
 
 enum class Kind : std::uint64_t {
   hello = 1,    // link: which of the sender's endpoints; peer: its link; bytes: secret, its address
@@ -72,19 +68,15 @@ struct Link {
   bool said_again = false;
 };
 
-// What the host's thread wants of the worker's.
-struct Order {
-  enum class What { connect, send, drop };
-  What what{};
-  std::uint64_t link = 0;
-  Bytes bytes;  // an endpoint, or a message
-};
-
 // The worker and the thread that turns it. Made by the host's thread, which then only orders; shared
 // with the thread, which may have to be left behind.
 class Engine {
  public:
-  explicit Engine(std::shared_ptr<Inbox> inbox);
+  static constexpr const char* library = "UCX";
+  static constexpr std::uint64_t max_message = (1u << 20) + 4096;
+  static constexpr std::size_t max_endpoint = Secret().size() + 1'900;
+
+  Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders);
   ~Engine() { close(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -92,11 +84,6 @@ class Engine {
   // Any thread.
   std::string endpoint() const { return std::string(secret_.data(), secret_.size()) + address_; }
   std::uint64_t next_link() { return next_link_++; }
-  // False when the link has as many messages that wait as it may.
-  bool order(Order order);
-  void stop();
-  // Whether run() has come to its end by then.
-  bool ends_by(Clock::time_point deadline);
 
   // The engine's own thread, from here on.
   void run();
@@ -108,7 +95,6 @@ class Engine {
   };
   void open();
   void close();
-  void wake();
   void wait();
   void turn();
   void obey(Order order);
@@ -127,13 +113,13 @@ class Engine {
   void close_endpoint(ucp_ep_h endpoint);
   void lose(const std::string& address, const std::string& why);
   void greet_again(const std::string& address);
-  void sent(std::uint64_t number);
 
   const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<Orders> orders_;
   const Secret secret_ = random_secret();
   std::string address_;
   std::atomic<std::uint64_t> next_link_{1};
-  Handle ready_, own_;
+  Handle ready_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   std::map<std::uint64_t, Link> links_;
@@ -144,13 +130,6 @@ class Engine {
   std::deque<Arrival> arrivals_;
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links
   std::vector<std::pair<ucp_ep_h, std::string>> lost_;         // endpoints
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Order> orders_;
-  std::map<std::uint64_t, std::size_t> unsent_;  // by link
-  bool stopping_ = false;
-  bool ended_ = false;
 };
 
 }  // namespace mobula::plugins::of_ucx

@@ -1,0 +1,181 @@
+// A carrier whose library is turned by one thread of the plug-in's own, the engine: what the host's thread orders,
+// and the mobula_carrier in front of it, which only orders, and passes on the engine's news from its inbox.
+//
+// An engine of a library is a class with
+//   library       its name, for people
+//   max_message   of bytes that the host may send
+//   max_endpoint  of bytes that say how to reach one; the first are its secret
+// made from a shared Inbox and shared Orders, with endpoint(), next_link() (any thread) and run(), which returns after
+// Orders::stop(), and calls Orders::end() last. It outlives the carrier where its library does not end.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "transport/plugins/carrier_parts.h"
+
+namespace mobula::plugins {
+
+// What the host's thread wants of the engine's.
+struct Order {
+  enum class What { connect, send, drop };
+  What what{};
+  std::uint64_t link = 0;
+  Bytes bytes;  // an endpoint, or a message
+};
+
+// Orders on their way, and how many messages of each link nobody has yet. Any thread; the engine's takes.
+class Orders {
+ public:
+  static constexpr std::size_t max_waiting = 64;  // messages of one link
+
+  Orders() : own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (own_.get() < 0) throw std::runtime_error("no descriptors are left");
+  }
+  // Readable while there are some that have not been taken, and after stop(), until quiet().
+  int descriptor() const { return own_.get(); }
+  void quiet() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
+  }
+
+  // False when the link has as many messages that wait as it may.
+  bool put(Order order) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
+        --unsent_[order.link];
+        return false;
+      }
+      orders_.push_back(std::move(order));
+    }
+    wake();
+    return true;
+  }
+  std::deque<Order> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(orders_, {});
+  }
+  // A message of the link waits no more; or none of it does.
+  void sent(std::uint64_t link) {
+    const std::scoped_lock lock(mutex_);
+    const auto at = unsent_.find(link);
+    if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
+  }
+  void forget(std::uint64_t link) {
+    const std::scoped_lock lock(mutex_);
+    unsent_.erase(link);
+  }
+
+  void stop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    wake();
+  }
+  bool stopping() {
+    const std::scoped_lock lock(mutex_);
+    return stopping_;
+  }
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  // Whether the engine has come to its end by then.
+  bool ends_by(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline, [this] { return ended_; });
+  }
+
+ private:
+  void wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(own_.get(), &one, sizeof one);
+  }
+
+  Handle own_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Order> orders_;
+  std::map<std::uint64_t, std::size_t> unsent_;  // by link
+  bool stopping_ = false;
+  bool ended_ = false;
+};
+
+// What the host's thread calls; table_of() makes a plug-in's table of one.
+template <class Engine>
+class EngineCarrier {
+ public:
+  EngineCarrier(const mobula_carrier_host& host, const std::string& /*listen*/)
+      : host_(host), engine_(std::make_shared<Engine>(inbox_, orders_)) {
+    thread_ = std::thread([engine = engine_] { engine->run(); });
+  }
+  ~EngineCarrier() {
+    orders_->stop();
+    if (orders_->ends_by(std::chrono::steady_clock::now() + end_limit)) {
+      thread_.join();
+      return;
+    }
+    std::fprintf(stderr, "mobula: %s does not end; its thread and memory are left behind\n", Engine::library);
+    thread_.detach();
+  }
+  EngineCarrier(const EngineCarrier&) = delete;
+  EngineCarrier& operator=(const EngineCarrier&) = delete;
+
+  int descriptor() const { return inbox_->descriptor(); }
+  std::string endpoint() const { return engine_->endpoint(); }
+  std::uint64_t connect(const std::string& endpoint) {
+    if (endpoint.size() <= Secret().size() || endpoint.size() > Engine::max_endpoint) {
+      throw std::runtime_error(std::string("no endpoint of ") + Engine::library);
+    }
+    const std::uint64_t number = engine_->next_link();
+    orders_->put({Order::What::connect, number, Bytes(endpoint.begin(), endpoint.end())});
+    return number;
+  }
+  bool send(std::uint64_t link, const mobula_carrier_bytes* parts, std::size_t count) {
+    Bytes message = joined(parts, count);
+    if (message.empty() || message.size() > Engine::max_message) return false;
+    return orders_->put({Order::What::send, link, std::move(message)});
+  }
+  void drop(std::uint64_t link) {
+    if (dropped_.insert(link).second) orders_->put({Order::What::drop, link, {}});
+  }
+  void poll() {
+    for (const News& each : inbox_->take()) {
+      if (each.what == News::What::dropped) {
+        dropped_.erase(each.link);
+      } else if (dropped_.contains(each.link)) {
+        continue;
+      } else if (each.what == News::What::message) {
+        host_.on_message(host_.host, each.link, each.bytes.data(), each.bytes.size());
+      } else {
+        host_.on_broken(host_.host, each.link, std::string(each.bytes.begin(), each.bytes.end()).c_str());
+      }
+    }
+  }
+
+ private:
+  static constexpr std::chrono::seconds end_limit{8};
+
+  const mobula_carrier_host host_;
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with the engine, like the next two
+  const std::shared_ptr<Orders> orders_ = std::make_shared<Orders>();
+  const std::shared_ptr<Engine> engine_;
+  std::thread thread_;
+  std::set<std::uint64_t> dropped_;  // by the host, and not yet by the engine
+};
+
+}  // namespace mobula::plugins
