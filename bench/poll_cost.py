@@ -1,22 +1,43 @@
 #!/usr/bin/env python3
-"""What it costs tasks that somebody looks at the cluster, and what a look costs.
+"""What it costs tasks that somebody looks at the cluster, and where that is spent.
 
-    python3 bench/poll_cost.py build/release/bin/mobula [--rounds 10] [--seconds 3] [--tasks 100000] [-o json]
+    python3 bench/poll_cost.py build/release/bin/mobula [--windows 600] [--seconds 0.2] [--tasks 100000] [-o json]
 
-A driver runs tasks, a thousand at once, in rounds of a few seconds: in every second one a client asks over a
-connection of its own, once a second, for `status`, `list tasks` and `list actors`. The ratio is that of neighbours,
-so that what else the machine does meanwhile falls on both. Then the driver holds many tasks that do not end, and
-`list tasks` is timed: over the kept connection, and as a command from its start to its exit.
+First the processor time of each way to look, by process: of a cluster whose driver does nothing, of one that runs a
+thousand tasks twenty times a second, and of one where many tasks wait. What a second without looks takes is not in it.
+Then a driver runs tasks as fast as it can, in windows of less than a second, and in every second window somebody looks
+once, by `status`, `list tasks` and `list actors`. A window is compared with those on both sides of it, so that what
+else the machine does meanwhile falls on both: in tasks, and in the processor time that all processes spent beyond that
+of as many tasks there, which hardly depends on what else the machine does.
 """
 import argparse
+import http.client
 import json
 import os
+import random
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+LOOK = ("status", "list tasks", "list actors")
+QUESTIONS = ("status", "list tasks", "list actors", "list jobs", "top")
+PAGES = ("/api/v1/status", "/api/v1/tasks", "/api/v1/actors", "/api/v1/summary")
+ROLES = ("client", "head", "agent", "driver", "executors")
+EVERY = 0.05  # seconds from one look to the next where they are measured one by one
+SETTLE = 2  # seconds until executors that nobody needs any more have ended
+BAR = 0.02
+
+
+def processor_seconds(pid):
+    """Of all threads that the process has and had, in user and system mode (clock_getcpuclockid(3))."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
 
 
 class Console:
@@ -47,97 +68,223 @@ class Driver:
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         text=True, env=environment, bufsize=1)
 
-    def order(self, what, amount):
+    def begin(self, what, amount):
         self.process.stdin.write(f"{what} {amount}\n")
+
+    def end(self):
         answer = self.process.stdout.readline()
         if not answer:
             raise RuntimeError("the driver has ended")
-        return float(answer)
+        return [float(word) for word in answer.split()]
+
+    def order(self, what, amount):
+        self.begin(what, amount)
+        return self.end()
+
+
+class Cluster:
+    """One of this machine, with a console, a driver, and the clocks of all its processes."""
+
+    def __init__(self, mobula, folder, cpus):
+        self.mobula = mobula
+        self.folder = folder
+        self.environment = dict(os.environ, MOBULA_STATE_DIR=folder, XDG_RUNTIME_DIR=folder)
+        for name in ("MOBULA_ADDRESS", "MOBULA_KEY_FILE", "MOBULA_TOKEN", "MOBULA_CLUSTER"):
+            self.environment.pop(name, None)
+        started = subprocess.run([mobula, "start", "--head", "--num-cpus", str(cpus), "--http", "0", "-o", "json"],
+                                 env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
+        self.environment["MOBULA_ADDRESS"] = json.loads(started.stdout)["address"]
+        status = json.loads(self.command("status", "-o", "json"))
+        self.http = status["http"]["url"].split("//")[1]
+        with open(status["http"]["token_file"], encoding="utf-8") as file:
+            self.token = file.read().strip()
+        self.driver = Driver(os.path.join(os.path.dirname(mobula), "mobula-bench-polled-tasks"), self.environment)
+        self.console = Console(mobula, self.environment)
+        self.driver.order("run", 0.5)  # whatever is made the first time
+        self.console.ask("status")
+        self.look_for_processes()
+
+    def command(self, *words):
+        return subprocess.run([self.mobula, *words], env=self.environment, stdout=subprocess.PIPE, check=True).stdout
+
+    def page(self, path):
+        connection = http.client.HTTPConnection(self.http, timeout=30)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise RuntimeError(f"{path}: {answer.status} {answer.read()[:200]}")
+        answer.read()
+        connection.close()
+
+    def look_for_processes(self):
+        """Which of its processes is what, from now on."""
+        with open(os.path.join(self.folder, "default", "head", "head.json"), encoding="utf-8") as file:
+            known = {json.load(file)["pid"]: "head", self.driver.process.pid: "driver", self.console.process.pid: "client"}
+        mark = f"MOBULA_STATE_DIR={self.folder}".encode()
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    ours = mark in file.read()
+                program = os.path.basename(os.readlink(f"/proc/{entry}/exe"))
+            except OSError:
+                continue
+            if ours:
+                known.setdefault(int(entry), "executors" if "polled-tasks" in program else "agent")
+        self.roles = known
+
+    def spent(self):
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = dict.fromkeys(ROLES, 0.0)
+        seconds["client"] = children.ru_utime + children.ru_stime
+        for pid, role in self.roles.items():
+            seconds[role] += processor_seconds(pid)
+        return seconds
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=120)
+        self.console.close()
+        self.driver.process.kill()
+        self.driver.process.wait()
+
+    def stop(self):
+        subprocess.run([self.mobula, "stop", "--grace", "1"], env=self.environment, stdout=subprocess.DEVNULL, check=False)
 
 
-def polled(console, stop):
-    due = time.monotonic()
-    while not stop.is_set():
-        for command in ("status", "list tasks", "list actors"):
-            console.ask(command)
-        due += 1
-        stop.wait(max(0, due - time.monotonic()))
+def ways(cluster, only_kept):
+    """Each way to look: its name, and the function that looks once."""
+    for question in QUESTIONS:
+        yield f"{question}, kept connection", lambda question=question: cluster.console.ask(question)
+    if only_kept:
+        return
+    for question in ("version",) + QUESTIONS:
+        words = question.split() + (["--once"] if question == "top" else [])
+        yield f"mobula {question}", lambda words=words: cluster.command(*words)
+    for path in PAGES:
+        yield f"HTTP {path}", lambda path=path: cluster.page(path)
+
+
+def cost_of(cluster, look, looks, paced):
+    """Milliseconds of processor time for one look by role, and the longest look; less what the same time takes without."""
+    def spent_by(function):
+        before = cluster.spent()
+        if paced:
+            cluster.driver.begin("pace", looks)
+        longest, due = 0.0, time.monotonic()
+        for _ in range(looks):
+            begun = time.monotonic()
+            function()
+            longest = max(longest, time.monotonic() - begun)
+            due += EVERY
+            time.sleep(max(0.0, due - time.monotonic()))
+        if paced:
+            cluster.driver.end()
+        after = cluster.spent()
+        return {role: (after[role] - before[role]) / looks * 1000 for role in ROLES}, longest * 1000
+    without, _ = spent_by(lambda: None)
+    with_looks, longest = spent_by(look)
+    cost = {role: with_looks[role] - without[role] for role in ROLES}
+    return dict(cost, all=sum(cost.values()), longest=longest)
+
+
+def costs(cluster, looks, paced, only_kept=False):
+    if looks == 0:
+        return {}
+    time.sleep(SETTLE)
+    if paced:
+        cluster.driver.order("pace", 20)
+    cluster.look_for_processes()
+    return {name: cost_of(cluster, look, looks, paced) for name, look in ways(cluster, only_kept)}
+
+
+def window(cluster, seconds, look):
+    before = sum(cluster.spent().values())
+    looker = threading.Thread(target=look)
+    cluster.driver.begin("run", seconds)
+    looker.start()
+    tasks, took = cluster.driver.end()
+    looker.join()
+    return {"tasks": tasks, "rate": tasks / took, "spent": sum(cluster.spent().values()) - before, "took": took}
+
+
+def interval(values, draws=2000):
+    """The median, and between which bounds it lies with 95 % certainty, by drawing again (Efron)."""
+    source = random.Random(1)
+    medians = sorted(statistics.median(source.choices(values, k=len(values))) for _ in range(draws))
+    low, median, high = medians[int(draws * 0.025)], statistics.median(values), medians[int(draws * 0.975)]
+    return {"median": median, "low": low, "high": high, "quartiles": statistics.quantiles(values, n=4)}
+
+
+def windows(cluster, count, seconds, look):
+    """Looks in every second window of an odd number."""
+    cluster.driver.order("run", 1)
+    cluster.look_for_processes()
+    seen = [window(cluster, seconds, look if at % 2 == 1 else lambda: None) for at in range(2 * (count // 2) + 1)]
+    ratios, extra = [], []
+    for before, looked, after in zip(seen[0::2], seen[1::2], seen[2::2]):
+        ratios.append(2 * looked["rate"] / (before["rate"] + after["rate"]))
+        of_a_task = (before["spent"] + after["spent"]) / (before["tasks"] + after["tasks"])
+        extra.append((looked["spent"] - looked["tasks"] * of_a_task) * 1000)
+    return {"tasks_per_second": statistics.median(each["rate"] for each in seen[::2]), "pairs": len(ratios), "window_s": seconds,
+            "cores_busy": statistics.median(each["spent"] / each["took"] for each in seen[::2]),
+            "throughput": interval(ratios), "look_ms": interval(extra)}
 
 
 def measure(arguments):
     mobula = os.path.abspath(arguments.mobula)
     with tempfile.TemporaryDirectory(prefix="mobula-poll-") as folder:
-        environment = dict(os.environ, MOBULA_STATE_DIR=folder, XDG_RUNTIME_DIR=folder)
-        for name in ("MOBULA_ADDRESS", "MOBULA_KEY_FILE", "MOBULA_TOKEN", "MOBULA_CLUSTER"):
-            environment.pop(name, None)
-        started = subprocess.run([mobula, "start", "--head", "--num-cpus", str(arguments.cpus), "-o", "json"], env=environment,
-                                 stdout=subprocess.PIPE, text=True, check=True)
-        environment["MOBULA_ADDRESS"] = json.loads(started.stdout)["address"]
+        cluster = Cluster(mobula, folder, arguments.cpus)
         try:
-            return rounds(mobula, environment, arguments)
+            found = {"idle": costs(cluster, arguments.looks, paced=False),
+                     "running": costs(cluster, arguments.looks, paced=True, only_kept=True)}
+            def look():
+                for question in LOOK:
+                    cluster.console.ask(question)
+            found["windows"] = windows(cluster, arguments.windows, arguments.seconds, look)
+            found["held_tasks"] = arguments.tasks
+            cluster.driver.order("hold", arguments.tasks)
+            found["held"] = costs(cluster, arguments.looks, paced=False)
+            cluster.close()
+            return found
         finally:
-            subprocess.run([mobula, "stop", "--grace", "1"], env=environment, stdout=subprocess.DEVNULL, check=False)
+            cluster.stop()
 
 
-def rounds(mobula, environment, arguments):
-    driver = Driver(os.path.join(os.path.dirname(mobula), "mobula-bench-polled-tasks"), environment)
-    console = Console(mobula, environment)
-    driver.order("run", arguments.seconds)  # whatever is made the first time
-    without, polled_rates, ratios = [], [], []
-    for number in range(arguments.rounds):
-        pair = {}
-        for with_poller in ((False, True) if number % 2 == 0 else (True, False)):
-            stop = threading.Event()
-            poller = threading.Thread(target=polled, args=(console, stop))
-            if with_poller:
-                poller.start()
-            pair[with_poller] = driver.order("run", arguments.seconds)
-            stop.set()
-            if with_poller:
-                poller.join()
-        without.append(pair[False])
-        polled_rates.append(pair[True])
-        ratios.append(pair[True] / pair[False])
-    driver.order("hold", arguments.tasks)
-    kept = [console.ask("list tasks")[0] for _ in range(arguments.looks)]
-    command = []
-    for _ in range(arguments.looks):
-        begun = time.monotonic()
-        subprocess.run([mobula, "list", "tasks", "-o", "json"], env=environment, stdout=subprocess.DEVNULL, check=True)
-        command.append(time.monotonic() - begun)
-    console.close()
-    driver.process.kill()
-    driver.process.wait()
-    return {"tasks_per_second": statistics.median(without), "tasks_per_second_polled": statistics.median(polled_rates),
-            "ratio": statistics.median(ratios), "ratio_mean": statistics.mean(ratios), "ratios": [round(each, 4) for each in ratios],
-            "listed_of": arguments.tasks, "list_tasks_ms": statistics.median(kept) * 1000,
-            "list_tasks_worst_ms": max(kept) * 1000, "list_tasks_command_ms": statistics.median(command) * 1000}
+def table(title, rows):
+    print(f"{title:<44}" + "".join(f"{name:>10}" for name in ROLES + ("all", "longest")))
+    for name, cost in rows.items():
+        print(f"  {name:<42}" + "".join(f"{cost[role]:>10.2f}" for role in ROLES + ("all", "longest")))
+    print()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("mobula")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--windows", type=int, default=600, help="4 at least")
+    parser.add_argument("--seconds", type=float, default=0.2, help="of a window")
     parser.add_argument("--cpus", type=int, default=os.cpu_count())
-    parser.add_argument("--tasks", type=int, default=100_000)
-    parser.add_argument("--looks", type=int, default=9)
+    parser.add_argument("--tasks", type=int, default=100_000, help="that wait, for the last table")
+    parser.add_argument("--looks", type=int, default=40, help="of each way; 0: the windows alone")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     arguments = parser.parse_args()
+    arguments.windows = max(4, arguments.windows)
     found = measure(arguments)
     if arguments.output == "json":
         json.dump(found, sys.stdout)
         print()
         return
-    print(f"tasks, 1,000 at once        {found['tasks_per_second']:10.0f} /s")
-    print(f"beside a client that polls  {found['tasks_per_second_polled']:10.0f} /s")
-    print(f"ratio, median of {arguments.rounds} pairs   {found['ratio']:10.4f}   (mean {found['ratio_mean']:.4f})")
-    print(f"list tasks, {found['listed_of']} tasks there: {found['list_tasks_ms']:.1f} ms over a kept connection (worst "
-          f"{found['list_tasks_worst_ms']:.1f}), {found['list_tasks_command_ms']:.1f} ms as a command")
+    if arguments.looks > 0:
+        table("ms of one look, nothing runs", found["idle"])
+        table("ms of one look, 20,000 tasks a second run", found["running"])
+        table(f"ms of one look, {found['held_tasks']:,} tasks wait", found["held"])
+    seen = found["windows"]
+    print(f"{seen['pairs']} windows of {seen['window_s']} s with one look, each between two without: "
+          f"{seen['tasks_per_second']:,.0f} tasks/s and {seen['cores_busy']:.2f} cores busy without")
+    ratio, look = seen["throughput"], seen["look_ms"]
+    print(f"  throughput of a window with a look {ratio['median']:.4f} of its neighbours' (95 %: {ratio['low']:.4f} to "
+          f"{ratio['high']:.4f}; quartiles {ratio['quartiles'][0]:.4f} and {ratio['quartiles'][2]:.4f}); with a look a "
+          f"second {1 - (1 - ratio['median']) * seen['window_s']:.4f}")
+    print(f"  processor time of a look {look['median']:.1f} ms (95 %: {look['low']:.1f} to {look['high']:.1f}; quartiles "
+          f"{look['quartiles'][0]:.1f} and {look['quartiles'][2]:.1f}); with a look a second "
+          f"{look['median'] / 1000 / os.cpu_count():.2%} of this machine's {os.cpu_count()} cores (bar {BAR:.0%})")
 
 
 if __name__ == "__main__":

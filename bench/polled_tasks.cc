@@ -1,6 +1,7 @@
 // Tasks of one driver while somebody looks at the cluster: what poll_cost.py runs. Reads orders from its input, a
-// line each, and answers each with a line: "run SECONDS" with the tasks a second that it has done meanwhile, a
-// thousand at once; "hold COUNT" when so many tasks that do not end are submitted.
+// line each, and answers each with a line: "run SECONDS" with the tasks that it has done and the seconds that they
+// took, a thousand at once; "pace BATCHES" likewise, a thousand tasks at the beginning of each twentieth of a second;
+// "hold COUNT" when so many tasks that do not end are submitted.
 #include <mobula/mobula.h>
 
 #include <chrono>
@@ -12,13 +13,18 @@
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int at_once = 1000;
+constexpr auto pace = std::chrono::milliseconds(50);
 
 int next(int x) { return x + 1; }
 int waits(int x) {
   std::this_thread::sleep_for(std::chrono::hours(1));
   return x;
 }
+
+double since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
 
 void run_batch() {
   std::vector<mobula::ObjectRef<int>> refs;
@@ -29,12 +35,21 @@ void run_batch() {
   if (sum != static_cast<long>(at_once) * (at_once + 1) / 2) throw std::runtime_error("a wrong sum");
 }
 
-double run_for(double seconds) {
-  const auto begun = std::chrono::steady_clock::now();
-  const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
+void run_for(double seconds) {
+  const auto begun = Clock::now();
   int batches = 0;
-  for (; passed() < seconds; ++batches) run_batch();
-  return batches * at_once / passed();
+  for (; since(begun) < seconds; ++batches) run_batch();
+  std::cout << batches * at_once << " " << since(begun) << std::endl;
+}
+
+void run_paced(int batches) {
+  const auto begun = Clock::now();
+  for (int i = 0; i < batches; ++i) {
+    std::this_thread::sleep_until(begun + i * pace);
+    run_batch();
+  }
+  std::this_thread::sleep_until(begun + batches * pace);
+  std::cout << batches * at_once << " " << since(begun) << std::endl;
 }
 
 }  // namespace
@@ -46,10 +61,13 @@ int main() {
   double amount = 0;
   while (std::cin >> order >> amount) {
     if (order == "run") {
-      std::cout << run_for(amount) << std::endl;
+      run_for(amount);
+    } else if (order == "pace") {
+      run_paced(static_cast<int>(amount));
     } else if (order == "hold") {
+      const auto begun = Clock::now();
       while (held.size() < static_cast<std::size_t>(amount)) held.push_back(mobula::task<waits>.remote(0));
-      std::cout << held.size() << std::endl;
+      std::cout << held.size() << " " << since(begun) << std::endl;
     } else {
       std::cerr << "no such order: " << order << "\n";
       return 2;

@@ -40,7 +40,7 @@ class Asker {
 
 // To stdout; the code to end with.
 int print(const std::string& text);
-int print(const nlohmann::ordered_json& document, const CommandLine& line);
+int print(nlohmann::ordered_json document, const CommandLine& line);
 // Of the terminal that stdout is; 0 where it is none.
 std::size_t terminal_width();
 bool for_people(const CommandLine& line);

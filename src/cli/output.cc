@@ -57,14 +57,27 @@ std::string cell_of(const Json& value) {
   return text.empty() ? "-" : text;
 }
 
-// What a list has, or the one item that a document is.
-Json items_of(const Json& document) {
-  const auto items = document.find("items");
-  if (items != document.end() && items->is_array()) return *items;
-  Json item = document;
-  for (const char* name : {"apiVersion", "kind", "warnings"}) item.erase(name);
-  return Json::array({item});
-}
+// What a list has, or the one item that a document is. Lists have thousands of items: they are looked at where they are.
+class Items {
+ public:
+  explicit Items(Json& document) {
+    const auto items = document.find("items");
+    if (items != document.end() && items->is_array()) {
+      items_ = &*items;
+      return;
+    }
+    Json item = document;
+    for (const char* name : {"apiVersion", "kind", "warnings"}) item.erase(name);
+    single_ = Json::array({std::move(item)});
+  }
+  Items(const Items&) = delete;
+  Items& operator=(const Items&) = delete;
+  Json& operator*() { return *items_; }
+
+ private:
+  Json single_;
+  Json* items_ = &single_;
+};
 
 // On one line.
 std::string cell_at(const Json& item, const std::string& member) {
@@ -111,9 +124,8 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string table_of(const Json& document, const std::string& kind, bool wide) {
-  const Json items = items_of(document);
-  return table_of(document, items, columns_for(items, kind, wide), true);
+std::string table_of(const Json& items, const std::string& kind) {
+  return table_of(Json::object(), items, columns_for(items, kind, false), true);
 }
 
 std::string csv_of(const Json& items, const std::vector<Column>& columns, bool headers) {
@@ -137,9 +149,9 @@ std::string csv_of(const Json& items, const std::vector<Column>& columns, bool h
 }
 
 // The first member whose name ends in "_id" names an item; else its "name".
-std::string names_of(const Json& document) {
+std::string names_of(const Json& items) {
   std::string text;
-  for (const auto& item : items_of(document)) {
+  for (const auto& item : items) {
     if (!item.is_object()) continue;
     std::string name = item.value("name", item.value("cluster_name", std::string()));
     for (const auto& [member, value] : item.items()) {
@@ -152,9 +164,9 @@ std::string names_of(const Json& document) {
   return text;
 }
 
-std::string lines_of(const Json& document) {
+std::string lines_of(const Json& items) {
   std::string text;
-  for (const auto& item : items_of(document)) text += escaped_controls(item.dump()) + "\n";
+  for (const auto& item : items) text += escaped_controls(item.dump()) + "\n";
   return text;
 }
 
@@ -199,6 +211,7 @@ std::string fabrics_text(const Json& fabrics) {
 
 // They stand within strings alone.
 std::string escaped_controls(const std::string& json) {
+  if (json.find('\x7f') == std::string::npos && json.find('\xc2') == std::string::npos) return json;
   std::string text;
   text.reserve(json.size());
   for (std::size_t at = 0; at < json.size(); ++at) {
@@ -215,16 +228,15 @@ std::string escaped_controls(const std::string& json) {
   return text;
 }
 
-std::string format_document(const Json& document, OutputFormat format, const std::string& kind) {
-  return format_document(document, format, kind, {}, 0).value();
+std::string format_document(Json document, OutputFormat format, const std::string& kind) {
+  return format_document(std::move(document), format, kind, {}, 0).value();
 }
 
-Result<std::string> format_document(const Json& given, OutputFormat format, const std::string& kind, const TableFlags& style,
+Result<std::string> format_document(Json document, OutputFormat format, const std::string& kind, const TableFlags& style,
                                     std::size_t width) {
-  Json document = given;
-  Json items = items_of(document);
+  Items all(document);
+  Json& items = *all;
   if (auto sorted = sort_items(items, kind, style); !sorted) return sorted.error();
-  if (document.contains("items") && !style.sort_by.empty()) document["items"] = items;
   const bool wide = format == OutputFormat::wide || format == OutputFormat::csv;
   const auto columns = chosen_columns(items, kind, wide, style);
   if (!columns) return columns.error();
@@ -232,10 +244,10 @@ Result<std::string> format_document(const Json& given, OutputFormat format, cons
     case OutputFormat::table:
     case OutputFormat::wide: return table_of(document, items, *columns, style.headers, width);
     case OutputFormat::json: return escaped_controls(document.dump(2)) + "\n";
-    case OutputFormat::jsonl: return lines_of(document);
+    case OutputFormat::jsonl: return lines_of(items);
     case OutputFormat::yaml: return to_yaml(document);
     case OutputFormat::csv: return csv_of(items, *columns, style.headers);
-    case OutputFormat::name: return names_of(document);
+    case OutputFormat::name: return names_of(items);
   }
   return std::string();
 }
@@ -267,10 +279,10 @@ std::string format_status(const Json& status) {
   text += "\n" + resources.text();
   if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"]);
   if (status.contains("transfers") && !status["transfers"].empty()) {
-    text += "\n" + table_of(Json{{"items", status["transfers"]}}, "counts", false);
+    text += "\n" + table_of(status["transfers"], "counts");
   }
   if (status.contains("waiting") && !status["waiting"].empty()) {
-    text += "\n" + table_of(Json{{"items", status["waiting"]}}, "waiting", false);
+    text += "\n" + table_of(status["waiting"], "waiting");
   }
   if (status.contains("warnings")) {
     for (const auto& warning : status["warnings"]) text += "note: " + cell_of(warning) + "\n";

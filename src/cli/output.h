@@ -13,11 +13,11 @@ namespace mobula::internal::cli {
 
 // `kind` is the one the user named ("nodes"); it chooses the columns. Ends with a newline unless
 // there is nothing to show.
-std::string format_document(const nlohmann::ordered_json& document, OutputFormat format,
+std::string format_document(nlohmann::ordered_json document, OutputFormat format,
                             const std::string& kind);
 // Likewise, with the columns and in the order that `style` wants; lines of tables are cut to `width` characters,
 // unless that is 0. invalid_argument where `style` names what is not there.
-Result<std::string> format_document(const nlohmann::ordered_json& document, OutputFormat format, const std::string& kind,
+Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format, const std::string& kind,
                                     const TableFlags& style, std::size_t width);
 // `mobula status` as a page for people.
 std::string format_status(const nlohmann::ordered_json& status);

@@ -95,16 +95,16 @@ Result<Json> list_of(Asker& asker, const CommandLine& line) {
 int list_items(const CommandLine& line) {
   Asker asker(line);
   const auto on_screen = [&](const Screen&, char) {
-    const auto list = list_of(asker, line);
+    auto list = list_of(asker, line);
     if (!list) asker.forget();
-    const auto text = list ? format_document(*list, line.output, line.kind, line.table, 0) : list.error();
+    const auto text = list ? format_document(std::move(*list), line.output, line.kind, line.table, 0) : list.error();
     return text ? *text : "mobula: " + text.error().text + "\n";
   };
   for (;;) {
-    const auto list = list_of(asker, line);
+    auto list = list_of(asker, line);
     if (!list) return complain(list.error());
     if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_on_screen(line.watch_seconds, on_screen);
-    const int code = print(*list, line);
+    const int code = print(std::move(*list), line);
     if (!line.watch || code != exit_done) return code;
     pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
   }
@@ -133,15 +133,19 @@ int get_item(const CommandLine& line) {
 int summarise(const CommandLine& line) {
   Asker asker(line);
   std::vector<std::pair<std::string, Json>> lists;
-  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "tasks"}) {
+  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
     auto list = asker.ask("list", kind);
+    // A head of a release before this one counts no tasks: they are counted here.
+    if (!list && list.error().code == ErrorCode::invalid_argument && kind == std::string("task-counts")) {
+      kind = "tasks";
+      list = asker.ask("list", kind);
+    }
     if (!list) return complain(list.error());
     lists.emplace_back(kind, std::move(list).value());
   }
   const auto status = asker.ask("status");
   if (!status) return complain(status.error());
-  const Json summary = summary_of(lists, *status);
-  return print(format_document(summary, line.output, "summary"));
+  return print(format_document(summary_of(lists, *status), line.output, "summary"));
 }
 
 int explain(const CommandLine& line) {

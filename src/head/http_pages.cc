@@ -21,9 +21,9 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view api_prefix = "/api/v1/";
 constexpr std::size_t max_word = 4096;  // of a kind, an id, a request as JSON
 
-// The kinds of `mobula summary`.
+// Of what `mobula summary` counts: of tasks their owners send no rows.
 constexpr std::array summary_kinds{"nodes",     "jobs",      "actors",          "leases",
-                                   "executors", "placement-groups", "tasks"};
+                                   "executors", "placement-groups", "task-counts"};
 
 // A request's bytes to read, an answer's to write. Of no socket: what looks at one sees none.
 class MemoryStream : public httplib::Stream {
@@ -285,8 +285,9 @@ class HttpPages::Server : public httplib::Server {
 
   // As --filter does it. `explain` and single things take none.
   static HttpAnswer filtered(const httplib::Request& request, const HttpAnswer& answer) {
-    Json json = answer.status == 200 ? Json::parse(answer.json, nullptr, false) : Json();
-    if (!json.is_object() || !json.contains("items") || request.params.empty()) return answer;
+    if (answer.status != 200 || request.params.empty()) return answer;
+    Json json = Json::parse(answer.json, nullptr, false);
+    if (!json.is_object() || !json.contains("items")) return answer;
     Filters filters;
     for (const auto& [name, value] : request.params) filters.emplace_back(name, value);
     keep_matching(json, filters);

@@ -117,7 +117,7 @@ Json summary_of(const std::vector<std::pair<std::string, Json>>& lists, const Js
       states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
     }
     for (const auto& [state, count] : states) {
-      items.push_back({{"kind", kind}, {"state", state}, {"count", count}});
+      items.push_back({{"kind", kind == "task-counts" ? "tasks" : kind}, {"state", state}, {"count", count}});
     }
   }
   // How many there were by each path, since most are forgotten.

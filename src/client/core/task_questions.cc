@@ -55,7 +55,7 @@ class TaskReader {
       const TaskPhase phase = phase_of(row);
       if (!wanted(phase, row.call.form->name) || !meant(id, row.call.form->num_returns)) continue;
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
-      if (asked_.id.empty()) ++counts_[{row.call.form->name, phase}];
+      count(*row.call.form, phase);
     }
     for (const auto& [id, row] : core_.classes_) collect_line(row);
     collect(core_.ended_.failed(), failed_);
@@ -77,6 +77,17 @@ class TaskReader {
   }
   bool meant(TaskId task, std::uint32_t num_returns) const {
     return asked_.id.empty() || is_meant(asked_.id, task, num_returns);
+  }
+
+  // Mostly the next one is like the one before: a hundred thousand are not looked up by name.
+  void count(const CallForm& form, TaskPhase phase) {
+    if (!asked_.id.empty()) return;
+    if (&form != counted_form_ || phase != counted_phase_) {
+      counted_ = &counts_[{form.name, phase}];
+      counted_form_ = &form;
+      counted_phase_ = phase;
+    }
+    ++*counted_;
   }
 
   // Newest first. One that was made again has ended more than once: its last end counts, and none
@@ -105,7 +116,7 @@ class TaskReader {
       }
       const CallForm& form = core_.backlog_.form(place);
       if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns)) return;
-      if (asked_.id.empty()) ++counts_[{form.name, TaskPhase::waits_for_slot}];
+      count(form, TaskPhase::waits_for_slot);
       if (waiting_.size() < limit_) {
         waiting_.emplace_back(task, &looked_at_.emplace_back(core_.backlog_.look(place)));
         places_.insert(task, before);
@@ -282,6 +293,9 @@ class TaskReader {
   Ended finished_;
   Table<TaskId, bool> seen_;
   std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts_;
+  const CallForm* counted_form_ = nullptr;  // the last one's, and where it is counted
+  TaskPhase counted_phase_ = TaskPhase::finished;
+  std::uint64_t* counted_ = nullptr;
   bool placed_ = false;
   Table<TaskId, std::uint64_t> places_;
   std::int64_t error_bytes_ = 0;

@@ -54,7 +54,7 @@ void QuestionRates::charge(Time now, const std::string& user_id, std::uint64_t c
 std::uint64_t cost_of(std::string_view verb, std::string_view kind) {
   if (verb == "timeline") return cost_of_asking_all;
   const bool looks = verb == "list" || verb == "get" || verb == "explain";
-  const bool asks_all = kind == "tasks" || kind == "task" || kind == "objects" || kind == "object" ||
+  const bool asks_all = kind == "tasks" || kind == "task" || kind == "task-counts" || kind == "objects" || kind == "object" ||
                         kind == "memory" || kind == "transfers";
   return looks && asks_all ? cost_of_asking_all : 1;
 }

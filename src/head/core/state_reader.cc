@@ -28,6 +28,7 @@ bool is_order(const std::string& verb) {
 std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& verb,
                                         const std::string& kind, const std::string& argument) {
   if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
+  if (kind == "task-counts" && verb == "list") return TaskPurpose::count;
   if (kind != "tasks" && kind != "task") return std::nullopt;
   if (verb == "list") return TaskPurpose::list;
   if (verb == "get") return TaskPurpose::get;

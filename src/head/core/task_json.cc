@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "head/core/documents.h"
+#include "head/core/json_text.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -120,50 +121,47 @@ std::string words_of(const Parts& parts, const Item& item) {
   return "is in a state that this head does not know";
 }
 
-Json waits_json(const TaskFact& fact) {
-  Json items = Json::array();
+void write_waits(JsonText& json, const TaskFact& fact) {
+  json.open_array();
   for (const auto& each : fact.arguments) {
-    items.push_back({{"object_id", each.object.hex()},
-                     {"task_id", id_json(each.task)},
-                     {"task_name", each.task_name},
-                     {"owner", id_json(each.owner)},
-                     {"node_id", id_json(each.home)}});
+    json.open_object().member("object_id", each.object.hex()).member("task_id", each.task);
+    json.member("task_name", each.task_name).member("owner", each.owner).member("node_id", each.home);
+    json.close_object();
   }
-  return items;
+  json.close_array();
+}
+
+void write_item(JsonText& json, const Parts& parts, const Item& item) {
+  const TaskFact& fact = item.fact;
+  json.open_object();
+  json.member("task_id", fact.task.hex()).member("state", state_of(fact.phase)).member("name", fact.name);
+  json.member("type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK");
+  json.member("job_id", item.job).member("owner", item.owner.hex()).member("node_id", node_of(parts, fact));
+  json.member("executor", fact.executor).member("actor_id", fact.actor).member("class_id", fact.demand_class);
+  json.member("attempt", std::uint64_t{fact.attempt} + 1);
+  json.member("retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left);
+  json.member("since_ms", fact.since.count() / 1'000'000);
+  json.member("cancelled", fact.cancelled).member("preemptions", fact.preemptions);
+  if (!ended(fact)) {
+    json.member("ahead", fact.ahead).member("missing", fact.missing).key("waits_for");
+    write_waits(json, fact);
+  }
+  json.member("reason", words_of(parts, item)).close_object();
 }
 
 Json item_json(const Parts& parts, const Item& item) {
-  const TaskFact& fact = item.fact;
-  Json json = {{"task_id", fact.task.hex()},
-               {"state", state_of(fact.phase)},
-               {"name", fact.name},
-               {"type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK"},
-               {"job_id", id_json(item.job)},
-               {"owner", item.owner.hex()},
-               {"node_id", id_json(node_of(parts, fact))},
-               {"executor", id_json(fact.executor)},
-               {"actor_id", id_json(fact.actor)},
-               {"class_id", id_json(fact.demand_class)},
-               {"attempt", fact.attempt + 1},
-               {"retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left},
-               {"since_ms", fact.since.count() / 1'000'000},
-               {"cancelled", fact.cancelled},
-               {"preemptions", fact.preemptions}};
-  if (!ended(fact)) {
-    json["ahead"] = fact.ahead;
-    json["missing"] = fact.missing;
-    json["waits_for"] = waits_json(fact);
-  }
-  json["reason"] = words_of(parts, item);
-  return json;
+  JsonText text;
+  write_item(text, parts, item);
+  return Json::parse(text.take());
 }
 
-Json counts_json(const TaskAnswers& answers) {
-  Json counts = Json::array();
+void write_counts(JsonText& json, const TaskAnswers& answers) {
+  json.open_array();
   for (const auto& [key, count] : answers.counts) {
-    counts.push_back({{"name", key.first}, {"state", state_of(key.second)}, {"count", count}});
+    json.open_object().member("name", key.first).member("state", state_of(key.second)).member("count", count);
+    json.close_object();
   }
-  return counts;
+  json.close_array();
 }
 
 // `verb` and `id` are what was asked.
@@ -251,24 +249,37 @@ bool may_be_task(const Parts& parts, const std::string& text) {
       parts.slots.demands(), [&](const auto& each) { return each.first.second == ClassId(*bits); });
 }
 
-std::string tasks_json(const Parts& parts, const TaskAnswers& answers) {
-  Json json = document("TaskList");
-  Json items = Json::array();
-  for (const auto& item : answers.items) items.push_back(item_json(parts, item));
-  json["items"] = std::move(items);
-  json["counts"] = counts_json(answers);
-  json["warnings"] = answers.warnings;
-  if (answers.left_out > 0) {
-    json["warnings"].push_back(
-        fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
-                    "the oldest ended ones are forgotten; `counts` has all",
-                    answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+namespace {
+
+std::string task_list(const Parts& parts, const TaskAnswers& answers, const char* kind, bool rows) {
+  JsonText json;
+  json.open_object().member("apiVersion", "mobula/v1").member("kind", kind);
+  if (rows) {
+    json.key("items").open_array();
+    for (const auto& item : answers.items) write_item(json, parts, item);
+    json.close_array();
+  }
+  json.key("counts");
+  write_counts(json, answers);
+  json.key("warnings").open_array();
+  for (const auto& warning : answers.warnings) json.value(warning);
+  if (rows && answers.left_out > 0) {
+    json.value(fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
+                           "the oldest ended ones are forgotten; `counts` has all",
+                           answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
   }
   if (parts.nodes.recovering()) {
-    json["warnings"].push_back(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+    json.value(fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
   }
-  return text_of(json);
+  return json.close_array().close_object().take();
+}
+
+}  // namespace
+
+std::string tasks_json(const Parts& parts, const TaskAnswers& answers) { return task_list(parts, answers, "TaskList", true); }
+
+std::string task_counts_json(const Parts& parts, const TaskAnswers& answers) {
+  return task_list(parts, answers, "TaskCounts", false);
 }
 
 Result<std::string> task_json(const Parts& parts, const std::string& id,

@@ -27,6 +27,8 @@ bool is_beginning_of_id(const std::string& text);
 bool may_be_task(const Parts& parts, const std::string& text);
 
 std::string tasks_json(const Parts& parts, const TaskAnswers& answers);
+// The same without rows.
+std::string task_counts_json(const Parts& parts, const TaskAnswers& answers);
 // not_found where nobody has it; timed_out where nobody who answered has it.
 Result<std::string> task_json(const Parts& parts, const std::string& id,
                               const TaskAnswers& answers);

@@ -26,9 +26,9 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
         fmt::format("{} questions about tasks are open; ask again in a moment", questions_.size()));
   }
   AskTasks asked;
-  asked.limit = parts_.options.max_tasks_per_owner;
+  asked.limit = purpose == TaskPurpose::count ? 0 : parts_.options.max_tasks_per_owner;
   JobId job;
-  if (purpose == TaskPurpose::list) {
+  if (purpose == TaskPurpose::list || purpose == TaskPurpose::count) {
     const auto filters = task_filters(argument);
     if (!filters) return filters.error();
     asked.name = filters->name;
@@ -129,6 +129,7 @@ void TaskQuestions::settle(std::uint64_t number) {
 Result<std::string> TaskQuestions::document(const Question& question) const {
   switch (question.purpose) {
     case TaskPurpose::list: return tasks_json(parts_, question.answers);
+    case TaskPurpose::count: return task_counts_json(parts_, question.answers);
     case TaskPurpose::get: return task_json(parts_, question.id, question.answers);
     case TaskPurpose::explain: break;
   }

@@ -19,7 +19,7 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-enum class TaskPurpose : std::uint8_t { list, get, explain };
+enum class TaskPurpose : std::uint8_t { list, count, get, explain };
 
 // What the owners asked have said so far.
 struct TaskAnswers {
@@ -38,7 +38,7 @@ class TaskQuestions {
  public:
   explicit TaskQuestions(Parts& parts) : parts_(parts) {}
 
-  // `argument`: to list, filters as a JSON object or nothing; else the id of a task or of one of
+  // `argument`: to list or to count, filters as a JSON object or nothing; else the id of a task or of one of
   // its results, or the beginning of it. Refused where that is wrong, or too many questions are
   // open.
   Result<void> ask(Asker asker, TaskPurpose purpose, const std::string& argument);

@@ -86,6 +86,39 @@ TEST_F(TaskQuestions, AListGathersFromAllOwners) {
   EXPECT_NE(list["warnings"].dump().find("5 more"), std::string::npos) << list["warnings"];
 }
 
+TEST_F(TaskQuestions, TheirNumbersAloneAskForNoRows) {
+  ask("list", "task-counts");
+  const AskTasks question = asked(one);
+  EXPECT_EQ(question.limit, 0u);
+  EXPECT_EQ(asked(two), question);
+  for (const int job : {1, 2}) {
+    TasksTold told;
+    told.request = question.request;
+    told.counts = {{"square", TaskPhase::runs, 2}, {"square", TaskPhase::finished, 100'000}};
+    told.left_out = 100'002;
+    cluster.driver_says(agent, job, told);
+  }
+  const Json counted = document();
+  EXPECT_EQ(counted["kind"], "TaskCounts");
+  EXPECT_FALSE(counted.contains("items"));
+  EXPECT_EQ(counted["counts"], Json::parse(R"([{"name": "square", "state": "RUNNING", "count": 4},
+                                               {"name": "square", "state": "FINISHED", "count": 200000}])"));
+  EXPECT_TRUE(counted["warnings"].empty()) << counted["warnings"];
+
+  ask("list", "task-counts", R"({"state": "RUNNING"})");
+  EXPECT_EQ(asked(one).phases, std::vector{TaskPhase::runs});
+}
+
+TEST_F(TaskQuestions, NamesFromOutsideDoNotBreakTheDocument) {
+  ask("list", "tasks");
+  TaskFact odd = fact(0xa1, TaskPhase::runs);
+  odd.name = "a \"b\" \\ \n \xff";
+  odd.reason = "\x01";
+  answers(1, asked(one).request, {odd});
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(document()["items"][0]["name"], "a \"b\" \\ \n \xef\xbf\xbd");
+}
+
 TEST_F(TaskQuestions, FiltersGoToTheOwnersAndChooseThem) {
   ask("list", "tasks",
       R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
