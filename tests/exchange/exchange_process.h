@@ -57,6 +57,7 @@ struct Member {
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::uint64_t receive_bytes = std::uint64_t{1} << 30;  // that are on their way here at once
   std::shared_ptr<GpuDevices> gpus = nullptr;
+  std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: it takes wholes, as older ones do
 };
 
 // One process with its exchange. Elements are numbered bytes.
@@ -87,6 +88,7 @@ class Process {
     options.gpus = member.gpus;
     options.regions.chunk_bytes = member.chunk_bytes;
     options.regions.max_receive_bytes = member.receive_bytes;
+    options.regions.part_bytes = member.part_bytes;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),
