@@ -123,6 +123,21 @@ TEST_F(Parts, ASmallOneComesWhole) {
   EXPECT_TRUE(first.pull(ref).shares.empty());
 }
 
+// That the maker sends there is no proof of who is there.
+TEST_F(Parts, AKeeperWhoseKeyWasRevokedIsNotReadFrom) {
+  Process maker = process(1);
+  Member revoked = member(2), honest = member(3);
+  revoked.admitted_as = "a key";
+  honest.void_keys = {"a key"};
+  Process first(folder_.path(), revoked), second(folder_.path(), honest);
+  const auto ref = by_tcp(maker, 7);
+  const auto kept = first.pull(ref);
+  ASSERT_TRUE(is_numbered(kept, 7, whole));
+  const auto two = second.pull(ref);
+  ASSERT_TRUE(is_numbered(two, 7, whole));
+  EXPECT_EQ(bytes_from(two, 1), whole);
+}
+
 TEST_F(Parts, TheSameTwiceAtOnceIsKeptOnce) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);

@@ -43,6 +43,7 @@ Result<std::vector<RegionPullId>> RegionPulls::want(std::vector<RegionWish> toge
     batch.pulls.push_back(id);
     Pull pull;
     for (const auto holder : wish.holders) pull.holders.push_back({holder});
+    if (!wish.holders.empty()) pull.line = wish.holders.front();
     pull.wish = std::move(wish);
     pull.since = context_.now;
     pulls_.emplace(id, std::move(pull));
@@ -71,22 +72,32 @@ void RegionPulls::admit() {
       reserved_ += bytes_of(pull.wish);
       if (pull.wish.part == 0) continue;
       pull.stage = Stage::in_line;
-      parts_in_line_.push_back(id);
+      part_lines_[pull.line].waiting.push_back(id);
+    }
+    std::set<ProcessId> lines;
+    for (const auto id : pulls) {
+      if (pulls_.at(id).wish.part != 0) lines.insert(pulls_.at(id).line);
     }
     for (const auto id : pulls) {
       const auto at = pulls_.find(id);
       if (at != pulls_.end() && at->second.wish.part == 0) begin(id, at->second);
     }
-    begin_parts();
+    for (const auto holder : lines) begin_parts(holder);
   }
 }
 
-void RegionPulls::begin_parts() {
-  while (!parts_in_line_.empty()) {
-    if (parts_asked_ >= context_.options.max_parts_asked) return mark_part_in_line.hit();
-    const auto id = parts_in_line_.front();
-    parts_in_line_.pop_front();
-    ++parts_asked_;
+// What begins may end at once, and the line with it.
+void RegionPulls::begin_parts(ProcessId holder) {
+  for (auto at = part_lines_.find(holder); at != part_lines_.end(); at = part_lines_.find(holder)) {
+    auto& line = at->second;
+    if (line.waiting.empty()) {
+      if (line.asked == 0) part_lines_.erase(at);
+      return;
+    }
+    if (line.asked >= context_.options.max_parts_asked) return mark_part_in_line.hit();
+    const auto id = line.waiting.front();
+    line.waiting.pop_front();
+    ++line.asked;
     begin(id, pulls_.at(id));
   }
 }
@@ -104,10 +115,12 @@ void RegionPulls::finish(RegionPullId id, RegionOutcome outcome) {
   const auto at = pulls_.find(id);
   auto& pull = at->second;
   const bool had_room = pull.stage != Stage::queued;
+  const bool is_part = pull.wish.part != 0;
+  const auto line = pull.line;
   if (pull.stage == Stage::in_line) {
-    std::erase(parts_in_line_, id);
-  } else if (had_room && pull.wish.part != 0) {
-    --parts_asked_;
+    std::erase(part_lines_.at(line).waiting, id);
+  } else if (had_room && is_part) {
+    --part_lines_.at(line).asked;
   }
   forget_transfer(pull);
   PullEnded ended;
@@ -122,7 +135,7 @@ void RegionPulls::finish(RegionPullId id, RegionOutcome outcome) {
   context_.out->push_back(std::move(ended));
   pulls_.erase(at);
   if (!had_room) return;
-  begin_parts();
+  if (is_part) begin_parts(line);
   admit();
 }
 

@@ -73,6 +73,7 @@ class RegionPulls {
   };
   struct Pull {
     RegionWish wish;
+    ProcessId line{};  // of parts, that it is in or has left
     Stage stage = Stage::queued;
     std::deque<Holder> holders{};  // the first is being tried
     std::set<ProcessId> gone{};    // have said so, or have ended
@@ -91,8 +92,8 @@ class RegionPulls {
   };
 
   void admit();
-  // Parts, as far as so many may be asked for.
-  void begin_parts();
+  // Of a holder, as far as so many of its parts may be asked for.
+  void begin_parts(ProcessId holder);
   void begin(RegionPullId id, Pull& pull);
   std::uint64_t bytes_of(const RegionWish& wish) const;
   static const std::vector<DirectPath>& paths_of(const Pull& pull) {
@@ -125,8 +126,11 @@ class RegionPulls {
   std::map<RegionPullId, Pull> pulls_;
   std::deque<Batch> arguments_, others_;  // that wait for room
   std::size_t waiting_ = 0;
-  std::deque<RegionPullId> parts_in_line_;
-  std::size_t parts_asked_ = 0;  // have left the line, and not ended
+  struct PartLine {
+    std::deque<RegionPullId> waiting{};
+    std::size_t asked = 0;  // have left it, and not ended
+  };
+  std::map<ProcessId, PartLine> part_lines_;  // by the first holder: one that is silent holds up its own alone
   std::map<ProcessId, Time> shunned_;  // keepers, until when
   std::map<TransferId, RegionPullId> transfers_;
   std::map<OperationId, RegionPullId> operations_;

@@ -35,7 +35,7 @@ struct RegionOptions {
   std::size_t max_serves_waiting = 524288;  // as many readers as connect, each with its parts
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;  // of two-sided paths
   std::uint64_t part_bytes = std::uint64_t{8} << 20;    // what large tensors are cut by (region_parts.h); 0: they are not
-  std::size_t max_parts_asked = 128;    // that this process has asked for at a time; others are in line here
+  std::size_t max_parts_asked = 128;    // of one holder, that this process has asked for at a time; others are in line here
   std::size_t max_serves_of_part = 1;   // others are sent to who has a copy, or wait until there is one
   std::size_t max_parts_of_peer = 3;    // of max_serves_of_peer: few at a time are there sooner, and given on
   Duration serve_part_within = 1s;      // as serve_within, of a part
