@@ -39,6 +39,12 @@ class ArenaMemory final : public detail::TensorMemory {
 // Whether it may be seen where it lies, as far as its user is concerned.
 bool may_be_mapped(const DirectWish& wish) { return !wish.named || *wish.named == DirectPath::shm; }
 
+void set_share(TransferRecord& record, const exchange::Share& share) {
+  record.holder = share.holder;
+  record.path = share.path;
+  record.size_bytes = static_cast<std::int64_t>(share.bytes);
+}
+
 // What is published: the memory, and the right of its readers to find it unchanged.
 struct Publication {
   std::shared_ptr<detail::TensorStorage> storage;
@@ -476,6 +482,16 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     auto owner = elements->in_place ? lease(arrival.object, std::move(elements->owner), false)
                                     : std::move(elements->owner);
     got(pull, arrival.object, *elements, std::move(owner), why_sealed_in_place);
+    // What came from several is a transfer from each.
+    for (std::size_t i = 1; i < arrival.shares.size(); ++i) {
+      TransferRecord other = record;
+      other.refusals.clear();
+      other.failed_tries.clear();
+      other.fell_back = false;
+      set_share(other, arrival.shares[i]);
+      note(std::move(other));
+    }
+    if (!arrival.shares.empty()) set_share(record, arrival.shares.front());
     note(std::move(record));
   } else if (std::holds_alternative<exchange::InStore>(arrival.outcome)) {
     const auto* row = engine_.core().object(arrival.object);
@@ -546,35 +562,6 @@ bool TensorDesk::ready(Pull& pull) {
   for (const RefRecord& each : std::exchange(pull.in_store, {})) take_from_store(pull, each);
   pulls_.erase(pull.wish);
   return true;
-}
-
-void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
-  const auto* row = engine_.core().object(ref.object);
-  auto view = engine_.view(ref.object);
-  const bool is_error = row != nullptr && row->ready && row->value->is_error;
-  const auto size = static_cast<std::size_t>(ref.tensor->size_bytes);
-  TransferRecord record = std::move(pull.records[ref.object]);
-  record.size_bytes = ref.tensor->size_bytes;
-  record.ended = monotonic_now();
-  if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
-    const auto bytes = view->bytes();
-    got(pull, ref.object, {.bytes = bytes, .owner = nullptr}, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
-        "it was read from an object, which others read as well");
-    note(std::move(record));
-    return;  // still wanted: that keeps it in its place
-  }
-  std::string why = "the runtime was shut down";
-  if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
-  if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
-  auto error = make_error(PublicKind::object_lost,
-                          fmt::format("the elements of a tensor of process {} are lost: {}{}{}", ref.owner.brief(), why,
-                                      record.refusals.empty() ? "" : "; before that: ", fmt::join(record.refusals, "; ")));
-  error.cause = why;
-  fail(ref.object, std::move(error));
-  record.failed = true;
-  record.refusals.push_back("store: " + why);
-  note(std::move(record));
-  engine_.unwant(ref.object);
 }
 
 void TensorDesk::drop(const PullPtr& pull) {

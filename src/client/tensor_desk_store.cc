@@ -1,7 +1,12 @@
-// What goes into the node's store because its process ends, or because somebody asks for it there.
+// What goes into the node's store because its process ends, or because somebody asks for it there; and what is read
+// from there.
+#include <fmt/format.h>
+
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
+#include "client/conversion.h"
 #include "client/tensor_desk.h"
 
 namespace mobula::internal::client {
@@ -63,6 +68,35 @@ std::optional<Failure> TensorDesk::write_held(ProcessEngine::Lock& lock, const T
   engine_.seal(lock, what.object, !copied, {}, true);
   engine_.step(ReleaseRef{what.object});  // writing a value gives one
   return copied ? std::nullopt : std::optional(copied.error());
+}
+
+void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
+  const auto* row = engine_.core().object(ref.object);
+  auto view = engine_.view(ref.object);
+  const bool is_error = row != nullptr && row->ready && row->value->is_error;
+  const auto size = static_cast<std::size_t>(ref.tensor->size_bytes);
+  TransferRecord record = std::move(pull.records[ref.object]);
+  record.size_bytes = ref.tensor->size_bytes;
+  record.ended = monotonic_now();
+  if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
+    const auto bytes = view->bytes();
+    got(pull, ref.object, {.bytes = bytes, .owner = nullptr}, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
+        "it was read from an object, which others read as well");
+    note(std::move(record));
+    return;  // still wanted: that keeps it in its place
+  }
+  std::string why = "the runtime was shut down";
+  if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
+  if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
+  auto error = make_error(detail::ErrorKind::object_lost,
+                          fmt::format("the elements of a tensor of process {} are lost: {}{}{}", ref.owner.brief(), why,
+                                      record.refusals.empty() ? "" : "; before that: ", fmt::join(record.refusals, "; ")));
+  error.cause = why;
+  fail(ref.object, std::move(error));
+  record.failed = true;
+  record.refusals.push_back("store: " + why);
+  note(std::move(record));
+  engine_.unwant(ref.object);
 }
 
 }  // namespace mobula::internal::client

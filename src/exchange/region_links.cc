@@ -42,6 +42,7 @@ Result<void> RegionLinks::listen() {
   options_.self.address = sockets_.endpoint().address;
   options_.self.public_key = sockets_.endpoint().public_key;
   options_.self.local = options_.socket;
+  reach_.self = options_.self;
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
     bus_said(from, origin, bytes);
@@ -83,12 +84,14 @@ void RegionLinks::accept(Fd socket) {
   look();
 }
 
-void RegionLinks::meet(const Endpoint& holder) {
+void RegionLinks::meet(const Endpoint& holder, bool by_hearsay) {
   Peer& peer = peers_[holder.process];
   if (peer.out != 0) return;
   const LinkId id = peer.out = ++last_;
   Link& link = links_[id];
   link.peer = holder.process;
+  link.by_hearsay = by_hearsay;
+  link.public_key = holder.public_key;
   link.since = monotonic_now();
   if (auto connected = connect(id, link, holder); !connected) {
     // Not from within the call: its caller may not expect to be told.
@@ -176,7 +179,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
   const ProcessId peer = link.peer;
   if (const auto* reach = std::get_if<RegionReach>(&*message)) {
     // Over a network the key of the connection proves the side that accepts.
-    if (link.local && !link.proven) {
+    if (has_to_prove(link) && !link.proven) {
       return ended(id, failure(ErrorCode::permission_denied, "who accepted the connection has not shown who it is"));
     }
     link.met = true;
@@ -208,8 +211,8 @@ std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOr
 bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
   if (!link.accepted) {
     // It is to be the one that was meant.
-    if (!link.local) return true;
-    const auto shown = admitted(hello, origin);
+    if (!has_to_prove(link)) return true;
+    const auto shown = admitted(hello, link.local ? origin : PeerOrigin{.public_key = link.public_key});
     link.proven = hello.process == link.peer && shown.has_value();
     if (link.proven) link.admitted_as = shown->admitted_as;
     return link.proven;

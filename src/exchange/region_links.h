@@ -55,8 +55,9 @@ class RegionLinks {
 
   // Where peers reach this process.
   const Endpoint& self() const { return options_.self; }
-  // met() or gone() follows, or has been told and holds still.
-  void meet(const Endpoint& holder);
+  // met() or gone() follows, or has been told and holds still. `by_hearsay`: another process of the job has said
+  // that it is there, so it shows a ticket for the key that it is reached by.
+  void meet(const Endpoint& holder, bool by_hearsay = false);
   void send(ProcessId to, const RegionMessage& message);
   // It will never speak again.
   void dead(ProcessId peer);
@@ -70,6 +71,8 @@ class RegionLinks {
     bool accepted = false;
     bool met = false;
     bool proven = false;  // it has shown a ticket
+    bool by_hearsay = false;
+    std::string public_key{};  // by hearsay: that the ticket is to be for
     bool refused = false; // and has been told: nothing of it is heard until it is let go
     Time since;
     std::string admitted_as{};  // of the ticket that it has shown
@@ -81,6 +84,7 @@ class RegionLinks {
   };
 
   RegionLinks(ProcessSockets& sockets, LinkOptions options, RegionReach reach, Callbacks callbacks);
+  static bool has_to_prove(const Link& link) { return link.local || link.by_hearsay; }
   Result<void> listen();
   void accept(Fd socket);
   Result<void> connect(LinkId id, Link& link, const Endpoint& holder);
@@ -100,7 +104,7 @@ class RegionLinks {
 
   ProcessSockets& sockets_;
   LinkOptions options_;
-  const RegionReach reach_;
+  RegionReach reach_;
   const Callbacks callbacks_;
   std::unique_ptr<LocalListener> listener_;
   std::map<LinkId, Link> links_;

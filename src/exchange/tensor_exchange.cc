@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transfer/core/region_parts.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -10,10 +11,6 @@ namespace {
 using transfer::PullEnded;
 using transfer::RegionsHere;
 using transfer::RegionsInStore;
-
-std::string text_of(DirectPath path, std::string_view why) {
-  return std::string(to_string(path)) + ": " + std::string(why);
-}
 
 // What a tensor without elements has come to: nothing is moved, and no library sees it.
 Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
@@ -29,10 +26,17 @@ transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
 
 }  // namespace
 
+std::string TensorExchange::text_of(DirectPath path, std::string_view why) {
+  return std::string(to_string(path)) + ": " + std::string(why);
+}
+
 TensorExchange::TensorExchange(ExchangeOptions options, Callbacks callbacks)
     : options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      core_(options_.self.process, with_long_patience(options_.regions)) {}
+      core_(options_.self.process, with_long_patience(options_.regions)),
+      withdrawals_(std::make_shared<Withdrawals>([this](ObjectId object, std::uint64_t copy) {
+        post([this, object, copy] { withdraw(object, copy); });
+      })) {}
 
 Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions options, Callbacks callbacks) {
   std::unique_ptr<TensorExchange> self(new TensorExchange(std::move(options), std::move(callbacks)));
@@ -68,11 +72,14 @@ Result<void> TensorExchange::open() {
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
                     .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
-  auto made = RegionLinks::open(*sockets_, std::move(links), paths_->reach(),
+  RegionReach reach = paths_->reach();
+  reach.part_bytes = options_.regions.part_bytes;
+  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(reach),
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
                                    take_up();
                                    if (!paths_->knows(peer)) return;  // it was just said to be dead
+                                   learn_places(message);
                                    step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
                                  },
                                  .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); }});
@@ -83,6 +90,7 @@ Result<void> TensorExchange::open() {
 }
 
 TensorExchange::~TensorExchange() {
+  withdrawals_->close();
   if (!sockets_) return;
   (void)sockets_->thread().run([this] {
     links_.reset();
@@ -123,10 +131,7 @@ void TensorExchange::take_up() {
 
 // ---- the core ----------------------------------------------------------------------------------
 
-template <class Step>
-void TensorExchange::step(Step step) {
-  if (!paths_) return;  // it ends
-  step(monotonic_now(), commands_);
+void TensorExchange::carry_out_all() {
   if (carrying_out_) return;
   carrying_out_ = true;
   for (std::size_t next = 0; next < commands_.size(); ++next) {
@@ -153,7 +158,9 @@ void TensorExchange::carry_out(transfer::RegionCommand& command) {
   std::visit([this](auto& each) { carry_out(each); }, command);
 }
 
-void TensorExchange::carry_out(const transfer::SendRegions& command) { links_->send(command.to, command.message); }
+void TensorExchange::carry_out(const transfer::SendRegions& command) {
+  links_->send(command.to, with_places(command.message));
+}
 
 void TensorExchange::wake(Duration after) {
   post([this, after] {
@@ -215,11 +222,19 @@ void TensorExchange::carry_out(const transfer::Export& command) {
     step([&](Time now, auto& out) { core_.exported(now, operation, ticket, out); });
   };
   const auto at = published_.find(command.object);
-  auto transfer = at == published_.end()
-                      ? Result<TransferId>(failure(ErrorCode::not_found, "it is not here any more"))
-                      : paths_->offer({command.path, command.peer, command.peer_lane}, at->second.elements, told);
+  const auto memory = at == published_.end() ? nullptr : at->second.memory.lock();
+  if (at == published_.end() || (at->second.copy != 0 && !memory)) {
+    return told(failure(ErrorCode::not_found, "it is not here any more"));
+  }
+  SourceRegion elements = at->second.elements;
+  if (command.part != 0) {
+    const auto span = transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
+    elements.bytes = elements.bytes.subspan(span.offset, span.size_bytes);
+    elements.file.reset();  // it is copied
+  }
+  auto transfer = paths_->offer({command.path, command.peer, command.peer_lane}, elements, told);
   if (!transfer) return told(transfer.error());
-  operations_[operation] = {command.path, *transfer, 0};
+  operations_[operation] = {command.path, *transfer, 0, {}, memory};
 }
 
 void TensorExchange::carry_out(const transfer::Unexport& command) {
@@ -274,6 +289,7 @@ void TensorExchange::unwant(std::uint64_t number) {
     wishes_.erase(at);
     std::erase(waiting_, number);
     for (const auto& each : pulls) {
+      if (!pulls_.contains(each.first)) continue;  // of a part that has come
       step([&](Time now, auto& out) { core_.unwant(now, each.first, out); });
     }
   });
@@ -292,35 +308,16 @@ void TensorExchange::trust(std::string ticket, std::vector<std::string> void_key
   });
 }
 
-// ---- turns for what is no transfer ---------------------------------------------------------------
-
-void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken) {
-  post([this, lane, claim, taken = std::move(taken)] {
-    claims_[claim] = taken;
-    step([&](Time now, auto& out) { core_.claim_turn(now, lane, claim, out); });
-  });
-}
-
-void TensorExchange::return_turn(std::uint64_t claim) {
-  post([this, claim] {
-    claims_.erase(claim);
-    step([&](Time now, auto& out) { core_.return_turn(now, claim, out); });
-  });
-}
-
-void TensorExchange::carry_out(const transfer::TurnTaken& command) {
-  const auto at = claims_.find(command.claim);
-  if (at != claims_.end() && at->second) at->second();
-}
-
 void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
   paths_->met(peer, reach);
+  reached_or_not(peer);
   begin_wishes();
 }
 
 void TensorExchange::gone(ProcessId peer, const Failure& why) {
   paths_->gone(peer);
   if (!waiting_.empty()) unreachable_[peer] = why.text;
+  reached_or_not(peer);
   step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
   begin_wishes();
 }
@@ -345,6 +342,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   std::vector<Arrival> at_once;
   std::vector<transfer::RegionWish> together;
   std::vector<Wanted> wanted;
+  std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
   for (const RefRecord& each : wish.tensors) {
     Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
                  .refusals = {}, .failed_tries = {}, .fell_back = false};
@@ -367,25 +365,37 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       at_once.push_back(std::move(none));
       continue;
     }
-    together.push_back({.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
-                        .holders = {each.owner}, .paths = choice.paths,
-                        .lane = static_cast<std::uint32_t>(std::max(device, 0))});
-    wanted.push_back({.ref = each, .device = device, .refusals = choice.refusals});
+    transfer::RegionWish one{.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
+                             .holders = {each.owner}, .paths = choice.paths,
+                             .lane = static_cast<std::uint32_t>(std::max(device, 0))};
+    Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
+    if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted)) continue;
+    together.push_back(std::move(one));
+    wanted.push_back(std::move(whole));
   }
   if (!together.empty()) {
     step([&](Time now, auto& out) {
       const auto pulls = core_.want(now, std::move(together), wish.arguments, out);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (!pulls && wanted[i].gathering != 0) {
+          const auto gathering = gatherings_.find(wanted[i].gathering);
+          if (gathering == gatherings_.end()) continue;
+          gathering->second.failed = pulls.error();
+          never_began.push_back(gatherings_.extract(gathering));
+          continue;
+        }
         if (!pulls) {
           at_once.push_back({.wish = number, .object = wanted[i].ref.object, .outcome = pulls.error(), .path = {},
                              .holder = wanted[i].ref.owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
           continue;
         }
         wish.pulls.emplace((*pulls)[i], wanted[i]);
-        pulls_[(*pulls)[i]] = number;
+        pulls_[(*pulls)[i]] = {number, wanted[i].gathering};
+        if (wanted[i].gathering != 0) gatherings_.at(wanted[i].gathering).parts[(*pulls)[i]] = wanted[i].part;
       }
     });
   }
+  for (const auto& each : never_began) gathered(each.key(), each.mapped());
   for (auto& each : at_once) arrive(std::move(each));
 }
 
@@ -401,14 +411,18 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
   const auto told = [this, operation, pull = command.pull](Result<Elements> elements) {
     operations_.erase(operation);
     std::optional<Failure> failed;
-    if (elements) {
+    const auto place = pulls_.find(pull);
+    const auto gathering = place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
+    if (elements && gathering != gatherings_.end()) {
+      gathering->second.encrypted = gathering->second.encrypted || elements->encrypted;
+    } else if (elements) {
       fetched_[pull] = std::move(*elements);
     } else {
       failed = elements.error();
     }
     step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
   };
-  const auto wish = wishes_.find(pulls_.at(command.pull));
+  const auto wish = wishes_.find(pulls_.at(command.pull).wish);
   Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
   if (wish != wishes_.end()) {
     const Wanted& wanted = wish->second.pulls.at(command.pull);
@@ -416,79 +430,22 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
     if (record.size_bytes == 0) return told(nothing_on(wanted.device));
     const bool stays = wanted.device == on_host ? record.device.empty()
                                                 : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
-    transfer = paths_->fetch({.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
-                              .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
-                              .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
-                              .device = wanted.device},
-                             told);
+    TensorPaths::Fetch fetch{.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
+                             .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
+                             .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
+                             .device = wanted.device};
+    if (wanted.gathering != 0) {
+      const auto target = place_of(wanted);
+      if (!target) return told(target.error());
+      fetch.in_place = false;
+      fetch.size_bytes = target->size();
+      fetch.target = *target;
+      fetch.target_owner = gatherings_.at(wanted.gathering).memory;
+    }
+    transfer = paths_->fetch(fetch, told);
   }
   if (!transfer) return told(transfer.error());
   operations_[operation] = {command.path, *transfer, command.pull};
-}
-
-// ---- both at the same time ---------------------------------------------------------------------
-
-void TensorExchange::issued(transfer::OperationId operation, const Result<void>& result) {
-  operations_.erase(operation);
-  const auto failed = result ? std::nullopt : std::optional<Failure>(result.error());
-  step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
-}
-
-void TensorExchange::issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
-                           bool sends) {
-  // Both sides come to the same number, which nothing else that goes on between them has.
-  const ProcessId receiver = sends ? command.peer : options_.self.process;
-  const auto of_channel = ObjectId::derived(command.object, receiver.hex(), command.epoch);
-  const auto transfer = TransferId::derived(of_channel, "piece", command.offset);
-  operations_[command.operation].transfer = transfer;
-  paths_->move_pair(pair, transfer, bytes, sends, [this, operation = command.operation](const Result<void>& result) {
-    issued(operation, result);
-  });
-}
-
-void TensorExchange::carry_out(const transfer::Issue& command) {
-  const TensorPaths::Pairing pair{command.peer, command.lane, command.peer_lane, command.epoch};
-  operations_[command.operation] = {command.path, {}, command.pull, pair};
-  const auto ends = [this, operation = command.operation](const Result<void>& result) { issued(operation, result); };
-  if (command.opens) return paths_->open_pair(pair, ends);
-  if (command.pull == 0) {
-    const auto at = published_.find(command.object);
-    if (at == published_.end()) return ends(failure(ErrorCode::not_found, "it is not here any more"));
-    const auto all = at->second.elements.bytes;
-    auto* const first = const_cast<std::byte*>(all.data());  // it is read only
-    return issue(command, pair, std::span(first, all.size()).subspan(command.offset, command.size_bytes), true);
-  }
-  if (command.offset > 0 && arriving_.contains(command.pull)) {
-    auto* const first = arriving_[command.pull].memory->bytes;
-    return issue_next(command, pair, first);
-  }
-  const auto wish = pulls_.find(command.pull);
-  if (wish == pulls_.end() || !wishes_.contains(wish->second)) {
-    return ends(failure(ErrorCode::cancelled, "nobody wants it any more"));
-  }
-  const Wanted& wanted = wishes_.at(wish->second).pulls.at(command.pull);
-  const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
-  // A try that failed may still be written to: each has memory of its own.
-  paths_->take(wanted.device, size, [this, command, pair, ends](Result<DeviceAllocation> taken) {
-    if (!operations_.contains(command.operation)) return;
-    if (!taken) return ends(taken.error());
-    arriving_[command.pull].memory = std::make_shared<const DeviceAllocation>(std::move(*taken));
-    issue_next(command, pair, arriving_[command.pull].memory->bytes);
-  });
-}
-
-// The next piece of what is received.
-void TensorExchange::issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first) {
-  const auto wish = pulls_.find(command.pull);
-  if (wish != pulls_.end() && wishes_.contains(wish->second)) {
-    const Wanted& wanted = wishes_.at(wish->second).pulls.at(command.pull);
-    const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
-    if (command.offset + command.size_bytes == size) {
-      fetched_[command.pull] = {.bytes = {first, size}, .owner = arriving_.at(command.pull).memory->owner,
-                                 .device = wanted.device};
-    }
-  }
-  issue(command, pair, {first + command.offset, command.size_bytes}, false);
 }
 
 void TensorExchange::carry_out(const transfer::Cancel& command) {
@@ -496,10 +453,6 @@ void TensorExchange::carry_out(const transfer::Cancel& command) {
   if (at == operations_.end()) return;
   if (at->second.pair) return paths_->break_pair(*at->second.pair, at->second.transfer);
   paths_->cancel(at->second.transfer);
-}
-
-void TensorExchange::carry_out(const transfer::DropChannel& command) {
-  paths_->drop_pair({command.peer, command.lane, command.peer_lane, command.epoch});
 }
 
 // Of a holder that answers nobody knows more than it does itself; what one that cannot be reached has left
@@ -516,12 +469,27 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
   });
 }
 
+void TensorExchange::tell_refusals(const Wanted& wanted, Arrival& arrival) {
+  const RefRecord& ref = wanted.ref;
+  const auto named = ref.tensor->wish.named;
+  arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
+  for (const auto& each : wanted.refusals) {
+    // That a way is for other memory than this is no news.
+    const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
+    const bool fits = !is_of_devices || (!ref.tensor->device.empty() && wanted.device != on_host);
+    const bool better = fits && (!arrival.path || transfer::is_better(each.path, *arrival.path));
+    if (better || named == each.path) arrival.refusals.push_back(text_of(each.path, each.why));
+  }
+}
+
 void TensorExchange::carry_out(PullEnded& command) {
   const auto at = pulls_.find(command.pull);
-  const std::uint64_t number = at->second;
+  const std::uint64_t number = at->second.wish;
+  const std::uint64_t gathering = at->second.gathering;
   pulls_.erase(at);
   arriving_.erase(command.pull);
   auto elements = fetched_.extract(command.pull);
+  if (gathering != 0) return part_ended(command, gathering);
   const auto wish = wishes_.find(number);
   if (wish == wishes_.end()) return;  // unwanted
   const Wanted wanted = wish->second.pulls.at(command.pull);
@@ -537,15 +505,7 @@ void TensorExchange::carry_out(PullEnded& command) {
       arrival.failed_tries.push_back(attempt.path);
     }
   }
-  const auto named = ref.tensor->wish.named;
-  arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
-  for (const auto& each : wanted.refusals) {
-    // That a way is for other memory than this is no news.
-    const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
-    const bool fits = !is_of_devices || (!ref.tensor->device.empty() && wanted.device != on_host);
-    const bool better = fits && (!arrival.path || transfer::is_better(each.path, *arrival.path));
-    if (better || named == each.path) arrival.refusals.push_back(text_of(each.path, each.why));
-  }
+  tell_refusals(wanted, arrival);
   const bool here = std::holds_alternative<RegionsHere>(command.outcome);
   if (here && !ref.tensor->device.empty() && !wish->second.device && wanted.device == on_host) {
     arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +

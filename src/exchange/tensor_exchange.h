@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "exchange/kept_memory.h"
 #include "exchange/region_links.h"
 #include "exchange/tensor_paths.h"
 #include "model/task.h"
@@ -42,6 +43,13 @@ struct ExchangeOptions {
   transfer::RegionOptions regions = {};
 };
 
+// A large tensor comes in parts, from whoever has them.
+struct Share {
+  ProcessId holder;
+  DirectPath path = DirectPath::tcp;
+  std::uint64_t bytes = 0;
+};
+
 // What has become of one tensor that was wanted.
 struct InStore {};  // its holder has no elements any more, or cannot be asked: look there
 struct Arrival {
@@ -55,6 +63,7 @@ struct Arrival {
   bool fell_back = false;  // another path was named, or tried before
   Duration queued{};
   Duration moved{};
+  std::vector<Share> shares = {};  // of what came in parts
 };
 
 class TensorExchange {
@@ -110,11 +119,36 @@ class TensorExchange {
     std::shared_ptr<const void> owner;  // shared with whoever reads them here
     bool retired = false;
     bool let_go = false;  // by the core
+    // What was received in parts, and is given on:
+    std::uint64_t copy = 0;  // the gathering of it; 0: it was made here
+    std::weak_ptr<const ReceiveBuffer> memory = {};
   };
   struct Wanted {
     RefRecord ref;
     int device = on_host;  // where it comes to lie
     std::vector<transfer::PathRefusal> refusals = {};
+    std::uint64_t gathering = 0;  // that it is a part of; 0: it comes whole
+    std::uint32_t part = 0;
+  };
+  // A tensor whose parts are on their way.
+  struct Gathering {
+    std::uint64_t wish = 0;
+    Wanted whole;
+    std::map<transfer::RegionPullId, std::uint32_t> parts = {};  // that are due
+    bool keeps = false;
+    std::shared_ptr<const ReceiveBuffer> memory = nullptr;  // of all; shared with what writes there, and with who is given it
+    std::optional<transfer::RegionOutcome> failed = {};
+    std::map<std::pair<ProcessId, DirectPath>, std::uint64_t> shares = {};
+    std::vector<std::pair<DirectPath, std::string>> tries = {}, keepers_tried = {};  // that failed
+    bool encrypted = false;
+    Time began{};
+    std::optional<Duration> queued = {};
+  };
+  static constexpr std::size_t max_tries_told = 16;
+  // What a pull is for.
+  struct Place {
+    std::uint64_t wish = 0;
+    std::uint64_t gathering = 0;
   };
   struct Wish {
     std::vector<RefRecord> tensors;
@@ -128,6 +162,7 @@ class TensorExchange {
     TransferId transfer;
     transfer::RegionPullId pull = 0;  // of a fetch
     std::optional<TensorPaths::Pairing> pair = {};  // of what both sides issue
+    std::shared_ptr<const void> keeps = nullptr;    // a copy, while it is given
   };
   // What is received piece by piece.
   struct Arriving {
@@ -141,6 +176,7 @@ class TensorExchange {
   // One step of the core, and what follows from it.
   template <class Step>
   void step(Step step);
+  void carry_out_all();
   void publish_to_core(ObjectId object, const Published& published);
   void carry_out(transfer::RegionCommand& command);
   void carry_out(const transfer::SendRegions& command);
@@ -156,6 +192,7 @@ class TensorExchange {
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
   void carry_out(const transfer::LookUp& command);
+  void carry_out(const transfer::Reach& command);
   void carry_out(transfer::PullEnded& command);
   void carry_out(const transfer::TurnTaken& command);
   void met(ProcessId peer, const RegionReach& reach);
@@ -163,6 +200,23 @@ class TensorExchange {
   void begin_wishes();
   void begin(std::uint64_t number, Wish& wish);
   void arrive(Arrival arrival);
+  static std::string text_of(DirectPath path, std::string_view why);
+  // Of better paths than it came by.
+  void tell_refusals(const Wanted& wanted, Arrival& arrival);
+
+  // ---- tensor_exchange_parts.cc ----
+  bool comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
+  // False: there would be too many.
+  bool add_parts(std::uint64_t wish, const Wanted& whole, const transfer::RegionWish& one,
+                 std::vector<transfer::RegionWish>& together, std::vector<Wanted>& wanted);
+  Result<std::span<std::byte>> place_of(const Wanted& wanted);
+  void part_ended(const transfer::PullEnded& command, std::uint64_t gathering);
+  void gathered(std::uint64_t number, const Gathering& gathering);
+  void withdraw(ObjectId object, std::uint64_t copy);
+  RegionMessage with_places(RegionMessage message) const;
+  void learn_places(const RegionMessage& message);
+  void answer_reach(const transfer::Reach& command);
+  void reached_or_not(ProcessId keeper);
 
   const ExchangeOptions options_;
   const Callbacks callbacks_;
@@ -182,7 +236,12 @@ class TensorExchange {
   std::map<std::uint64_t, Wish> wishes_;
   std::vector<std::uint64_t> waiting_;  // for holders to say what they can
   std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for
-  std::map<transfer::RegionPullId, std::uint64_t> pulls_;   // to wishes
+  std::map<transfer::RegionPullId, Place> pulls_;
+  std::map<std::uint64_t, Gathering> gatherings_;
+  std::uint64_t last_gathering_ = 0;
+  std::map<ProcessId, Endpoint> where_;    // keepers are reached, as holders have said
+  std::vector<transfer::Reach> reaching_;  // to be answered
+  const std::shared_ptr<Withdrawals> withdrawals_;  // shared with tensors over what was received
   std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
@@ -193,5 +252,12 @@ class TensorExchange {
 
   std::unique_ptr<ProcessSockets> sockets_;  // last: its thread ends before what it uses
 };
+
+template <class Step>
+void TensorExchange::step(Step step) {
+  if (!paths_) return;  // it ends
+  step(monotonic_now(), commands_);
+  carry_out_all();
+}
 
 }  // namespace mobula::internal::exchange

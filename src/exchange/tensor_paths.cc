@@ -48,6 +48,8 @@ struct TensorPaths::Fetching {
   Duration silence_limit = Pull().silence_limit;
   Fetched fetched;
   std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors that will lie in it
+  std::span<std::byte> target;            // in place of it
+  std::shared_ptr<const void> target_owner;
   DeviceAllocation memory;
   std::shared_ptr<const MappedRegions> offered = nullptr;  // what it passes through
   std::uint64_t copy = 0;  // under way
@@ -295,6 +297,8 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   fetching->from = channel_to(of_devices ? party_of(wanted.holder, wanted.peer_lane) : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
   fetching->device = wanted.device;
+  fetching->target = wanted.target;
+  fetching->target_owner = wanted.target_owner;
   if (wanted.device != on_host && way->caps().stages) fetching->stage = stage_of(wanted.device);
   fetching->lands_directly = of_devices || wanted.device == on_host || fetching->stage != nullptr;
   // A copy on the host is gone once it is not offered any more: it may be looked at until then.
@@ -336,16 +340,20 @@ void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
 void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
   if (fetching->device != on_host && fetching->lands_directly) return pull_to_device(fetching);
-  auto buffer = pool_.take(fetching->size_bytes);
-  if (!buffer) return answer(fetching, buffer.error());
-  fetching->buffer = std::make_shared<ReceiveBuffer>(std::move(*buffer));
+  if (!fetching->target_owner) {
+    auto buffer = pool_.take(fetching->size_bytes);
+    if (!buffer) return answer(fetching, buffer.error());
+    fetching->buffer = std::make_shared<ReceiveBuffer>(std::move(*buffer));
+    fetching->target = fetching->buffer->bytes();
+  }
   Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
-            .targets = {TargetRegion{fetching->buffer->bytes()}}, .silence_limit = fetching->silence_limit};
+            .targets = {TargetRegion{fetching->target}}, .silence_limit = fetching->silence_limit};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
     if (fetching->device != on_host) return bring_in(fetching, fetching->buffer->bytes(), fetching->buffer, end.encrypted);
-    const auto bytes = fetching->buffer->bytes();
-    answer(fetching, Elements{bytes, std::move(fetching->buffer), false, end.encrypted, {}, on_host});
+    std::shared_ptr<const void> owner = fetching->target_owner;
+    if (!owner) owner = std::move(fetching->buffer);
+    answer(fetching, Elements{fetching->target, std::move(owner), false, end.encrypted, {}, on_host});
   });
 }
 

@@ -65,6 +65,11 @@ class TensorPaths {
   void met(ProcessId peer, const RegionReach& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
+  // What a peer that is known has said of itself; else null.
+  const RegionReach* said(ProcessId peer) const {
+    const auto at = peers_.find(peer);
+    return at == peers_.end() ? nullptr : &at->second;
+  }
   // Of what lies in a device: onto which of this process it comes, or on_host.
   int landing(const TensorRecord& record) const;
   // To `device`, or on_host.
@@ -92,7 +97,11 @@ class TensorPaths {
     bool in_place = false;    // where they can be had so
     bool of_device = false;   // the holder has them in one
     int device = on_host;     // where they are wanted
+    std::span<std::byte> target = {};  // of a part, of its size: where on the host it comes to lie, not seen in place
+    std::shared_ptr<const void> target_owner = nullptr;  // keeps it until fetch() is answered
   };
+  // Memory for what comes in parts.
+  Result<ReceiveBuffer> room(std::uint64_t size_bytes) { return pool_.take(size_bytes); }
   // Fails at once, without an answer, for a path or a ticket that is none.
   Result<TransferId> fetch(const Fetch& wanted, Fetched fetched);
   // fetch() is still answered.

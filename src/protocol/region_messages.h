@@ -12,6 +12,7 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "model/direct_path.h"
+#include "model/principal.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -24,12 +25,14 @@ struct PullRegions {
   DirectPath path = DirectPath::shm;
   std::uint64_t size_bytes = 0;  // of all regions together
   std::uint32_t lane = 0;        // two-sided: the receiver's device
-  bool may_redirect = true;      // to others that have a copy
+  bool may_redirect = true;      // to others that have a copy; of parts alone
+  std::uint32_t part = 0;        // of the holder's cut, from 1; 0: all of it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &PullRegions::transfer), field("object", &PullRegions::object),
                  field("path", &PullRegions::path), field("size_bytes", &PullRegions::size_bytes),
-                 field("lane", &PullRegions::lane), field("may_redirect", &PullRegions::may_redirect));
+                 field("lane", &PullRegions::lane), field("may_redirect", &PullRegions::may_redirect),
+                 field("part", &PullRegions::part));
   }
   friend bool operator==(const PullRegions&, const PullRegions&) = default;
 };
@@ -77,16 +80,17 @@ struct RegionsRefused {
   std::string text;
   std::uint64_t epoch = 0;  // two-sided, after RegionsReady: the channel's from now on
   std::vector<ProcessId> others;
+  std::vector<Endpoint> where;  // they are reached
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &RegionsRefused::transfer), field("why", &RegionsRefused::why),
                  field("text", &RegionsRefused::text), field("epoch", &RegionsRefused::epoch),
-                 field("others", &RegionsRefused::others));
+                 field("others", &RegionsRefused::others), field("where", &RegionsRefused::where));
   }
   friend bool operator==(const RegionsRefused&, const RegionsRefused&) = default;
 };
 
-// All bytes are there. `keeps`: others may be sent here for them until RegionCopyGone.
+// All bytes are there. `keeps`: of a part; others may be sent here for it until RegionCopyGone.
 struct RegionsTaken {
   std::uint64_t transfer = 0;
   bool keeps = false;
@@ -131,7 +135,7 @@ struct RegionStep {
   friend bool operator==(const RegionStep&, const RegionStep&) = default;
 };
 
-// A copy that was kept is kept no longer.
+// Of a copy that was kept no part is kept any longer.
 struct RegionCopyGone {
   ObjectId object;
   template <class Visit>
@@ -162,11 +166,16 @@ struct RegionReach {
   std::string fabric;   // the trusted network that its node is on: bytes may go plain where both name the same
   std::vector<std::string> devices;  // UUIDs, by lane; empty: one that is not the process's
   std::vector<RegionPath> paths;
+  // What it cuts large tensors by: of those it has, and those it has got from others, it gives parts to who cuts
+  // by the same. 0: it does not.
+  std::uint64_t part_bytes = 0;
+  Endpoint self;  // where others find what it keeps; empty: nowhere
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("machine", &RegionReach::machine),
                  field("fabric", &RegionReach::fabric), field("devices", &RegionReach::devices),
-                 field("paths", &RegionReach::paths));
+                 field("paths", &RegionReach::paths), field("part_bytes", &RegionReach::part_bytes),
+                 field("self", &RegionReach::self));
   }
   friend bool operator==(const RegionReach&, const RegionReach&) = default;
 };

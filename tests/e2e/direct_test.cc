@@ -20,5 +20,13 @@ TEST_F(Direct, GoBetweenNodes) {
   drive({"direct_tensors", "shm", "there"});
 }
 
+TEST_F(Direct, LargeOnesAreGivenOnByTheirReaders) {
+  start_head({"--num-cpus", "1", "--resources", R"({"a": 9})"});
+  for (const std::string name : {"b", "c", "d"}) {
+    start_node(name, {"--num-cpus", "1", "--resources", "{\"" + name + "\": 9}"});
+  }
+  drive({"direct_broadcast"}, Milliseconds(150'000));
+}
+
 }  // namespace
 }  // namespace mobula::e2e

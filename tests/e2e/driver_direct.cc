@@ -1,6 +1,7 @@
 // Scenarios about tensors that stay where they were made until somebody needs them.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -34,6 +35,26 @@ double sum_to(double count) { return count * (count - 1) / 2; }
 Tensor made_by_task(int count) { return numbered(count); }
 double sum_by_task(const Tensor& tensor) { return total_of(tensor); }
 
+// Sums of these are exact in a double, and those of two stretches that were exchanged differ with their places.
+float pattern(int number) { return static_cast<float>((number * 7919LL) % 65521); }
+
+double sum_of_pattern(int count) {
+  double sum = 0;
+  for (int number = 0; number < count; ++number) sum += pattern(number) * (1 + number / 1024 % 64);
+  return sum;
+}
+
+double weighed_total_of(const Tensor& tensor) {
+  const auto elements = tensor.view<float>();
+  double sum = 0;
+  int number = 0;
+  for (const float each : elements) {
+    sum += each * (1 + number / 1024 % 64);
+    ++number;
+  }
+  return sum;
+}
+
 struct Layers {
   std::vector<Tensor> weights;
   std::optional<Tensor> bias;
@@ -43,6 +64,12 @@ struct Layers {
 class Painter {
  public:
   Tensor make(int count) { return kept_ = numbered(count); }
+  Tensor make_pattern(int count) {
+    kept_ = Tensor::empty({count});
+    int number = 0;
+    for (float& each : kept_.mutable_view<float>()) each = pattern(number++);
+    return kept_;
+  }
   Layers make_layers(int count) {
     return {{numbered(count), numbered(count, 1).reshape({2, -1}).transpose(0, 1)}, numbered(3), "layers"};
   }
@@ -53,6 +80,7 @@ class Painter {
     for (const Tensor& each : layers.weights) sum += total_of(each);
     return sum;
   }
+  double weighed_sum(const Tensor& tensor) { return weighed_total_of(tensor); }
   bool is_mine(const Tensor& tensor) { return tensor.view<float>().data() == kept_.view<float>().data(); }
   // What became of an attempt to write what others may read, then of waiting for them.
   std::string write_and_wait(double patience) {
@@ -79,10 +107,35 @@ class Painter {
     return out;
   }
   void crash() { std::_Exit(3); }
+  // The tensor stays, and may be given on from here.
+  double keep(const Tensor& tensor) { return weighed_total_of(held_ = tensor); }
+  // What becomes of writing to it, then of a copy of one's own.
+  std::string write_what_is_kept() {
+    std::string seen;
+    try {
+      (void)held_.mutable_view<float>();
+      seen = "written";
+    } catch (const mobula::TensorSharedError&) {
+      seen = "shared";
+    }
+    Tensor own = held_.clone();
+    for (float& each : own.mutable_view<float>()) each = -1;
+    held_ = own;
+    return seen;
+  }
+  // From whom it got how much, since it was last asked.
+  std::map<std::string, std::int64_t> bytes_by_peer() {
+    std::map<std::string, std::int64_t> bytes;
+    const auto log = mobula::transfer_log();
+    for (auto at = log.begin() + static_cast<std::ptrdiff_t>(seen_); at != log.end(); ++at) bytes[at->peer] += at->bytes;
+    seen_ = log.size();
+    return bytes;
+  }
   void leave() { mobula::exit_actor(); }
 
  private:
-  Tensor kept_;
+  Tensor kept_, held_;
+  std::size_t seen_ = 0;
 };
 
 const mobula::CallOptions stays{.tensor_transport = Transport::automatic};
@@ -184,10 +237,81 @@ int direct_ends(const Words&) {
   return report.exit_code();
 }
 
+constexpr int broadcast_floats = 16 << 20;  // floats: 64 MiB
+
+mobula::ActorHandle<Painter> painter_at(const char* node) {
+  return mobula::actor<Painter>.options({.num_cpus = 0, .resources = {{node, 1}}}).remote();
+}
+
+// A large tensor, from one node to three.
+int direct_broadcast(const Words&) {
+  Report report;
+  constexpr std::int64_t whole = std::int64_t{broadcast_floats} * 4;
+  const auto made_by = [](auto& maker) {
+    return maker.template method<&Painter::make_pattern>().options({.tensor_transport = Transport::tcp}).remote(broadcast_floats);
+  };
+  auto maker = painter_at("a");
+  std::vector<mobula::ActorHandle<Painter>> readers{painter_at("b"), painter_at("c"), painter_at("d")};
+  const double sum = sum_of_pattern(broadcast_floats);
+
+  // Alone a reader has nobody but the maker.
+  report.equal("sum by the first", mobula::get(readers[0].call<&Painter::weighed_sum>(made_by(maker)), seconds(60)), sum);
+  const auto first = mobula::get(readers[0].call<&Painter::bytes_by_peer>(), seconds(30));
+  report.equal("peers of the first", first.size(), 1u);
+  if (first.empty()) return report.exit_code();
+  const std::string maker_id = first.begin()->first;
+  report.equal("bytes of the first", first.begin()->second, whole);
+
+  const auto made = made_by(maker);
+  std::vector<mobula::ObjectRef<double>> sums;
+  for (auto& each : readers) sums.push_back(each.call<&Painter::keep>(made));
+  for (const double each : mobula::get(sums, seconds(60))) report.equal("a sum", each, sum);
+  std::int64_t all = 0, by_maker = 0;
+  for (auto& each : readers) {
+    for (const auto& [peer, bytes] : mobula::get(each.call<&Painter::bytes_by_peer>(), seconds(30))) {
+      all += bytes;
+      by_maker += peer == maker_id ? bytes : 0;
+    }
+  }
+  report.equal("bytes in all", all, 3 * whole);
+  report.holds("readers gave each other much of it", by_maker < all - whole / 2);
+
+  // What one does with what it has got is not seen by others.
+  report.equal("writing what came", mobula::get(readers[1].call<&Painter::write_what_is_kept>(), seconds(30)), "shared");
+  auto late = painter_at("d");
+  report.equal("sum by a late one", mobula::get(late.call<&Painter::keep>(made), seconds(60)), sum);
+  std::int64_t by_others = 0;
+  for (const auto& [peer, bytes] : mobula::get(late.call<&Painter::bytes_by_peer>(), seconds(30))) {
+    by_others += peer == maker_id ? 0 : bytes;
+  }
+  report.holds("a late one gets it from those who have it", by_others > whole / 2);
+
+  // One that gives it on dies meanwhile.
+  for (int round = 0; round < 3; ++round) {
+    auto keeper = painter_at("b");
+    auto reader = painter_at("c");
+    const auto another = made_by(maker);
+    report.equal("sum by one that will die", mobula::get(keeper.call<&Painter::keep>(another), seconds(60)), sum);
+    const auto after = reader.call<&Painter::weighed_sum>(another);
+    keeper.call<&Painter::crash>();
+    report.equal("sum by one that was given it", mobula::get(after, seconds(60)), sum);
+  }
+
+  // Its maker does not wait for those who only have a copy of it.
+  {
+    const auto freed = made_by(maker);
+    report.equal("sum by one that keeps a copy", mobula::get(readers[0].call<&Painter::keep>(freed), seconds(60)), sum);
+  }
+  const auto waited = mobula::get(maker.call<&Painter::write_and_wait>(20.0), seconds(60));
+  report.holds("its maker has its memory back", waited.find("freed") != std::string::npos);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> direct_scenarios() {
-  return {{"direct_tensors", &direct_tensors},
+  return {{"direct_broadcast", &direct_broadcast},
+          {"direct_tensors", &direct_tensors},
           {"direct_paths", &direct_paths},
           {"direct_sharing", &direct_sharing},
           {"direct_ends", &direct_ends}};

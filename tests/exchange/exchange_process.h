@@ -57,6 +57,9 @@ struct Member {
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::uint64_t receive_bytes = std::uint64_t{1} << 30;  // that are on their way here at once
   std::shared_ptr<GpuDevices> gpus = nullptr;
+  std::string admitted_as = {};            // by this key
+  std::vector<std::string> void_keys = {};  // that it honours no more
+  std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: it takes wholes, as older ones do
 };
 
 // One process with its exchange. Elements are numbered bytes.
@@ -71,6 +74,7 @@ class Process {
     ticket.process = id_;
     ticket.node = NodeId::of(member.node);
     ticket.curve_key = keys->public_key;
+    ticket.admitted_as = member.admitted_as;
     ticket.expires_ms = wall_clock_ms() + (member.expired ? -3'600'000 : 3'600'000);
     ExchangeOptions options;
     options.self.process = id_;
@@ -78,6 +82,7 @@ class Process {
     options.job = JobId::of(1);
     options.ticket = sign_ticket(ticket, head());
     options.head_signing_key = head().public_key;
+    options.void_keys.add(member.void_keys);
     options.keys = *keys;
     options.sockets = folder + "/p" + std::to_string(member.number);
     options.host_bind = "127.0.0.1:0";
@@ -87,6 +92,7 @@ class Process {
     options.gpus = member.gpus;
     options.regions.chunk_bytes = member.chunk_bytes;
     options.regions.max_receive_bytes = member.receive_bytes;
+    options.regions.part_bytes = member.part_bytes;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),

@@ -20,7 +20,7 @@ namespace mobula::internal::test {
 
 using AllChoices = std::tuple<ProcessToHead, HeadToProcess, AgentMessage, AgentToHead, HeadMessage,
                               HeadToAgent, ProcessToAgent, AgentToProcess, PeerMessage,
-                              CallerMessage, ExecutorMessage, Strategy>;
+                              CallerMessage, ExecutorMessage, Strategy, RegionMessage, RegionLinkMessage>;
 using AllSingles = std::tuple<CallerFrame, ExecutorFrame, PeerFrame, PeerHello, ToolRequest,
                               ToolReply, Ticket, SignedTicket, ActorSpec, CallRecord, ProgramRecord>;
 

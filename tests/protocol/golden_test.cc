@@ -89,6 +89,8 @@ TEST(Golden, ChoicesAreWrittenAsBefore) {
   check_choice<CallerMessage>("CallerMessage");
   check_choice<ExecutorMessage>("ExecutorMessage");
   check_choice<Strategy>("Strategy");
+  check_choice<RegionMessage>("RegionMessage");
+  check_choice<RegionLinkMessage>("RegionLinkMessage");
 }
 
 TEST(Golden, SinglesAreWrittenAsBefore) {

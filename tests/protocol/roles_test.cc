@@ -44,9 +44,9 @@ TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
   expect_within<ExecutorMessage>({Role::executor}, {Role::executor});
 }
 
-TEST(Roles, AllChoicesAreAboveButThatOfStrategies) {
+TEST(Roles, AllChoicesAreAboveButThoseOfStrategiesAndTensors) {
   // A choice that is added to the protocol's is to be added to the test above.
-  EXPECT_EQ(std::tuple_size_v<test::AllChoices>, 12u);
+  EXPECT_EQ(std::tuple_size_v<test::AllChoices>, 14u);
 }
 
 TEST(Roles, WhoHasNoSlotsSpeaksOfNone) {

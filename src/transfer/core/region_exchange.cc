@@ -28,7 +28,7 @@ void RegionExchange::settle() {
 void RegionExchange::publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane,
                              Commands& out) {
   begin(now, out);
-  serves_.publish(object, size_bytes, lane, {});
+  serves_.publish(object, size_bytes, lane);
 }
 
 void RegionExchange::retire(Time now, ObjectId object, Commands& out) {
@@ -66,6 +66,13 @@ void RegionExchange::unwant(Time now, RegionPullId pull, Commands& out) {
 void RegionExchange::located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out) {
   begin(now, out);
   pulls_.located(object, answer);
+  settle();
+}
+
+void RegionExchange::reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths,
+                             Commands& out) {
+  begin(now, out);
+  pulls_.reached(pull, keeper, std::move(paths));
   settle();
 }
 

@@ -29,7 +29,8 @@ class RegionExchange {
   // ---- what it has ----
   // Complete, and readable for anybody. `lane`: the device of this process that has it.
   void publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, Commands& out);
-  // Nobody has a ref of it any more: FreeRegions follows when nobody can reach it.
+  // Nobody has a ref of it any more, or of a copy: its memory is wanted for something else. FreeRegions follows
+  // when nobody can reach it.
   void retire(Time now, ObjectId object, Commands& out);
   // It has to leave this process: StoreRegions follows when nobody is being given it.
   void evacuate(Time now, ObjectId object, Commands& out);
@@ -40,6 +41,8 @@ class RegionExchange {
   Result<std::vector<RegionPullId>> want(Time now, std::vector<RegionWish> together, bool arguments, Commands& out);
   void unwant(Time now, RegionPullId pull, Commands& out);
   void located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out);
+  // Best first; none: it is not to be had there.
+  void reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths, Commands& out);
 
   // ---- turns of devices, for what is no transfer ----
   // TurnTaken follows; numbers are the caller's.
@@ -60,6 +63,7 @@ class RegionExchange {
 
   // ---- views ----
   bool has(ObjectId object) const { return serves_.has(object); }
+  bool has_copy(ObjectId object) const { return serves_.has_copy(object); }
   std::uint64_t bytes_reserved() const { return pulls_.bytes_reserved(); }
   std::size_t pulls() const { return pulls_.size(); }
   std::size_t serves() const { return serves_.serves(); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/mark.h"
+#include "transfer/core/region_parts.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -15,6 +16,9 @@ const Mark mark_next_path("regions.next_path");
 const Mark mark_silent_holder("regions.holder_says_nothing");
 const Mark mark_no_progress("regions.no_progress");
 const Mark mark_copy_gone("regions.copy_was_gone");
+const Mark mark_keeper_failed("regions.keeper_failed");
+const Mark mark_keeper_shunned("regions.keeper_shunned");
+const Mark mark_part_in_line("regions.part_in_line");
 
 }  // namespace
 
@@ -23,6 +27,11 @@ const Mark mark_copy_gone("regions.copy_was_gone");
 Result<std::vector<RegionPullId>> RegionPulls::want(std::vector<RegionWish> together, bool arguments) {
   for (const auto& wish : together) {
     if (wish.paths.empty()) return failure(ErrorCode::invalid_argument, "a tensor is wanted by no path");
+    if (wish.part == 0) continue;
+    const bool is_one = context_.options.part_bytes > 0 && wish.part <= parts_of(wish.size_bytes, context_.options.part_bytes);
+    if (!is_one || std::ranges::any_of(wish.paths, is_two_sided)) {
+      return failure(ErrorCode::invalid_argument, "a part is wanted that is none, or by a path that takes a whole");
+    }
   }
   if (waiting_ + together.size() > context_.options.max_waiting) {
     return failure(ErrorCode::resource_exhausted, std::to_string(waiting_) + " tensors wait for room");
@@ -30,10 +39,11 @@ Result<std::vector<RegionPullId>> RegionPulls::want(std::vector<RegionWish> toge
   Batch batch;
   for (auto& wish : together) {
     const RegionPullId id = ++last_pull_;
-    batch.bytes += wish.size_bytes;
+    batch.bytes += bytes_of(wish);
     batch.pulls.push_back(id);
     Pull pull;
     for (const auto holder : wish.holders) pull.holders.push_back({holder});
+    if (!wish.holders.empty()) pull.line = wish.holders.front();
     pull.wish = std::move(wish);
     pull.since = context_.now;
     pulls_.emplace(id, std::move(pull));
@@ -57,33 +67,76 @@ void RegionPulls::admit() {
     const auto pulls = std::move(first.pulls);
     line.pop_front();
     waiting_ -= pulls.size();
-    for (const auto id : pulls) reserved_ += pulls_.at(id).wish.size_bytes;
+    for (const auto id : pulls) {
+      auto& pull = pulls_.at(id);
+      reserved_ += bytes_of(pull.wish);
+      if (pull.wish.part == 0) continue;
+      pull.stage = Stage::in_line;
+      part_lines_[pull.line].waiting.push_back(id);
+    }
+    std::set<ProcessId> lines;
+    for (const auto id : pulls) {
+      if (pulls_.at(id).wish.part != 0) lines.insert(pulls_.at(id).line);
+    }
     for (const auto id : pulls) {
       const auto at = pulls_.find(id);
-      if (at == pulls_.end()) continue;
-      at->second.began = context_.now;
-      next_try(id, at->second);
+      if (at != pulls_.end() && at->second.wish.part == 0) begin(id, at->second);
     }
+    for (const auto holder : lines) begin_parts(holder);
   }
+}
+
+// What begins may end at once, and the line with it.
+void RegionPulls::begin_parts(ProcessId holder) {
+  for (auto at = part_lines_.find(holder); at != part_lines_.end(); at = part_lines_.find(holder)) {
+    auto& line = at->second;
+    if (line.waiting.empty()) {
+      if (line.asked == 0) part_lines_.erase(at);
+      return;
+    }
+    if (line.asked >= context_.options.max_parts_asked) return mark_part_in_line.hit();
+    const auto id = line.waiting.front();
+    line.waiting.pop_front();
+    ++line.asked;
+    begin(id, pulls_.at(id));
+  }
+}
+
+void RegionPulls::begin(RegionPullId id, Pull& pull) {
+  pull.began = context_.now;
+  next_try(id, pull);
+}
+
+std::uint64_t RegionPulls::bytes_of(const RegionWish& wish) const {
+  return span_of(wish.size_bytes, context_.options.part_bytes, wish.part).size_bytes;
 }
 
 void RegionPulls::finish(RegionPullId id, RegionOutcome outcome) {
   const auto at = pulls_.find(id);
   auto& pull = at->second;
   const bool had_room = pull.stage != Stage::queued;
+  const bool is_part = pull.wish.part != 0;
+  const auto line = pull.line;
+  if (pull.stage == Stage::in_line) {
+    std::erase(part_lines_.at(line).waiting, id);
+  } else if (had_room && is_part) {
+    --part_lines_.at(line).asked;
+  }
   forget_transfer(pull);
   PullEnded ended;
   ended.pull = id;
   ended.outcome = std::move(outcome);
   ended.attempts = std::move(pull.attempts);
   if (had_room) {
-    ended.queued = pull.began - pull.since;
+    ended.queued = (pull.stage == Stage::in_line ? context_.now : pull.began) - pull.since;
     if (std::holds_alternative<RegionsHere>(ended.outcome)) ended.moved = context_.now - pull.moves_since;
-    reserved_ -= pull.wish.size_bytes;
+    reserved_ -= bytes_of(pull.wish);
   }
   context_.out->push_back(std::move(ended));
   pulls_.erase(at);
-  if (had_room) admit();
+  if (!had_room) return;
+  if (is_part) begin_parts(line);
+  admit();
 }
 
 void RegionPulls::unwant(RegionPullId id) {
@@ -97,13 +150,15 @@ void RegionPulls::unwant(RegionPullId id) {
       for (auto* line : {&arguments_, &others_}) {
         for (auto& batch : *line) {
           if (std::erase(batch.pulls, id) == 0) continue;
-          batch.bytes -= pull.wish.size_bytes;
+          batch.bytes -= bytes_of(pull.wish);
           --waiting_;
         }
         std::erase_if(*line, [](const Batch& batch) { return batch.pulls.empty(); });
       }
       finish(id, cancelled);
       return admit();  // the others of its batch may fit now
+    case Stage::in_line:
+    case Stage::reaching:
     case Stage::looking: return finish(id, cancelled);
     case Stage::asking:
       context_.send(pull.holders.front().process, RegionsLeft{pull.transfer, 0});
@@ -117,10 +172,66 @@ void RegionPulls::unwant(RegionPullId id) {
 // ---- tries -------------------------------------------------------------------------------------
 
 void RegionPulls::next_try(RegionPullId id, Pull& pull) {
-  while (!pull.holders.empty() && pull.holders.front().path >= pull.wish.paths.size()) pull.holders.pop_front();
+  while (!pull.holders.empty() && !(pull.holders.front().keeps && pull.holders.front().paths.empty()) &&
+         pull.holders.front().path >= paths_of(pull).size()) {
+    pull.holders.pop_front();
+  }
   if (pull.holders.empty()) return look_up(id, pull);
+  const auto& holder = pull.holders.front();
+  if (!holder.keeps || !holder.paths.empty()) return ask(id, pull);
+  pull.stage = Stage::reaching;
+  pull.due = context_.now + context_.options.keeper_within;
+  context_.out->push_back(Reach{id, holder.process});
+}
+
+// ---- keepers -----------------------------------------------------------------------------------
+
+void RegionPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectPath> paths) {
+  const auto at = pulls_.find(id);
+  if (at == pulls_.end()) return;
+  auto& pull = at->second;
+  if (pull.stage != Stage::reaching || pull.holders.front().process != keeper) return;
+  std::erase_if(paths, [](DirectPath path) { return is_two_sided(path) || path == DirectPath::store; });
+  pull.due.reset();
+  if (paths.empty()) {
+    shun(keeper);
+    pull.gone.insert(keeper);
+    pull.holders.pop_front();
+    return next_try(id, pull);
+  }
+  pull.holders.front().paths = std::move(paths);
   ask(id, pull);
 }
+
+// Each at most once, and never one that is a holder anyway: whoever sends in circles gets nowhere.
+void RegionPulls::follow(Pull& pull, const std::vector<ProcessId>& keepers) {
+  constexpr std::size_t most_named = 4;
+  for (std::size_t i = 0; i < std::min(keepers.size(), most_named); ++i) {
+    const auto other = keepers[i];
+    const bool is_known = std::ranges::any_of(pull.holders, [&](const Holder& each) { return each.process == other; });
+    if (is_known || pull.gone.contains(other) || other == context_.self) continue;
+    if (is_shunned(other)) {
+      mark_keeper_shunned.hit();
+      continue;
+    }
+    pull.holders.push_front({.process = other, .keeps = true});
+  }
+}
+
+bool RegionPulls::is_shunned(ProcessId keeper) const {
+  const auto at = shunned_.find(keeper);
+  return at != shunned_.end() && context_.now < at->second;
+}
+
+void RegionPulls::shun(ProcessId keeper) {
+  mark_keeper_failed.hit();
+  if (shunned_.size() >= context_.options.max_keepers_shunned) {
+    std::erase_if(shunned_, [&](const auto& each) { return each.second <= context_.now; });
+  }
+  if (shunned_.size() < context_.options.max_keepers_shunned) shunned_[keeper] = context_.now + context_.options.keeper_pause;
+}
+
+// ---- asking ------------------------------------------------------------------------------------
 
 void RegionPulls::look_up(RegionPullId id, Pull& pull) {
   if (pull.lookups >= context_.options.lookups) return finish(id, pull.last);
@@ -169,10 +280,9 @@ void RegionPulls::ask(RegionPullId id, Pull& pull) {
 
 void RegionPulls::say_pull(Pull& pull) {
   const auto& holder = pull.holders.front();
-  const auto path = pull.wish.paths[holder.path];
-  pull.due = context_.now + context_.options.answer_within;
-  context_.send(holder.process, PullRegions{pull.transfer, pull.wish.object, path, pull.wish.size_bytes,
-                                            pull.wish.lane, holder.may_redirect});
+  pull.due = context_.now + (holder.keeps ? context_.options.keeper_within : context_.options.answer_within);
+  context_.send(holder.process, PullRegions{pull.transfer, pull.wish.object, path_of(pull), pull.wish.size_bytes,
+                                            pull.wish.lane, holder.may_redirect, pull.wish.part});
 }
 
 void RegionPulls::forget_transfer(Pull& pull) {
@@ -182,14 +292,14 @@ void RegionPulls::forget_transfer(Pull& pull) {
 
 void RegionPulls::note(Pull& pull, std::string refusal) {
   const auto& holder = pull.holders.front();
-  pull.attempts.push_back({holder.process, pull.wish.paths[holder.path], std::move(refusal)});
+  pull.attempts.push_back({holder.process, path_of(pull), std::move(refusal)});
 }
 
 void RegionPulls::try_failed(Pull& pull, Failure why, bool holder_is_out, bool path_is_out) {
   note(pull, why.text);
   pull.last = std::move(why);
   auto& holder = pull.holders.front();
-  if (holder_is_out) {
+  if (holder_is_out || holder.keeps) {  // one that only keeps it is not asked twice
     pull.gone.insert(holder.process);
     pull.holders.pop_front();
   } else if (path_is_out || ++holder.failures >= context_.options.failures_per_path) {
@@ -220,7 +330,7 @@ void RegionPulls::heard(ProcessId from, const RegionsReady& message) {
   // A question that was repeated may begin anew what had been refused before.
   if (pull == nullptr) return context_.send(from, RegionsLeft{message.transfer, 0});
   if (pull->stage != Stage::asking) return;
-  const auto path = pull->wish.paths[pull->holders.front().path];
+  const auto path = path_of(*pull);
   pull->moves_since = context_.now;
   if (is_two_sided(path)) {
     pull->stage = Stage::stepping;
@@ -243,7 +353,7 @@ void RegionPulls::heard(ProcessId from, const RegionsWait& message) {
   if (pull == nullptr) return context_.send(from, RegionsLeft{message.transfer, 0});
   if (pull->stage != Stage::asking) return;
   pull->asked_again = false;
-  pull->due = context_.now + context_.options.answer_within;
+  pull->due = context_.now + context_.options.answer_within;  // also of a keeper: it has answered
 }
 
 void RegionPulls::heard(ProcessId from, const RegionsRefused& message) {
@@ -262,20 +372,18 @@ void RegionPulls::refused(RegionPullId id, Pull& pull, const RegionsRefused& mes
   if (!message.text.empty()) text += ": " + message.text;
   const Failure why{ErrorCode::unavailable, text};
   switch (message.why) {
-    case RegionRefusal::stored: return finish(id, RegionsInStore{});
-    case RegionRefusal::gone:
-      if (!pull.holders.front().may_redirect) mark_copy_gone.hit();
+    case RegionRefusal::stored:
+      if (!pull.holders.front().keeps) return finish(id, RegionsInStore{});
       try_failed(pull, why, true, false);
       break;
-    case RegionRefusal::redirected: {
-      note(pull, text);
-      auto& holder = pull.holders.front();
-      holder.may_redirect = false;  // where the copies are gone it waits here
-      for (const auto other : message.others) {
-        if (!pull.gone.contains(other) && other != context_.self) pull.holders.push_front({other});
-      }
+    case RegionRefusal::gone:
+      if (pull.holders.front().keeps) mark_copy_gone.hit();
+      try_failed(pull, why, true, false);
       break;
-    }
+    case RegionRefusal::redirected:
+      pull.holders.front().may_redirect = false;  // where the copies are gone it waits here
+      follow(pull, message.others);
+      break;
     case RegionRefusal::wrong_size: try_failed(pull, why, true, false); break;
     case RegionRefusal::no_path:
     case RegionRefusal::too_many: try_failed(pull, why, false, true); break;
@@ -302,9 +410,10 @@ void RegionPulls::stop_moving(RegionPullId id, Pull& pull) {
 
 void RegionPulls::quiet(RegionPullId id, Pull& pull) {
   const auto& holder = pull.holders.front();
-  const bool two_sided = is_two_sided(pull.wish.paths[holder.path]);
+  const bool two_sided = is_two_sided(path_of(pull));
   context_.send(holder.process, RegionsLeft{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
   if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
+  if (holder.keeps) shun(holder.process);
   try_failed(pull, pull.last, pull.gone.contains(holder.process), false);
   move_on(id, pull);
 }
@@ -347,9 +456,9 @@ void RegionPulls::side_news(const SideNews& news) {
 
 void RegionPulls::complete(RegionPullId id, Pull& pull) {
   const auto holder = pull.holders.front().process;
-  const bool keeps = pull.wish.keeps && !serves_.has(pull.wish.object);
+  const bool keeps = pull.wish.keeps && pull.wish.part != 0 &&
+                     serves_.keep(pull.wish.object, pull.wish.size_bytes, pull.wish.part, holder);
   context_.send(holder, RegionsTaken{pull.transfer, keeps});
-  if (keeps) serves_.publish(pull.wish.object, pull.wish.size_bytes, pull.wish.lane, holder);
   note(pull, {});
   finish(id, RegionsHere{});
 }
@@ -363,13 +472,19 @@ void RegionPulls::peer_gone(ProcessId peer) {
     const auto at = pulls_.find(id);
     if (at == pulls_.end()) continue;
     auto& pull = at->second;
-    const bool trying = !pull.holders.empty() && pull.holders.front().process == peer &&
-                        pull.stage != Stage::queued && pull.stage != Stage::looking;
+    const bool trying = !pull.holders.empty() && pull.holders.front().process == peer && pull.stage != Stage::queued &&
+                        pull.stage != Stage::in_line && pull.stage != Stage::looking;
     pull.gone.insert(peer);
     std::erase_if(pull.holders, [&](const Holder& each) {
       return each.process == peer && (!trying || &each != &pull.holders.front());
     });
     if (!trying) continue;
+    if (pull.holders.front().keeps) mark_keeper_failed.hit();
+    if (pull.stage == Stage::reaching) {
+      pull.holders.pop_front();
+      next_try(id, pull);
+      continue;
+    }
     pull.last = {ErrorCode::unavailable, "the process that had it is gone"};
     if (pull.stage == Stage::asking) {
       try_failed(pull, pull.last, true, false);
@@ -393,12 +508,15 @@ void RegionPulls::tick() {
       pull.due.reset();
       mark_looked_up.hit();
       context_.out->push_back(LookUp{pull.wish.object});
+    } else if (pull.stage == Stage::reaching) {
+      reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::asking && !pull.asked_again) {
       pull.asked_again = true;
       say_pull(pull);
     } else if (pull.stage == Stage::asking) {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, RegionsLeft{pull.transfer, 0});
+      if (pull.holders.front().keeps) shun(pull.holders.front().process);
       try_failed(pull, {ErrorCode::timed_out, "the process that has it says nothing"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::moving) {

@@ -1,7 +1,8 @@
 // What this process wants of others' tensors. What is wanted together has room together, or waits for it,
 // arguments of tasks before the rest; what is larger than all the room there is comes alone. Holders are
 // tried in turn, each by the wish's paths in order, and each try is a transfer of its own; when none is left
-// the owner is asked who has it. A pull ends once: with the bytes, with "it is in the object store", or with
+// the owner is asked who has it. Of a part the holder may name keepers of copies: they are reached and tried first,
+// with little patience, and what they fail to give comes from the holder. A pull ends once: with the bytes, with "it is in the object store", or with
 // the failure of the last try. Its room is taken until nobody writes there any more. Not thread-safe: a
 // part of RegionExchange.
 #pragma once
@@ -31,6 +32,7 @@ class RegionPulls {
   // It ends as cancelled, when it is quiet.
   void unwant(RegionPullId pull);
   void located(ObjectId object, const RegionsLocated& answer);
+  void reached(RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths);
 
   void heard(ProcessId from, const RegionsReady& message);
   void heard(ProcessId from, const RegionsWait& message);
@@ -49,7 +51,9 @@ class RegionPulls {
  private:
   enum class Stage : std::uint8_t {
     queued,   // for room
+    in_line,  // has it; too many parts are asked for
     looking,  // for holders
+    reaching, // a keeper
     asking,   // one of them
     moving,   // one-sided
     stepping, // two-sided
@@ -60,6 +64,8 @@ class RegionPulls {
     std::size_t path = 0;   // of the wish, to be tried next
     int failures = 0;       // by it
     bool may_redirect = true;
+    bool keeps = false;     // a copy, as another holder has said
+    std::vector<DirectPath> paths{};  // of a keeper; the wish's are the others'
   };
   struct Batch {
     std::uint64_t bytes = 0;
@@ -67,6 +73,7 @@ class RegionPulls {
   };
   struct Pull {
     RegionWish wish;
+    ProcessId line{};  // of parts, that it is in or has left
     Stage stage = Stage::queued;
     std::deque<Holder> holders{};  // the first is being tried
     std::set<ProcessId> gone{};    // have said so, or have ended
@@ -85,6 +92,18 @@ class RegionPulls {
   };
 
   void admit();
+  // Of a holder, as far as so many of its parts may be asked for.
+  void begin_parts(ProcessId holder);
+  void begin(RegionPullId id, Pull& pull);
+  std::uint64_t bytes_of(const RegionWish& wish) const;
+  static const std::vector<DirectPath>& paths_of(const Pull& pull) {
+    const auto& holder = pull.holders.front();
+    return holder.keeps ? holder.paths : pull.wish.paths;
+  }
+  static DirectPath path_of(const Pull& pull) { return paths_of(pull).at(pull.holders.front().path); }
+  void follow(Pull& pull, const std::vector<ProcessId>& keepers);
+  bool is_shunned(ProcessId keeper) const;
+  void shun(ProcessId keeper);
   void next_try(RegionPullId id, Pull& pull);
   void look_up(RegionPullId id, Pull& pull);
   void ask(RegionPullId id, Pull& pull);
@@ -107,6 +126,12 @@ class RegionPulls {
   std::map<RegionPullId, Pull> pulls_;
   std::deque<Batch> arguments_, others_;  // that wait for room
   std::size_t waiting_ = 0;
+  struct PartLine {
+    std::deque<RegionPullId> waiting{};
+    std::size_t asked = 0;  // have left it, and not ended
+  };
+  std::map<ProcessId, PartLine> part_lines_;  // by the first holder: one that is silent holds up its own alone
+  std::map<ProcessId, Time> shunned_;  // keepers, until when
   std::map<TransferId, RegionPullId> transfers_;
   std::map<OperationId, RegionPullId> operations_;
   std::uint64_t reserved_ = 0;

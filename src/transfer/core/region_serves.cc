@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mark.h"
+#include "transfer/core/region_parts.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -12,17 +13,29 @@ const Mark mark_wait("regions.reader_waits");
 const Mark mark_deferred("regions.free_deferred");
 const Mark mark_slow_reader("regions.reader_gives_its_place_to_others");
 const Mark mark_greedy_reader("regions.reader_has_as_many_as_it_may");
+const Mark mark_part_kept("regions.part_given_on");
 const Mark mark_evacuated("regions.evacuated");
 const Mark mark_evacuation_failed("regions.evacuation_failed");
 
 }  // namespace
 
-void RegionServes::publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, ProcessId from) {
+void RegionServes::publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane) {
   stored_.erase(object);
   auto& row = rows_[object];
   row.size_bytes = size_bytes;
   row.lane = lane;
-  row.from = from;
+}
+
+bool RegionServes::keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t part, ProcessId from) {
+  auto* known = rows_.find(object);
+  if (known != nullptr && (!known->is_copy || known->retired || known->size_bytes != size_bytes)) return false;
+  auto& row = known == nullptr ? rows_[object] : *known;
+  row.size_bytes = size_bytes;
+  row.is_copy = true;
+  row.kept.insert(part);
+  row.told.insert(from);
+  mark_part_kept.hit();
+  return true;
 }
 
 void RegionServes::retire(ObjectId object) {
@@ -30,12 +43,8 @@ void RegionServes::retire(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr || row->retired) return;
   row->retired = true;
-  for (const auto id : std::exchange(row->waiting, {})) {
-    refuse(serves_.at(id), RegionRefusal::gone);
-    leave_line(serves_.at(id));
-    gone(id);
-  }
-  if (!row->from.empty()) context_.send(row->from, RegionCopyGone{object});
+  refuse_waiting(*row, RegionRefusal::gone, {}, [](const Serve&) { return true; });
+  for (const auto each : row->told) context_.send(each, RegionCopyGone{object});
   if (!row->active.empty()) mark_deferred.hit();
   settle(object);
 }
@@ -43,6 +52,7 @@ void RegionServes::retire(ObjectId object) {
 void RegionServes::evacuate(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr) return;
+  if (row->is_copy) return retire(object);  // whose it is has it as well
   row->leaving = true;
   settle(object);
 }
@@ -53,27 +63,13 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
   row->storing = row->leaving = false;
   if (failure) {
     mark_evacuation_failed.hit();
-    std::deque<ServeId> others;
-    for (const auto id : std::exchange(row->waiting, {})) {
-      if (serves_.at(id).path != DirectPath::store) {
-        others.push_back(id);
-        continue;
-      }
-      refuse(serves_.at(id), RegionRefusal::failed, failure->text);
-      leave_line(serves_.at(id));
-      gone(id);
-    }
-    row->waiting = std::move(others);
+    refuse_waiting(*row, RegionRefusal::failed, failure->text,
+                   [](const Serve& serve) { return serve.path == DirectPath::store; });
     settle(object);
     return go_on(object);
   }
   mark_evacuated.hit();
-  for (const auto id : std::exchange(row->waiting, {})) {
-    refuse(serves_.at(id), RegionRefusal::stored);
-    leave_line(serves_.at(id));
-    gone(id);
-  }
-  if (!row->retired && !row->from.empty()) context_.send(row->from, RegionCopyGone{object});
+  refuse_waiting(*row, RegionRefusal::stored, {}, [](const Serve&) { return true; });
   if (!row->retired) stored_.insert(object);
   row->retired = true;
   settle(object);
@@ -81,14 +77,31 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
 
 // ---- readers -----------------------------------------------------------------------------------
 
-bool RegionServes::is_large(const Row& row) const { return row.size_bytes >= context_.options.redirect_from_bytes; }
+std::size_t RegionServes::most_at_once(const Row& row, const Serve& serve) const {
+  if (serve.part != 0) return context_.options.max_serves_of_part;
+  if (row.size_bytes < context_.options.redirect_from_bytes) return context_.options.max_serves;
+  const bool by_network = serve.path == DirectPath::tcp || serve.path == DirectPath::gloo || serve.path == DirectPath::ucx;
+  return by_network ? context_.options.max_serves_over_network : context_.options.max_serves_of_object;
+}
 
-bool RegionServes::may_start(const Row& row, ProcessId peer, DirectPath path) const {
+bool RegionServes::may_start(const Row& row, const Serve& serve) const {
   if (row.leaving || counted_ >= context_.options.max_serves) return false;
-  const auto use = peers_.find(peer);
+  const auto use = peers_.find(serve.peer);
   if (use != peers_.end() && use->second.active >= context_.options.max_serves_of_peer) return false;
-  const bool by_network = path == DirectPath::tcp || path == DirectPath::gloo || path == DirectPath::ucx;
-  return !is_large(row) || row.counted < (by_network ? context_.options.max_serves_over_network : context_.options.max_serves_of_object);
+  if (use != peers_.end() && serve.part != 0 && use->second.parts >= context_.options.max_parts_of_peer) return false;
+  const auto part = row.parts.find(serve.part);
+  return part == row.parts.end() || part->second.counted < most_at_once(row, serve);
+}
+
+bool RegionServes::is_better_elsewhere(const Row& row, const Serve& serve) const {
+  const auto part = row.parts.find(serve.part);
+  return serve.part != 0 && counted_ > 0 && part != row.parts.end() && !part->second.copies.empty();
+}
+
+bool RegionServes::is_part(const Row& row, std::uint32_t part) const {
+  if (row.is_copy) return row.kept.contains(part);
+  if (context_.options.part_bytes == 0) return part == 0;
+  return part <= parts_of(row.size_bytes, context_.options.part_bytes);
 }
 
 void RegionServes::discount(ServeId id, Serve& serve, Row& row) {
@@ -96,18 +109,33 @@ void RegionServes::discount(ServeId id, Serve& serve, Row& row) {
   serve.due.reset();
   if (!std::exchange(serve.counted, false)) return;
   --counted_;
-  --row.counted;
+  --row.parts.at(serve.part).counted;
 }
 
-void RegionServes::leave_line(const Serve& serve) {
+template <class Which>
+void RegionServes::refuse_waiting(Row& row, RegionRefusal why, const std::string& text, Which which) {
+  for (auto& [number, part] : row.parts) {
+    for (const auto id : std::vector<ServeId>(part.waiting.begin(), part.waiting.end())) {
+      const auto& serve = serves_.at(id);
+      if (!which(serve)) continue;
+      refuse(serve, why, text);
+      std::erase(part.waiting, id);
+      leave_line(serve, row);
+      gone(id);
+    }
+  }
+}
+
+void RegionServes::leave_line(const Serve& serve, Row& row) {
   --waiting_;
+  --row.waiting;
   const auto use = peers_.find(serve.peer);
   if (--use->second.waiting == 0 && use->second.active == 0) peers_.erase(use);
 }
 
 void RegionServes::refuse(const Serve& serve, RegionRefusal why, std::string text, std::vector<ProcessId> others) {
   const auto epoch = serve.stage == Stage::ready ? steps_.epoch(serve.channel) : 0;
-  context_.send(serve.peer, RegionsRefused{serve.transfer, why, std::move(text), epoch, std::move(others)});
+  context_.send(serve.peer, RegionsRefused{serve.transfer, why, std::move(text), epoch, std::move(others), {}});
 }
 
 void RegionServes::heard(ProcessId from, const PullRegions& message) {
@@ -120,6 +148,7 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   serve.peer = from;
   serve.transfer = message.transfer;
   serve.object = message.object;
+  serve.part = message.part;
   serve.path = message.path;
   serve.may_redirect = message.may_redirect;
   auto* row = rows_.find(message.object);
@@ -129,9 +158,16 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   if (row->size_bytes != message.size_bytes) {
     return refuse(serve, RegionRefusal::wrong_size, "it has " + std::to_string(row->size_bytes) + " bytes");
   }
-  serve.channel = {from, message.path, row->lane, message.lane};
+  if (!is_part(*row, message.part)) {
+    return refuse(serve, row->is_copy ? RegionRefusal::gone : RegionRefusal::wrong_size, "it has no such part");
+  }
   const bool to_store = message.path == DirectPath::store;
-  if (!to_store && may_start(*row, from, message.path)) {
+  if (message.part != 0 && (is_two_sided(message.path) || (to_store && row->is_copy))) {
+    return refuse(serve, RegionRefusal::no_path);
+  }
+  serve.channel = {from, message.path, row->lane, message.lane};
+  if (!to_store && is_better_elsewhere(*row, serve) && redirect(serve, *row)) return;
+  if (!to_store && may_start(*row, serve)) {
     const ServeId id = ++last_;
     by_transfer_[{from, message.transfer}] = id;
     return start(id, serves_[id] = std::move(serve), *row);
@@ -149,7 +185,8 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
   ++use.waiting;
   const ServeId id = ++last_;
   by_transfer_[{from, message.transfer}] = id;
-  row->waiting.push_back(id);
+  row->parts[message.part].waiting.push_back(id);
+  ++row->waiting;
   ++waiting_;
   context_.send(from, RegionsWait{message.transfer});
   serves_[id] = std::move(serve);
@@ -157,11 +194,13 @@ void RegionServes::heard(ProcessId from, const PullRegions& message) {
 }
 
 bool RegionServes::redirect(const Serve& serve, Row& row) {
-  if (!serve.may_redirect || !is_large(row)) return false;
-  for (std::size_t i = 0; i < row.copies.size(); ++i) {
-    const auto copy = row.copies[(row.next_copy + i) % row.copies.size()];
+  const auto at = row.parts.find(serve.part);
+  if (serve.part == 0 || !serve.may_redirect || at == row.parts.end()) return false;
+  auto& part = at->second;
+  for (std::size_t i = 0; i < part.copies.size(); ++i) {
+    const auto copy = part.copies[(part.next_copy + i) % part.copies.size()];
     if (copy == serve.peer) continue;
-    row.next_copy = (row.next_copy + i + 1) % row.copies.size();
+    part.next_copy = (part.next_copy + i + 1) % part.copies.size();
     mark_redirected.hit();
     refuse(serve, RegionRefusal::redirected, {}, {copy});
     return true;
@@ -172,15 +211,17 @@ bool RegionServes::redirect(const Serve& serve, Row& row) {
 void RegionServes::start(ServeId id, Serve& serve, Row& row) {
   row.active.push_back(id);
   ++counted_;
-  ++row.counted;
-  ++peers_[serve.peer].active;
+  ++row.parts[serve.part].counted;
+  auto& use = peers_[serve.peer];
+  ++use.active;
+  if (serve.part != 0) ++use.parts;
   serve.counted = true;
-  serve.due = context_.now + context_.options.serve_within;
+  serve.due = context_.now + (serve.part != 0 ? context_.options.serve_part_within : context_.options.serve_within);
   due_.emplace(*serve.due, id);
   serve.stage = Stage::exporting;
   serve.operation = ++context_.last_operation;
   operations_[serve.operation] = id;
-  context_.out->push_back(Export{serve.operation, serve.object, serve.path, serve.peer, serve.channel.peer_lane});
+  context_.out->push_back(Export{serve.operation, serve.object, serve.path, serve.peer, serve.channel.peer_lane, serve.part});
 }
 
 bool RegionServes::exported(OperationId operation, const Result<std::string>& ticket) {
@@ -217,20 +258,24 @@ void RegionServes::heard(ProcessId from, const RegionsTaken& message) {
   const auto at = by_transfer_.find({from, message.transfer});
   if (at == by_transfer_.end()) return;
   const auto object = serves_.at(at->second).object;
+  const auto number = serves_.at(at->second).part;
   end(at->second, true);
   auto* row = rows_.find(object);
-  if (row == nullptr || row->retired || !message.keeps) return;
-  if (std::ranges::find(row->copies, from) == row->copies.end()) row->copies.push_back(from);
+  if (row == nullptr || row->retired || !message.keeps || number == 0) return;
+  auto& part = row->parts[number];
+  const bool is_new = std::ranges::find(part.copies, from) == part.copies.end();
+  if (!is_new || part.copies.size() >= context_.options.max_copies_known) return;
+  part.copies.push_back(from);
   // Who waits has somebody to go to now: every other one, where this process has nothing else to send, else all.
-  const bool is_busy = counted_ > row->counted;
+  const bool is_busy = counted_ > part.counted;
   bool goes = false;
-  for (const auto id : std::vector<ServeId>(row->waiting.begin(), row->waiting.end())) {
+  for (const auto id : std::vector<ServeId>(part.waiting.begin(), part.waiting.end())) {
     const auto& serve = serves_.at(id);
     goes = is_busy || !goes;
     if (!goes) continue;
     if (row->leaving || serve.path == DirectPath::store || !redirect(serve, *row)) continue;
-    std::erase(row->waiting, id);
-    leave_line(serve);
+    std::erase(part.waiting, id);
+    leave_line(serve, *row);
     gone(id);
   }
 }
@@ -244,7 +289,9 @@ void RegionServes::heard(ProcessId from, const RegionsLeft& message) {
 }
 
 void RegionServes::heard(ProcessId from, const RegionCopyGone& message) {
-  if (auto* row = rows_.find(message.object)) std::erase(row->copies, from);
+  auto* row = rows_.find(message.object);
+  if (row == nullptr) return;
+  for (auto& [number, part] : row->parts) std::erase(part.copies, from);
 }
 
 void RegionServes::end(ServeId id, bool taken) {
@@ -252,8 +299,8 @@ void RegionServes::end(ServeId id, bool taken) {
   switch (serve.stage) {
     case Stage::waiting: {
       auto& row = rows_.at(serve.object);
-      std::erase(row.waiting, id);
-      leave_line(serve);
+      std::erase(row.parts.at(serve.part).waiting, id);
+      leave_line(serve, row);
       return gone(id);
     }
     case Stage::exporting: serve.over = true; return;
@@ -299,11 +346,13 @@ void RegionServes::gone(ServeId id) {
   const auto object = at->second.object;
   const bool was_active = at->second.stage != Stage::waiting;
   const auto peer = at->second.peer;
+  const bool is_part = at->second.part != 0;
   if (was_active) discount(id, at->second, rows_.at(object));
   by_transfer_.erase({peer, at->second.transfer});
   serves_.erase(at);
   if (!was_active) return;
   const auto use = peers_.find(peer);
+  if (is_part) --use->second.parts;
   if (--use->second.active == 0 && use->second.waiting == 0) peers_.erase(use);
   std::erase(rows_.at(object).active, id);
   settle(object);
@@ -318,30 +367,36 @@ void RegionServes::peer_gone(ProcessId peer) {
   for (const auto id : ids) {
     if (serves_.contains(id)) end(id);
   }
-  for (auto& [object, row] : rows_) std::erase(row.copies, peer);
+  for (auto& [object, row] : rows_) {
+    row.told.erase(peer);
+    for (auto& [number, part] : row.parts) std::erase(part.copies, peer);
+  }
 }
 
 void RegionServes::go_on(ObjectId object) {
-  for (;;) {
-    auto* row = rows_.find(object);
-    if (row == nullptr || row->waiting.empty()) return;
-    const auto next = std::ranges::find_if(row->waiting, [&](ServeId id) {
-      const Serve& serve = serves_.at(id);
-      return serve.path != DirectPath::store && may_start(*row, serve.peer, serve.path);
-    });
-    if (next == row->waiting.end()) return;
-    const ServeId id = *next;
-    row->waiting.erase(next);
-    auto& serve = serves_.at(id);
-    leave_line(serve);
-    start(id, serve, *row);
+  auto* row = rows_.find(object);
+  if (row == nullptr) return;
+  for (auto& [number, part] : row->parts) {
+    while (!part.waiting.empty() && counted_ < context_.options.max_serves) {
+      if (number != 0 && part.counted >= context_.options.max_serves_of_part) break;
+      const auto next = std::ranges::find_if(part.waiting, [&](ServeId id) {
+        const Serve& serve = serves_.at(id);
+        return serve.path != DirectPath::store && may_start(*row, serve);
+      });
+      if (next == part.waiting.end()) break;
+      const ServeId id = *next;
+      part.waiting.erase(next);
+      auto& serve = serves_.at(id);
+      leave_line(serve, *row);
+      start(id, serve, *row);
+    }
   }
 }
 
 void RegionServes::go_on_all() {
   if (waiting_ == 0) return;
   for (const auto& [object, row] : rows_) {
-    if (!row.waiting.empty()) go_on(object);
+    if (row.waiting > 0) go_on(object);
   }
 }
 

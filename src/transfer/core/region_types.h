@@ -32,8 +32,17 @@ struct RegionOptions {
   std::size_t max_waiting_of_peer = 16384;  // of one reader; beyond it they are refused
   Duration serve_within = 10s;           // a reader that takes longer goes on, but does not keep others from a place
   std::uint64_t redirect_from_bytes = std::uint64_t{1} << 20;  // what is large
-  std::size_t max_serves_waiting = 65536;
+  std::size_t max_serves_waiting = 524288;  // as many readers as connect, each with its parts
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;  // of two-sided paths
+  std::uint64_t part_bytes = std::uint64_t{8} << 20;    // what large tensors are cut by (region_parts.h); 0: they are not
+  std::size_t max_parts_asked = 128;    // of one holder, that this process has asked for at a time; others are in line here
+  std::size_t max_serves_of_part = 1;   // others are sent to who has a copy, or wait until there is one
+  std::size_t max_parts_of_peer = 3;    // of max_serves_of_peer: few at a time are there sooner, and given on
+  Duration serve_part_within = 1s;      // as serve_within, of a part
+  std::size_t max_copies_known = 64;    // of a part; further ones are not sent to
+  Duration keeper_within = 2s;          // of who keeps a copy: to be reached, and to answer
+  Duration keeper_pause = 30s;          // nobody is followed to one that was not reached, or said nothing
+  std::size_t max_keepers_shunned = 1024;
   Duration answer_within = 10s;    // of a holder: it is asked once more, and given up after that
   Duration step_within = 10s;      // from having a turn to the other side's
   Duration progress_within = 10s;  // of a transport that says nothing
@@ -49,7 +58,8 @@ struct RegionWish {
   std::vector<ProcessId> holders{};    // likely ones, best first; none: asked for
   std::vector<DirectPath> paths{};     // to be tried in this order at each holder
   std::uint32_t lane = 0;              // the device of this process that receives, for two-sided paths
-  bool keeps = false;                  // others may have it from here afterwards
+  std::uint32_t part = 0;              // that is wanted of it; 0: all. By one-sided paths
+  bool keeps = false;                  // others may have the part from here, until `retire`
 };
 
 // ---- commands ----------------------------------------------------------------------------------
@@ -65,6 +75,7 @@ struct Export {
   DirectPath path = DirectPath::shm;
   ProcessId peer;
   std::uint32_t peer_lane = 0;  // the receiver's device
+  std::uint32_t part = 0;       // of it; 0: all
 };
 // Nobody may reach them by that export any more; tell `ended` when that is so.
 struct Unexport {
@@ -115,6 +126,11 @@ struct StoreRegions {
 struct LookUp {
   ObjectId object;
 };
+// Connect to one that is said to keep a copy, and say by which paths it may be asked: tell `reached`.
+struct Reach {
+  RegionPullId pull = 0;
+  ProcessId keeper;
+};
 struct RegionsHere {};   // in the memory that the last operation wrote
 struct RegionsInStore {};  // not in any process any more
 using RegionOutcome = std::variant<RegionsHere, RegionsInStore, Failure>;
@@ -136,7 +152,7 @@ struct TurnTaken {
   std::uint64_t claim = 0;
 };
 using RegionCommand = std::variant<SendRegions, Export, Unexport, Fetch, Issue, Cancel, DropChannel, FreeRegions,
-                                   StoreRegions, LookUp, PullEnded, TurnTaken>;
+                                   StoreRegions, LookUp, Reach, PullEnded, TurnTaken>;
 
 // Answer to LookUp.
 struct RegionsLocated {

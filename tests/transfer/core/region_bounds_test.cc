@@ -104,5 +104,109 @@ TEST_F(RegionBounds, WhoAsksForTooMuchIsRefused) {
   EXPECT_EQ(pulls(2, 60), 1u);
 }
 
+// A reader: what it asks of whom.
+class RegionParts : public testing::Test {
+ protected:
+  void want(std::uint64_t object, std::uint64_t holder) {
+    std::vector<RegionWish> together;
+    const std::uint64_t size = 200 * RegionOptions().part_bytes;
+    for (std::uint32_t part = 1; part <= 200; ++part) {
+      together.push_back({.object = ObjectId::of(object), .size_bytes = size, .holders = {ProcessId::of(holder)},
+                          .paths = {DirectPath::tcp}, .part = part, .keeps = true});
+    }
+    const auto made = core.want(now, together, false, out);
+    ASSERT_TRUE(made.ok());
+    pulls = *made;
+  }
+  // Of one holder, since the last time; the numbers of its transfers.
+  std::vector<PullRegions> asked(std::uint64_t holder) {
+    std::vector<PullRegions> all;
+    for (const auto& each : out) {
+      const auto* send = std::get_if<SendRegions>(&each);
+      if (send == nullptr || send->to != ProcessId::of(holder)) continue;
+      if (const auto* pull = std::get_if<PullRegions>(&send->message)) all.push_back(*pull);
+    }
+    out.clear();
+    return all;
+  }
+  template <class Command>
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::ranges::count_if(out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
+  }
+  RegionsRefused sends_to(const PullRegions& pull, std::vector<std::uint64_t> keepers) {
+    RegionsRefused refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
+    for (const auto each : keepers) refused.others.push_back(ProcessId::of(each));
+    return refused;
+  }
+
+  static RegionOptions options() {
+    RegionOptions all;
+    all.max_receive_bytes = std::uint64_t{1} << 40;
+    return all;
+  }
+  RegionExchange core{ProcessId::of(99), options()};
+  Time now = Time::from_ns(1'000'000'000);
+  std::vector<RegionCommand> out;
+  std::vector<RegionPullId> pulls;
+};
+
+TEST_F(RegionParts, OneHolderThatIsSilentHoldsUpItsOwnAlone) {
+  want(7, 1);
+  EXPECT_EQ(asked(1).size(), RegionOptions().max_parts_asked);
+  want(8, 2);
+  EXPECT_EQ(asked(2).size(), RegionOptions().max_parts_asked);
+  core.unwant(now, pulls.front(), out);
+  EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
+}
+
+TEST_F(RegionParts, AllThatIsNotWantedEndsAndLeavesNothing) {
+  want(7, 1);
+  for (const auto each : pulls) core.unwant(now, each, out);
+  EXPECT_EQ(count<PullEnded>(), 200u);
+  EXPECT_EQ(core.bytes_reserved(), 0u);
+  EXPECT_TRUE(core.is_idle());
+}
+
+TEST_F(RegionParts, AKeeperThatIsNotReachedIsLeftAloneForAWhile) {
+  want(7, 1);
+  const auto all = asked(1);
+  core.heard(now, ProcessId::of(1), sends_to(all[0], {5}), out);
+  EXPECT_EQ(count<Reach>(), 1u);
+  EXPECT_EQ(asked(1).size(), 0u);
+  core.tick(now = now + RegionOptions().keeper_within, out);
+  const auto again = asked(1);
+  ASSERT_EQ(again.size(), 1u) << "its holder is asked";
+  EXPECT_FALSE(again[0].may_redirect);
+  core.heard(now, ProcessId::of(1), sends_to(all[1], {5}), out);
+  EXPECT_EQ(count<Reach>(), 0u) << "nobody is sent there";
+  EXPECT_EQ(asked(1).size(), 1u);
+  core.heard(now + RegionOptions().keeper_pause, ProcessId::of(1), sends_to(all[2], {5}), out);
+  EXPECT_EQ(count<Reach>(), 1u);
+}
+
+TEST_F(RegionParts, WhoIsSentInCirclesComesBack) {
+  want(7, 1);
+  auto pull = asked(1)[0];
+  core.heard(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
+  ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to who sends it";
+  core.reached(now, pulls[0], ProcessId::of(5), {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
+  pull = asked(5)[0];
+  EXPECT_EQ(pull.path, DirectPath::tcp) << "a part goes by one side's doing";
+  core.heard(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
+  ASSERT_EQ(count<Reach>(), 1u) << "to 6";
+  core.reached(now, pulls[0], ProcessId::of(6), {DirectPath::tcp}, out);
+  pull = asked(6)[0];
+  core.heard(now, ProcessId::of(6), sends_to(pull, {5}), out);
+  EXPECT_EQ(count<Reach>(), 0u);
+  pull = asked(6)[0];
+  EXPECT_FALSE(pull.may_redirect);
+  core.heard(now, ProcessId::of(6), RegionsRefused{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
+  EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
+  pull = asked(5)[0];
+  core.heard(now, ProcessId::of(5), RegionsRefused{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
+  pull = asked(1)[0];
+  EXPECT_FALSE(pull.may_redirect);
+}
+
 }  // namespace
 }  // namespace mobula::internal::transfer

@@ -111,6 +111,15 @@ std::vector<Case> cases() {
       add(name + "_faults", worse);
     }
   }
+  for (const auto& shape : shapes) {
+    auto parts = plan_of(shape.pattern, shape.processes, shape.objects, {DirectPath::tcp, DirectPath::store});
+    parts.parts = true;
+    add(std::string(shape.name) + "_parts", parts);
+    parts.crashes = parts.stops = parts.link_breaks = parts.transport_faults = parts.impatient = true;
+    add(std::string(shape.name) + "_parts_faults", parts);
+    parts.max_receive_bytes = 200 << 10;
+    add(std::string(shape.name) + "_parts_little_room_faults", parts);
+  }
   auto tight = plan_of(Pattern::random, 6, 16, several);
   tight.max_receive_bytes = 200 << 10;
   add("little_room", tight);
@@ -152,12 +161,14 @@ TEST_P(RegionExchangeTest, DrainsAndFreesEverything) {
 INSTANTIATE_TEST_SUITE_P(Regions, RegionExchangeTest, testing::ValuesIn(cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// Many readers of one large object get it from each other: the maker gives it a few times only.
+// Many readers of one large object get its parts from each other: the maker gives each a few times only.
 TEST(RegionBroadcast, ReadersBecomeHolders) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    RegionWorld world(seed, plan_of(Pattern::broadcast, 16, 1, one_sided));
-    ASSERT_EQ(world.run(), "");
-    EXPECT_EQ(world.copies(), 15u);
+    auto plan = plan_of(Pattern::broadcast, 16, 1, one_sided);
+    plan.parts = true;
+    RegionWorld world(seed, plan);
+    ASSERT_EQ(world.run(), "") << world.story();
+    EXPECT_EQ(world.copies(), 15u * 5) << "of five parts";
     EXPECT_LE(world.served().at(ProcessId::of(1)), 8u * (300 << 10)) << "seed " << seed;
   }
 }
@@ -171,14 +182,15 @@ bool swallow(ProcessId, RegionCommand& command) {
 struct Mutated {
   const char* name;
   RegionMutation mutation;
+  bool of_parts = false;
 };
 
 std::vector<Mutated> mutations() {
   std::vector<Mutated> all;
-  const auto add = [&](const char* name, const auto& set) {
+  const auto add = [&](const char* name, const auto& set, bool of_parts = false) {
     RegionMutation mutation;
     set(mutation);
-    all.push_back({name, std::move(mutation)});
+    all.push_back({name, std::move(mutation), of_parts});
   };
   add("LeavesBeforeItIsQuiet", [](RegionMutation& m) { m.leaves_before_quiet = true; });
   add("TurnsAreOfPullsNotOfDevices", [](RegionMutation& m) { m.lanes_by_pull = true; });
@@ -192,6 +204,20 @@ std::vector<Mutated> mutations() {
   });
   add("TakenIsNotSaid", [](RegionMutation& m) { m.command = swallow<RegionsTaken>; });
   add("LeftIsNotSaid", [](RegionMutation& m) { m.command = swallow<RegionsLeft>; });
+  add("CopiesGoWhileTheyAreGiven", [](RegionMutation& m) { m.copies_go_while_given = true; }, true);
+  add("CopiesAreNotRetired", [](RegionMutation& m) { m.copies_are_not_retired = true; }, true);
+  add("AnotherPartIsGiven", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) {
+      if (auto* made = std::get_if<Export>(&command); made != nullptr && made->part > 1) made->part = 1;
+      return true;
+    };
+  }, true);
+  add("WhatIsNotThereIsOffered", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) {
+      if (auto* made = std::get_if<Export>(&command); made != nullptr && made->part > 0) made->part += 1;
+      return true;
+    };
+  }, true);
   add("EpochsAreNotSaid", [](RegionMutation& m) {
     m.command = [](ProcessId, RegionCommand& command) {
       if (auto* half = std::get_if<Issue>(&command)) half->epoch = 0;
@@ -205,6 +231,7 @@ class RegionMutationTest : public testing::TestWithParam<Mutated> {};
 
 TEST_P(RegionMutationTest, IsSeen) {
   for (const auto& each : cases()) {
+    if (GetParam().of_parts && !each.plan.parts) continue;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
       RegionWorld world(seed, each.plan, GetParam().mutation);
       if (!world.run().empty()) return;

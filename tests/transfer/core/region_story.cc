@@ -8,14 +8,16 @@ std::string describe(const RegionMessage& message) {
     return std::string(what) + " " + std::to_string(transfer) + (more.empty() ? "" : " " + more);
   };
   if (const auto* a = std::get_if<PullRegions>(&message)) {
-    return text("pull", a->transfer, a->object.brief() + " " + std::string(to_string(a->path)));
+    return text("pull", a->transfer, a->object.brief() + (a->part == 0 ? "" : " part " + std::to_string(a->part)) + " " + std::string(to_string(a->path)));
   }
   if (const auto* b = std::get_if<RegionsReady>(&message)) return text("ready", b->transfer, b->ticket + " epoch " + std::to_string(b->epoch));
   if (const auto* c = std::get_if<RegionsWait>(&message)) return text("wait", c->transfer);
   if (const auto* d = std::get_if<RegionsRefused>(&message)) {
-    return text("refused", d->transfer, std::string(to_string(d->why)) + " " + d->text);
+    std::string others;
+    for (const auto each : d->others) others += " " + each.brief();
+    return text("refused", d->transfer, std::string(to_string(d->why)) + " " + d->text + others);
   }
-  if (const auto* e = std::get_if<RegionsTaken>(&message)) return text("taken", e->transfer);
+  if (const auto* e = std::get_if<RegionsTaken>(&message)) return text("taken", e->transfer, e->keeps ? "and kept" : "");
   if (const auto* f = std::get_if<RegionsLeft>(&message)) return text("left", f->transfer, std::to_string(f->epoch));
   if (const auto* g = std::get_if<RegionStep>(&message)) {
     const char* phase = g->phase == RegionStep::Phase::wanted ? "wanted" : g->phase == RegionStep::Phase::go ? "go" : "lower_ready";
@@ -41,6 +43,7 @@ std::string describe(const RegionCommand& command) {
   if (const auto* h = std::get_if<FreeRegions>(&command)) return "free " + h->object.brief();
   if (const auto* i = std::get_if<StoreRegions>(&command)) return "store " + i->object.brief();
   if (const auto* j = std::get_if<LookUp>(&command)) return "look up " + j->object.brief();
+  if (const auto* l = std::get_if<Reach>(&command)) return "reach " + l->keeper.brief() + " for pull " + std::to_string(l->pull);
   if (const auto* k = std::get_if<TurnTaken>(&command)) return "turn of claim " + std::to_string(k->claim);
   const auto& ended = std::get<PullEnded>(command);
   const auto* failed = std::get_if<Failure>(&ended.outcome);

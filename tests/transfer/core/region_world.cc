@@ -11,7 +11,7 @@ RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutat
     : plan_(plan), mutation_(std::move(mutation)), random_(seed), times_(random_.fork("times")) {
   options_.chunk_bytes = 64 << 10;
   options_.redirect_from_bytes = 100 << 10;
-  if (plan.pattern == Pattern::broadcast) options_.max_serves_over_network = 1;
+  options_.part_bytes = 64 << 10;
   if (plan.max_receive_bytes > 0) options_.max_receive_bytes = plan.max_receive_bytes;
   for (int i = 1; i <= plan.processes; ++i) start(ProcessId::of(static_cast<unsigned>(i)));
   add_work();
@@ -47,144 +47,6 @@ void RegionWorld::start(ProcessId id) {
   processes_.emplace(id, std::move(process));
 }
 
-// ---- work --------------------------------------------------------------------------------------
-
-void RegionWorld::add_work() {
-  Random work = random_.fork("work");
-  std::vector<ObjectId> ids;
-  for (int i = 0; i < plan_.objects; ++i) {
-    Object object;
-    object.id = ObjectId::of(static_cast<unsigned>(1000 + i));
-    const int maker = plan_.pattern == Pattern::broadcast ? 1 : 1 + i % plan_.processes;
-    object.maker = ProcessId::of(static_cast<unsigned>(maker));
-    object.size_bytes = work.chance(100) ? 0 : work.chance(500) ? work.below(1000) : work.below(600 << 10);
-    if (plan_.pattern == Pattern::broadcast) object.size_bytes = 300 << 10;
-    object.device = static_cast<std::uint32_t>(work.below(plan_.devices));
-    ids.push_back(object.id);
-    objects_.emplace(object.id, object);
-    at_process(object.maker, 0ms, 1ms, [this, made = object](Process& process) {
-      const auto id = made.id;
-      std::vector<RegionCommand> out;
-      process.exchange->publish(now_, id, made.size_bytes, made.device, out);
-      process.device_of[id] = made.device;
-      process.published.insert(id);
-      carry_out(process, std::move(out));
-    });
-  }
-  const auto plan_read = [&](int reader, std::vector<std::size_t> which, Duration when) {
-    for (const auto each : which) ++objects_.at(ids[each]).refs;
-    const bool arguments = work.chance(500);
-    at_process(ProcessId::of(static_cast<unsigned>(reader)), when, when, [this, which, arguments](Process& process) {
-      want(process.id, which, arguments);
-    });
-  };
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const int maker = static_cast<int>(objects_.at(ids[i]).maker.bits().low);
-    const auto when = work.between(2ms, 40ms);
-    switch (plan_.pattern) {
-      case Pattern::ring: plan_read(1 + maker % plan_.processes, {i}, when); break;
-      case Pattern::opposite: plan_read(maker % 2 == 1 ? std::min(maker + 1, plan_.processes) : maker - 1, {i}, when); break;
-      case Pattern::all_to_all:
-      case Pattern::broadcast:
-        for (int reader = 1; reader <= plan_.processes; ++reader) {
-          if (reader != maker) plan_read(reader, {i}, work.between(2ms, 40ms));
-        }
-        break;
-      case Pattern::random: {
-        const auto reads = work.between(1, 4);
-        for (std::int64_t k = 0; k < reads; ++k) {
-          std::vector<std::size_t> which{i};
-          while (work.chance(400)) which.push_back(work.below(ids.size()));
-          const auto reader = 1 + static_cast<int>(work.below(static_cast<std::uint64_t>(plan_.processes)));
-          plan_read(reader, which, work.between(2ms, 200ms));
-        }
-      }
-    }
-  }
-}
-
-void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, bool arguments) {
-  auto& process = this->process(reader);
-  std::vector<RegionWish> together;
-  std::uint64_t bytes = 0;
-  for (const auto each : which) {
-    auto& object = objects_.at(ObjectId::of(static_cast<unsigned>(1000 + each)));
-    if (object.maker == reader || object.dropped) {
-      ref_dropped(object);
-      continue;
-    }
-    RegionWish wish;
-    wish.object = object.id;
-    wish.size_bytes = object.size_bytes;
-    if (random_.chance(700)) wish.holders = {object.maker};
-    wish.paths = plan_.paths;
-    wish.keeps = plan_.pattern == Pattern::broadcast || random_.chance(300);
-    wish.lane = static_cast<std::uint32_t>(random_.below(plan_.devices));
-    if (mutation_.lanes_by_pull) wish.lane = static_cast<std::uint32_t>(random_.below(1000));
-    bytes += wish.size_bytes;
-    together.push_back(std::move(wish));
-  }
-  if (together.empty()) return;
-  process.largest_batch = std::max(process.largest_batch, bytes);
-  std::vector<RegionCommand> out;
-  const auto wishes = together;
-  const auto pulls = process.exchange->want(now_, std::move(together), arguments, out);
-  if (!pulls) return violation("a wish is refused: " + pulls.error().text);
-  for (std::size_t i = 0; i < pulls->size(); ++i) {
-    process.wanted[(*pulls)[i]] = {wishes[i].object, wishes[i].lane % plan_.devices, false};
-    if (!plan_.impatient || !random_.chance(200)) continue;
-    at_process(reader, 0ms, 60ms, [this, pull = (*pulls)[i]](Process& again) {
-      const auto known = again.wanted.find(pull);
-      if (known == again.wanted.end()) return;
-      known->second.unwanted = true;
-      std::vector<RegionCommand> commands;
-      again.exchange->unwant(now_, pull, commands);
-      carry_out(again, std::move(commands));
-    });
-  }
-  carry_out(process, std::move(out));
-}
-
-void RegionWorld::add_faults() {
-  Random faults = random_.fork("faults");
-  const auto some_process = [&] {
-    return ProcessId::of(static_cast<unsigned>(1 + faults.below(static_cast<std::uint64_t>(plan_.processes))));
-  };
-  const auto soon = [&] { return now_ + faults.between(2ms, 300ms); };
-  if (plan_.crashes) {
-    for (auto left = faults.between(1, 2); left > 0; --left) {
-      at(soon(), [this, id = some_process()] { crash(id); });
-    }
-  }
-  if (plan_.stops) {
-    for (auto left = faults.between(1, 3); left > 0; --left) {
-      const auto span = faults.chance(500) ? faults.between(1ms, 500ms) : faults.between(1s, 60s);
-      at(soon(), [this, id = some_process(), span] {
-        tell(id, "stops for " + std::to_string(span / 1ms) + " ms");
-        process(id).stopped_until = now_ + span;
-      });
-    }
-  }
-  if (plan_.link_breaks) {
-    for (auto left = faults.between(1, 3); left > 0; --left) {
-      const auto a = some_process(), b = some_process();
-      if (a != b) at(soon(), [this, a, b] { break_link(a, b); });
-    }
-  }
-  if (plan_.impatient) {
-    for (auto& [id, object] : objects_) {
-      if (faults.chance(200)) at(soon(), [this, id = id] { drop(this->object(id)); });
-      if (!faults.chance(200)) continue;
-      at_process(object.maker, 2ms, 200ms, [this, id = id](Process& process) {
-        std::vector<RegionCommand> out;
-        process.exchange->evacuate(now_, id, out);
-        carry_out(process, std::move(out));
-      });
-    }
-  }
-  at(now_ + 120s, [this] { quiet_ = true; });
-}
-
 // ---- commands ----------------------------------------------------------------------------------
 
 void RegionWorld::carry_out(Process& process, std::vector<RegionCommand> commands) {
@@ -214,11 +76,19 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
     send(process, each->to, each->message);
   } else if (const auto* wanted = std::get_if<Export>(&command)) {
     if (process.freed.contains(wanted->object)) violation("freed bytes are exported");
-    const bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
+    bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
+    if (object(wanted->object).maker != id) {
+      const auto copy = process.copies.find(wanted->object);
+      if (copy == process.copies.end() || !copy->second.here.contains(wanted->part)) {
+        return violation("a part is given on that is not there");
+      }
+      fails = fails || (copy->second.forgotten && !is_given(process, wanted->object));  // its memory is gone
+    }
     if (!fails) {
       Operation made;
       made.kind = Operation::Kind::exported;
       made.object = wanted->object;
+      made.part = wanted->part;
       made.peer = wanted->peer;
       process.operations[wanted->operation] = std::move(made);
     }
@@ -262,6 +132,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       again.exchange->located(now_, which, answer, out);
       carry_out(again, std::move(out));
     });
+  } else if (const auto* keeper = std::get_if<Reach>(&command)) {
+    reach(process, *keeper);
   } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
     pull_ended(process, *ended);
   }
@@ -291,7 +163,12 @@ void RegionWorld::fetch(Process& process, const Fetch& command) {
   reads.pull = command.pull;
   reads.peer = command.holder;
   reads.source = std::stoull(command.ticket);
-  reads.object = process.wanted.at(command.pull).object;
+  const auto& wanted = process.wanted.at(command.pull);
+  reads.object = wanted.object;
+  reads.part = wanted.part;
+  if (wanted.copy != 0 && process.copies.at(reads.object).here.contains(reads.part)) {
+    return violation("a part is written that others may be given");
+  }
   reads.link = link_[{command.holder, process.id}];
   process.operations[command.operation] = reads;
   if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // it hangs
@@ -307,9 +184,10 @@ void RegionWorld::fetch_done(Process& process, OperationId operation) {
   const auto source = holder.operations.find(reads.source);
   const bool there = holder.alive && source != holder.operations.end() && source->second.object == reads.object &&
                      !holder.freed.contains(reads.object);
+  if (there && source->second.part != reads.part) return violation("another part is given than was wanted");
   const bool fails = !there || (plan_.transport_faults && !quiet_ && random_.chance(100));
   process.operations.erase(at);
-  if (!fails) served_[reads.peer] += object(reads.object).size_bytes;
+  if (!fails) served_[reads.peer] += span(object(reads.object), reads.part).size_bytes;
   std::vector<RegionCommand> out;
   process.exchange->ended(now_, operation, fails ? std::optional(failure(ErrorCode::unavailable, "it broke")) : std::nullopt, out);
   carry_out(process, std::move(out));
@@ -429,6 +307,7 @@ void RegionWorld::free(Process& process, ObjectId which) {
   }
   process.freed.insert(which);
   process.published.erase(which);
+  process.copies.erase(which);
 }
 
 void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
@@ -439,10 +318,16 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
   for (const auto& [number, each] : process.operations) {
     if (each.pull == ended.pull) violation("a pull has ended, and something still writes for it");
   }
+  if (wanted.copy != 0 && !std::holds_alternative<RegionsHere>(ended.outcome)) forget(process, wanted.object, wanted.copy);
   if (std::holds_alternative<RegionsHere>(ended.outcome)) {
     ++copies_;
-    if (process.exchange->has(wanted.object) && process.published.insert(wanted.object).second) {
-      process.device_of[wanted.object] = wanted.device;
+    if (wanted.copy != 0 && process.exchange->has_copy(wanted.object)) {
+      process.copies.at(wanted.object).here.insert(wanted.part);
+      process.published.insert(wanted.object);
+      process.freed.erase(wanted.object);
+      if (plan_.impatient && random_.chance(50)) {
+        at_process(process.id, 0ms, 60ms, [this, wanted](Process& again) { forget(again, wanted.object, wanted.copy); });
+      }
     }
   } else if (const auto* failed = std::get_if<Failure>(&ended.outcome)) {
     ++failures_;
@@ -467,6 +352,7 @@ void RegionWorld::drop(Object& object) {
 
 // Once nothing in the process wants it any more.
 void RegionWorld::retire(Process& process, ObjectId which) {
+  if (mutation_.copies_are_not_retired && object(which).maker != process.id) return;
   at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
     for (const auto& [pull, wanted] : again.wanted) {
       if (wanted.object == which) return;  // its end comes back to this
@@ -474,6 +360,46 @@ void RegionWorld::retire(Process& process, ObjectId which) {
     std::vector<RegionCommand> out;
     again.exchange->retire(now_, which, out);
     again.published.erase(which);
+    if (!again.exchange->has(which)) again.copies.erase(which);
+    carry_out(again, std::move(out));
+  });
+}
+
+bool RegionWorld::is_given(const Process& process, ObjectId which) const {
+  return std::ranges::any_of(process.operations, [&](const auto& each) {
+    return each.second.kind == Operation::Kind::exported && each.second.object == which;
+  });
+}
+
+// The program has let go of a copy: its memory goes, at once or when nobody is given it any more.
+void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
+  const auto at = process.copies.find(which);
+  if (at == process.copies.end() || at->second.number != copy || std::exchange(at->second.forgotten, true)) return;
+  tell(process.id, "lets go of its copy of " + which.brief());
+  std::vector<RegionCommand> commands;
+  for (auto& [pull, wanted] : process.wanted) {
+    if (wanted.copy != copy || std::exchange(wanted.unwanted, true)) continue;
+    process.exchange->unwant(now_, pull, commands);
+  }
+  carry_out(process, std::move(commands));
+  if (mutation_.copies_go_while_given && is_given(process, which)) return violation("a copy is freed while it can be reached");
+  if (mutation_.copies_are_not_retired) return;
+  at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
+    std::vector<RegionCommand> out;
+    again.exchange->retire(now_, which, out);
+    again.published.erase(which);
+    if (!again.exchange->has(which)) again.copies.erase(which);
+    carry_out(again, std::move(out));
+  });
+}
+
+void RegionWorld::reach(Process& process, const Reach& command) {
+  if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // nobody answers
+  const bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
+  at_process(process.id, 0ms, 5ms, [this, command, fails](Process& again) {
+    const bool there = this->process(command.keeper).alive && !again.gone.contains(command.keeper);
+    std::vector<RegionCommand> out;
+    again.exchange->reached(now_, command.pull, command.keeper, there && !fails ? plan_.paths : std::vector<DirectPath>{}, out);
     carry_out(again, std::move(out));
   });
 }

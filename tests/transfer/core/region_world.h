@@ -20,6 +20,7 @@
 
 #include "base/random.h"
 #include "transfer/core/region_exchange.h"
+#include "transfer/core/region_parts.h"
 
 namespace mobula::internal::transfer {
 
@@ -37,6 +38,7 @@ struct RegionPlan {
   bool impatient = false;  // wishes are taken back, refs dropped, objects evacuated
   std::uint64_t max_receive_bytes = 0;  // 0: as it comes
   std::uint32_t devices = 1;            // of each process
+  bool parts = false;  // large objects are wanted in parts, where their paths allow it
 };
 
 // A deliberate fault of the code, for proving that the checks see it.
@@ -47,6 +49,8 @@ struct RegionMutation {
   bool peers_do_not_hear_of_deaths = false;
   bool leaves_before_quiet = false;
   bool lanes_by_pull = false;
+  bool copies_go_while_given = false;
+  bool copies_are_not_retired = false;
 };
 
 class RegionWorld {
@@ -65,6 +69,7 @@ class RegionWorld {
   struct Operation {
     enum class Kind { exported, fetch, issue } kind = Kind::fetch;
     ObjectId object;
+    std::uint32_t part = 0;
     RegionPullId pull = 0;
     ProcessId peer;
     OperationId source = 0;  // fetch: the export at the peer
@@ -78,6 +83,14 @@ class RegionWorld {
     ObjectId object;
     std::uint32_t device = 0;
     bool unwanted = false;
+    std::uint32_t part = 0;
+    std::uint64_t copy = 0;  // of its process, into which it comes; 0: into other memory
+  };
+  // Memory into which parts come that are given on; until its program lets go of it, and nobody is given it.
+  struct Copy {
+    std::uint64_t number = 0;
+    std::set<std::uint32_t> here{};
+    bool forgotten = false;
   };
   struct Process {
     ProcessId id;
@@ -89,6 +102,7 @@ class RegionWorld {
     std::map<ObjectId, std::uint32_t> device_of{};  // what it has, or has had
     std::map<RegionPullId, Wanted> wanted{};
     std::set<ObjectId> freed{};
+    std::map<ObjectId, Copy> copies{};
     std::uint64_t largest_batch = 0;
     std::optional<Time> wakes{};
     std::set<ProcessId> gone{};  // has been told of
@@ -142,6 +156,12 @@ class RegionWorld {
   void ref_dropped(Object& object);
   void drop(Object& object);
   void retire(Process& process, ObjectId which);
+  void forget(Process& process, ObjectId which, std::uint64_t copy);
+  bool is_given(const Process& process, ObjectId which) const;
+  void reach(Process& process, const Reach& command);
+  RegionSpan span(const Object& object, std::uint32_t part) const {
+    return span_of(object.size_bytes, options_.part_bytes, part);
+  }
   void crash(ProcessId id);
   void break_link(ProcessId a, ProcessId b);
   void tell_gone(ProcessId who, ProcessId gone);
@@ -162,7 +182,7 @@ class RegionWorld {
   Random random_, times_;
   Time now_ = Time::from_ns(1'000'000'000);
   std::priority_queue<Event> events_;
-  std::uint64_t numbers_ = 0;
+  std::uint64_t numbers_ = 0, last_copy_ = 0;
   std::map<ProcessId, Process> processes_;
   std::map<ObjectId, Object> objects_;
   std::map<std::pair<ProcessId, ProcessId>, Time> last_arrival_;

@@ -1,0 +1,50 @@
+// How a large tensor is cut into parts, which readers give on before they have all of it. Both sides come to the
+// same cut by themselves, since they have said that they cut by the same number. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/id.h"
+
+namespace mobula::internal::transfer {
+
+struct RegionSpan {
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;
+  friend bool operator==(const RegionSpan&, const RegionSpan&) = default;
+};
+
+// Of one tensor; a larger one has larger parts.
+inline constexpr std::uint64_t max_parts = 256;
+
+// Each but the last has so many bytes: `part_bytes` (> 0), or a multiple.
+inline std::uint64_t bytes_of_part(std::uint64_t size_bytes, std::uint64_t part_bytes) {
+  const std::uint64_t least = part_bytes * max_parts;
+  return part_bytes * (size_bytes <= least ? 1 : (size_bytes - 1) / least + 1);
+}
+
+// At least one. Parts are numbered from 1.
+inline std::uint32_t parts_of(std::uint64_t size_bytes, std::uint64_t part_bytes) {
+  const std::uint64_t each = bytes_of_part(size_bytes, part_bytes);
+  return size_bytes == 0 ? 1 : static_cast<std::uint32_t>((size_bytes - 1) / each + 1);
+}
+
+// Where part `part` (of parts_of) lies; 0 is all of it.
+inline RegionSpan span_of(std::uint64_t size_bytes, std::uint64_t part_bytes, std::uint32_t part) {
+  if (part == 0) return {0, size_bytes};
+  const std::uint64_t each = bytes_of_part(size_bytes, part_bytes);
+  const std::uint64_t offset = each * (part - 1);
+  return {offset, size_bytes - offset < each ? size_bytes - offset : each};
+}
+
+// In which order `reader` asks for them: each reader begins somewhere else, so that soon each has some that others
+// do not.
+inline std::vector<std::uint32_t> order_of_parts(std::uint32_t parts, ProcessId reader) {
+  std::vector<std::uint32_t> order;
+  const auto first = static_cast<std::uint32_t>(reader.bits().low % parts);
+  for (std::uint32_t i = 0; i < parts; ++i) order.push_back(1 + (first + i) % parts);
+  return order;
+}
+
+}  // namespace mobula::internal::transfer
