@@ -72,9 +72,9 @@ Result<void> TensorExchange::open() {
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
                     .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
-  RegionReach reach = paths_->reach();
-  reach.part_bytes = options_.regions.part_bytes;
-  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(reach),
+  RegionReach says = paths_->reach();
+  says.part_bytes = options_.regions.part_bytes;
+  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(says),
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
                                    take_up();
