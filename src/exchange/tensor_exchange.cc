@@ -414,7 +414,7 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
     const auto place = pulls_.find(pull);
     const auto gathering = place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
     if (elements && gathering != gatherings_.end()) {
-      gathering->second.encrypted = gathering->second.encrypted || elements->encrypted;
+      gathering->second.encrypted[pull] = elements->encrypted;
     } else if (elements) {
       fetched_[pull] = std::move(*elements);
     } else {
