@@ -43,6 +43,7 @@ void set_share(TransferRecord& record, const exchange::Share& share) {
   record.holder = share.holder;
   record.path = share.path;
   record.size_bytes = static_cast<std::int64_t>(share.bytes);
+  record.encrypted = share.encrypted;
 }
 
 // What is published: the memory, and the right of its readers to find it unchanged.

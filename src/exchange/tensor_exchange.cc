@@ -72,9 +72,9 @@ Result<void> TensorExchange::open() {
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
                     .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
-  RegionReach reach = paths_->reach();
-  reach.part_bytes = options_.regions.part_bytes;
-  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(reach),
+  RegionReach says = paths_->reach();
+  says.part_bytes = options_.regions.part_bytes;
+  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(says),
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
                                    take_up();
@@ -414,7 +414,7 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
     const auto place = pulls_.find(pull);
     const auto gathering = place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
     if (elements && gathering != gatherings_.end()) {
-      gathering->second.encrypted = gathering->second.encrypted || elements->encrypted;
+      gathering->second.encrypted[pull] = elements->encrypted;
     } else if (elements) {
       fetched_[pull] = std::move(*elements);
     } else {

@@ -48,6 +48,7 @@ struct Share {
   ProcessId holder;
   DirectPath path = DirectPath::tcp;
   std::uint64_t bytes = 0;
+  bool encrypted = true;  // all of them
 };
 
 // What has become of one tensor that was wanted.
@@ -138,9 +139,9 @@ class TensorExchange {
     bool keeps = false;
     std::shared_ptr<const ReceiveBuffer> memory = nullptr;  // of all; shared with what writes there, and with who is given it
     std::optional<transfer::RegionOutcome> failed = {};
-    std::map<std::pair<ProcessId, DirectPath>, std::uint64_t> shares = {};
+    std::map<std::pair<ProcessId, DirectPath>, Share> shares = {};
+    std::map<transfer::RegionPullId, bool> encrypted = {};  // of what is fetched
     std::vector<std::pair<DirectPath, std::string>> tries = {}, keepers_tried = {};  // that failed
-    bool encrypted = false;
     Time began{};
     std::optional<Duration> queued = {};
   };

@@ -77,7 +77,10 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
     if (attempt.refusal.empty()) {
       auto& share = gathering.shares[{attempt.holder, attempt.path}];
       const auto size = static_cast<std::uint64_t>(ref.tensor->size_bytes);
-      share += transfer::span_of(size, options_.regions.part_bytes, part).size_bytes;
+      share.holder = attempt.holder;
+      share.path = attempt.path;
+      share.encrypted = share.encrypted && gathering.encrypted[command.pull];
+      share.bytes += transfer::span_of(size, options_.regions.part_bytes, part).size_bytes;
       continue;
     }
     // That a keeper has nothing any more, or never answered, is no failure of the way.
@@ -110,10 +113,12 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
                   .refusals = {}, .failed_tries = {}, .fell_back = false, .queued = gathering.queued.value_or(Duration(0))};
   arrival.moved = std::max<Duration>(monotonic_now() - gathering.began - arrival.queued, Duration(0));
   std::uint64_t most = 0;
-  for (const auto& [from, bytes] : gathering.shares) {
-    if (came) arrival.shares.push_back({from.first, from.second, bytes});
-    if (bytes > most) arrival.path = from.second;
-    most = std::max(most, bytes);
+  bool encrypted = true;
+  for (const auto& [from, share] : gathering.shares) {
+    if (came) arrival.shares.push_back(share);
+    if (share.bytes > most) arrival.path = share.path;
+    most = std::max(most, share.bytes);
+    encrypted = encrypted && share.encrypted;
   }
   if (!came) arrival.path.reset();
   for (const auto& [path, why] : gathering.keepers_tried) arrival.refusals.push_back(text_of(path, why));
@@ -124,7 +129,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   tell_refusals(whole, arrival);
   if (came) {
     auto owner = std::make_shared<const KeptMemory>(gathering.memory, whole.ref.object, number, withdrawals_);
-    arrival.outcome = Elements{gathering.memory->bytes(), std::move(owner), false, gathering.encrypted, {}, on_host};
+    arrival.outcome = Elements{gathering.memory->bytes(), std::move(owner), false, encrypted, {}, on_host};
   } else if (gathering.failed && std::holds_alternative<Failure>(*gathering.failed)) {
     arrival.outcome = std::get<Failure>(*gathering.failed);
   }

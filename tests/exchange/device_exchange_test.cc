@@ -325,6 +325,25 @@ TEST_P(PluginExchange, CarriesBetweenMachinesThatTrustTheirFabric) {
   }
 }
 
+TEST_P(PluginExchange, CarriesPartsFromReadersThatTrustTheFabricToo) {
+  const auto cuts = [&](std::uint64_t number) {
+    Member made = member(number, true);
+    made.part_bytes = 64 << 10;
+    return made;
+  };
+  Process one(folder_.path(), cuts(1));
+  Process two(folder_.path(), cuts(2));
+  Process three(folder_.path(), cuts(3));
+  constexpr std::size_t large = 1'000'001;
+  const auto ref = one.publish(7, large, true, wish_);
+  const auto kept = two.pull(ref);
+  ASSERT_TRUE(is_numbered(kept, 7, large));
+  const auto arrival = three.pull(ref);
+  ASSERT_TRUE(is_numbered(arrival, 7, large));
+  EXPECT_EQ(arrival.path, wish_.named);
+  EXPECT_THAT(arrival.shares, Contains(::testing::Field(&Share::holder, ProcessId::of(2))));
+}
+
 TEST_P(PluginExchange, IsRefusedWhereNobodyTrustsIt) {
   Process one(folder_.path(), member(1, true));
   Process two(folder_.path(), member(2, false));

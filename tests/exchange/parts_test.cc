@@ -49,6 +49,30 @@ TEST_F(Parts, AReaderGivesOnWhatItHas) {
   EXPECT_TRUE(two.refusals.empty()) << two.refusals.front();
 }
 
+// Of each it is said whether its bytes were sealed: fabrics are of two processes.
+TEST_F(Parts, WhatWasSealedIsToldOfEach) {
+  Process maker = process(1);
+  Member outside = member(2), inside = member(3);
+  Process first(folder_.path(), outside);
+  inside.fabric = "rack";
+  Process second(folder_.path(), inside);
+  Member friendly = member(4);
+  friendly.fabric = "rack";
+  Process third(folder_.path(), friendly);
+  const auto ref = by_tcp(maker, 7);
+  const auto one = second.pull(ref);
+  ASSERT_TRUE(is_numbered(one, 7, whole));
+  EXPECT_TRUE(std::get<Elements>(one.outcome).encrypted);
+  const auto two = third.pull(ref);
+  ASSERT_TRUE(is_numbered(two, 7, whole));
+  ASSERT_GT(bytes_from(two, 3), 0u);
+  for (const Share& each : two.shares) EXPECT_EQ(each.encrypted, each.holder == ProcessId::of(1));
+  EXPECT_FALSE(std::get<Elements>(two.outcome).encrypted) << "some of it was not";
+  const auto kept = first.pull(ref);
+  ASSERT_TRUE(is_numbered(kept, 7, whole));
+  EXPECT_TRUE(std::get<Elements>(kept.outcome).encrypted);
+}
+
 TEST_F(Parts, ManyAtOnceGetThemFromEachOther) {
   Process maker = process(1);
   std::vector<std::unique_ptr<Process>> readers;

@@ -78,6 +78,29 @@ TEST_F(RegionBounds, OneThatIsStoppedInTheMiddleGivesItsPlace) {
   EXPECT_EQ(core.serves(), 2u);
 }
 
+TEST_F(RegionBounds, APartHasOneReaderAtATimeAndAReaderFewParts) {
+  RegionOptions options;
+  const std::uint64_t size = 10 * options.part_bytes;
+  step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
+  const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
+    return step([&] {
+      core.heard(now, ProcessId::of(reader), PullRegions{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part}, out);
+    });
+  };
+  std::size_t ready = 0;
+  for (std::uint32_t part = 1; part <= 5; ++part) ready += asks(1, part);
+  EXPECT_EQ(ready, options.max_parts_of_peer);
+  EXPECT_EQ(asks(2, 1), 0u) << "the first one has it";
+  EXPECT_EQ(asks(2, 9), 1u);
+  EXPECT_EQ(asks(2, 11), 0u);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
+  refused.clear();
+  EXPECT_GE(pass(options.serve_part_within), 1u) << "one that is stopped gives its place";
+  EXPECT_EQ(step([&] { core.heard(now, ProcessId::of(1), RegionsTaken{2, true}, out); }), 1u) << "its next one";
+  EXPECT_EQ(asks(3, 2), 0u);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
+}
+
 TEST_F(RegionBounds, ManyStoppedReadersDoNotKeepOthersFromThePlaces) {
   std::size_t ready = 0;
   for (std::uint64_t reader = 1; reader <= 8; ++reader) {
