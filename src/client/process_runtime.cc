@@ -119,18 +119,27 @@ std::size_t ProcessRuntime::Calls::row_hash() const {
   return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor));
 }
 
-template <class Prepare>
-const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const void> request,
+// Calls of actors, and only they, name one, so all requests of such a function are of one type.
+template <class Request, class Prepare>
+const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const Request> request,
                                                          const detail::FunctionKey& function, ActorId actor,
                                                          Prepare prepare) {
-  if (prepared_.size() > most_prepared) prepared_.clear();
-  const Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
-  auto [known, fresh] = prepared_.ensure(calls);
-  if (fresh) {
-    *known = prepare();
-    known->request = std::move(request);
+  Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
+  if (const Prepared* known = prepared_.find(calls)) return *known;
+  if (prepared_.size() > most_prepared) {
+    last_prepared_.clear();
+    prepared_.clear();
   }
-  return *known;
+  auto& last = *last_prepared_.ensure({nullptr, calls.function, actor}).first;
+  for (const Prepared* each : last) {
+    if (each != nullptr && *static_cast<const Request*>(each->request.get()) == *request) return *each;
+  }
+  Prepared fresh = prepare();
+  fresh.request = std::move(request);
+  const Prepared& kept = *prepared_.insert(calls, std::move(fresh)).first;
+  std::rotate(last.begin(), last.end() - 1, last.end());
+  last.front() = &kept;
+  return kept;
 }
 
 detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block) {

@@ -3,6 +3,7 @@
 // executors; the calling thread's TaskContext tells whose children and puts it makes. Any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -124,9 +125,10 @@ class ProcessRuntime final : public detail::Runtime,
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
   CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
 
-  // What the calls with one request of one function (of one actor) have in common, worked out once.
+  // What the calls with one request of one function (of one actor) have in common, worked out once. Options that
+  // are written where the call is made are another request each time: those alike have one row as well.
   struct Calls {
-    const void* request = nullptr;
+    const void* request = nullptr;  // null: of any
     FunctionKey function;
     ActorId actor;
     std::size_t row_hash() const;
@@ -137,8 +139,8 @@ class ProcessRuntime final : public detail::Runtime,
     CopyOnWrite<CallForm> form;
     DemandClass demand_class;  // of tasks
   };
-  template <class Prepare>
-  const Prepared& prepared(std::shared_ptr<const void> request, const detail::FunctionKey& function,
+  template <class Request, class Prepare>
+  const Prepared& prepared(std::shared_ptr<const Request> request, const detail::FunctionKey& function,
                            ActorId actor, Prepare prepare);
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
@@ -149,6 +151,7 @@ class ProcessRuntime final : public detail::Runtime,
   const RuntimeOptions options_;
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
+  Table<Calls, std::array<const Prepared*, 4>> last_prepared_;  // of any request: rows of the above, the latest first
   std::map<ActorId, int> max_pending_calls_;
   // Threads that wait until nobody reads a tensor; shared with who lets go of one.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);

@@ -14,18 +14,26 @@ TEST_F(Allocations, OfACallAreTheUsersOwnAlone) {
   const Ended ended = drive({"allocations"});
   ASSERT_EQ(ended.code, 0) << ended.out << ended.err;
   std::cout << ended.out;
-  for (const std::string what : {"task", "task with argument", "actor call", "actor call with argument",
-                                 "actor calls at once"}) {
+  struct Row {
+    std::string what;
+    double driver, executor;  // fewer than so many for each call
+  };
+  // The state that the copies of a ref share is the user's, and so are options that are written where the call is
+  // made, with what they become. What else there is comes with time, or with more at once than a thread keeps
+  // memory for: less than one more for each call. A tensor that is made by one call and used by the next is kept,
+  // lent and let go of.
+  for (const auto& [what, of_driver, of_executor] :
+       {Row{"task", 1.9, 0.9}, Row{"task with argument", 1.9, 0.9}, Row{"actor call", 1.9, 0.9},
+        Row{"actor call with argument", 1.9, 0.9}, Row{"actor calls at once", 1.9, 0.9}, Row{"task with options", 4.9, 0.9},
+        Row{"actor call with options", 3.9, 0.9}, Row{"tensor made", 4.9, 7.9}, Row{"tensor used", 4.9, 11.9}}) {
     const auto number_after = [&](const std::string& text, std::size_t from) {
       const auto at = ended.out.find(text, from);
       return at == std::string::npos ? 1e9 : std::stod(ended.out.substr(at + text.size()));
     };
     const auto line = ended.out.find(what + ": ");
     ASSERT_NE(line, std::string::npos) << what;
-    // The state that the copies of a ref share is the user's. What else there is comes with time, or with
-    // more at once than a thread keeps memory for: less than one more for each call.
-    EXPECT_LT(number_after("driver ", line), 1.9) << what;
-    EXPECT_LT(number_after("executor ", line), 0.9) << what;
+    EXPECT_LT(number_after("driver ", line), of_driver) << what;
+    EXPECT_LT(number_after("executor ", line), of_executor) << what;
   }
 }
 

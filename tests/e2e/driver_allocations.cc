@@ -32,6 +32,11 @@ class Callee {
   std::uint64_t allocations() { return allocations_here(); }
   int one() { return 1; }
   int plus_one(int value) { return value + 1; }
+  mobula::Tensor tensor() { return tensor_; }
+  int look(const mobula::Tensor& tensor) { return static_cast<int>(tensor.bytes()); }
+
+ private:
+  mobula::Tensor tensor_ = mobula::Tensor::zeros({2});
 };
 
 constexpr int calls_one_by_one = 250;  // in a round
@@ -89,6 +94,19 @@ int allocations_of_calls(const Words&) {
   const auto at_actor = [&] { return callee.call<&Callee::allocations>().get(); };
   measure("actor call", calls_one_by_one, one_by_one(call), at_actor);
   measure("actor call with argument", calls_one_by_one, one_by_one(call_with_argument), at_actor);
+  // Options that are written where the call is made are others each time, and say the same.
+  const auto task_with_options = [] { return mobula::task<&one>.options({.max_retries = 2}).remote(); };
+  measure("task with options", calls_one_by_one, one_by_one(task_with_options), at_task);
+  const auto call_with_options = [&] { return callee.method<&Callee::one>().options({.max_task_retries = 2}).remote(); };
+  measure("actor call with options", calls_one_by_one, one_by_one(call_with_options), at_actor);
+
+  auto other = mobula::actor<Callee>.remote();
+  const auto round = [&] {
+    return other.call<&Callee::look>(
+        callee.method<&Callee::tensor>().options({.tensor_transport = mobula::Transport::shm}).remote());
+  };
+  measure("tensor made", calls_one_by_one, one_by_one(round), at_actor);
+  measure("tensor used", calls_one_by_one, one_by_one(round), [&] { return other.call<&Callee::allocations>().get(); });
   auto many = at_once(call);
   measure("actor calls at once", calls_at_once, [&] { many(); }, at_actor);
   return 0;

@@ -47,6 +47,8 @@ struct ResourceRequest {
 
   // Whether an accelerator of any kind is asked for.
   bool has_devices = false;
+
+  friend bool operator==(const ResourceRequest&, const ResourceRequest&) = default;
 };
 
 struct TaskRequest {
@@ -59,6 +61,8 @@ struct TaskRequest {
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
   bool block_on_limit = true;
+
+  friend bool operator==(const TaskRequest&, const TaskRequest&) = default;
 };
 
 struct ActorRequest {
@@ -83,6 +87,8 @@ struct CallRequest {
   bool allow_fallback = false;
   bool block_on_limit = true;
   bool beside = false;  // of the library's own: does not wait for the actor's other calls, nor they for it
+
+  friend bool operator==(const CallRequest&, const CallRequest&) = default;
 };
 
 struct GroupRequest {

@@ -230,6 +230,15 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
   advance_actor(stream->actor);
 }
 
+std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
+  const auto* stream = streams_.find(actor.executor);
+  if (stream == nullptr) return "";
+  if (stream->try_at || stream->in_flight.size() >= stream->room) {
+    return "so many calls wait at the actor that it takes no more of this process for now";
+  }
+  return stream->comes_back ? "a call was refused by the actor, and those sent behind it come back first" : "";
+}
+
 // Calls that were sent and not answered may or may not have run. Those that may be retried go first,
 // in order; the others fail. A planned exit has answered or handed back every call.
 void ClientCore::conclude_actor_stream(StreamRow& stream, const EndCause& cause) {
