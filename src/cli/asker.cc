@@ -71,8 +71,10 @@ int print(const std::string& text) {
   return written ? exit_done : exit_failed;
 }
 
-int print(Json document, const CommandLine& line) {
-  const auto text = format_document(std::move(document), line.output, line.kind, line.table, line.table.cut ? terminal_width() : 0);
+int print(Json document, const CommandLine& line) { return print(std::move(document), line, line.kind); }
+
+int print(Json document, const CommandLine& line, const std::string& kind) {
+  const auto text = format_document(std::move(document), line.output, kind, line.table, line.table.cut ? terminal_width() : 0);
   return text ? print(*text) : complain(text.error());
 }
 

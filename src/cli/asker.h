@@ -41,6 +41,8 @@ class Asker {
 // To stdout; the code to end with.
 int print(const std::string& text);
 int print(nlohmann::ordered_json document, const CommandLine& line);
+// Likewise, with the columns of another kind than the one that the user has named.
+int print(nlohmann::ordered_json document, const CommandLine& line, const std::string& kind);
 // Of the terminal that stdout is; 0 where it is none.
 std::size_t terminal_width();
 bool for_people(const CommandLine& line);

@@ -305,8 +305,9 @@ class Grammar {
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
         ->required();
-    add_asking("memory", "the nodes' object stores, and who holds what is in them");
-    add_asking("summary", "how many there are of each kind and state");
+    add_table(get);
+    add_table(add_asking("memory", "the nodes' object stores, and who holds what is in them"));
+    add_table(add_asking("summary", "how many there are of each kind and state"));
     CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
     explain.add_option("subject", line_.subject, "a submitted job by id or name, the id of a task, of its result, of an actor, or a request as JSON")->required();
     CLI::App& plan = add_asking("plan", "which nodes to launch and to give back for what is asked now");

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/id.h"
+#include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/job_upload.h"
@@ -286,11 +287,6 @@ int follow(JobClient& client, const std::string& subject) {
   const auto id = whole_id(client, subject);
   if (!id) return complain(id.error());
   return Follower(client, *id, OnInterrupt::leaves_it).follow();
-}
-
-int print(const Json& document, const CommandLine& line, const std::string& kind) {
-  const std::string text = format_document(document, line.output, kind);
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
 }
 
 int list_jobs(JobClient& client, const CommandLine& line) {

@@ -91,7 +91,9 @@ std::string cell_at(const Json& item, const Column& column) {
   const auto at = item.find(column.member);
   if (column.shows != Shows::as_it_is && at != item.end() && at->is_number_integer()) {
     const auto number = at->get<std::int64_t>();
-    return column.shows == Shows::age ? age_text(number) : fmt::format("{:>10}", size_text(number));
+    if (column.shows == Shows::age) return age_text(number);
+    if (column.shows == Shows::span) return span_text(number);
+    return fmt::format("{:>10}", size_text(number));
   }
   return cell_at(item, column.member);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,6 +61,8 @@ bool holds_lock(const std::string& path) {
   const Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
+
+constexpr int unsaid_ms = 1000;  // until something is said
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -158,7 +161,12 @@ class Start {
       return pong || exit_code_of(pong.error()) != exit_refused ? exit_done
                                                                 : complain(pong.error());
     });
-    if (!child || child->wait() != exit_refused) return exit_done;
+    if (!child) return exit_done;
+    pollfd ended{child->told_fd(), POLLIN, 0};
+    if (::poll(&ended, 1, unsaid_ms) == 0) {
+      say_waiting(line_.address + " has not answered so far, or where it is has not been told by the name server");
+    }
+    if (child->wait() != exit_refused) return exit_done;
     return complain(failure(ErrorCode::permission_denied, child->last_words()));
   }
 
@@ -253,6 +261,7 @@ class Start {
                    {"cluster_name", cluster_},       {"address", address},
                    {"key_file", keyless ? "" : key}, {"join", join}, {"warnings", warnings}};
       if (told.contains("node_id")) json["node_id"] = told["node_id"];
+      if (told.contains("http")) json["http"] = told["http"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
       std::printf("cluster '%s' runs; its head is at %s\n", cluster_.c_str(), address.c_str());
@@ -260,12 +269,24 @@ class Start {
                   only_here(address) ? " (once the head listens beyond this one: --bind)"
                                      : " and a copy of the key file",
                   join.c_str());
+      if (told.contains("http")) say_pages(told["http"]);
       if (agent_runs_) std::printf("the agent of this machine runs already\n");
     } else {
       std::printf("node %s has joined cluster '%s' at %s\n",
                   told.value("node_id", std::string()).c_str(), cluster_.c_str(), address.c_str());
     }
     std::fflush(stdout);
+  }
+
+  static void say_pages(const Json& http) {
+    const std::string url = http.value("url", std::string());
+    const std::string token = http.value("token_file", std::string());
+    if (token.empty()) {  // a head without keys
+      std::printf("its HTTP pages are at %s; for example:\n  curl %s/healthz\n", url.c_str(), url.c_str());
+      return;
+    }
+    std::printf("its HTTP pages are at %s; for example:\n  curl -H \"Authorization: Bearer $(cat %s)\" %s/api/v1/status\n", url.c_str(),
+                token.c_str(), url.c_str());
   }
 
   const Programs& programs_;

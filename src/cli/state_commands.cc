@@ -112,9 +112,10 @@ int list_items(const CommandLine& line) {
 
 int show_memory(const CommandLine& line) {
   Asker asker(line);
-  const auto report = asker.ask("list", "memory");
+  auto report = asker.ask("list", "memory");
   if (!report) return complain(report.error());
-  return for_people(line) ? print(format_memory(*report)) : print(*report, line);
+  const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
+  return page ? print(format_memory(*report)) : print(std::move(*report), line, "memory");
 }
 
 int get_item(const CommandLine& line) {
@@ -125,8 +126,8 @@ int get_item(const CommandLine& line) {
     item = asker.ask("get", "submission", line.subject);
   }
   if (!item) return complain(item.error());
-  // A table of one row says too little of the one thing that was asked for.
-  if (line.output == OutputFormat::table) return print(to_yaml(*item));
+  // A table of one row says too little of the one thing that was asked for, but where its columns are named.
+  if (line.output == OutputFormat::table && line.table.columns.empty()) return print(to_yaml(*item));
   return print(*item, line);
 }
 
@@ -145,7 +146,7 @@ int summarise(const CommandLine& line) {
   }
   const auto status = asker.ask("status");
   if (!status) return complain(status.error());
-  return print(format_document(summary_of(lists, *status), line.output, "summary"));
+  return print(summary_of(lists, *status), line, "summary");
 }
 
 int explain(const CommandLine& line) {

@@ -97,7 +97,9 @@ class Supervisor {
           *plan_.head,
           [&](const HeadFile& file) { tell(Json{{"address", file.address}}.dump(), false); },
           [&](const HeadFile& file, const std::vector<std::string>& warnings) {
-            tell(Json{{"address", file.address}, {"warnings", warnings}}.dump(), true);
+            Json told{{"address", file.address}, {"warnings", warnings}};
+            if (!file.http_url.empty()) told["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
+            tell(told.dump(), true);
           });
     };
     auto child = Child::start(body);

@@ -102,6 +102,7 @@ std::vector<Column> columns_of(const std::string& kind) {
     return {{"TASK_ID", "task_id"},         {"STATE", "state"},
             {"NAME", "name"},               {"NODE_ID", "node_id"},
             {"ATTEMPT", "attempt"},         {"SINCE", "since_ms", false, Shows::age},
+            {"DURATION", "duration_us", false, Shows::span},
             {"ERROR", "error_type"},        {"TYPE", "type", true},
             {"JOB_ID", "job_id", true},     {"OWNER", "owner", true},
             {"EXECUTOR", "executor", true}, {"ACTOR_ID", "actor_id", true},
@@ -171,6 +172,11 @@ std::vector<Column> columns_of(const std::string& kind) {
   }
   if (kind == "waiting") {
     return {{"WAITING", "kind"}, {"COUNT", "count"}, {"JOBS", "jobs"}, {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
+  }
+  if (kind == "memory") {
+    return {{"OBJECT_ID", "object_id"}, {"STATE", "state"},   {"SIZE", "size_bytes", false, Shows::size},
+            {"NODE_ID", "node_id"},     {"JOB_ID", "job_id"}, {"READERS", "readers"},
+            {"COPY", "copy", true},     {"HELD BY", "holders", true}};
   }
   if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
   if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
@@ -284,6 +290,12 @@ std::string age_text(std::int64_t milliseconds) {
   if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
   if (seconds < 86'400) return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
   return fmt::format("{}d{:02}h", seconds / 86'400, seconds % 86'400 / 3600);
+}
+
+std::string span_text(std::int64_t microseconds) {
+  if (microseconds < 1000) return fmt::format("{}us", microseconds);
+  if (microseconds < 1'000'000) return fmt::format("{}.{}ms", microseconds / 1000, microseconds % 1000 / 100);
+  return age_text(microseconds / 1000);
 }
 
 std::string size_text(std::int64_t bytes) {

@@ -12,7 +12,7 @@
 namespace mobula::internal::cli {
 
 // How a number is shown in tables.
-enum class Shows : std::uint8_t { as_it_is, age, size };
+enum class Shows : std::uint8_t { as_it_is, age, size, span };
 
 struct Column {
   std::string header;
@@ -35,6 +35,8 @@ Result<void> sort_items(nlohmann::ordered_json& items, const std::string& kind, 
 
 // "950ms", "12.5s", "3m12s", "5h07m", "2d03h".
 std::string age_text(std::int64_t milliseconds);
+// "12us", "3.4ms", from a second on as an age.
+std::string span_text(std::int64_t microseconds);
 // "512 B", "1.5 MiB", "80.0 GiB".
 std::string size_text(std::int64_t bytes);
 

@@ -30,6 +30,7 @@ struct ToolClient::Link {
   std::unique_ptr<Bus> bus;
   PeerHandle head;
   bool connected = false;
+  bool looking_up = false;
   std::optional<Failure> fault;
   std::optional<ToolReply> reply;
   std::uint64_t asked = 0;
@@ -67,7 +68,9 @@ struct ToolClient::Link {
     const auto where = Address::parse(cluster.address);
     if (!where || where->numeric()) return {};
     resolver = std::make_unique<NameResolver>(*loop);
+    looking_up = true;
     return resolver->ask(*where, [this](const Result<SocketAddress>& found) {
+      looking_up = false;
       if (found || connected) return;
       fault = unreachable(found.error().text);
       if (found.error().code == ErrorCode::not_found) fault->code = ErrorCode::invalid_argument;  // there is none to wait for
@@ -208,6 +211,8 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (!link.connected) {
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
+    // Nothing is asked about what has no address yet: that would be to wait for the name server once more.
+    if (!link.connected && link.looking_up && !link.fault) return link.unreachable("its name server does not answer");
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
     if (!link.connected && !denied && link.listens()) return link.speaks() ? link.no_handshake() : link.silent();
     if (link.fault) return *link.fault;

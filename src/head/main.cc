@@ -210,8 +210,10 @@ class HeadRun {
     http_ = std::move(started).value();
     const auto address = Address::parse(http_->address());
     if (!address) return address.error();
-    service.core.http_url = fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
-    service.core.http_token_file = http_token_path();
+    file_.http_url = fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
+    file_.http_token_file = http_token_path();
+    service.core.http_url = file_.http_url;
+    service.core.http_token_file = file_.http_token_file;
     return {};
   }
 

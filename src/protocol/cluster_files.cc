@@ -163,7 +163,8 @@ Result<KeyFile> load_key_file(const std::string& path) {
 Result<void> save(const HeadFile& file, const std::string& path) {
   const Json json = {{"schema", file.schema}, {"cluster", file.cluster},
                      {"address", file.address}, {"pid", file.pid},
-                     {"start_time", file.start_time}, {"boot_id", file.boot_id}};
+                     {"start_time", file.start_time}, {"boot_id", file.boot_id},
+                     {"http_url", file.http_url}, {"http_token_file", file.http_token_file}};
   return write_file(path, json.dump(2) + "\n", 0600);
 }
 
@@ -175,7 +176,9 @@ Result<HeadFile> load_head_file(const std::string& path) {
                   .pid = value_of<std::int64_t>(*json, "pid", 0),
                   .schema = value_of<std::int32_t>(*json, "schema", 0),
                   .start_time = value_of<std::uint64_t>(*json, "start_time", 0),
-                  .boot_id = value_of<std::string>(*json, "boot_id", "")};
+                  .boot_id = value_of<std::string>(*json, "boot_id", ""),
+                  .http_url = value_of<std::string>(*json, "http_url", ""),
+                  .http_token_file = value_of<std::string>(*json, "http_token_file", "")};
 }
 
 Result<void> save(const AgentFile& file, const std::string& path) {

@@ -47,6 +47,8 @@ struct HeadFile {
   std::int32_t schema = 1;
   std::uint64_t start_time = 0;  // of the process, see ProcessMark; 0: not said
   std::string boot_id{};
+  std::string http_url{};         // of its pages; empty: it serves none
+  std::string http_token_file{};  // by which the machine's own user reads them
 };
 
 struct AgentFile {

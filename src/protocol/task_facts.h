@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct TaskFact {
   std::string reason;                      // for people: what the owner was told about its wait
   Payload error;  // failed: an encoded ErrorRecord; empty where it is too large
   std::uint32_t preemptions = 0;  // attempts ended for work of a higher priority; no retries of its own
+  std::optional<Duration> run_time;  // ended: of the attempt whose reply ended it, as its executor says; else nothing
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
@@ -74,7 +76,7 @@ struct TaskFact {
                  field("waiting", &TaskFact::waiting), field("slots", &TaskFact::slots),
                  field("executor", &TaskFact::executor), field("node", &TaskFact::node),
                  field("reason", &TaskFact::reason), field("error", &TaskFact::error),
-                 field("preemptions", &TaskFact::preemptions));
+                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time));
   }
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };

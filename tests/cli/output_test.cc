@@ -63,6 +63,10 @@ TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
   EXPECT_EQ(age_text(3'600'000 * 5 + 60'000 * 7), "5h07m");
   EXPECT_EQ(age_text(86'400'000LL * 2 + 3'600'000 * 3), "2d03h");
   EXPECT_EQ(size_text(1536), "1.5 KiB");
+  EXPECT_EQ(span_text(0), "0us");
+  EXPECT_EQ(span_text(999), "999us");
+  EXPECT_EQ(span_text(3'456), "3.4ms");
+  EXPECT_EQ(span_text(1'500'000), "1.5s");
 }
 
 TEST(Output, NoFormatHasControlsThatATerminalObeys) {

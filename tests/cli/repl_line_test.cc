@@ -76,6 +76,14 @@ TEST(ReplLine, ResultsAreNamedAndActorsAreCalled) {
   EXPECT_THAT(only<Use>("use ./prog --flag 'a b'").words, ElementsAre("./prog", "--flag", "a b"));
 }
 
+TEST(ReplLine, AJobThatIsSubmittedGetsAName) {
+  const LetJob let = only<LetJob>("let r = submit --name 'a b' -- sh -c 'exit 3' # not this");
+  EXPECT_EQ(let.name, "r");
+  EXPECT_THAT(let.words, ElementsAre("submit", "--name", "a b", "--", "sh", "-c", "exit 3"));
+  EXPECT_THAT(only<LetJob>("let r=run -- true").words, ElementsAre("run", "--", "true"));
+  EXPECT_EQ(only<Call>("let r = submit.go(1)").object, "submit");
+}
+
 TEST(ReplLine, GetIsOfAResultOrOfTheCluster) {
   EXPECT_EQ(only<Get>("get x").name, "x");
   EXPECT_EQ(only<Get>("get $x").name, "x");

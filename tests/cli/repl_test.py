@@ -102,6 +102,20 @@ class Scripts(OnACluster):
         self.assertNotIn("stopped at line", done.stderr)
         self.assertEqual(self.mobula("repl", "--keep-going", "-c", "run -- sh -c 'exit 9'; version").returncode, 9)
 
+    def test_a_job_has_a_name_where_an_id_is_expected(self):
+        done = self.script("let r = submit --no-wait --name first -- sh -c 'echo said by first; exit 3'\nlet s = submit --no-wait --name second -- true\n"
+                           "wait s\nget r\njob logs r\nget job r --columns name --no-headers\njob status $r\nexplain r\nwait r\n")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("said by first", done.stdout)
+        self.assertIn("\nfirst\n", done.stdout)
+        self.assertNotIn("name: second", done.stdout)
+        self.assertRegex(done.stdout, '"[0-9a-f]{32}"')
+        # What was not submitted leaves nothing behind, and what is the job's own is not looked at.
+        refused = self.script("let r = submit --no-wait -- true\nlet r = run --num-cpus nothing -- true\njob status $r\n", "--keep-going")
+        self.assertIn("$r", refused.stderr)
+        own = self.script("let r = run -- true\nrun -- echo r '$r'\n")
+        self.assertIn("r $r", own.stdout)
+
     def test_the_last_id_and_the_shell_are_at_hand(self):
         done = self.script("submit --no-wait --name kept -- true\nwait $_\n\\x\njob status $_\n\\! echo a; echo b # c\n\\!exit 5\n")
         self.assertEqual(done.returncode, 5, done.stderr)

@@ -81,7 +81,7 @@ class Completer {
   void offer_called(const std::vector<std::string>& words) {
     const auto call = std::ranges::find(words, "call");
     if (call == words.end()) {
-      offer("call");
+      for (const char* each : {"call", "submit", "run", "batch"}) offer(each);
       for (const auto& each : names_.actors) offer(each + ".");
     } else {
       words.end() - call == 1 ? offer(names_.functions) : offer_arguments();

@@ -184,7 +184,8 @@ Call read_call(Cursor& in, std::string let) {
   } else {
     call.object = in.name();
     if (call.object.empty() || !in.accept('.')) {
-      in.refuse("here stands `call FUNCTION ARGUMENTS…` or ACTOR.METHOD(ARGUMENTS…)");
+      in.refuse(call.let.empty() ? "here stands `call FUNCTION ARGUMENTS…` or ACTOR.METHOD(ARGUMENTS…)"
+                                 : "here stands `call FUNCTION ARGUMENTS…`, ACTOR.METHOD(ARGUMENTS…), or submit, run or batch");
     } else {
       call.function = in.name();
       if (call.function.empty() || in.peek() != '(') in.refuse("ACTOR.METHOD(ARGUMENTS…): the parentheses are missing");
@@ -236,8 +237,12 @@ bool is_method_call(Cursor in) {
 Statement read_let(Cursor& in) {
   const std::string name = in.name();
   if (name.empty() || !in.accept('=')) {
-    in.refuse("let NAME = call FUNCTION ARGUMENTS…, or let NAME = ACTOR.METHOD(ARGUMENTS…)");
+    in.refuse("let NAME = call FUNCTION ARGUMENTS…, let NAME = ACTOR.METHOD(ARGUMENTS…), or let NAME = submit … (run, batch)");
     return Leave{};
+  }
+  for (const char* submits : {"submit", "run", "batch"}) {
+    Cursor ahead = in;
+    if (ahead.accept_word(submits)) return LetJob{name, read_words(in)};
   }
   return read_call(in, name);
 }

@@ -53,6 +53,12 @@ struct MakeActor {
   std::vector<Option> options{};
 };
 
+// let r = submit …, let r = run …: the command, and the name that its job's id gets.
+struct LetJob {
+  std::string name{};
+  std::vector<std::string> words{};
+};
+
 struct Get {
   std::string name{};
 };
@@ -65,7 +71,7 @@ struct Use {
 };
 struct Leave {};
 
-using Statement = std::variant<Command, Meta, Call, MakeActor, Get, Kill, Use, Leave>;
+using Statement = std::variant<Command, Meta, Call, MakeActor, LetJob, Get, Kill, Use, Leave>;
 
 // Statements are separated by ';' and end at '#', outside quotes and brackets. invalid_argument names the column
 // (from 1) and what is wrong there; a line longer than longest_line is refused with its length.

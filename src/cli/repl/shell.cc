@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "base/time.h"
 #include "cli/exit_code.h"
@@ -37,6 +38,7 @@ constexpr const char* help_text =
     "  call F ARGUMENTS… with num_gpus=1  calls a function, and shows what it returns\n"
     "  let x = call F ARGUMENTS…          the same, and the result is kept as x instead\n"
     "  get x                              the value of x\n"
+    "  let r = submit …                   the id of the job is kept as r: wait r, job logs r, and $r in any command\n"
     "  actor c = CLASS(ARGUMENTS…)        makes an actor; c.METHOD(ARGUMENTS…) calls it, kill c ends it\n"
     "\n"
     "  \\o table|wide|json|jsonl|yaml|csv|name   how commands answer\n"
@@ -65,6 +67,14 @@ bool runs_here(const std::vector<std::string>& words) {
   if (has_word(words, {"--watch", "-w", "-f", "--follow", "-h", "--help"})) return false;
   if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
   return asking.contains(words.front());
+}
+
+// wait X, explain X, job status X, get job X.
+bool names_a_job(const std::vector<std::string>& words, std::size_t at) {
+  if (words[0] == "wait" || words[0] == "explain") return at >= 1;
+  if (words[0] == "job") return at >= 2;
+  const bool of_kind = words[0] == "get" || words[0] == "describe" || words[0] == "logs";
+  return of_kind && at == 2 && (words[1] == "job" || words[1] == "jobs");
 }
 
 // In the terminal's foreground signals are what they are in a shell.
@@ -183,14 +193,18 @@ int Shell::run(const Statement& statement) {
   if (const auto* used = std::get_if<Use>(&statement)) return use(used->words);
   if (const auto* called = std::get_if<Call>(&statement)) return call(*called);
   if (const auto* actor = std::get_if<MakeActor>(&statement)) return make_actor(*actor);
-  if (const auto* wanted = std::get_if<Get>(&statement)) return show(wanted->name);
+  if (const auto* let = std::get_if<LetJob>(&statement)) return let_job(*let);
+  if (const auto* wanted = std::get_if<Get>(&statement)) {
+    const auto job = jobs_.find(wanted->name);
+    return job == jobs_.end() ? show(wanted->name) : print(job->second);
+  }
   if (const auto* ended = std::get_if<Kill>(&statement)) return kill(ended->name);
   left_ = true;
   return exit_done;
 }
 
 int Shell::run_command(std::vector<std::string> words) {
-  if (const auto put = put_last_id(words); !put) return complain(put.error());
+  if (const auto put = put_ids(words); !put) return complain(put.error());
   if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "this is one already"));
   const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
   if (!is_command) {
@@ -267,10 +281,31 @@ int Shell::run_apart(std::vector<std::string> words) {
   return code;
 }
 
-// `$_` as a word of its own.
-Result<void> Shell::put_last_id(std::vector<std::string>& words) const {
-  for (auto& word : words) {
+// The name is the job's that is submitted now, or nothing.
+int Shell::let_job(const LetJob& let) {
+  const std::string before = std::exchange(last_id_, {});
+  const int code = run_command(let.words);
+  jobs_.erase(let.name);
+  if (last_id_.empty()) {
+    last_id_ = before;
+    return code;
+  }
+  jobs_[let.name] = last_id_;
+  if (std::ranges::find(names_.results, let.name) == names_.results.end()) names_.results.push_back(let.name);
+  return code;
+}
+
+// `$_` and `$NAME` as words of their own, and NAME where a job is named.
+Result<void> Shell::put_ids(std::vector<std::string>& words) const {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    std::string& word = words[at];
     if (word == "--") return {};  // what follows is a job's
+    const bool marked = word.starts_with('$');
+    const auto job = jobs_.find(marked ? word.substr(1) : word);
+    if (job != jobs_.end() && (marked || names_a_job(words, at))) {
+      word = job->second;
+      continue;
+    }
     if (word != "$_") continue;
     if (last_id_.empty()) {
       return failure(ErrorCode::invalid_argument, "$_ is nothing yet: it is the id of the job that was submitted, or the actor that was made last");

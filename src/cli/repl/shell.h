@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,7 +42,8 @@ class Shell {
   int run(const Statement& statement);
   int run_shell(const std::string& command);
   int expand();
-  Result<void> put_last_id(std::vector<std::string>& words) const;
+  int let_job(const LetJob& let);
+  Result<void> put_ids(std::vector<std::string>& words) const;
   int run_command(std::vector<std::string> words);
   int run_here(const std::vector<std::string>& words);
   int run_apart(std::vector<std::string> words);
@@ -72,6 +74,7 @@ class Shell {
   std::string output_name_ = "table";
   std::string unexpanded_;  // what \x goes back to; empty: it is off
   std::string last_id_;     // $_
+  std::map<std::string, std::string> jobs_;  // ids, by the names that `let` has given them
   bool timing_ = false;
   bool left_ = false;
   int depth_ = 0;  // of \source

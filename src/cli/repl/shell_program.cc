@@ -36,11 +36,14 @@ std::string joined(const Json& texts) {
   return text;
 }
 
-Json arguments_json(const std::vector<Argument>& arguments) {
+// Ids of jobs are texts.
+Json arguments_json(const std::vector<Argument>& arguments, const std::map<std::string, std::string>& jobs) {
   Json json = Json::array();
   for (const auto& each : arguments) {
     Json argument = Json::object();
-    if (each.name.empty()) argument["json"] = Json::parse(each.json, nullptr, false);
+    const auto job = jobs.find(each.name);
+    if (job != jobs.end()) argument["json"] = job->second;
+    else if (each.name.empty()) argument["json"] = Json::parse(each.json, nullptr, false);
     else argument["name"] = each.name;
     json.push_back(std::move(argument));
   }
@@ -156,12 +159,13 @@ int Shell::call(const Call& call) {
   Json request = {{"do", call.object.empty() ? "call" : "method"}, {"as", name}};
   request[call.object.empty() ? "function" : "method"] = call.function;
   if (!call.object.empty()) request["actor"] = call.object;
-  request["arguments"] = arguments_json(call.arguments);
+  request["arguments"] = arguments_json(call.arguments, jobs_);
   request["options"] = *options;
   const auto answer = ask_program(request);
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   if (call.let.empty()) return show(name);
+  jobs_.erase(name);
   if (std::ranges::find(names_.results, name) == names_.results.end()) names_.results.push_back(name);
   return exit_done;
 }
@@ -172,7 +176,7 @@ int Shell::make_actor(const MakeActor& actor) {
   const auto answer = ask_program({{"do", "create"},
                                    {"as", actor.name},
                                    {"class", actor.class_name},
-                                   {"arguments", arguments_json(actor.arguments)},
+                                   {"arguments", arguments_json(actor.arguments, jobs_)},
                                    {"options", *options}});
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/queue.h"
@@ -26,6 +27,7 @@ struct EndedTask {
   CopyOnWrite<Payload> error;  // failed: an encoded ErrorRecord; empty where it is too large
   std::int64_t error_bytes = 0;
   Time at;
+  std::optional<Duration> run_time;  // as the reply says that has ended it
 };
 
 class EndedTasks {

@@ -187,6 +187,7 @@ class TaskReader {
     fact.preemptions = ended.preemptions;
     fact.demand_class = ended.demand_class;
     fact.error = *ended.error;
+    fact.run_time = ended.run_time;
     return fact;
   }
 
@@ -329,6 +330,7 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
   ended.preemptions = row.preemptions;
   ended.cancelled = row.cancelled;
   ended.at = now_;
+  if (is_sent && row.executor.empty()) ended.run_time = answered_.run_time;
   if (is_error) {
     ended.failed = true;
     ended.error = results.front().bytes;

@@ -78,7 +78,7 @@ struct Dispatch {
   void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
   void operator()(const ToolSaid& event) const { parts.reader.said(event); }
   void operator()(const Persisted& event) const {
-    for (const auto& gate : parts.journal.persisted(parts.now, event.upto)) std::visit(Passed{parts}, gate);
+    for (const auto& gate : parts.journal.persisted(event.upto)) std::visit(Passed{parts}, gate);
   }
   void operator()(const PersistFailed& event) const {
     mark_persist_failed.hit();

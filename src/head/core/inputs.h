@@ -20,7 +20,7 @@ namespace mobula::internal::head {
 // The shell's number of one connection, given once and never again. 0: none.
 using LinkId = std::uint64_t;
 
-// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions", "tokens", with ids
+// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions", "tokens", "room", with ids
 // in hex as keys, and "events", with places in a ring.
 struct JournalRow {
   std::string table;

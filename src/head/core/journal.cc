@@ -1,11 +1,17 @@
 #include "head/core/journal.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace mobula::internal::head {
 namespace {
 
-constexpr Duration fault_is_remembered = 60s;
+// A row of as many bytes as could not be written: it is gone again once it is there.
+constexpr const char* room_table = "room";
+constexpr const char* room_key = "tried";
+constexpr std::size_t most_room_bytes = 1 << 20;
+
+std::size_t size_of(const JournalChange& change) { return change.table.size() + change.key.size() + change.value.size(); }
 
 }  // namespace
 
@@ -28,6 +34,13 @@ std::optional<Persist> Journal::seal(Time now) {
     for (auto& [key, change] : unsaved_) changes_.emplace_back(std::move(change), false);
     unsaved_.clear();
   }
+  // Alone: what else is written now is not to fail with it.
+  const bool tries_room = room_at_ && *room_at_ <= now && changes_.empty() && gates_.empty();
+  if (tries_room) {
+    put(room_table, room_key, Bytes(std::min(fault_bytes_, most_room_bytes)));
+    room_batch_ = sealed_ + 1;
+  }
+  if (room_at_ && *room_at_ <= now) room_at_ = now + persist_again_;
   if (changes_.empty() && gates_.empty()) return std::nullopt;
   Persist command{++sealed_, {}};
   for (const auto& [change, gated] : changes_) command.changes.push_back(change);
@@ -37,18 +50,24 @@ std::optional<Persist> Journal::seal(Time now) {
   return command;
 }
 
-std::vector<Gate> Journal::persisted(Time now, std::uint64_t upto) {
+std::vector<Gate> Journal::persisted(std::uint64_t upto) {
   std::vector<Gate> passed;
-  bool written = false;  // a batch of nothing but gates says nothing about the disk
   while (!in_flight_.empty() && in_flight_.front().n <= upto) {
-    written = written || !in_flight_.front().changes.empty();
+    if (in_flight_.front().n == room_batch_) there_is_room();
     auto& gates = in_flight_.front().gates;
     passed.insert(passed.end(), std::make_move_iterator(gates.begin()),
                   std::make_move_iterator(gates.end()));
     in_flight_.pop_front();
   }
-  if (written && now - fault_at_ >= fault_is_remembered) fault_.clear();
   return passed;
+}
+
+void Journal::there_is_room() {
+  fault_.clear();
+  fault_bytes_ = 0;
+  room_at_.reset();
+  room_batch_ = 0;
+  erase(room_table, room_key);
 }
 
 std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
@@ -56,6 +75,10 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
   while (!in_flight_.empty() && in_flight_.front().n <= event.upto) {
     Batch& batch = in_flight_.front();
     fault_ = event.text.empty() ? "the journal cannot be written" : event.text;
+    std::size_t bytes = 0;
+    for (const auto& [change, gated] : batch.changes) bytes += size_of(change);
+    fault_bytes_ = std::max(fault_bytes_, bytes);
+    if (batch.n == room_batch_) batch.changes.clear();  // it is tried again by itself
     for (auto& [change, gated] : batch.changes) {
       const Key key{change.table, change.key};
       if (!gated) {
@@ -69,7 +92,7 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
                    std::make_move_iterator(batch.gates.end()));
     in_flight_.pop_front();
   }
-  fault_at_ = now;
+  if (!room_at_) room_at_ = now + persist_again_;
   // What was written later, or waits to be, is newer than what failed.
   for (const auto& batch : in_flight_) {
     for (const auto& [change, gated] : batch.changes) unsaved_.erase({change.table, change.key});

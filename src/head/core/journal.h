@@ -51,11 +51,11 @@ class Journal {
   bool has_changes() const { return !changes_.empty() || !gates_.empty(); }
   // The batch of this step, if anything changed or waits.
   std::optional<Persist> seal(Time now);
-  std::vector<Gate> persisted(Time now, std::uint64_t upto);
+  std::vector<Gate> persisted(std::uint64_t upto);
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
-  std::optional<Time> next_deadline() const { return again_at_; }
-  // Why a write failed; empty again once one has succeeded a minute later: on a full disk small ones still may.
+  std::optional<Time> next_deadline() const { return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_; }
+  // Why a write failed; empty again once as many bytes as failed were written: on a full disk small ones still may be.
   const std::string& fault() const { return fault_; }
 
  private:
@@ -67,6 +67,7 @@ class Journal {
   };
 
   void add(JournalChange change, bool gated);
+  void there_is_room();
 
   Duration persist_again_;
   std::uint64_t sealed_ = 0;
@@ -76,7 +77,9 @@ class Journal {
   std::map<Key, JournalChange> unsaved_;  // at most one per row
   std::optional<Time> again_at_;
   std::string fault_;
-  Time fault_at_{};
+  std::size_t fault_bytes_ = 0;   // of the largest batch that failed since
+  std::optional<Time> room_at_;   // when it is tried whether there is room for as many
+  std::uint64_t room_batch_ = 0;  // that tries it
 };
 
 }  // namespace mobula::internal::head

@@ -425,7 +425,7 @@ std::string status_json(const Parts& parts) {
     json["warnings"].push_back(fmt::format("node {} is {}", id.brief(), pressure_text(node)));
   }
   if (!parts.journal.fault().empty()) {
-    json["warnings"].push_back("the journal cannot be written, or could not within the last minute, so jobs, named "
+    json["warnings"].push_back("the journal cannot be written, so jobs, named "
                                "actors and tokens are refused: " + parts.journal.fault());
   }
   return text_of(json);

@@ -43,6 +43,11 @@ std::string span_text(Duration span) {
   return fmt::format("{:.3f} s", static_cast<double>(span.count()) * 1e-9);
 }
 
+// How long its last attempt took.
+std::string ran_text(const TaskFact& fact) {
+  return fact.run_time ? fmt::format(", ran {:.6f} s", static_cast<double>(fact.run_time->count()) * 1e-9) : "";
+}
+
 std::string attempt_text(const TaskFact& fact) {
   const std::uint64_t attempt = std::uint64_t{fact.attempt} + 1;
   // It was the last: an exception is no reason to try again, whatever is left.
@@ -113,10 +118,10 @@ std::string words_of(const Parts& parts, const Item& item) {
       return fmt::format("runs on {}{}, {}{}", place_text(fact, node_of(parts, fact)), since,
                          attempt_text(fact), reason);
     case TaskPhase::finished:
-      return fmt::format("finished {} ago, {}", span_text(fact.since), attempt_text(fact));
+      return fmt::format("finished {} ago, {}{}", span_text(fact.since), attempt_text(fact), ran_text(fact));
     case TaskPhase::failed:
-      return fmt::format("{} {} ago, {}", fact.cancelled ? "was cancelled" : "failed",
-                         span_text(fact.since), attempt_text(fact));
+      return fmt::format("{} {} ago, {}{}", fact.cancelled ? "was cancelled" : "failed", span_text(fact.since),
+                         attempt_text(fact), ran_text(fact));
   }
   return "is in a state that this head does not know";
 }
@@ -140,7 +145,12 @@ void write_item(JsonText& json, const Parts& parts, const Item& item) {
   json.member("executor", fact.executor).member("actor_id", fact.actor).member("class_id", fact.demand_class);
   json.member("attempt", std::uint64_t{fact.attempt} + 1);
   json.member("retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left);
-  json.member("since_ms", fact.since.count() / 1'000'000);
+  json.member("since_ms", fact.since.count() / 1'000'000).key("duration_us");
+  if (fact.run_time) {
+    json.value(fact.run_time->count() / 1'000);
+  } else {
+    json.null();
+  }
   json.member("cancelled", fact.cancelled).member("preemptions", fact.preemptions);
   if (!ended(fact)) {
     json.member("ahead", fact.ahead).member("missing", fact.missing).key("waits_for");

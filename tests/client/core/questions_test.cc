@@ -163,6 +163,19 @@ TEST_F(Questions, EndedTasksAreRememberedWithTheirErrors) {
   EXPECT_EQ(count(all, "task 7", TaskPhase::failed), 1u);
 }
 
+TEST_F(Questions, HowLongATaskRanIsKnownFromTheReplyThatEndedIt) {
+  const TaskId cancelled = submit();
+  step(CancelObject{result(cancelled), false, true});
+  EXPECT_EQ(ask_about(cancelled).run_time, std::nullopt) << "no reply has ended it";
+  const TaskId first = submit();
+  slot(3, 20);
+  CallReply slow;
+  slow.results.push_back(value("done"));
+  slow.run_time = 1500us;
+  reply(20, slow);
+  EXPECT_EQ(ask_about(first).run_time, Duration(1500us));
+}
+
 TEST_F(Questions, ATaskCancelledBeforeItRanHasFailed) {
   const TaskId id = submit();
   step(CancelObject{result(id), false, true});

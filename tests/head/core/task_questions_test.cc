@@ -72,7 +72,9 @@ TEST_F(TaskQuestions, AListGathersFromAllOwners) {
   EXPECT_EQ(first.limit, 1000u);
   answers(1, first.request, {fact(0xa1, TaskPhase::runs)});
   EXPECT_TRUE(cluster.replies.empty());
-  answers(2, second.request, {fact(0xa2, TaskPhase::failed)}, 5);
+  TaskFact failed = fact(0xa2, TaskPhase::failed);
+  failed.run_time = 2500us;
+  answers(2, second.request, {failed}, 5);
   EXPECT_EQ(reply().request, 9u);
   const Json list = document();
   EXPECT_EQ(list["kind"], "TaskList");
@@ -80,7 +82,9 @@ TEST_F(TaskQuestions, AListGathersFromAllOwners) {
   EXPECT_EQ(list["items"][0]["task_id"], id(0xa1));
   EXPECT_EQ(list["items"][0]["state"], "RUNNING");
   EXPECT_EQ(list["items"][0]["since_ms"], 1500);
+  EXPECT_EQ(list["items"][0]["duration_us"], nullptr);
   EXPECT_EQ(list["items"][1]["state"], "FAILED");
+  EXPECT_EQ(list["items"][1]["duration_us"], 2500);
   EXPECT_EQ(list["items"][1]["job_id"], JobId::of(2).hex());
   EXPECT_EQ(list["counts"].size(), 2u);
   EXPECT_NE(list["warnings"].dump().find("5 more"), std::string::npos) << list["warnings"];
