@@ -203,13 +203,8 @@ void ClientCore::advance_actor(ActorId actor) {
   }
 }
 
-// The executor hands back what of ours it has had after the refused call, and what is on its way there: all of that
-// leaves again behind it, in the order of submission. Calls beside the others do not come back.
-void ClientCore::begin_round(StreamRow& stream, std::uint64_t refused) {
-  ++stream.round;
-  stream.comes_back = std::min(stream.comes_back.value_or(refused), refused);
-}
-
+// When all of it is back it leaves again behind the refused call, in the order of submission. Calls beside the others
+// do not come back.
 void ClientCore::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || !stream->comes_back) return;
@@ -228,6 +223,15 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
     if (none) stream->try_at = now_ + options_.no_room_retry;
   }
   advance_actor(stream->actor);
+}
+
+std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
+  const auto* stream = streams_.find(actor.executor);
+  if (stream == nullptr) return "";
+  if (stream->try_at || stream->in_flight.size() >= stream->room) {
+    return "so many calls wait at the actor that it takes no more of this process for now";
+  }
+  return stream->comes_back ? "a call was refused by the actor, and those sent behind it come back first" : "";
 }
 
 // Calls that were sent and not answered may or may not have run. Those that may be retried go first,

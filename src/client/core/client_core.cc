@@ -255,7 +255,8 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       if (task->call.form->kind == CallKind::actor_call) {
         const auto* actor = actors_.find(task->call.form->actor);
         if (actor == nullptr || actor->state == ActorState::alive) {
-          return name + " waits for its turn at the actor, since " + ms;
+          const std::string held = actor == nullptr ? "" : why_nothing_leaves(*actor);
+          return name + " waits for its turn at the actor, since " + ms + (held.empty() ? "" : "; " + held);
         }
         const std::string text =
             name + " waits for the actor, which is " + std::string(to_string(actor->state)) + ", since " + ms;

@@ -232,6 +232,8 @@ class TaskReader {
       if (actor->state != ActorState::alive) {
         fact.reason = "the actor is " + std::string(to_string(actor->state));
         if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
+      } else {
+        fact.reason = core_.why_nothing_leaves(*actor);
       }
       return;
     }

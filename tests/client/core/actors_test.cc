@@ -124,6 +124,8 @@ TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
   take_back(20, 1);
   say(20, CallHandedBack{1, waits, "", true});
   EXPECT_TRUE(calls_at(20).empty());
+  const auto why = core_.why_pending(now_, result(waits));
+  EXPECT_NE(why.find("it takes no more of this process for now"), std::string::npos) << why;
   pass(Duration(19ms));
   EXPECT_TRUE(calls_at(20).empty());
   EXPECT_LE(core_.next_deadline(), now_ + Duration(1ms));
@@ -131,6 +133,8 @@ TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
   ASSERT_EQ(calls_at(20).size(), 1u);
   EXPECT_EQ(calls_at(20)[0].call.task, waits);
   EXPECT_EQ(calls_at(20)[0].round, 2u);
+  reply_value(20, "done");
+  EXPECT_EQ(state(result(waits)), "value");
 }
 
 TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {

@@ -74,6 +74,8 @@ TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
   refuse(1);
   const TaskId fourth = call(actor);
   EXPECT_TRUE(to_executor<PushCall>().empty()) << "it would start before the first";
+  const auto why = core_.why_pending(now_, result(fourth));
+  EXPECT_NE(why.find("those sent behind it come back first"), std::string::npos) << why;
   hand_back_all(host);
   EXPECT_TRUE(sent().empty());
   reply_with_tensor();
