@@ -203,13 +203,8 @@ void ClientCore::advance_actor(ActorId actor) {
   }
 }
 
-// The executor hands back what of ours it has had after the refused call, and what is on its way there: all of that
-// leaves again behind it, in the order of submission. Calls beside the others do not come back.
-void ClientCore::begin_round(StreamRow& stream, std::uint64_t refused) {
-  ++stream.round;
-  stream.comes_back = std::min(stream.comes_back.value_or(refused), refused);
-}
-
+// When all of it is back it leaves again behind the refused call, in the order of submission. Calls beside the others
+// do not come back.
 void ClientCore::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || !stream->comes_back) return;

@@ -257,7 +257,6 @@ class ClientCore : ClientTables {
   void ask_for_actor(ActorId actor);
   void watch_actor(ActorId actor);
   void advance_actor(ActorId actor);
-  void begin_round(StreamRow& stream, std::uint64_t refused);
   void end_wait_for_returns(ProcessId executor);
   std::string why_nothing_leaves(const ActorRow& actor) const;  // to one that is there; empty: something may
   void actor_died(ActorId actor);

@@ -129,6 +129,12 @@ struct StreamRow {
   std::optional<Time> try_at;      // there was room for none of ours: nothing leaves until then
   static constexpr std::size_t unlimited = ~std::size_t{0};
   Time last_reply;
+
+  // The executor hands back what of ours it has had after the refused call, and what is on its way there.
+  void begin_round(std::uint64_t refused) {
+    ++round;
+    comes_back = std::min(comes_back.value_or(refused), refused);
+  }
 };
 
 struct SlotRow {

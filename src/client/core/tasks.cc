@@ -401,7 +401,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
   const bool is_beside = tasks_.at(task).call.form->beside;
-  if (!stream.actor.empty() && !message.lost.empty() && !is_beside) begin_round(stream, message.number);
+  if (!stream.actor.empty() && !message.lost.empty() && !is_beside) stream.begin_round(message.number);
   if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
     measure(*of, message.run_time);
   }
@@ -484,7 +484,7 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   if (message.no_room && !stream.actor.empty()) {
     mark_no_room.hit();
     stream.measure_room = true;
-    begin_round(stream, message.number);
+    stream.begin_round(message.number);
   }
   requeue(task);
   end_wait_for_returns(executor);
