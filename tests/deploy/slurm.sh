@@ -13,6 +13,10 @@ for each in munged slurmctld slurmd sbatch; do
   command -v $each >/dev/null || { echo "slurm: no program $each (packages slurmctld, slurmd, slurm-client, munge)"; exit 77; }
 done
 
+for each in mobula example_hello; do
+  [[ -x $build/bin/$each ]] || { echo "slurm: $build has no bin/$each: build it first"; exit 77; }
+done
+
 export MOBULA=$build/bin/mobula
 here=$(hostname -s)
 mkdir "$work"/{state,spool,log,job,munge}
