@@ -59,7 +59,7 @@ hold)
   place=$folder/.changed-by
   mkdir -p "$folder" && exec 9>>"$place" || fail "cannot write in $folder"
   if command -v flock >/dev/null; then
-    flock -n 9 || { echo "by $(cat "$place"), as $place there says" >&2; exit $taken; }
+    flock -n 9 || { echo "by $(cat "$place"); see $place" >&2; exit $taken; }
   fi
   echo "$who" >"$place"
   echo held

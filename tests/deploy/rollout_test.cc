@@ -170,7 +170,7 @@ TEST_F(RolloutTest, OneAtATimeChangesAClusterFromWhicheverMachine) {
   const auto second = head.hold("bob@den since one", 10s);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::already_exists);
-  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon, as " + folder_ + "/hosts/h/state/blue/.changed-by there says"));
+  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ + "/hosts/h/state/blue/.changed-by"));
   first->close_input();
   EXPECT_EQ(first->wait(10s), 0);
   // One that dies gives its place back as soon as that is heard there.
