@@ -1,15 +1,19 @@
 #include "cli/fleet_commands.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -25,6 +29,7 @@
 #include "cli/progress.h"
 #include "cli/text_table.h"
 #include "deploy/process.h"
+#include "deploy/remote.h"
 #include "deploy/rollout.h"
 #include "protocol/cluster_files.h"
 
@@ -36,6 +41,7 @@ using deploy::HostReport;
 using Json = nlohmann::ordered_json;
 
 const std::set<std::string, std::less<>> sessions{"attach", "exec"};
+constexpr Duration release_patience = 2s;
 
 struct FleetLine {
   std::string command;
@@ -203,6 +209,26 @@ Result<Fd> lock_of(const deploy::Inventory& inventory) {
                              inventory.cluster));
 }
 
+// Who is at work, for whoever comes meanwhile: root@desk since 2026-11-24T03:14:25Z.
+std::string own_words() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
+  const char* user = std::getenv("USER");
+  return fmt::format("{}@{} since {}", user != nullptr ? user : std::to_string(::getuid()), host.data(),
+                     fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
+}
+
+// Others may change them from another machine. Where the head's host cannot be asked, what is done there says so.
+Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory) {
+  auto held = deploy::Remote(inventory, inventory.hosts.front()).hold(own_words(), inventory.connect_timeout + 10s);
+  if (held) return std::make_optional<deploy::Process>(std::move(*held));
+  if (held.error().code != ErrorCode::already_exists) return std::optional<deploy::Process>();
+  return failure(ErrorCode::already_exists,
+                 fmt::format("cluster '{}' is being changed {} at {}; wait until that `mobula up` or `down` has ended, or, where its "
+                             "machine is lost, remove that file",
+                             inventory.cluster, held.error().text, inventory.hosts.front().name));
+}
+
 // A shell there, or a command; this process becomes ssh.
 int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
   const auto host = std::ranges::find_if(inventory.hosts, [&](const auto& each) {
@@ -260,10 +286,14 @@ int run_fleet_command(int argc, char** argv) {
   if (!inventory) return complain(inventory.error());
   if (sessions.contains(line.command)) return open_session(line, *inventory);
   Fd lock;
+  std::optional<deploy::Process> place;
   if (line.command != "status" && !line.options.dry_run) {
     auto taken = lock_of(*inventory);
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
+    auto at_head = place_of(*inventory);
+    if (!at_head) return complain(at_head.error());
+    if (*at_head) place.emplace(std::move(**at_head));
   }
   auto options = line.options;
   options.check_flags = check_start_flags;
@@ -279,6 +309,10 @@ int run_fleet_command(int argc, char** argv) {
     reports = line.command == "down" ? rollout.take_down() : rollout.look();
   }
   progress.clear();
+  if (place) {  // as soon as it hears of it the next one may begin
+    place->close_input();
+    (void)place->wait(release_patience);
+  }
   show(line, inventory->cluster, reports);
   return exit_code_of(line.command, reports);
 }

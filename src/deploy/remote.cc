@@ -1,13 +1,15 @@
 #include "deploy/remote.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
-#include "deploy/process.h"
+#include <array>
 
 namespace mobula::internal::deploy {
 namespace {
 
 constexpr int ssh_failed = 255;
+constexpr int taken = 73;  // of the script: another one changes the cluster
 
 // For any POSIX shell. Variables: install, state (may be empty), name, hash, action, and those of the
 // action. Of its own processes it knows only those that the cluster's folder names.
@@ -52,6 +54,19 @@ lives() {
   [ -n "$pid" ] && [ -n "$ticks" ] && [ "$ticks" = "${since:-$ticks}" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
 }
 case $action in
+hold)
+  # The file stays: a lock is of what it names, and not of its name.
+  place=$folder/.changed-by
+  mkdir -p "$folder" && exec 9>>"$place" || fail "cannot write in $folder"
+  if command -v flock >/dev/null; then
+    flock -n 9 || { echo "by $(cat "$place"); see $place" >&2; exit $taken; }
+  fi
+  echo "$who" >"$place"
+  echo held
+  # Until the desk has ended. A desk that is cut off is not heard to end.
+  if command -v timeout >/dev/null; then timeout 3600 cat; else cat; fi >/dev/null
+  : >"$place"
+  ;;
 probe)
   if [ -n "$mark" ]; then
     # Whoever sees the mark of another host at the next step has its folder. Those of earlier runs go.
@@ -163,6 +178,8 @@ session)
 esac
 )sh";
 
+constexpr std::size_t max_said = 64 << 10;
+
 std::string last_line(const std::string& text) {
   const auto end = text.find_last_not_of(" \r\n");
   if (end == std::string::npos) return {};
@@ -243,6 +260,34 @@ Result<std::string> Remote::act(const std::string& action,
   return failure(
       ErrorCode::resource_exhausted,
       why.empty() ? fmt::format("'{}' ended there with code {}", action, outcome->code) : why);
+}
+
+Result<Process> Remote::hold(const std::string& who, Duration patience) const {
+  Command command;
+  command.words = ssh(false);
+  command.words.push_back(script("hold", {{"who", who}, {"taken", std::to_string(taken)}}));
+  command.pipes_input = command.pipes_output = command.pipes_errors = true;
+  command.own_group = true;  // Ctrl-C ends what is done first
+  auto process = Process::start(command);
+  if (!process) return process.error();
+  const Time until = monotonic_now() + patience;
+  std::string said, why;
+  for (;;) {
+    said += process->take_output();
+    why += process->take_errors();
+    if (said.find("held\n") != std::string::npos) return process;
+    if (process->output() < 0 && process->errors() < 0) break;
+    std::array<pollfd, 2> items{{{process->output(), POLLIN, 0}, {process->errors(), POLLIN, 0}}};
+    const Duration left = until - monotonic_now();
+    if (left <= Duration(0) || said.size() + why.size() > max_said) {
+      return failure(ErrorCode::timed_out, fmt::format("'hold' was not done within {} s", patience / 1s));
+    }
+    ::poll(items.data(), items.size(), static_cast<int>(left / 1ms) + 1);
+  }
+  const auto code = process->wait(patience);
+  if (code == taken) return failure(ErrorCode::already_exists, last_line(why));
+  if (code == ssh_failed) return failure_of_ssh(why);
+  return failure(ErrorCode::resource_exhausted, why.empty() ? "'hold' ended there" : last_line(why));
 }
 
 std::vector<std::string> Remote::session(const std::string& line, bool terminal) const {

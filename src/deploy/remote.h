@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "deploy/inventory.h"
+#include "deploy/process.h"
 
 namespace mobula::internal::deploy {
 
@@ -23,6 +24,11 @@ class Remote {
   // there is no ssh; with resource_exhausted where the action failed: the text is its last line.
   Result<std::string> act(const std::string& action, std::map<std::string, std::string> variables,
                           const std::string& input, Duration patience) const;
+
+  // Takes the place of the one who changes this cluster, at the host that has its folder; `who` is said to others
+  // meanwhile. Theirs again when the process that is returned ends, or this one, and an hour after at the latest where
+  // nobody hears of that. already_exists names who has it; other failures as of act().
+  Result<Process> hold(const std::string& who, Duration patience) const;
 
   // The words of an ssh that runs `line` there with this cluster's environment; with a terminal or
   // without one.

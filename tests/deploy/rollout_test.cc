@@ -13,6 +13,8 @@
 #include <fstream>
 #include <mutex>
 
+#include "deploy/remote.h"
+
 namespace mobula::internal::deploy {
 namespace {
 
@@ -158,6 +160,29 @@ TEST_F(RolloutTest, HostsWithOneStateFolderAreToldApart) {
   EXPECT_FALSE(fs::exists(shared + "/blue/running")) << "nothing was started";
   // Marks of a run that has ended say nothing of this one.
   EXPECT_EQ(up(inventory({}, "state_dir: " + shared + "\n"))["h"].result, "started");
+}
+
+TEST_F(RolloutTest, OneAtATimeChangesAClusterFromWhicheverMachine) {
+  const auto hosts = inventory({});
+  const Remote head(hosts, hosts.hosts.front());
+  auto first = head.hold("ada@desk since noon", 10s);
+  ASSERT_TRUE(first) << first.error().text;
+  const auto second = head.hold("bob@den since one", 10s);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::already_exists);
+  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ + "/hosts/h/state/blue/.changed-by"));
+  first->close_input();
+  EXPECT_EQ(first->wait(10s), 0);
+  // One that dies gives its place back as soon as that is heard there.
+  ASSERT_TRUE(head.hold("bob@den since one", 10s));
+  const Time until = monotonic_now() + 10s;
+  bool held = false;
+  while (!held && monotonic_now() < until) held = head.hold("eve@desk since two", 10s).ok();
+  EXPECT_TRUE(held);
+  std::ofstream(folder_ + "/h.away");
+  const auto unreached = head.hold("ada@desk since three", 10s);
+  ASSERT_FALSE(unreached);
+  EXPECT_EQ(unreached.error().code, ErrorCode::unavailable);
 }
 
 TEST_F(RolloutTest, AStartThatTakesTooLongIsGivenUpThere) {

@@ -128,6 +128,18 @@ took=$(($(now_ms) - begin))
 echo "      within $took ms"
 check "has started all" results "$work/third.json" started started started
 
+# Another machine's operator, with a runtime folder of its own, meanwhile.
+at_host 1 'exec 9>>~/state/blue/.changed-by; flock 9; echo ada@elsewhere since noon >~/state/blue/.changed-by; echo $$ >~/.holder; exec sleep 600' </dev/null &
+holder=$!
+is_held() { at_host 1 'grep -q ada ~/state/blue/.changed-by'; }
+check "while another machine changes the cluster" within 10 is_held
+check "up is refused" code_is 1 into held desk up "$blue"
+check "and names who is at work" grep -q 'ada@elsewhere since noon' "$work/held.json.err"
+check "a dry run is not" desk up "$blue" --dry-run
+at_host 1 'kill $(cat ~/.holder)'
+wait $holder 2>/dev/null
+check "afterwards it is up's turn" within 10 desk up "$blue"
+
 # Settings of one node change.
 sed -i 's/num_cpus: 3/num_cpus: 1/' "$blue"
 check "a changed setting" into change desk up "$blue" -o json
