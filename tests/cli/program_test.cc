@@ -493,13 +493,13 @@ TEST_F(ProgramTest, TheLogOfAJobThatHasEndedIsFollowedFromItsTail) {
   EXPECT_EQ(mobula({"job", "logs", "three", "-f"}).out, "a\nb\nc\n");
 }
 
-// The first one's ssh waits until the test lets it go on.
+// The first one's ssh waits until the test lets it and all after it go on.
 TEST_F(ProgramTest, OneUpAtATime) {
   const std::string path = std::string(::getenv("PATH"));
   const std::string go = folder_ + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
   fs::create_directory(folder_ + "/bin");
-  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\nread word < " + go + "\nexit 255\n";
+  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\n[ -e " + folder_ + "/free ] || read word < " + go + "\nexit 255\n";
   fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
   std::ofstream(folder_ + "/c.yaml") << "cluster_name: one-at-a-time\nhead: {host: nowhere.invalid}\n";
   ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
@@ -516,6 +516,7 @@ TEST_F(ProgramTest, OneUpAtATime) {
   const auto second = mobula({"down", folder_ + "/c.yaml"});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, HasSubstr("another `mobula up` or `down`"));
+  std::ofstream(folder_ + "/free") << "";
   std::ofstream(go) << "on\n";
   int status = 0;
   ::waitpid(first, &status, 0);

@@ -208,7 +208,7 @@ class TaskReader {
     switch (row.state) {
       case TaskState::waiting: tell_arguments(row, fact); break;
       case TaskState::queued: tell_queue(id, row, fact); break;
-      case TaskState::sent: tell_executor(row, fact); break;
+      case TaskState::sent: tell_executor(id, row, fact); break;
       case TaskState::finished: break;
     }
     return fact;
@@ -256,21 +256,24 @@ class TaskReader {
     fact.reason = demand->waiting_reason;
   }
 
-  void tell_executor(const TaskRow& row, TaskFact& fact) const {
+  void tell_executor(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.executor = row.executor;
     const auto* stream = core_.streams_.find(row.executor);
     if (stream == nullptr) return;
     const auto* slot = core_.slots_.find(stream->slot);
     fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
     fact.waiting = stream->in_flight.size();
-    const auto its = [&](const auto& each) { return each.first == row.number; };
-    const auto at = std::ranges::find_if(stream->in_flight, its);
-    fact.ahead = static_cast<std::uint64_t>(std::distance(stream->in_flight.begin(), at));
+    if (gone_through_.insert(row.executor, true).second) {
+      std::uint64_t ahead = 0;
+      for (const auto& [number, task] : stream->in_flight) places_.insert(task, ahead++);
+    }
+    const auto* ahead = places_.find(id);
+    fact.ahead = ahead == nullptr ? 0 : *ahead;
     if (row.preempted) fact.reason = "it is being ended for work of a higher priority, and runs again";
     if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
   }
 
-  // Places are looked for once for all tasks of an answer.
+  // Places are looked for once for all tasks of an answer, here and in the streams of executors.
   std::uint64_t place_of(TaskId id) {
     if (!placed_) {
       placed_ = true;
@@ -300,6 +303,7 @@ class TaskReader {
   TaskPhase counted_phase_ = TaskPhase::finished;
   std::uint64_t* counted_ = nullptr;
   bool placed_ = false;
+  Table<ProcessId, bool> gone_through_;  // executors, for the places in their streams
   Table<TaskId, std::uint64_t> places_;
   std::int64_t error_bytes_ = 0;
   TasksTold told_;
