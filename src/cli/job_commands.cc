@@ -40,12 +40,14 @@ volatile std::sig_atomic_t interruptions = 0;
 char last_words[256] = "";
 volatile std::sig_atomic_t last_words_size = 0;
 
+std::string follow_or_end(const std::string& job) {
+  return fmt::format("`mobula wait {0}` follows it, `mobula job stop {0}` ends it", job);
+}
+
 void leave_behind(const std::string& job) {
   last_words_size = 0;
   const auto end = fmt::format_to_n(last_words, sizeof last_words,
-                                    "mobula: left at once; if the head has heard of job {0} it goes on: "
-                                    "`mobula wait {0}` follows it, `mobula job stop {0}` ends it\n",
-                                    job);
+                                    "mobula: left at once; if the head has heard of job {} it goes on: {}\n", job, follow_or_end(job));
   last_words_size = static_cast<std::sig_atomic_t>(std::min(end.size, sizeof last_words));
 }
 
@@ -208,16 +210,14 @@ class Follower {
   // False: leave at once.
   bool interrupted() {
     if (policy_ == OnInterrupt::leaves_it) {
-      std::fprintf(stderr, "mobula: job %s goes on; `mobula wait %s` follows it, `mobula job stop %s` ends it\n",
-                   job_.c_str(), job_.c_str(), job_.c_str());
+      std::fprintf(stderr, "mobula: job %s goes on; %s\n", job_.c_str(), follow_or_end(job_).c_str());
       return false;
     }
     if (std::exchange(stopping_, true)) return true;
     const auto stopped = client_.ask("job_stop", "", job_);  // a second interruption ends this program
     if (stopped) return true;
     complain(stopped.error());
-    std::fprintf(stderr, "mobula: job %s may go on; `mobula wait %s` follows it, `mobula job stop %s` ends it\n", job_.c_str(),
-                 job_.c_str(), job_.c_str());
+    std::fprintf(stderr, "mobula: job %s may go on; %s\n", job_.c_str(), follow_or_end(job_).c_str());
     return false;
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 const Mark mark_call_retried("client.actor_call_retried");
 const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
-const Mark mark_sent_again("client.actor_calls_sent_again_behind_one_with_lost_elements");
+const Mark mark_sent_again("client.actor_calls_sent_again_behind_a_refused_one");
 const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
 const Mark mark_handle_gone("client.last_handle_gone");
 

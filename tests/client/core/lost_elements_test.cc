@@ -12,6 +12,11 @@ class LostElements : public SmallClient {
  protected:
   static constexpr ObjectId elements(std::uint64_t number) { return ObjectId::of(900 + number); }
 
+  ActorId actor_at_host() {
+    const ActorId actor = make_actor(1);
+    actor_alive(actor, host, 1);
+    return actor;
+  }
   // A task that makes a tensor, and has.
   TaskId make_tensor(std::int32_t retries = -1) {
     SubmitTask making = task(++made_);
@@ -63,8 +68,7 @@ class LostElements : public SmallClient {
 };
 
 TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
@@ -89,8 +93,7 @@ TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
 }
 
 TEST_F(LostElements, AreMadeAgainBeforeAllCallsHaveComeBack) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
@@ -102,8 +105,7 @@ TEST_F(LostElements, AreMadeAgainBeforeAllCallsHaveComeBack) {
 }
 
 TEST_F(LostElements, ThatNobodyMakesAgainFailTheirCallAlone) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor(0);
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
@@ -115,8 +117,7 @@ TEST_F(LostElements, ThatNobodyMakesAgainFailTheirCallAlone) {
 }
 
 TEST_F(LostElements, OfTheLastCallHoldUpNothingThatIsNotThere) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor(0);
   const TaskId first = call_with(actor, made);
   refuse(1);
@@ -126,8 +127,7 @@ TEST_F(LostElements, OfTheLastCallHoldUpNothingThatIsNotThere) {
 }
 
 TEST_F(LostElements, OfACancelledCallAreNotMadeAgain) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
@@ -140,8 +140,7 @@ TEST_F(LostElements, OfACancelledCallAreNotMadeAgain) {
 }
 
 TEST_F(LostElements, ACallCancelledOnItsWayBackIsNotSentAgain) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
@@ -155,8 +154,7 @@ TEST_F(LostElements, ACallCancelledOnItsWayBackIsNotSentAgain) {
 }
 
 TEST_F(LostElements, CallsBesideOthersAreNotAwaited) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId beside = call_with(actor, make_tensor(), true);
@@ -167,8 +165,7 @@ TEST_F(LostElements, CallsBesideOthersAreNotAwaited) {
 }
 
 TEST_F(LostElements, OfAnActorThatEndsGoToTheNextWithWhatWasBehind) {
-  const ActorId actor = make_actor(1);
-  actor_alive(actor, host, 1);
+  const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
   const TaskId second = call(actor);
