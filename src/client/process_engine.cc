@@ -24,13 +24,12 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
                              std::unique_ptr<ProcessSockets> sockets)
     : options_(std::move(options)),
       hooks_(std::move(hooks)),
-      spin_number_(spin_number(options_.core.process)),
       sockets_(std::move(sockets)),
       endpoint_(sockets_->endpoint()),
       core_(options_.core),
       ticket_(options_.ticket),
       hearer_(make_hearer()),
-      spin_(options_.longest_spin) {
+      leader_sleep_(spin_number(options_.core.process), options_.longest_spin) {
   endpoint_.process = options_.core.process;
 }
 

@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "transport/process_sockets.h"
+#include "client/leader_sleep.h"
 #include "client/ring_links.h"
 #include "client/span_answer.h"
 #include "protocol/encoder.h"
@@ -40,7 +41,6 @@
 #include "store/slab.h"
 #include "store/slab_cache.h"
 #include "transport/local_link.h"
-#include "transport/spin_page.h"
 
 namespace mobula::internal::client {
 
@@ -116,7 +116,9 @@ class ProcessEngine {
   }
   // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
   // when the engine stops: the caller sees no value then.
-  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready);
+  // A thread that waits for calls may let a few of them gather.
+  using Until = LeaderSleep::Until;
+  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
   // By a thread that submits or answers and does not wait yet: what rings have brought is read
   // meanwhile, and what is to go by sockets is sent if that is worth it or asked for; so no other thread
   // has to be woken for it. May give the lock up meanwhile.
@@ -210,8 +212,8 @@ class ProcessEngine {
   RingLinks::Hearer make_hearer();
   // What rings brought; with the lock held, by the thread that leads.
   void drain_rings();
-  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done);
-  bool spin(const Doorbell& bell, const SpinPage* page);
+  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until);
+  void sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most, Until until);
   void lead_by_loop();
   void guard_doorbell();
   void no_waiter_leads();
@@ -228,7 +230,6 @@ class ProcessEngine {
 
   const EngineOptions options_;
   const EngineHooks hooks_;
-  const std::uint64_t spin_number_;  // what its tickets go by
   std::unique_ptr<ProcessSockets> sockets_;
   Endpoint endpoint_;
 
@@ -269,8 +270,8 @@ class ProcessEngine {
   bool guarded_ = false;          // the loop will look whether somebody leads
   int followers_ = 0;             // threads that wait and do not lead
   std::shared_ptr<const SpinPage> spin_page_;  // of the node; shared with who looks while it is replaced
-  Duration spin_{};               // how long the next leader looks before it sleeps
-  int sleeps_without_spin_ = 0;
+  LeaderSleep leader_sleep_;
+  std::uint64_t calls_heard_ = 0;
   // Calls to executors whose ring has been asked for; and those that have none.
   std::map<ProcessId, Endpoint> endpoints_;  // of open streams
   std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;

@@ -1,5 +1,4 @@
 // How an engine's calls go by rings, and who looks at them.
-#include <algorithm>
 #include <cstdio>
 
 #include "client/process_engine.h"
@@ -12,18 +11,6 @@ namespace {
 // The loop leads once no waiter has led for so long: shorter pauses between two waits are not worth
 // waking it for.
 constexpr Duration unled = 1ms;
-// A leader whose looking was in vain sleeps at once the next times, and then tries again.
-constexpr int sleeps_before_next_spin = 32;
-constexpr Duration shortest_spin = 2us;
-constexpr int looks_per_clock = 16;
-
-void pause_processor() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -156,7 +143,12 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
     auto frame = decode<ExecutorFrame>(bytes);
     if (frame) step(ExecutorSaid{executor, std::move(*frame)});
   };
-  hearer.caller_said = hooks_.caller_said;
+  if (hooks_.caller_said) {
+    hearer.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
+      ++calls_heard_;
+      hooks_.caller_said(caller, bytes);
+    };
+  }
   return hearer;
 }
 
@@ -174,13 +166,14 @@ void ProcessEngine::notify() {
   if (leader_sleeps_ && !by_leader) rings_.doorbell()->ring_self();
 }
 
-bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready) {
+bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until) {
   const auto done = [&] { return stopping_ || ready(); };
   const auto overdue = [&] { return deadline && monotonic_now() >= *deadline; };
   while (!done()) {
+    rings_.wake_nappers();
     if (overdue()) return false;
     if (rings_.doorbell() != nullptr && leader_ != Leader::waiter) {
-      lead(lock, deadline, done);
+      lead(lock, deadline, done, until);
       continue;
     }
     ++followers_;
@@ -195,7 +188,7 @@ bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::fu
   return true;
 }
 
-void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done) {
+void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until) {
   leader_ = Leader::waiter;
   ++times_led_;
   for (;;) {
@@ -206,24 +199,32 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
     drain_rings();
     if (done() || (deadline && monotonic_now() >= *deadline)) break;
     if (over_sockets_ && !leader_has_loop_) leader_has_loop_ = sockets_->thread().borrow();
+    rings_.wake_nappers();
     leader_sleeps_ = true;
+    const auto at_most = deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt;
     if (leader_has_loop_) {
-      turn(lock, bell.get(), page.get(), deadline ? *deadline - monotonic_now() : Duration::max());
+      turn(lock, bell.get(), page.get(), at_most.value_or(Duration::max()));
     } else {
-      lock.unlock();
-      if (!spin(*bell, page.get())) {
-        bell->announce(Doorbell::Sleep::on_word);
-        if (!bell->rung()) {
-          bell->sleep(deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt);
-        }
-      }
-      lock.lock();
+      sleep(lock, *bell, page.get(), at_most, until);
     }
     leader_sleeps_ = false;
   }
   if (std::exchange(leader_has_loop_, false)) sockets_->thread().give_back();
   leader_ = Leader::nobody;
   no_waiter_leads();
+}
+
+// By the leader, who gives the lock up meanwhile.
+void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most,
+                          Until until) {
+  lock.unlock();
+  const bool napped = leader_sleep_.sleep(bell, page, at_most, until);
+  lock.lock();
+  if (!napped) return;
+  bell.announce(Doorbell::Sleep::awake);
+  const std::uint64_t before = calls_heard_;
+  drain_rings();
+  leader_sleep_.napped(calls_heard_ - before);
 }
 
 void ProcessEngine::attend(Lock& lock, bool at_once) {
@@ -242,33 +243,6 @@ void ProcessEngine::attend(Lock& lock, bool at_once) {
   if (!worth_sending(at_once) || !sockets_->thread().unheld() || !sockets_->thread().borrow()) return;
   turn(lock, nullptr, nullptr, Duration(0));
   sockets_->thread().give_back();
-}
-
-// Whether something was rung meanwhile. By the leader alone, without the lock. Only while the node has
-// a processor for it: who has none to look with sleeps, and learns nothing about how long to look.
-bool ProcessEngine::spin(const Doorbell& bell, const SpinPage* page) {
-  if (bell.rung()) return true;
-  const Duration longest = page != nullptr ? page->longest() : options_.longest_spin;
-  if (longest < shortest_spin) return false;
-  if (spin_ < shortest_spin) {
-    if (++sleeps_without_spin_ < sleeps_before_next_spin) return false;
-    sleeps_without_spin_ = 0;
-    spin_ = longest;
-  }
-  const auto ticket = page != nullptr ? page->take(spin_number_) : SpinPage::Ticket();
-  if (page != nullptr && !ticket) return false;
-  const Time until = monotonic_now() + std::min(spin_, longest);
-  do {
-    for (int look = 0; look < looks_per_clock; ++look) {
-      if (bell.rung()) {
-        spin_ = longest;
-        return true;
-      }
-      pause_processor();
-    }
-  } while (monotonic_now() < until);
-  spin_ = spin_ / 2;
-  return bell.rung();
 }
 
 // Somebody else leads from here on: one that waits, else in a moment the loop, which comes back by itself

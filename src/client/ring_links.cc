@@ -103,9 +103,25 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
     link.waiting.emplace_back(frame.begin(), frame.end());
     link.waiting_bytes += frame.size();
     send_waiting(link);
+    link.peer.ring(link.opened.peer_index);  // it has much to do, and there is room once it does
+  } else {
+    ring_softly(at->second);
   }
-  link.peer.ring(link.opened.peer_index);
   return !link.writer.broken();
+}
+
+void RingLinks::ring_softly(const std::shared_ptr<Link>& link) {
+  if (!link->peer.ring_softly(link->opened.peer_index) || link->peer_naps) return;
+  link->peer_naps = true;
+  napping_.push_back(link);
+}
+
+void RingLinks::wake_nappers() {
+  for (const auto& link : napping_) {
+    link->peer_naps = false;
+    link->peer.wake_up();
+  }
+  napping_.clear();
 }
 
 // Until there is no room, and then the reader knows that it is waited for.
@@ -134,6 +150,7 @@ void RingLinks::forget(const Link& link) {
   if (at != links.end() && at->second->opened.ring == opened.ring) links.erase(at);
   const auto known = by_index_.find(opened.index);
   if (known != by_index_.end() && known->second->opened.ring == opened.ring) by_index_.erase(known);
+  std::erase_if(napping_, [&](const auto& napping) { return napping->opened.ring == opened.ring; });
 }
 
 std::vector<ProcessId> RingLinks::take_unused() {
@@ -163,6 +180,7 @@ std::optional<RingOpened> RingLinks::close_calls_to(ProcessId executor) {
 }
 
 void RingLinks::close_all() {
+  wake_nappers();
   out_.clear();
   in_.clear();
   by_index_.clear();

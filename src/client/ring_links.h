@@ -54,8 +54,12 @@ class RingLinks {
 
   // Sends to an executor that this process calls, or to a caller; false without a ring, or with one that
   // the reader has broken.
+  // One that naps is not woken before wake_nappers().
   bool call(ProcessId executor, std::span<const std::byte> frame);
   bool reply(ProcessId caller, std::span<const std::byte> frame);
+
+  // By who is going to wait for what they do with what they were sent.
+  void wake_nappers();
 
   // Executors whose ring has carried nothing, there or back, since this was asked before.
   std::vector<ProcessId> take_unused();
@@ -77,9 +81,11 @@ class RingLinks {
     std::size_t waiting_bytes = 0;
     std::size_t first_written = 0;  // of the first of them
     bool used = true;               // lately
+    bool peer_naps = false;         // was sent something, and not woken
   };
   using LinkByProcess = std::map<ProcessId, std::shared_ptr<Link>>;
 
+  void ring_softly(const std::shared_ptr<Link>& link);
   bool send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame);
   static void send_waiting(Link& link);
   // Whether the pair still makes sense.
@@ -91,6 +97,7 @@ class RingLinks {
   LinkByProcess in_;   // by caller
   // Shared with a read in progress, whose hearer may close it.
   std::map<std::uint32_t, std::shared_ptr<Link>> by_index_;
+  std::vector<std::shared_ptr<Link>> napping_;
   std::vector<std::byte> record_;
 };
 

@@ -507,7 +507,7 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
 void ExecutorProcess::serve(Queue<RunCall>& calls) {
   while (true) {
     auto lock = engine_->lock();
-    engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); });
+    engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); }, client::LeaderSleep::Until::calls_have_gathered);
     if (calls.empty()) return;
     const RunCall run = calls.take_front();
     const auto context = contexts_.at(run.token);

@@ -19,6 +19,15 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
                    nullptr, 0);
 }
 
+void sleep_on(std::atomic<std::uint32_t>& word, DoorbellSleep announced, std::optional<Duration> at_most) {
+  timespec limit{};
+  if (at_most) {
+    const std::int64_t ns = std::max<std::int64_t>(at_most->count(), 0);
+    limit = {ns / 1'000'000'000, ns % 1'000'000'000};
+  }
+  futex(&word, FUTEX_WAIT, static_cast<std::uint32_t>(announced), at_most ? &limit : nullptr);
+}
+
 struct Kernel {
   int event = -1;
 
@@ -63,14 +72,10 @@ Doorbell::Doorbell(Doorbell&& other) noexcept
 void Doorbell::collect(const std::function<void(std::size_t)>& look) { collect_rung(*page(), look); }
 
 void Doorbell::sleep(std::optional<Duration> at_most) const {
-  timespec limit{};
-  if (at_most) {
-    const std::int64_t ns = std::max<std::int64_t>(at_most->count(), 0);
-    limit = {ns / 1'000'000'000, ns % 1'000'000'000};
-  }
-  futex(&page()->sleep, FUTEX_WAIT, static_cast<std::uint32_t>(Sleep::on_word),
-        at_most ? &limit : nullptr);
+  sleep_on(page()->sleep, Sleep::on_word, at_most);
 }
+
+void Doorbell::nap(Duration at_most) const { sleep_on(page()->sleep, Sleep::nap, at_most); }
 
 void Doorbell::clear_event() const {
   std::uint64_t count = 0;
@@ -92,8 +97,12 @@ Result<DoorbellRinger> DoorbellRinger::open(DoorbellFiles files) {
   return DoorbellRinger(std::move(files.event), std::move(*memory));
 }
 
-void DoorbellRinger::ring(std::size_t index) const {
-  ring_doorbell(*reinterpret_cast<DoorbellPage*>(memory_.data()), index, Kernel{event_.get()});
+void DoorbellRinger::ring(std::size_t index) const { ring_doorbell(page(), index, Kernel{event_.get()}); }
+
+bool DoorbellRinger::ring_softly(std::size_t index) const {
+  return internal::ring_softly(page(), index, Kernel{event_.get()});
 }
+
+void DoorbellRinger::wake_up() const { end_nap(page(), Kernel{event_.get()}); }
 
 }  // namespace mobula::internal

@@ -38,7 +38,7 @@ struct DoorbellFiles {
 // lock of the owner, which `sleep` is called without.
 class Doorbell {
  public:
-  using Sleep = DoorbellSleep;  // on_word: in sleep()
+  using Sleep = DoorbellSleep;  // on_word: in sleep(); nap: in nap()
 
   static Result<Doorbell> open(DoorbellFiles files);
 
@@ -53,6 +53,8 @@ class Doorbell {
   void announce(Sleep how) { announce_sleep(*page(), how); }
   // After announce(on_word): sleeps until somebody rings, at most so long. May return for nothing.
   void sleep(std::optional<Duration> at_most) const;
+  // After announce(nap): as sleep(), but that peers who ring softly do not end it.
+  void nap(Duration at_most) const;
   // The eventfd, readable after a ring while on_event; clear_event() takes that back.
   int event() const { return files_.event.get(); }
   void clear_event() const;
@@ -83,10 +85,16 @@ class DoorbellRinger {
 
   // Tells the process to look at its ring `index`, after that was written. Wakes it if it sleeps.
   void ring(std::size_t index) const;
+  // The same, but that a process that naps sleeps on until it wakes by itself. Whether it does; wake_up()
+  // then ends the nap, if it is not over yet.
+  bool ring_softly(std::size_t index) const;
+  void wake_up() const;
 
  private:
   DoorbellRinger(Fd event, SharedMemory memory)
       : event_(std::move(event)), memory_(std::move(memory)) {}
+  DoorbellPage& page() const { return *reinterpret_cast<DoorbellPage*>(memory_.data()); }
+
   Fd event_;
   SharedMemory memory_;
 };

@@ -25,6 +25,7 @@ enum class DoorbellSleep : std::uint32_t {
   awake = 0,
   on_word = 1,   // in a wait for the word `sleep`
   on_event = 2,  // in a wait for the eventfd
+  nap = 3,       // in a wait for the word that ends by itself in a moment
 };
 
 template <class Page>
@@ -60,18 +61,43 @@ void wake_sleeper(Page& page, const Kernel& kernel) {
   const auto awake = static_cast<std::uint32_t>(DoorbellSleep::awake);
   if (page.sleep.load(std::memory_order_seq_cst) == awake) return;
   const auto slept = page.sleep.exchange(awake, std::memory_order_seq_cst);
-  if (slept == static_cast<std::uint32_t>(DoorbellSleep::on_word)) {
-    kernel.wake_word(page.sleep);
-  } else if (slept == static_cast<std::uint32_t>(DoorbellSleep::on_event)) {
+  if (slept == static_cast<std::uint32_t>(DoorbellSleep::on_event)) {
     kernel.wake_event();
+  } else if (slept != awake) {
+    kernel.wake_word(page.sleep);
   }
+}
+
+template <class Page>
+bool naps(const Page& page) {
+  return page.sleep.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(DoorbellSleep::nap);
+}
+
+template <class Page>
+void mark_rung(Page& page, std::size_t index) {
+  page.ready[index / 64].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
+  page.groups.fetch_or(std::uint64_t{1} << (index / 64), std::memory_order_seq_cst);
 }
 
 template <class Page, class Kernel>
 void ring_doorbell(Page& page, std::size_t index, const Kernel& kernel) {
-  page.ready[index / 64].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
-  page.groups.fetch_or(std::uint64_t{1} << (index / 64), std::memory_order_seq_cst);
+  mark_rung(page, index);
   wake_sleeper(page, kernel);
+}
+
+// Lets one that naps sleep on: it looks when its nap is over. Whether it does.
+template <class Page, class Kernel>
+bool ring_softly(Page& page, std::size_t index, const Kernel& kernel) {
+  mark_rung(page, index);
+  if (naps(page)) return true;
+  wake_sleeper(page, kernel);
+  return false;
+}
+
+// Ends a nap; another sleep goes on.
+template <class Page, class Kernel>
+void end_nap(Page& page, const Kernel& kernel) {
+  if (naps(page)) wake_sleeper(page, kernel);
 }
 
 }  // namespace mobula::internal

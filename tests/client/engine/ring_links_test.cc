@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 
+#include "client/nap_habit.h"
 #include "transport/shared_memory.h"
 
 namespace mobula::internal::client {
@@ -34,6 +36,10 @@ struct Side {
     hearer = {keep, keep};
   }
   std::vector<RingOpened> look() { return links.collect(hearer); }
+  DoorbellSleep sleep() const {
+    const auto page = SharedMemory::map(files.page.get(), doorbell_page_bytes).value();
+    return static_cast<DoorbellSleep>(reinterpret_cast<DoorbellPage*>(page.data())->sleep.load());
+  }
 
   ProcessId id;
   DoorbellFiles files;
@@ -168,6 +174,67 @@ TEST_F(RingLinksTest, AreReadWholeWithoutABell) {
   EXPECT_TRUE(call("one"));
   EXPECT_THAT(executor_.links.collect_all(executor_.hearer), IsEmpty());
   EXPECT_THAT(executor_.heard, ElementsAre("one"));
+}
+
+// Until who called waits for it, or there is no more room for calls.
+TEST_F(RingLinksTest, LetAProcessThatNapsSleepOn) {
+  open(1);
+  const auto nap = [this] { executor_.links.doorbell()->announce(Doorbell::Sleep::nap); };
+  nap();
+  EXPECT_TRUE(call("one"));
+  EXPECT_TRUE(call("two"));
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap);
+  caller_.links.wake_nappers();
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake);
+  executor_.look();
+  EXPECT_THAT(executor_.heard, ElementsAre("one", "two"));
+
+  nap();
+  EXPECT_TRUE(call("three"));
+  executor_.links.doorbell()->announce(Doorbell::Sleep::on_event);  // the nap is over
+  caller_.links.wake_nappers();
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::on_event) << "it has looked before";
+
+  nap();
+  EXPECT_TRUE(call(std::string(150'000, 'x')));
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake) << "the ring is full";
+}
+
+TEST_F(RingLinksTest, WakeAProcessFromItsNap) {
+  open(1);
+  const auto& bell = executor_.links.doorbell();
+  bell->announce(Doorbell::Sleep::nap);
+  std::thread napper([&] { bell->nap(3600s); });
+  EXPECT_TRUE(call("one"));
+  caller_.links.wake_nappers();
+  napper.join();
+}
+
+TEST_F(RingLinksTest, ForgetWhoNapsWithItsRing) {
+  open(1);
+  executor_.links.doorbell()->announce(Doorbell::Sleep::nap);
+  EXPECT_TRUE(call("one"));
+  EXPECT_TRUE(caller_.links.close(1));
+  caller_.links.wake_nappers();
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap) << "its memory is gone from here";
+}
+
+TEST(NapHabitTest, NapsWhereCallsGatherAndTriesAgainWhereTheyDoNot) {
+  NapHabit habit;
+  const auto sleeps_until_nap = [&] {
+    int sleeps = 0;
+    while (!habit.next()) ++sleeps;
+    return sleeps;
+  };
+  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
+  habit.woke(NapHabit::worth_it - 1);
+  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
+  for (int naps = 0; naps < 3; ++naps) {
+    habit.woke(NapHabit::worth_it);
+    EXPECT_EQ(sleeps_until_nap(), 0);
+  }
+  habit.woke(0);
+  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
 }
 
 TEST_F(RingLinksTest, AreRefusedWithWrongPlacesOrDescriptors) {
