@@ -1,6 +1,8 @@
 #include "bench/measure.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <thread>
@@ -12,6 +14,12 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double quantile(std::vector<double> values, double part) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 }  // namespace
@@ -35,6 +43,38 @@ Rate measure_rate(const Pace& pace, double multiplier, const std::function<void(
     rates.push_back(multiplier * static_cast<double>(calls) / since(begin));
   }
   return mean_of(rates);
+}
+
+Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things) {
+  std::this_thread::sleep_for(pace.settle);
+  const auto seconds = [](std::chrono::milliseconds span) { return std::chrono::duration<double>(span).count(); };
+  const auto count = static_cast<double>(things.size());
+  const auto turn = [](const std::function<void()>& once, double span) {
+    std::uint64_t calls = 0;
+    const auto begin = Clock::now();
+    do {
+      once();
+      ++calls;
+    } while (since(begin) < span);
+    return static_cast<double>(calls) / since(begin);
+  };
+  for (const auto& once : things) turn(once, seconds(pace.warm_up) / count);
+  Turns turns;
+  turns.rates.resize(things.size());
+  for (int i = 0; i < pace.runs * turns_in_run; ++i) {
+    for (std::size_t thing = 0; thing < things.size(); ++thing) {
+      turns.rates[thing].push_back(turn(things[thing], seconds(pace.run) / turns_in_run));
+    }
+  }
+  return turns;
+}
+
+double Turns::rate(std::size_t thing) const { return quantile(rates.at(thing), 0.5); }
+
+Turns::Ratio Turns::time_over(std::size_t thing, std::size_t other) const {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < rates.at(thing).size(); ++i) ratios.push_back(rates.at(other)[i] / rates[thing][i]);
+  return {quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)};
 }
 
 Rate mean_of(const std::vector<double>& values) {

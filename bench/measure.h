@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -50,6 +51,21 @@ struct Rate {
 
 // Calls `once` over and over at this pace; each call counts as `multiplier` operations.
 Rate measure_rate(const Pace& pace, double multiplier, const std::function<void()>& once);
+
+// How often each of several things is done a second, while they take turns: what the machine does besides falls on
+// all of them alike. For each run every thing has `turns_in_run` turns, one after the other.
+struct Turns {
+  std::vector<std::vector<double>> rates;  // by thing, and by turn
+
+  double rate(std::size_t thing) const;  // the median
+  // How many times as long one takes as another in the turns beside it: the median, and the quartiles.
+  struct Ratio {
+    double median = 0, low = 0, high = 0;
+  };
+  Ratio time_over(std::size_t thing, std::size_t other) const;
+};
+inline constexpr int turns_in_run = 10;
+Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things);
 
 // Mean and population standard deviation. Needs at least one value.
 Rate mean_of(const std::vector<double>& values);

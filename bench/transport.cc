@@ -32,7 +32,7 @@ class Maker {
     Tensor mine = tensor.clone();
     return mine.bytes();
   }
-  std::string value() { return "ok"; }
+  std::int64_t number(std::int64_t value) { return value; }
 
  private:
   std::map<std::int64_t, Tensor> made_;
@@ -61,12 +61,31 @@ Figure ratio(std::string name, std::string key, double value) {
   return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = "x"};
 }
 
-// Two calls, one after the other: what a round costs without a tensor.
-double seconds_of_two_calls(const Pace& pace, const Handle& one, const Handle& other) {
-  return 1 / figure("", "", measure_rate(pace, 1, [&] {
-               std::ignore = get(one.call<&Maker::value>());
-               std::ignore = get(other.call<&Maker::value>());
-             }), "1/s").mean;
+// Rounds of one size, beside two ordinary calls of which one passes a number on to the other as an inline argument, and
+// beside two that wait one after the other.
+void beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
+                  const std::string& key, std::vector<Figure>& figures) {
+  enum { tensor, passed_on, apart };
+  const auto turns = measure_in_turns(
+      pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::look); },
+             [&] {
+               const auto made = maker.call<&Maker::number>(bytes);
+               expect(get(user.call<&Maker::number>(made)) == bytes, "a number");
+             },
+             [&] {
+               expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number");
+               expect(get(user.call<&Maker::number>(bytes)) == bytes, "a number");
+             }});
+  const std::string suffix = "_" + std::to_string(bytes);
+  figures.push_back(figure(name, key + suffix, turns.rate(tensor), "1/s"));
+  const auto beside = [&](std::size_t other, const std::string& text, const std::string& part) {
+    const auto found = turns.time_over(tensor, other);
+    figures.push_back(ratio("time of that over " + text, key + part + suffix, found.median));
+    figures.back().sd = (found.high - found.low) / 2;
+    figures.back().runs = static_cast<int>(turns.rates[tensor].size());
+  };
+  beside(passed_on, "a call whose argument is another's number", "_over_inline");
+  beside(apart, "two calls, each waited for", "_over_calls");
 }
 
 std::vector<Figure> within_a_node(const Pace& pace) {
@@ -79,17 +98,9 @@ std::vector<Figure> within_a_node(const Pace& pace) {
   std::vector<Figure> figures;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
     const std::string size = text_of(bytes);
-    const double calls = seconds_of_two_calls(pace, maker, user);  // beside each, since machines change
-    const auto seen = rounds(pace, "make and use, shm, " + size, "direct_shm_" + std::to_string(bytes), maker, user, bytes,
-                             Transport::shm, Use::look);
-    figures.push_back(seen);
-    figures.push_back(ratio("time of that over two ordinary calls", "direct_shm_over_calls_" + std::to_string(bytes),
-                            1 / seen.mean / calls));
-    const auto own = rounds(pace, "make and use, same actor, " + size, "direct_same_actor_" + std::to_string(bytes), maker,
-                            maker, bytes, Transport::shm, Use::look);
-    figures.push_back(own);
-    figures.push_back(ratio("time of that over two ordinary calls", "direct_same_actor_over_calls_" + std::to_string(bytes),
-                            1 / own.mean / calls));
+    beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
+    const double seen = figures[figures.size() - 3].mean;
+    beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size, "direct_same_actor", figures);
     if (bytes < 1 << 20) continue;
     auto copied = rounds(pace, "make, use and copy, shm, " + size, "direct_shm_copied_" + std::to_string(bytes), maker, user,
                          bytes, Transport::shm, Use::copy);
@@ -99,7 +110,7 @@ std::vector<Figure> within_a_node(const Pace& pace) {
                                user, bytes, Transport::object_store, Use::look);
     figures.push_back(stored);
     figures.push_back(ratio("direct over the object store", "direct_over_store_" + std::to_string(bytes),
-                            seen.mean / stored.mean));
+                            seen / stored.mean));
   }
   return figures;
 }

@@ -18,7 +18,7 @@ using PublicKind = detail::ErrorKind;
 constexpr Duration counts_told_within = 1s;
 constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
-constexpr const char* why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
+constexpr std::string_view why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
 
 // Large tensors of this process, where processes of its machine can read them in place.
 class ArenaMemory final : public detail::TensorMemory {
@@ -250,8 +250,10 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
     record.block_offset = elements.file->offset;
   }
   record.device = std::move(uuid);
-  auto hold = parts.storage->hold(range, "others may read it: it was returned or put by reference, and that value is still "
-                                         "referred to (tensor " + object.brief() + ")");
+  auto hold = parts.storage->hold(range, [object] {
+    return "others may read it: it was returned or put by reference, and that value is still referred to (tensor " +
+           object.brief() + ")";
+  });
   const std::uint64_t order = made_;
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
@@ -542,13 +544,13 @@ void TensorDesk::fail(ObjectId object, detail::ErrorRecord error) {
 }
 
 void TensorDesk::got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
-                     std::string why_sealed) {
+                     std::string_view why_sealed) {
   failed_.erase(object);
   if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));  // another pull was faster
   auto* first = const_cast<std::byte*>(elements.bytes.data());  // the seal keeps it from being written
   const Device device = elements.device == on_host ? Device() : Device{Device::cuda, elements.device};
   auto storage = std::make_shared<detail::TensorStorage>(first, elements.bytes.size(), device, std::move(owner),
-                                                         std::move(why_sealed));
+                                                         why_sealed);
   here_[object] = storage;
   pull.got.push_back(std::move(storage));
   std::erase_if(here_, [](const auto& each) { return each.second.expired(); });

@@ -150,7 +150,7 @@ class TensorDesk {
   void want_early();
   void landed(const detail::Landing& landing);
   void got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
-           std::string why_sealed);
+           std::string_view why_sealed);
 
   const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
   ProcessEngine& engine_;

@@ -39,9 +39,9 @@ void ProcessRuntime::note_of_group(TransferRecord&& record) {
 detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) {
   const auto& parts = tensor.parts();
   if (!parts.storage) return std::nullopt;
-  if (const std::string& sealed = parts.storage->sealed(); !sealed.empty()) {
+  if (const auto sealed = parts.storage->sealed(); !sealed.empty()) {
     return make_error(detail::ErrorKind::tensor_shared,
-                      "wait_tensor_freed: it will never be freed: " + sealed + "; clone() gives one of your own");
+                      "wait_tensor_freed: it will never be freed: " + std::string(sealed) + "; clone() gives one of your own");
   }
   auto lock = engine_->lock();
   const auto readers = [&] { return detail::readers_of(parts); };

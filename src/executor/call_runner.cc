@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/log.h"
 #include "client/conversion.h"
@@ -102,9 +103,8 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   for (const auto& result : finished.results) {
     if (result.in_store) append(leaving, result.contained);
   }
-  engine.wait(lock, std::nullopt, [&] {
-    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
-  });
+  const auto settled = [&] { return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving); };
+  engine.wait(lock, std::nullopt, std::ref(settled));
   std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
 }
 

@@ -59,7 +59,8 @@ class ExecutorProcess {
  private:
   struct Fetch {
     std::vector<ObjectId> objects;
-    std::vector<RefRecord> tensors;  // of arguments that came as values
+    std::vector<RefRecord> tensors;  // of arguments that came as values; from when the objects are here, of all
+    bool has_all_tensors = false;
     client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
     bool told = false;
   };
@@ -76,7 +77,7 @@ class ExecutorProcess {
   void check_fetches();
   void tensors_changed();
   void tell_held();
-  std::vector<RefRecord> tensors_of(const Fetch& fetch) const;
+  void find_tensors(Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const std::vector<RefRecord>& tensors) const;
   void agent_said(const AgentToProcess& message);
   void cut_callers(const std::vector<std::string>& void_keys);
@@ -330,9 +331,9 @@ void ExecutorProcess::check_fetches() {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
     if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
     if (!fetch.pull) {
-      const auto tensors = tensors_of(fetch);
-      if (!ahead_.may_pull(token, bytes_to_hold(tensors))) continue;
-      fetch.pull = runtime_->tensors().pull(tensors, true);
+      find_tensors(fetch);
+      if (!ahead_.may_pull(token, bytes_to_hold(fetch.tensors))) continue;
+      fetch.pull = runtime_->tensors().pull(fetch.tensors, true);
     }
     if (!runtime_->tensors().ready(*fetch.pull)) continue;
     fetch.told = true;
@@ -342,7 +343,7 @@ void ExecutorProcess::check_fetches() {
       const auto* row = engine_->core().object(object);
       if (row != nullptr && row->reading->failure && !news.failure) news.failure = row->reading->failure;
     }
-    for (const RefRecord& each : tensors_of(fetch)) {
+    for (const RefRecord& each : fetch.tensors) {
       const auto* why = runtime_->tensors().why_missing(each.object);
       if (why == nullptr || why->kind != detail::ErrorKind::object_lost) continue;
       news.lost.push_back(each.object);
@@ -353,15 +354,14 @@ void ExecutorProcess::check_fetches() {
 }
 
 // All of a call are pulled together, so that they have room together.
-std::vector<RefRecord> ExecutorProcess::tensors_of(const Fetch& fetch) const {
-  std::vector<RefRecord> tensors = fetch.tensors;
+void ExecutorProcess::find_tensors(Fetch& fetch) const {
+  if (std::exchange(fetch.has_all_tensors, true)) return;
   for (const ObjectId object : fetch.objects) {
     const auto* row = engine_->core().object(object);
     if (row == nullptr) continue;
-    std::ranges::copy_if(row->value->contained, std::back_inserter(tensors),
+    std::ranges::copy_if(row->value->contained, std::back_inserter(fetch.tensors),
                          [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
   }
-  return tensors;
 }
 
 // What is read where it lies takes no memory here.

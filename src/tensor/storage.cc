@@ -59,14 +59,14 @@ std::shared_ptr<TensorStorage> TensorStorage::allocate(std::size_t size_bytes, b
 }
 
 TensorStorage::TensorStorage(std::byte* bytes, std::size_t size_bytes, Device device,
-                             std::shared_ptr<const void> owner, std::string sealed)
+                             std::shared_ptr<const void> owner, std::string_view sealed)
     : bytes_(bytes),
       size_bytes_(size_bytes),
       device_(device),
       owner_(std::move(owner)),
-      sealed_(std::move(sealed)) {}
+      sealed_(sealed) {}
 
-TensorStorage::Hold TensorStorage::hold(ByteRange range, std::string reader) {
+TensorStorage::Hold TensorStorage::hold(ByteRange range, ReaderName reader) {
   auto self = shared_from_this();
   const std::lock_guard lock(mutex_);
   readers_.push_back({next_number_, range, std::move(reader)});
@@ -80,10 +80,10 @@ void TensorStorage::let_go(std::uint64_t number) {
 
 std::vector<std::string> TensorStorage::readers(ByteRange range) const {
   std::vector<std::string> names;
-  if (!sealed_.empty()) names.push_back(sealed_);
+  if (!sealed_.empty()) names.emplace_back(sealed_);
   const std::lock_guard lock(mutex_);
   for (const Reader& each : readers_) {
-    if (each.range.meets(range)) names.push_back(each.name);
+    if (each.range.meets(range)) names.push_back(each.name());
   }
   return names;
 }

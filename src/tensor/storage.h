@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,9 +51,9 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   static std::shared_ptr<TensorStorage> allocate(std::size_t size_bytes, bool zeroed);
 
   // Memory of somebody else, which `owner` keeps. `sealed`: why nobody may write to it, as in
-  // "it lies in the object store"; empty where one may.
+  // "it lies in the object store"; empty where one may. The words stay what they are: a literal.
   TensorStorage(std::byte* bytes, std::size_t size_bytes, Device device,
-                std::shared_ptr<const void> owner, std::string sealed = {});
+                std::shared_ptr<const void> owner, std::string_view sealed = {});
   TensorStorage(const TensorStorage&) = delete;
   TensorStorage& operator=(const TensorStorage&) = delete;
 
@@ -82,11 +84,12 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
     std::uint64_t number_ = 0;
   };
 
-  // `reader` is for people, as in "object 3f…, read by executor 7".
-  Hold hold(ByteRange range, std::string reader);
+  // `reader` is for people, as in "object 3f…, read by executor 7"; asked for when somebody is refused.
+  using ReaderName = std::function<std::string()>;
+  Hold hold(ByteRange range, ReaderName reader);
 
   // Why nobody may write to it for as long as it lives; empty where one may.
-  const std::string& sealed() const { return sealed_; }
+  std::string_view sealed() const { return sealed_; }
 
   // Why these bytes may not be written: the seal, then the readers, one each. Empty: they may.
   std::vector<std::string> readers(ByteRange range) const;
@@ -101,7 +104,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   struct Reader {
     std::uint64_t number;
     ByteRange range;
-    std::string name;
+    ReaderName name;
   };
 
   void let_go(std::uint64_t number);
@@ -110,7 +113,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   const std::size_t size_bytes_;
   const Device device_;
   const std::shared_ptr<const void> owner_;
-  const std::string sealed_;
+  const std::string_view sealed_;
 
   mutable std::mutex mutex_;
   std::vector<Reader> readers_;    // guarded by mutex_

@@ -149,7 +149,7 @@ std::span<const std::byte> bytes_of(const ApartTensor& apart, std::size_t size_b
 // In place where they lie as tensors' elements should, else in memory of their own.
 std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
                                           const std::shared_ptr<const void>& owner) {
-  const std::string sealed = "it was read from an object, which others read as well";
+  constexpr std::string_view sealed = "it was read from an object, which others read as well";
   auto* first = const_cast<std::byte*>(bytes.data());  // the seal keeps it from being written
   if (owner && reinterpret_cast<std::uintptr_t>(first) % TensorStorage::alignment == 0) {
     return std::make_shared<TensorStorage>(first, bytes.size(), Device(), owner, sealed);
@@ -165,14 +165,20 @@ std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
 
 namespace {
 
-// What has gaps or overlaps is packed, once; whoever writes after that finds it packed.
+// What has gaps or overlaps is packed, once; whoever writes after that finds it packed. Only who counts keeps it.
 void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
   const bool packs = out.is_counting() || !sum_room.empty();
-  const auto parts = std::make_shared<TensorParts>(dense || !packs ? tensor.parts() : tensor.contiguous().parts());
-  if (packs && parts->device.kind != Device::cpu) {
+  const bool moves = packs && tensor.parts().device.kind != Device::cpu;
+  std::shared_ptr<const TensorParts> parts(std::shared_ptr<void>(), &tensor.parts());
+  if (packs && !dense) {
+    parts = std::make_shared<TensorParts>(tensor.contiguous().parts());
+  } else if (out.is_counting()) {
+    parts = std::make_shared<TensorParts>(tensor.parts());
+  }
+  if (moves) {
     auto shared = shareable(*parts);
     require(shared, "a tensor of a device that stays where it is");
-    *parts = std::move(*shared);
+    parts = std::make_shared<TensorParts>(std::move(*shared));
   }
   if (!sum_room.empty()) {
     const std::uint64_t sum = checksum({parts->storage->bytes() + parts->byte_offset,
@@ -190,8 +196,8 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   // A device packs while it copies to the host; what is written is the copy then.
   const bool packs = !of_device.empty() && !order.dense && !out.is_counting() &&
                      !out.stand_apart(static_cast<std::size_t>(tensor.bytes()));
-  const Tensor packed = packs ? tensor.to(Device()) : tensor;
-  const TensorParts& parts = packed.parts();
+  const std::optional<Tensor> packed = packs ? std::optional(tensor.to(Device())) : std::nullopt;
+  const TensorParts& parts = packed ? packed->parts() : tensor.parts();
   // Waiting for kernels is for who has no lock yet.
   if (out.is_counting() && !of_device.empty()) require(finish_elements(parts), "writing a tensor of a device");
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
@@ -213,7 +219,7 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   out.align_to(alignment_of(size_bytes));
   const auto room = out.claim(size_bytes);
   if (room.empty()) return;
-  const auto hold = parts.storage->hold(range_of(parts), "it is being written into an object");
+  const auto hold = parts.storage->hold(range_of(parts), [] { return std::string("it is being written into an object"); });
   write_elements(room, parts, order.dense || packs);
   if (!checked) return;
   const std::uint64_t sum = checksum(room);
@@ -225,6 +231,7 @@ namespace {
 // Where it is wanted, or belongs.
 Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<Device>& wanted, bool was_apart) {
   const Device device = wanted ? *wanted : of_device.empty() ? tensor.device() : landing_of(of_device);
+  if (device == tensor.device() && (of_device.empty() || was_apart)) return tensor;
   const auto began = internal::monotonic_now();
   Tensor there = tensor.to(device);
   if (of_device.empty() || was_apart) return there;

@@ -308,7 +308,7 @@ TEST(Export, NamesStridesEvenOfContiguousTensors) {
 
 TEST(Export, OfATensorThatIsHeldSaysReadOnly) {
   const Tensor tensor = Tensor::zeros({4});
-  const auto hold = tensor.parts().storage->hold({0, 4}, "executor 7");
+  const auto hold = tensor.parts().storage->hold({0, 4}, [] { return std::string("executor 7"); });
   EXPECT_THROW((void)tensor.to_dlpack_unversioned(), TensorSharedError);
   DLManagedTensorVersioned* managed = tensor.to_dlpack();
   EXPECT_EQ(look(managed).flags, dlpack::flag_read_only);
@@ -336,7 +336,7 @@ TEST(RoundTrip, StraightBackKnowsTheReaders) {
   const Tensor tensor = Tensor::zeros({4});
   Tensor one = Tensor::from_dlpack(tensor.to_dlpack());
   Tensor other = Tensor::from_dlpack(tensor.to_dlpack_unversioned());
-  const auto hold = tensor.parts().storage->hold({0, 4}, "executor 7");
+  const auto hold = tensor.parts().storage->hold({0, 4}, [] { return std::string("executor 7"); });
   EXPECT_THROW((void)one.mutable_view<float>(), TensorSharedError);
   EXPECT_THROW((void)other.mutable_view<float>(), TensorSharedError);
 }

@@ -36,9 +36,9 @@ TEST(Storage, IsNotThereWhenTheSystemHasNone) {
 TEST(Holds, AreSeenByWhatTheyMeetUntilTheyAreLetGo) {
   const auto storage = TensorStorage::allocate(100, false);
   EXPECT_THAT(storage->readers({0, 100}), IsEmpty());
-  auto first = storage->hold({0, 10}, "one");
+  auto first = storage->hold({0, 10}, [] { return std::string("one"); });
   {
-    const auto second = storage->hold({5, 20}, "two");
+    const auto second = storage->hold({5, 20}, [] { return std::string("two"); });
     EXPECT_THAT(storage->readers({0, 100}), ElementsAre("one", "two"));
     EXPECT_THAT(storage->readers({0, 5}), ElementsAre("one"));
     EXPECT_THAT(storage->readers({10, 11}), ElementsAre("two"));
@@ -55,7 +55,7 @@ TEST(Holds, KeepTheMemory) {
   auto storage = TensorStorage::allocate(8, false);
   const std::weak_ptr<TensorStorage> watched = storage;
   {
-    const auto hold = storage->hold({0, 8}, "reader");
+    const auto hold = storage->hold({0, 8}, [] { return std::string("reader"); });
     storage.reset();
     EXPECT_FALSE(watched.expired());
   }
@@ -69,7 +69,7 @@ TEST(Holds, OfManyThreadsAllComeBack) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
-        const auto hold = storage->hold({0, 8}, "reader");
+        const auto hold = storage->hold({0, 8}, [] { return std::string("reader"); });
         seen += static_cast<int>(storage->readers({0, 8}).size());
       }
     });
@@ -87,7 +87,7 @@ TEST(HeldTensor, IsWrittenOnlyWhereNobodyMayRead) {
   half.byte_offset = 32;
   Tensor lower{half};
   {
-    const auto hold = whole.parts().storage->hold(range_of(upper.parts()), "executor 7");
+    const auto hold = whole.parts().storage->hold(range_of(upper.parts()), [] { return std::string("executor 7"); });
     try {
       (void)whole.mutable_view<float>();
       ADD_FAILURE() << "half of it is held";
