@@ -191,6 +191,11 @@ TEST_F(DeviceCollectives, OfAutomaticGroupsReduceInPlaceWhatWasThereBeforeTheirC
   drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"}, Milliseconds(150'000));
 }
 
+TEST_F(DeviceCollectives, OfAutomaticGroupsReduceInPlaceWhatHasNoRoomForACopy) {
+  start_with_gpus(2, "memory=734003200");
+  drive({"gpu_collective_no_room"}, Milliseconds(150'000));
+}
+
 TEST_F(DeviceCollectives, OfAutomaticGroupsWhoseCommunicatorNeverEndsAtOneEndAndItsProcessIsReplaced) {
   start_with_gpus(3);
   const auto ended = drive({"gpu_collective_hangs", "lacks=ncclCommRevoke hang=end@2,abort@1", "automatic"}, Milliseconds(170'000));

@@ -131,7 +131,13 @@ class Player {
     Tensor mine = operand(group.rank(), count);
     try {
       group.all_reduce_in_place(mine, {.timeout = mobula::Duration(timeout)});
-      return "done";
+      wrong_.clear();
+      check("sum", mine, count, [&](std::int64_t i) {
+        float total = 0;
+        for (int rank = 0; rank < group.size(); ++rank) total += note_of(rank, i);
+        return total;
+      });
+      return wrong_.empty() ? "done" : wrong_;
     } catch (const CollectiveError& error) {
       std::string text = error.reason() + ":";
       for (const int rank : error.ranks()) text += " " + std::to_string(rank);
@@ -452,6 +458,24 @@ int gpu_collective_again(const Words& arguments) {
   return report.exit_code();
 }
 
+// What is reduced in place and has no room for a copy beside it on the GPU has one in host memory: also from there the
+// operation goes again when the communicator fails.
+int gpu_collective_no_room(const Words&) {
+  Report report;
+  auto all = band(1, 2);
+  all.push_back(other_player(1, 2, "MOBULA_SIMULATED_GPU=hang=end@2"));
+  const auto group = mobula::create_collective_group(all, Transport::automatic, "no room", {.timeout = seconds(20)});
+  const std::int64_t count = 14 << 20;
+  for (const char* path : {"nccl", "staged"}) {
+    for (const auto& each : each_of<&Player::outcome_in_place>(all, group, count, 20.0)) report.equal("reduced in place", each, "done");
+    for (const auto& state : each_of<&Player::state>(all, group)) {
+      report.equal("what it says", state.device_path, path);
+      report.holds(("copied: " + std::to_string(state.staged_bytes)).c_str(), state.staged_bytes >= count * 4);
+    }
+  }
+  return report.exit_code();
+}
+
 // Two groups and transfers between the same GPUs at once, all by NCCL: nobody waits in a circle.
 int gpu_collective_beside(const Words&) {
   Report report;
@@ -496,6 +520,7 @@ std::map<std::string, Scenario> device_collective_scenarios() {
           {"gpu_collective_ends", &gpu_collective_ends},
           {"gpu_collective_hangs", &gpu_collective_hangs},
           {"gpu_collective_again", &gpu_collective_again},
+          {"gpu_collective_no_room", &gpu_collective_no_room},
           {"gpu_collective_beside", &gpu_collective_beside}};
 }
 
