@@ -182,6 +182,7 @@ Result<void> TensorDesk::prepare() {
   options.self.node = engine_.core().node();
   options.own_host = exchange::separate_host(options.self.node);
   options.plugins = exchange::plugins_of_environment();
+  options.regions.part_after = exchange::idle_of_environment(options.regions.part_after);
   options.may_choose = exchange::may_choose_interface();
   auto started = exchange::TensorExchange::start(
       std::move(options),

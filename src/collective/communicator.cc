@@ -151,7 +151,7 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
         .lost = [self = self.get()](const std::string& why) {
           if (self->terms_.lost) self->terms_.lost(why);
           const std::lock_guard lock(self->mutex_);
-          self->quiet_ = true;  // as far as it will ever be
+          self->quiet_ = self->lost_ = true;
           self->terms_.wake();
         }});
     self->channel_->begin();
@@ -201,6 +201,11 @@ void Communicator::take_down(const Failure& why) {
 bool Communicator::quiet() const {
   const std::lock_guard lock(mutex_);
   return quiet_;
+}
+
+bool Communicator::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
 }
 
 void Communicator::ended(const Result<void>& result) {

@@ -50,6 +50,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Others wait for nobody here any more; quiet() when the library reads and writes nothing, or never will end.
   void take_down(const Failure& why);
   bool quiet() const;
+  // It is quiet as far as it will ever be: its library may go on for ever.
+  bool lost() const;
 
  private:
   void ended(const Result<void>& result);
@@ -61,6 +63,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::optional<Result<void>> done_;
   bool begun_ = false;
   bool quiet_ = false;
+  bool lost_ = false;
   bool taken_down_ = false;
 
   // The thread's.

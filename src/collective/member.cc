@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/log.h"
 #include "collective/core/reduction.h"
 #include "collective/member_task.h"
 
@@ -351,10 +352,16 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   if (task.journey != nullptr) tell(task, began);
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
+  if (core_.communicator_failed() && !std::exchange(says_why_staged_, true)) {
+    log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}", group_.name, core_.no_communicator());
+  }
   const std::lock_guard lock(mutex_);
   if (core_.has_communicator() && !core_.devices().empty()) {
     device_ = side_->lane;
     device_name_ = core_.devices()[group_.rank];
+  } else if (core_.communicator_failed()) {
+    device_.reset();
+    device_name_.clear();
   }
   no_communicator_ = core_.no_communicator();
   if (!refused && task.opens) open_ = true;
@@ -399,6 +406,8 @@ void Member::tell(const Task& task, Time began) const {
 
 bool Member::prepare(Task& task) {
   const bool on_device = core_.way() == MemberCore::Way::device;
+  // What has gone another way before is of no use.
+  if (std::exchange(task.is_prepared, true)) task.before = passage();
   auto memory = (*task.prepare)(core_.agreed(), on_device);
   MemberCore::Commands out;
   core_.prepared(monotonic_now(), memory ? std::nullopt : std::optional(memory.error()), out);

@@ -58,8 +58,8 @@ struct DeviceTerms {
   std::size_t communicated_from = 256 * 1024;
 };
 
-// Memory for an operation that all have agreed on, on the communicator's device or in the host's memory; called
-// at most once.
+// Memory for an operation that all have agreed on, on the communicator's device or in the host's memory; in the host's
+// also after the device's, where the communicator has failed: the operands are to be what they were.
 using Prepare = std::function<Result<Memory>(const Operation& agreed, bool on_device)>;
 
 struct Passage {
@@ -195,6 +195,7 @@ class Member {
   std::optional<DeviceSide> side_;
   std::shared_ptr<Communicator> communicator_;  // shared with the device's thread; null until there is one
   std::uint64_t claim_ = 0;
+  bool says_why_staged_ = false;  // in the log, by now
   std::vector<std::byte> scratch_;  // kept for its memory
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};

@@ -111,12 +111,18 @@ bool Member::begin_communicator(Task& task) {
 }
 
 bool Member::close_communicator(Task& task) {
-  if (!std::exchange(task.begun, true)) communicator_->take_down(failure(ErrorCode::unavailable, "it could not be begun"));
-  wait_until_quiet();
-  communicator_.reset();
+  const Time now = monotonic_now();
+  if (!std::exchange(task.begun, true)) {
+    communicator_->take_down(failure(ErrorCode::unavailable, core_.no_communicator().empty() ? "it could not be begun" : core_.no_communicator()));
+    task.closes_since = now;
+  }
+  const bool late = now > task.closes_since + 3 * side_->patience;
+  if (!communicator_->quiet() && !late) return false;
+  const bool lost = communicator_->lost() || late;
   MemberCore::Commands out;
-  core_.closed(monotonic_now(), out);
+  core_.closed(now, lost ? std::optional(failure(ErrorCode::unavailable, "its communicator cannot be ended, and its process is to be replaced")) : std::nullopt, out);
   say(out);
+  communicator_.reset();
   return true;
 }
 
@@ -129,8 +135,10 @@ bool Member::move_by_device(Task& task) {
     if (calls.empty()) {
       core_.moved(monotonic_now(), std::nullopt, out);
     } else {
-      // The deadline is this member's own, who then says so.
-      communicator_->move(std::move(calls), std::chrono::hours(24 * 365), task.memory.owner);
+      // The deadline is this member's own, who then says so. Where there is another way, half of the time is for that.
+      Duration limit = std::chrono::hours(24 * 365);
+      if (devices_.communication == Communication::useful && limits_.deadline) limit = (*limits_.deadline - monotonic_now()) / 2;
+      communicator_->move(std::move(calls), limit, task.memory.owner);
     }
   } else if (const auto done = communicator_->done()) {
     if (*done) {
@@ -138,6 +146,8 @@ bool Member::move_by_device(Task& task) {
       received_ += task.memory.output.size();
     }
     core_.moved(monotonic_now(), *done ? std::nullopt : std::optional(done->error()), out);
+  } else if (communicator_->lost()) {
+    core_.moved(monotonic_now(), failure(ErrorCode::unavailable, "its communicator cannot be ended"), out);
   } else {
     return false;
   }

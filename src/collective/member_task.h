@@ -27,10 +27,12 @@ struct Member::Task {
   Memory memory = {};
   Plan plan = {};
   std::optional<Progress> progress = {};
+  bool is_prepared = false;
   std::shared_ptr<Turn> turn = nullptr;
   std::vector<std::uint32_t> absent = {};  // from a carrier
   Passage before = {};
   Time moves_since = {};
+  Time closes_since = {};
 
   // The bytes that this member sends and receives, in host memory.
   void make_plan(const MemberCore& core, std::uint32_t rank, std::uint32_t size, const PlanOptions& options,

@@ -8,9 +8,13 @@
 
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string_view>
+
+#include "base/log.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -31,6 +35,18 @@ std::string machine_identity() {
   const std::string names = link_target("/proc/self/ns/mnt");
   if (boot.empty() || memory.empty() || processes.empty() || names.empty()) return {};
   return boot + " " + memory + " " + processes + " " + names;
+}
+
+Duration idle_of_environment(Duration otherwise) {
+  const char* const said = std::getenv(idle_variable);
+  if (said == nullptr) return otherwise;
+  std::uint32_t seconds = 0;
+  const char* const end = said + std::strlen(said);
+  const auto read = std::from_chars(said, end, seconds);
+  constexpr std::uint32_t most_seconds = 7 * 24 * 3600;
+  if (read.ec == std::errc() && read.ptr == end && seconds <= most_seconds) return std::chrono::seconds(seconds);
+  log_warn("{}={} is no number of seconds up to {}: {} s are taken", idle_variable, said, most_seconds, otherwise / 1s);
+  return otherwise;
 }
 
 std::string separate_host(NodeId node) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/time.h"
 #include "device/near_gpu.h"
 
 namespace mobula::internal::exchange {
@@ -19,6 +20,10 @@ std::string machine_identity();
 inline constexpr const char* separate_hosts_variable = "MOBULA_TEST_SEPARATE_HOSTS";
 // What then tells a node's processes from others; else empty.
 std::string separate_host(NodeId node);
+
+inline constexpr const char* idle_variable = "MOBULA_TENSOR_IDLE_S";
+// After how long connections that carry nothing are closed: what it says, in seconds, 0: never; else `otherwise`.
+Duration idle_of_environment(Duration otherwise);
 
 // Whether near_interface_variable says so.
 bool may_choose_interface();

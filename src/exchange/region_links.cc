@@ -15,7 +15,8 @@ constexpr std::size_t max_why = 256;  // of others' words that are passed on
 bool is_of_receiver(const RegionMessage& message) {
   if (const auto* step = std::get_if<RegionStep>(&message)) return step->from_receiver;
   return std::holds_alternative<PullRegions>(message) || std::holds_alternative<RegionsTaken>(message) ||
-         std::holds_alternative<RegionsLeft>(message) || std::holds_alternative<RegionCopyGone>(message);
+         std::holds_alternative<RegionsLeft>(message) || std::holds_alternative<RegionCopyGone>(message) ||
+         std::holds_alternative<RegionsParting>(message);
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ void RegionLinks::look() {
   std::vector<LinkId> late;
   std::optional<Time> next;
   for (const auto& [id, link] : links_) {
-    if (link.met && !link.refused) continue;
+    if (link.met && !link.refused && !link.parted) continue;
     const Time due = link.since + options_.greeting_within;
     if (due <= now) late.push_back(id);
     if (due > now && (!next || due < *next)) next = due;
@@ -164,7 +165,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
   const auto at = links_.find(id);
   if (at == links_.end()) return;
   Link& link = at->second;
-  if (link.refused) return;
+  if (link.refused || link.parted) return;
   auto message = decode<RegionLinkMessage>(bytes);
   if (!message) return ended(id, message.error());
   if (const auto* hello = std::get_if<PeerHello>(&*message)) {
@@ -243,7 +244,16 @@ void RegionLinks::send(ProcessId to, const RegionMessage& message) {
   const auto peer = peers_.find(to);
   if (peer == peers_.end()) return;
   const auto link = links_.find(is_of_receiver(message) ? peer->second.out : peer->second.in);
-  if (link != links_.end()) return say(link->second, RegionWord{message});
+  if (link != links_.end()) {
+    say(link->second, RegionWord{message});
+    if (!std::holds_alternative<RegionsParted>(message)) return;
+    // The other side closes it.
+    link->second.parted = true;
+    link->second.since = monotonic_now();
+    peer->second.in = 0;
+    look();
+    return leave_if_alone(to);
+  }
   later_.call([this, to] { drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more")); });
 }
 
@@ -265,8 +275,22 @@ void RegionLinks::say(Link& link, const RegionLinkMessage& message) {
 void RegionLinks::ended(LinkId id, const Failure& why) {
   const auto at = links_.find(id);
   if (at == links_.end()) return;
-  if (const ProcessId peer = at->second.peer; !peer.empty()) return drop(peer, why);
+  if (const ProcessId peer = at->second.peer; !peer.empty() && !at->second.parted) return drop(peer, why);
   forget(id);
+}
+
+void RegionLinks::part(ProcessId holder) {
+  const auto at = peers_.find(holder);
+  if (at == peers_.end()) return;
+  forget(std::exchange(at->second.out, 0));
+  leave_if_alone(holder);
+}
+
+void RegionLinks::leave_if_alone(ProcessId peer) {
+  const auto at = peers_.find(peer);
+  if (at == peers_.end() || at->second.out != 0 || at->second.in != 0) return;
+  peers_.erase(at);
+  callbacks_.parted(peer);
 }
 
 void RegionLinks::dead(ProcessId peer) {

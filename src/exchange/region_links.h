@@ -2,7 +2,8 @@
 // sockets, else they go by the process's sockets for other machines. Both sides show a ticket, then say what
 // they can do; who is refused is told so. Who receives connects: over one connection go the transfers of one direction
 // alone, so two that connect to each other at once do not meet. When a connection to or from a process
-// ends, so does the other: nothing that was said before is heard after `gone`. For its loop's thread.
+// ends, so does the other: nothing that was said before is heard after `gone`. One that idles is closed with a word on
+// both sides, which is no such end. For its loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,8 @@ class RegionLinks {
     std::function<void(ProcessId, const RegionMessage&)> heard;
     // After met(), or instead of it.
     std::function<void(ProcessId, const Failure&)> gone;
+    // No connection to it is left, and nothing has ended: it is met again when something is wanted.
+    std::function<void(ProcessId)> parted;
   };
 
   // `sockets` has its places for other machines open; its bus is this one's alone.
@@ -59,6 +62,8 @@ class RegionLinks {
   // that it is there, so it shows a ticket for the key that it is reached by.
   void meet(const Endpoint& holder, bool by_hearsay = false);
   void send(ProcessId to, const RegionMessage& message);
+  // Its last word has come (RegionsParted): the connection by which this process receives from it is closed.
+  void part(ProcessId holder);
   // It will never speak again.
   void dead(ProcessId peer);
   // Shows this ticket from now on; `void_keys`, further ones, let nobody in, and who is there by them is gone.
@@ -73,6 +78,7 @@ class RegionLinks {
     bool proven = false;  // it has shown a ticket
     bool by_hearsay = false;
     std::string public_key{};  // by hearsay: that the ticket is to be for
+    bool parted = false;  // its holder has said its last word: nothing is heard, and its end is none of the peer's
     bool refused = false; // and has been told: nothing of it is heard until it is let go
     Time since;
     std::string admitted_as{};  // of the ticket that it has shown
@@ -100,6 +106,7 @@ class RegionLinks {
   void ended(LinkId id, const Failure& why);
   void drop(ProcessId peer, const Failure& why);
   void forget(LinkId id);
+  void leave_if_alone(ProcessId peer);
   void look();
 
   ProcessSockets& sockets_;

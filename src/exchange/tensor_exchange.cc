@@ -74,6 +74,7 @@ Result<void> TensorExchange::open() {
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
   RegionReach says = paths_->reach();
   says.part_bytes = options_.regions.part_bytes;
+  says.may_part = true;
   auto made = RegionLinks::open(*sockets_, std::move(links), std::move(says),
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
@@ -82,7 +83,8 @@ Result<void> TensorExchange::open() {
                                    learn_places(message);
                                    step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
                                  },
-                                 .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); }});
+                                 .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
+                                 .parted = [this](ProcessId peer) { paths_->parted(peer); }});
   if (!made) return made.error();
   links_ = std::move(*made);
   self_ = links_->self();
@@ -310,6 +312,7 @@ void TensorExchange::trust(std::string ticket, std::vector<std::string> void_key
 
 void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
   paths_->met(peer, reach);
+  if (reach.may_part) core_.may_part(peer);
   reached_or_not(peer);
   begin_wishes();
 }
@@ -320,6 +323,20 @@ void TensorExchange::gone(ProcessId peer, const Failure& why) {
   reached_or_not(peer);
   step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
   begin_wishes();
+}
+
+// It is met again at once by who wants something of it: what has begun, and what waits for other holders to be met.
+void TensorExchange::carry_out(const transfer::Part& command) {
+  paths_->close_ways(command.holder);
+  links_->part(command.holder);
+  for (const auto& [number, wish] : wishes_) {
+    const bool waits = std::ranges::find(waiting_, number) != waiting_.end();
+    if (!waits && !command.again) continue;
+    for (const RefRecord& each : wish.tensors) {
+      if (is_sound(each) && each.owner == command.holder) return links_->meet(each.tensor->holder);
+    }
+  }
+  if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again) links_->meet(keeper->second, true);
 }
 
 // Those whose holders have all been met, or cannot be.

@@ -194,6 +194,7 @@ class TensorExchange {
   void carry_out(const transfer::StoreRegions& command);
   void carry_out(const transfer::LookUp& command);
   void carry_out(const transfer::Reach& command);
+  void carry_out(const transfer::Part& command);
   void carry_out(transfer::PullEnded& command);
   void carry_out(const transfer::TurnTaken& command);
   void met(ProcessId peer, const RegionReach& reach);

@@ -75,15 +75,33 @@ DeviceCopies* TensorPaths::copies_of(int device) const {
   return at == copies_.end() ? nullptr : at->second;
 }
 
-void TensorPaths::gone(ProcessId peer) {
+void TensorPaths::gone(ProcessId peer) { end_ways(peer, true); }
+
+// Communicators are of both directions, and last as long as the core says.
+void TensorPaths::parted(ProcessId peer) { end_ways(peer, false); }
+
+void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
   const auto known = peers_.find(peer);
   if (known == peers_.end()) return;
   const auto lanes = std::max<std::size_t>(1, known->second.devices.size());
   peers_.erase(known);
   for (const auto& [key, way] : transports_) {
+    if (key.first == DirectPath::nccl && !with_communicators) continue;
     way->peer_down(peer, [] {});
     if (!is_of_devices(key.first)) continue;
     for (std::uint32_t lane = 1; lane < lanes; ++lane) way->peer_down(party_of(peer, lane), [] {});
+  }
+}
+
+void TensorPaths::close_ways(ProcessId holder) {
+  const auto known = peers_.find(holder);
+  if (known == peers_.end()) return;
+  const auto lanes = static_cast<std::uint32_t>(std::max<std::size_t>(1, known->second.devices.size()));
+  for (const auto& [key, way] : transports_) {
+    if (key.first == DirectPath::nccl) continue;
+    for (std::uint32_t lane = 0; lane < (is_of_devices(key.first) ? lanes : 1); ++lane) {
+      way->close(channel_to(is_of_devices(key.first) ? party_of(holder, lane) : holder));
+    }
   }
 }
 

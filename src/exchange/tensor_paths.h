@@ -64,6 +64,10 @@ class TensorPaths {
 
   void met(ProcessId peer, const RegionReach& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
+  // Nothing has come from it for a while: what carries it is closed, and opened again by what comes next.
+  void close_ways(ProcessId holder);
+  // There is no connection to it any more, until it is met again; and nothing goes on with it.
+  void parted(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
   // What a peer that is known has said of itself; else null.
   const RegionReach* said(ProcessId peer) const {
@@ -135,6 +139,7 @@ class TensorPaths {
   void add(Key key, Result<std::unique_ptr<TensorTransport>> transport, std::string version = {});
   void add_devices();
   void add_plugins();
+  void end_ways(ProcessId peer, bool with_communicators);
   TensorTransport* transport(DirectPath path, std::uint32_t lane) const;
   NcclTransport* nccl(std::uint32_t lane) const;
   DeviceCopies* copies_of(int device) const;

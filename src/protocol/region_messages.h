@@ -145,6 +145,27 @@ struct RegionCopyGone {
   friend bool operator==(const RegionCopyGone&, const RegionCopyGone&) = default;
 };
 
+// Receiver to holder: nothing has gone this way for a while, and nothing is wanted: the connection may be closed. Until
+// RegionsParted comes the receiver says nothing more over it.
+struct RegionsParting {
+  std::uint64_t round = 0;  // of this receiver's partings
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("round", &RegionsParting::round));
+  }
+  friend bool operator==(const RegionsParting&, const RegionsParting&) = default;
+};
+
+// The last word over that connection: the receiver closes it, and makes another one when it wants something.
+struct RegionsParted {
+  std::uint64_t round = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("round", &RegionsParted::round));
+  }
+  friend bool operator==(const RegionsParted&, const RegionsParted&) = default;
+};
+
 // What a process can do for the exchange of tensors, as it tells those it exchanges them with.
 struct RegionPath {
   DirectPath path = DirectPath::shm;
@@ -170,18 +191,20 @@ struct RegionReach {
   // by the same. 0: it does not.
   std::uint64_t part_bytes = 0;
   Endpoint self;  // where others find what it keeps; empty: nowhere
+  bool may_part = false;  // it answers RegionsParting
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("machine", &RegionReach::machine),
                  field("fabric", &RegionReach::fabric), field("devices", &RegionReach::devices),
                  field("paths", &RegionReach::paths), field("part_bytes", &RegionReach::part_bytes),
-                 field("self", &RegionReach::self));
+                 field("self", &RegionReach::self),
+                 field("may_part", &RegionReach::may_part));
   }
   friend bool operator==(const RegionReach&, const RegionReach&) = default;
 };
 
 using RegionMessage = std::variant<PullRegions, RegionsReady, RegionsWait, RegionsRefused, RegionsTaken, RegionsLeft,
-                                   RegionStep, RegionCopyGone>;
+                                   RegionStep, RegionCopyGone, RegionsParting, RegionsParted>;
 
 // The connection is of no use: its other side is told at once, since over a network it could not see why
 // nobody answers.

@@ -1,6 +1,10 @@
 // Tensors in the memory of GPUs, between real processes on simulated ones.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "e2e/gpu_cluster.h"
 #include "matrix/cells.h"
 
@@ -161,6 +165,43 @@ TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutOnFabricsThatNobodyTrusts) {
   drive({"gpu_collectives", "automatic", "2", "2", "staged", "fabric not trusted"}, Milliseconds(150'000));
 }
 
+// Its kernel is never begun at one member, who says so; the others', which wait for it, are ended.
+TEST_F(DeviceCollectives, OfAutomaticGroupsGoByTheHostWhereOneFailsOverTheirCommunicator) {
+  start_with_gpus(3);
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclReduce@1:3", "ncclReduce"}, Milliseconds(150'000));
+  const std::string line = "collective group again: tensors on GPUs go by way of host memory from now on: nccl: rank 2";
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    int found = 0;
+    for (const auto& each : std::filesystem::directory_iterator(state_of("a") + "/default/agent/logs")) {
+      std::ifstream file(each.path());
+      for (std::string text; std::getline(file, text);) found += text.find(line) != std::string::npos;
+    }
+    return found == 3;  // once in each member's
+  }));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsGoByTheHostWhereASendFailsOverTheirCommunicator) {
+  start_with_gpus(3);
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclSend@7:3", "ncclSend"}, Milliseconds(150'000));
+}
+
+// Reduced in place: all have written what they have reduced when one of them does not come to its end.
+TEST_F(DeviceCollectives, OfAutomaticGroupsReduceInPlaceWhatWasThereBeforeTheirCommunicatorFailed) {
+  start_with_gpus(3);
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsReduceInPlaceWhatHasNoRoomForACopy) {
+  start_with_gpus(2, "memory=734003200");
+  drive({"gpu_collective_no_room"}, Milliseconds(150'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsWhoseCommunicatorNeverEndsAtOneEndAndItsProcessIsReplaced) {
+  start_with_gpus(3);
+  const auto ended = drive({"gpu_collective_hangs", "lacks=ncclCommRevoke hang=end@2,abort@1", "automatic"}, Milliseconds(170'000));
+  EXPECT_THAT(ended.out, HasSubstr("it ends with: broken: 2, and in place is what was there"));
+}
+
 TEST_F(DeviceCollectives, OfMembersWithAGpuAndWithout) {
   start_with_gpus(2);
   drive({"gpu_collectives", "tcp", "3", "2"}, Milliseconds(150'000));
@@ -206,7 +247,12 @@ TEST_F(DeviceCollectives, ByNcclWhoseBeginningFailsLeaveNothing) {
 
 TEST_F(DeviceCollectives, ByNcclEndForAllWhenTheyEndForOne) {
   start_with_gpus(4);
-  drive({"gpu_collective_ends"}, Milliseconds(170'000));
+  drive({"gpu_collective_ends", "nccl"}, Milliseconds(170'000));
+}
+
+TEST_F(DeviceCollectives, OfAutomaticGroupsEndForAllWhenTheyEndForOne) {
+  start_with_gpus(4);
+  drive({"gpu_collective_ends", "automatic"}, Milliseconds(170'000));
 }
 
 TEST_F(DeviceCollectives, OfAProcessWhoseNcclHangsEndAndItIsReplaced) {

@@ -126,6 +126,27 @@ class Player {
       return std::string("invalid: ") + error.what();
     }
   }
+  // The same, reduced in place: and whether the tensor is what it was, where it is not done.
+  std::string outcome_in_place(const CollectiveGroup& group, std::int64_t count, double timeout) {
+    Tensor mine = operand(group.rank(), count);
+    try {
+      group.all_reduce_in_place(mine, {.timeout = mobula::Duration(timeout)});
+      wrong_.clear();
+      check("sum", mine, count, [&](std::int64_t i) {
+        float total = 0;
+        for (int rank = 0; rank < group.size(); ++rank) total += note_of(rank, i);
+        return total;
+      });
+      return wrong_.empty() ? "done" : wrong_;
+    } catch (const CollectiveError& error) {
+      std::string text = error.reason() + ":";
+      for (const int rank : error.ranks()) text += " " + std::to_string(rank);
+      wrong_.clear();
+      const int me = group.rank();
+      check("in place", mine, count, [me](std::int64_t i) { return note_of(me, i); });
+      return text + (wrong_.empty() ? ", and in place is what was there" : ", and " + wrong_);
+    }
+  }
   std::string play_for_ever(const CollectiveGroup& group, std::int64_t count) {
     while (true) {
       const auto said = outcome(group, count, true, 60);
@@ -144,6 +165,13 @@ class Player {
     std::string all;
     for (const auto& each : mobula::transfer_log()) {
       for (const auto& why : each.refusals) all += why + "; ";
+    }
+    return all;
+  }
+  std::string ways_of_large_ones() {
+    std::string all;
+    for (const auto& each : mobula::transfer_log()) {
+      if (each.bytes + each.sent_bytes >= (1 << 19)) all += each.path + ", ";
     }
     return all;
   }
@@ -306,18 +334,19 @@ int gpu_collective_refusals(const Words& arguments) {
 }
 
 // A member is killed in the middle, another is late, one is cancelled: the others are told, live, and form anew.
-int gpu_collective_ends(const Words&) {
+int gpu_collective_ends(const Words& arguments) {
   Report report;
+  const Transport way = ways.at(arguments.at(0));
   auto all = band(3, 3);
   for (const std::int64_t count : {1000, 1 << 20}) {
-    const auto group = mobula::create_collective_group(all, Transport::nccl, "ends");
+    const auto group = mobula::create_collective_group(all, way, "ends");
     auto late = all[0].call<&Player::outcome>(group, count, true, 0.5);
     auto waits = all[1].call<&Player::outcome>(group, count, true, 60.0);
     report.equal("who waits", mobula::get(late, seconds(60)), "timed_out: 2");
     report.equal("who waits for longer", mobula::get(waits, seconds(60)), "broken: 2");
     mobula::destroy_collective_group(group);
 
-    const auto next = mobula::create_collective_group(all, Transport::nccl, "ends");
+    const auto next = mobula::create_collective_group(all, way, "ends");
     std::vector<mobula::ObjectRef<std::string>> refs;
     const auto pid = mobula::get(all[1].call<&Player::pid>(), seconds(30));
     for (const auto& each : all) refs.push_back(each.call<&Player::play_for_ever>(next, count));
@@ -328,7 +357,7 @@ int gpu_collective_ends(const Words&) {
     throws<mobula::ActorDiedError>(report, "at itself", [&] { mobula::get(refs[1], seconds(60)); });
     mobula::destroy_collective_group(next);
     all[1] = band(1, 1)[0];
-    const auto anew = mobula::create_collective_group(all, Transport::nccl, "ends");
+    const auto anew = mobula::create_collective_group(all, way, "ends");
     for (const auto& each : outcomes(all, anew, count, 60)) report.equal("anew", each, "done");
 
     const auto cancelled = all[0].call<&Player::outcome>(anew, count, true, 60.0);
@@ -342,7 +371,8 @@ int gpu_collective_ends(const Words&) {
   return report.exit_code();
 }
 
-// One member's library hangs: nobody waits for ever, and its process is replaced. Arguments: words of its GPU.
+// One member's library hangs: nobody waits for ever, and its process is replaced. Arguments: words of its GPU, the
+// transport.
 int gpu_collective_hangs(const Words& arguments) {
   Report report;
   auto all = band(2, 2);
@@ -352,13 +382,20 @@ int gpu_collective_hangs(const Words& arguments) {
   options.max_restarts = 1;
   options.env["MOBULA_SIMULATED_GPU"] = std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
   all.push_back(mobula::actor<Player>.options(options).remote());
+  for (int i = 0; i < 3; ++i) all[static_cast<std::size_t>(i)].call<&Player::sit>(i, 3);
   const auto before = mobula::get(all[2].call<&Player::pid>(), seconds(60));
+  const Transport way = ways.at(arguments.size() > 1 ? arguments[1] : "nccl");
+  const double timeout = way == Transport::nccl ? 3.0 : 60.0;  // half of it is for another way
   try {
-    const auto group = mobula::create_collective_group(all, Transport::nccl, "hangs", {.create_timeout = seconds(4)});
+    const auto group = mobula::create_collective_group(all, way, "hangs", {.create_timeout = seconds(4)});
     bool broke = false;
+    const std::int64_t count = way == Transport::nccl ? 1000 : 1 << 17;
     for (int i = 0; i < 3 && !broke; ++i) {
       std::vector<mobula::ObjectRef<std::string>> refs;
-      for (const auto& each : all) refs.push_back(each.call<&Player::outcome>(group, std::int64_t{1000}, true, 3.0));
+      for (const auto& each : all) {
+        refs.push_back(way == Transport::nccl ? each.call<&Player::outcome>(group, count, true, timeout)
+                                              : each.call<&Player::outcome_in_place>(group, count, timeout));
+      }
       for (const auto& ref : refs) {
         try {
           const auto said = mobula::get(ref, seconds(100));
@@ -388,6 +425,54 @@ int gpu_collective_hangs(const Words& arguments) {
   const Band well{all[0], all[1]};
   const auto group = mobula::create_collective_group(well, Transport::nccl, "hangs");
   for (const auto& each : outcomes(well, group, 1000, 60)) report.equal("the others", each, "done");
+  return report.exit_code();
+}
+
+// Over the communicator of an automatic group an operation fails at the last member, by its environment. It is done all the
+// same, in place or not, and so is everything after it. Arguments: that environment, a part of the reason.
+int gpu_collective_again(const Words& arguments) {
+  Report report;
+  auto all = band(2, 3);
+  all.push_back(other_player(2, 3, arguments.at(0)));
+  const auto group = mobula::create_collective_group(all, Transport::automatic, "again", {.timeout = seconds(12)});
+  for (int round = 0; round < 2; ++round) {
+    for (const std::int64_t count : {1 << 17, 1000}) {
+      for (const auto& wrong : each_of<&Player::all_operations>(all, group, count)) report.equal("all operations", wrong, "");
+    }
+  }
+  std::string reason;
+  for (const auto& state : each_of<&Player::state>(all, group)) {
+    report.equal("what it says", state.device_path, "staged");
+    report.holds(("the reason: " + state.device_reason).c_str(), state.device_reason.find(arguments.at(1)) != std::string::npos);
+    if (reason.empty()) reason = state.device_reason;
+    report.equal("the same reason", state.device_reason, reason);
+  }
+  for (const auto& went : each_of<&Player::ways_of_large_ones>(all)) {
+    // Some by the communicator, and none after the first that went by way of the host.
+    report.holds(("ways: " + went).c_str(), went.find("nccl") == 0 && went.rfind("nccl") < went.find("staged"));
+  }
+  for (const auto& tries : each_of<&Player::failed_tries>(all)) {
+    report.holds("the log says why", tries.find(reason) != std::string::npos);
+  }
+  mobula::destroy_collective_group(group);
+  return report.exit_code();
+}
+
+// What is reduced in place and has no room for a copy beside it on the GPU has one in host memory: also from there the
+// operation goes again when the communicator fails.
+int gpu_collective_no_room(const Words&) {
+  Report report;
+  auto all = band(1, 2);
+  all.push_back(other_player(1, 2, "MOBULA_SIMULATED_GPU=hang=end@2"));
+  const auto group = mobula::create_collective_group(all, Transport::automatic, "no room", {.timeout = seconds(20)});
+  const std::int64_t count = 14 << 20;
+  for (const char* path : {"nccl", "staged"}) {
+    for (const auto& each : each_of<&Player::outcome_in_place>(all, group, count, 20.0)) report.equal("reduced in place", each, "done");
+    for (const auto& state : each_of<&Player::state>(all, group)) {
+      report.equal("what it says", state.device_path, path);
+      report.holds(("copied: " + std::to_string(state.staged_bytes)).c_str(), state.staged_bytes >= count * 4);
+    }
+  }
   return report.exit_code();
 }
 
@@ -434,6 +519,8 @@ std::map<std::string, Scenario> device_collective_scenarios() {
           {"gpu_collective_refusals", &gpu_collective_refusals},
           {"gpu_collective_ends", &gpu_collective_ends},
           {"gpu_collective_hangs", &gpu_collective_hangs},
+          {"gpu_collective_again", &gpu_collective_again},
+          {"gpu_collective_no_room", &gpu_collective_no_room},
           {"gpu_collective_beside", &gpu_collective_beside}};
 }
 

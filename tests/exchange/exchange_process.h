@@ -59,6 +59,8 @@ struct Member {
   std::shared_ptr<GpuDevices> gpus = nullptr;
   std::string admitted_as = {};            // by this key
   std::vector<std::string> void_keys = {};  // that it honours no more
+  Duration part_after = 60s;  // without a transfer
+  std::size_t many_ties = 256;
   std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: it takes wholes, as older ones do
 };
 
@@ -93,6 +95,9 @@ class Process {
     options.regions.chunk_bytes = member.chunk_bytes;
     options.regions.max_receive_bytes = member.receive_bytes;
     options.regions.part_bytes = member.part_bytes;
+    options.regions.part_after = member.part_after;
+    options.regions.many_ties = member.many_ties;
+    options.regions.part_after_of_many = 300ms;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),

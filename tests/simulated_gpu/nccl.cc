@@ -142,6 +142,7 @@ void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whol
     const auto of_all = whole.kind == Collective::none ? std::vector<Operation>() : begin(whole, of);
     const bool moved = exchange(of, whole.kind == Collective::none ? operations : of_all);
     if (moved && whole.kind != Collective::none) finish(whole, of);
+    if (moved && hangs("end")) wait_while_stopped_not(of);
     if (!moved) {
       // A kernel waits for a peer that is gone until it is told to stop.
       if (!of.stopped) of.state = nccl::remote_error;

@@ -158,7 +158,9 @@ class Operating {
   }
   void run_in_place(Tensor& tensor) {
     (void)tensor.mutable_data();  // refuses before anybody is told
-    perform([&](const Operation&) -> internal::Result<collective::Memory> {
+    kept_in_ = &tensor;
+    perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
+      if (by_device_ && waits_ && agreed.kind == OperationKind::all_reduce) keep_operand();
       Tensor& work = is_staged() ? given_ : tensor;
       const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()), static_cast<std::size_t>(work.bytes()));
       return collective::Memory{bytes, bytes, {}, kept(tensor)};
@@ -272,6 +274,26 @@ class Operating {
     return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.bytes())};
   }
 
+  // What is reduced in place is read and written at once: where the communicator fails half way, the operand of the other
+  // way is this. In host memory where the GPU has no room for it.
+  void keep_operand() {
+    try {
+      Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), place_);
+      if (detail::copy_within(place_.index, bytes_of(given_), static_cast<std::byte*>(copy.mutable_data()))) {
+        operand_ = std::move(copy);
+        return;
+      }
+    } catch (const Error&) {
+    }
+    operand_ = given_.to(Device{});
+    member_->staged(static_cast<std::size_t>(given_.bytes()));
+  }
+  // As far as that goes: the call fails for another reason.
+  void put_operand_back() {
+    auto* const to = static_cast<std::byte*>(kept_in_->mutable_data());
+    const auto bytes = bytes_of(*operand_);
+    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to) : detail::copy_within(place_.index, bytes, to));
+  }
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
@@ -282,7 +304,7 @@ class Operating {
       by_device_ = on_device;
       try {
         if (waits_ && !on_device) {
-          given_ = given_.to(Device{}).contiguous();
+          given_ = (operand_ ? *operand_ : given_).to(Device{}).contiguous();
           input_ = bytes_of(given_);
           count_staged();
         }
@@ -301,6 +323,7 @@ class Operating {
   }
   void end(std::optional<Refusal> refused) {
     note(refused);
+    if (refused && operand_) put_operand_back();
     if (refused) fail(std::move(*refused));
   }
   // For the log of transfers. Who was refused before anything moved has moved nothing.
@@ -359,6 +382,8 @@ class Operating {
   collective::Journey journey_;
   Tensor given_;
   std::span<const std::byte> input_;
+  Tensor* kept_in_ = nullptr;      // what is written in place
+  std::optional<Tensor> operand_;  // what stood there, where a communicator writes it
   collective::Limits limits_;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/mark.h"
@@ -19,6 +20,8 @@ const Mark mark_unexplained("collective.library_failed_and_nobody_says_why");
 
 // A member is at most one operation ahead; what comes beyond that is nonsense.
 constexpr std::size_t most_heard = 8;
+// What members compare says with the library's version that this release also says what became of operations.
+constexpr std::string_view agreed_upon = " (agreed)";
 // How long the words of who has ended may take behind what the library says of it.
 constexpr Duration words_within = 500ms;
 
@@ -50,6 +53,7 @@ bool MemberCore::starts(Time now, std::string doing, std::optional<Time> deadlin
   deadline_ = deadline;
   other_.reset();
   said_.clear();
+  let_go_before_.clear();
   return !over_;
 }
 
@@ -66,11 +70,13 @@ void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte>
   auto sound = check(own, size());
   if (sound && terms_.communication == Communication::always && !own.open) sound = check_for_library(own);
   if (!sound) return refuse({Refusal::Kind::invalid, {terms_.rank}, sound.error().text});
+  notice_who_let_go(out);
   own_ = own;
+  if (!own_.library.empty() && terms_.communication == Communication::useful) own_.library += agreed_upon;
   together_ = true;
   Word word;
   word.number = ++number_;
-  word.operation = own;
+  word.operation = own_;
   const bool gives = own.kind != OperationKind::broadcast || own.root == terms_.rank;
   if (!own.open && gives && terms_.communication != Communication::always && goes_with_words(own, size())) {
     word.operand.assign(operand.begin(), operand.end());
@@ -92,6 +98,7 @@ void MemberCore::send(Time now, std::uint32_t to, const Operation& operation, st
                       Commands& out) {
   const std::string whom = to < size() ? terms_.names[to] : fmt::format("rank {}", to);
   if (!starts(now, fmt::format("send to {}", whom), deadline) || !names_another(to, doing_.c_str())) return;
+  notice_who_let_go(out);
   own_ = agreed_ = operation;
   other_ = to;
   sends_ = true;
@@ -106,6 +113,7 @@ void MemberCore::send(Time now, std::uint32_t to, const Operation& operation, st
 void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out) {
   const std::string whom = from < size() ? terms_.names[from] : fmt::format("rank {}", from);
   if (!starts(now, fmt::format("receive from {}", whom), deadline) || !names_another(from, doing_.c_str())) return;
+  notice_who_let_go(out);
   other_ = from;
   sends_ = false;
   wait(Wait::offer, now, out);
@@ -139,7 +147,11 @@ void MemberCore::heard(Time now, std::uint32_t rank, Word word, Commands& out) {
     std::erase_if(word.ranks, [&](std::uint32_t each) { return each >= size(); });
     peer.gave_up = std::move(word);
   } else if (word.kind == WordKind::accept) {
+    const Word* const before = next_of(rank, WordKind::let_go);
     peer.accepted = true;
+    peer.accepted_without = before == nullptr ? std::string() : before->text;
+  } else if (word.kind == WordKind::let_go && communicator_ == Communicator::failed && !answers_) {
+    // There is none here either.
   } else if (peer.heard.size() >= most_heard) {
     return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])}, out);
   } else {
@@ -176,6 +188,11 @@ MemberCore::Ranks MemberCore::missing() const {
   switch (wait_) {
     case Wait::meetings: without(WordKind::meeting); break;
     case Wait::opened: without(WordKind::opened); break;
+    case Wait::came:
+      for (const auto rank : line_) {
+        if (rank != terms_.rank && answer_of(rank) == nullptr) ranks.push_back(rank);
+      }
+      break;
     case Wait::accept:
       if (!peers_[*other_].accepted && next_of(*other_, WordKind::offer) == nullptr) ranks.push_back(*other_);
       break;
@@ -204,6 +221,7 @@ void MemberCore::go_on(Time now, Commands& out) {
   if (communicator_ == Communicator::opening && !own_opening_ && stage_ != Stage::closing) {
     if (const Word* failed = failed_opening()) return stop_opening(now, failed->text, out);
   }
+  if (stops_moving(now, out)) return;
   if (stage_ != Stage::hearing || !missing().empty()) return;
   switch (wait_) {
     case Wait::meetings: return conclude(now, out);
@@ -217,6 +235,7 @@ void MemberCore::go_on(Time now, Commands& out) {
       (void)take(line_[static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin()) - 1], WordKind::turn);
       return turn_comes(now, out);
     case Wait::opened: return conclude_opening(now, out);
+    case Wait::came: return conclude_moving(now, out);
   }
 }
 
@@ -225,6 +244,7 @@ void MemberCore::go_on(Time now, Commands& out) {
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    if (const Word* const before = let_go_before(rank, WordKind::meeting); before != nullptr && let_go_before_.empty()) let_go_before_ = before->text;
     if (rank != terms_.rank) said_[rank] = take(rank, WordKind::meeting);
     if (said_[rank].number != number_) {
       return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it counts its operations otherwise", terms_.names[rank])}, out);
@@ -252,6 +272,12 @@ void MemberCore::settle_way(Time now, Commands& out) {
     case Communication::always: return prepare(Way::device);
     case Communication::never: break;
     case Communication::useful: {
+      if (communicator_ == Communicator::open && !let_go_before_.empty()) let_go(let_go_before_, out);
+      if (communicator_ == Communicator::failed && std::exchange(is_begun_, false)) {
+        forget({WordKind::let_go});
+        stage_ = Stage::closing;  // and then here again
+        return;
+      }
       auto why = why_not_by_device();
       if (why.empty() && communicator_ == Communicator::none) return open_communicator(now, out);
       if (why.empty()) return prepare(Way::device);
@@ -280,12 +306,19 @@ void MemberCore::prepared(Time now, const std::optional<Failure>& failure, Comma
   }
   line_ = other_ ? Ranks{terms_.rank, *other_} : Ranks{};
   for (std::uint32_t rank = 0; rank < size() && !other_; ++rank) line_.push_back(rank);
-  if (way_ == Way::device && agreed_.bytes() > 0) return take_turns(now, out);
+  if (way_ == Way::device && agreed_.bytes() > 0) {
+    answers_ = terms_.communication == Communication::useful;
+    own_answer_.reset();
+    if (stops_moving(now, out)) return;
+    return take_turns(now, out);
+  }
   stage_ = Stage::moving;
 }
 
 void MemberCore::moved(Time now, const std::optional<Failure>& failure, Commands& out) {
   if (stage_ != Stage::moving) return;
+  if (answers_ && failure) return stop_moving(now, own_name() + ": " + failure->text, out);
+  if (answers_) return say_came(now, out);
   if (!failure) return done(out);
   Refusal own{Refusal::Kind::broken, {terms_.rank}, own_name() + ": " + failure->text};
   if (way_ == Way::device) return explain(now, std::move(own));  // the library knows that something broke; words say who
@@ -295,7 +328,10 @@ void MemberCore::moved(Time now, const std::optional<Failure>& failure, Commands
 // ---- of two ------------------------------------------------------------------------------------
 
 void MemberCore::accepted(Time now, Commands& out) {
-  if (peers_[*other_].accepted) return settle_way(now, out);
+  if (peers_[*other_].accepted) {
+    let_go_before_ = peers_[*other_].accepted_without;
+    return settle_way(now, out);
+  }
   // Both wait for the other to receive: both see it, and forget both offers.
   mark_crossing.hit();
   (void)take(*other_, WordKind::offer);
@@ -305,6 +341,7 @@ void MemberCore::accepted(Time now, Commands& out) {
 }
 
 void MemberCore::offered(Time now, Commands& out) {
+  if (const Word* const before = let_go_before(*other_, WordKind::offer)) let_go_before_ = before->text;
   agreed_ = take(*other_, WordKind::offer).operation;
   settle_way(now, out);
 }
@@ -375,6 +412,7 @@ void MemberCore::give_up(Refusal why, Commands& out) {
   stage_ = Stage::idle;
   together_ = false;
   needs_turn_ = false;
+  answers_ = false;
   explained_by_.reset();
   if (!idle) refused_ = std::move(why);
 }

@@ -7,6 +7,11 @@
 // members take the turns of their devices in the order of their processes' ids, each telling the next one: the order
 // in which transfers of two take theirs, so nobody waits in a circle.
 //
+// What goes by a communicator that an operation has begun (`useful`) is done when all who take part have said that
+// theirs came. Where one says that it lets go of the communicator instead, all do, and the very same operation goes by
+// way of the host; so does everything after it. Nobody is ahead of what he has said: whoever lets go says so before
+// what he says next, so that all know of each whether he had a communicator when he said what he wants.
+//
 // Who gives up says because of whom, and closes; the others name those. What a member gave up after an operation
 // that it has done does not end that one at others.
 #pragma once
@@ -14,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,7 +46,7 @@ using MemberCommand = std::variant<SayWord, CloseConnections>;
 enum class Communication : std::uint8_t {
   never,
   always,  // it is begun with the group
-  useful,  // it is begun by the first operation that is worth it; where it cannot be had, there is none
+  useful,  // it is begun by the first operation that is worth it; where it cannot be had, or fails, there is none
 };
 
 struct MemberTerms {
@@ -66,7 +72,7 @@ class MemberCore {
   enum class Stage : std::uint8_t {
     idle,        // nothing: refused() says how the last operation ended
     hearing,     // hears words of missing()
-    preparing,   // takes memory for agreed(), by way(): prepared()
+    preparing,   // takes memory for agreed(), by way(): prepared(); again, where it is to go another way
     beginning,   // makes what a communicator begins with: begun()
     claiming,    // claims the turn of its device: turn_taken()
     opening,     // begins the communicator with beginning(), or what else the group goes by: opened()
@@ -96,7 +102,8 @@ class MemberCore {
   void begun(Time now, Result<std::vector<std::byte>> beginning, Commands& out);
   void turn_taken(Time now, const std::optional<Failure>& failure, Commands& out);
   void opened(Time now, const std::optional<Failure>& failure, Commands& out);
-  void closed(Time now, Commands& out);
+  // `failure`: the library may read and write for ever.
+  void closed(Time now, const std::optional<Failure>& failure, Commands& out);
   void prepared(Time now, const std::optional<Failure>& failure, Commands& out);
   void moved(Time now, const std::optional<Failure>& failure, Commands& out);
   // This member cannot go on with what is under way.
@@ -126,6 +133,8 @@ class MemberCore {
   // The turn of its device is claimed, or may be given back.
   bool needs_turn() const { return needs_turn_; }
   bool has_communicator() const { return communicator_ == Communicator::open; }
+  // It could not be begun, or was let go of: from now on there is none.
+  bool communicator_failed() const { return communicator_ == Communicator::failed; }
   // Of `useful`: why elements of devices did not go by a communicator, the last time.
   const std::string& no_communicator() const { return no_communicator_; }
   // The devices that the communicator is of, by rank; empty without one.
@@ -135,11 +144,12 @@ class MemberCore {
   Time began() const { return began_; }
 
  private:
-  enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened };
+  enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened, came };
   enum class Communicator : std::uint8_t { none, opening, open, failed };
   struct Peer {
     std::deque<Word> heard;           // that nothing has been done with
     bool accepted = false;            // an offer of this member
+    std::string accepted_without = {};  // it had let go of its communicator by then: why
     std::optional<Word> gave_up = {};  // the last that it said
   };
 
@@ -168,6 +178,16 @@ class MemberCore {
   const Word* failed_opening() const;
   void take_turns(Time now, Commands& out);
   void turn_comes(Time now, Commands& out);
+
+  const Word* let_go_before(std::uint32_t rank, WordKind kind) const;
+  const Word* answer_of(std::uint32_t rank) const;
+  void notice_who_let_go(Commands& out);
+  void let_go(const std::string& why, Commands& out);
+  void forget(std::initializer_list<WordKind> kinds);
+  bool stops_moving(Time now, Commands& out);
+  void stop_moving(Time now, std::string why, Commands& out);
+  void say_came(Time now, Commands& out);
+  void conclude_moving(Time now, Commands& out);
 
   bool heard_of_an_end(Commands& out);
   void done(Commands& out);
@@ -198,6 +218,9 @@ class MemberCore {
   Ranks line_;  // who takes turns, in their order
   bool needs_turn_ = false;
   bool sends_ = false;  // of two
+  bool answers_ = false;  // it goes by a communicator, and all say what became of their part
+  std::optional<std::string> own_answer_;  // what this member has said: why it let go, or nothing
+  std::string let_go_before_;  // why one had no communicator when it said what it wants
   std::optional<Refusal> refused_;
 
   // Of the communicator.

@@ -115,10 +115,16 @@ void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
   wait(Wait::opened, now, out);
 }
 
-void MemberCore::closed(Time now, Commands& out) {
+void MemberCore::closed(Time now, const std::optional<Failure>& failure, Commands& out) {
   if (stage_ != Stage::closing) return;
+  if (answers_ && failure) {
+    // Its operands are not this member's to use.
+    return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
+  }
   needs_turn_ = false;
-  wait(Wait::opened, now, out);
+  if (answers_) return wait(Wait::came, now, out);
+  if (communicator_ == Communicator::opening) return wait(Wait::opened, now, out);
+  settle_way(now, out);
 }
 
 // All have said what became of their part.
@@ -138,7 +144,7 @@ void MemberCore::conclude_opening(Time now, Commands& out) {
     for (const Word& each : said_) devices_.push_back(each.operation.device);
   } else {
     // Turns of an opening that has ended half way are of no use.
-    for (Peer& peer : peers_) std::erase_if(peer.heard, [](const Word& word) { return word.kind == WordKind::turn || word.kind == WordKind::begin; });
+    forget({WordKind::turn, WordKind::begin});
     no_communicator_ = "nccl: " + why;
   }
   settle_way(now, out);
@@ -159,6 +165,7 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   if (stage_ != Stage::claiming) return;
   const bool opens = communicator_ == Communicator::opening;
   if (failure && opens) return stop_opening(now, own_name() + ": " + failure->text, out);
+  if (failure && answers_) return stop_moving(now, own_name() + ": " + failure->text, out);
   if (failure) return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
   const auto place = static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
   if (place + 1 < line_.size()) {

@@ -22,6 +22,7 @@ std::optional<std::uint64_t> take_number(std::span<const std::byte>& from, unsig
   return number;
 }
 
+bool has_text_alone(WordKind kind) { return kind == WordKind::opened || kind == WordKind::let_go; }
 bool has_operation(WordKind kind) { return kind == WordKind::meeting || kind == WordKind::offer; }
 
 }  // namespace
@@ -41,7 +42,7 @@ std::vector<std::byte> encode(const Word& word) {
     put_number(bytes, word.ranks.size(), 2);
     for (const auto rank : word.ranks) put_number(bytes, rank, 2);
     put_text(bytes, word.text);
-  } else if (word.kind == WordKind::opened) {
+  } else if (has_text_alone(word.kind)) {
     put_text(bytes, word.text);
   }
   return bytes;
@@ -52,7 +53,7 @@ Result<Word> decode_word(std::span<const std::byte> bytes) {
   if (bytes.size() > max_word_bytes) return nonsense;
   const auto kind = take_number(bytes, 1);
   const auto number = take_number(bytes);
-  if (!kind || !number || *kind < 1 || *kind > 7) return nonsense;
+  if (!kind || !number || *kind < 1 || *kind > 9) return nonsense;
   Word word;
   word.kind = static_cast<WordKind>(*kind);
   word.number = *number;
@@ -77,7 +78,7 @@ Result<Word> decode_word(std::span<const std::byte> bytes) {
       word.ranks.push_back(static_cast<std::uint32_t>(*rank));
     }
   }
-  if (word.kind == WordKind::broken || word.kind == WordKind::opened) {
+  if (word.kind == WordKind::broken || has_text_alone(word.kind)) {
     if (bytes.size() > max_text_bytes) return nonsense;
     word.text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }

@@ -21,6 +21,8 @@ enum class WordKind : std::uint8_t {
   begin = 5,    // of the first rank: what a communicator begins with comes along
   turn = 6,     // I have the turn of my device: take yours
   opened = 7,   // my part of a communicator is open, or `text` says why it never will be
+  came = 8,     // my part of what goes by the communicator has been done
+  let_go = 9,   // I use my part of the communicator no more; `text` says why. Once
 };
 
 struct Word {
@@ -29,7 +31,7 @@ struct Word {
   Operation operation = {};               // meeting, offer
   std::vector<std::byte> operand = {};    // meeting, begin
   std::vector<std::uint32_t> ranks = {};  // broken
-  std::string text = {};                  // broken, opened
+  std::string text = {};                  // broken, opened, let_go
   friend bool operator==(const Word&, const Word&) = default;
 };
 

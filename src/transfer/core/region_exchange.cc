@@ -100,6 +100,8 @@ void RegionExchange::heard(Time now, ProcessId from, const RegionMessage& messag
     void operator()(const RegionsReady& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const RegionsWait& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const RegionsRefused& each) const { exchange.pulls_.heard(from, each); }
+    void operator()(const RegionsParting& each) const { exchange.serves_.heard(from, each); }
+    void operator()(const RegionsParted& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const RegionStep& each) const { exchange.steps_.heard(from, each); }
   };
   std::visit(Dispatch{*this, from}, message);

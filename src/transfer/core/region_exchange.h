@@ -51,6 +51,8 @@ class RegionExchange {
 
   // ---- what happens ----
   void heard(Time now, ProcessId from, const RegionMessage& message, Commands& out);
+  // It answers to partings: what carries nothing from it may be closed.
+  void may_part(ProcessId holder) { pulls_.may_part(holder); }
   // It is dead, or what was said between the two is void for another reason.
   void peer_gone(Time now, ProcessId peer, Commands& out);
   void exported(Time now, OperationId operation, const Result<std::string>& ticket, Commands& out);
@@ -67,6 +69,9 @@ class RegionExchange {
   std::uint64_t bytes_reserved() const { return pulls_.bytes_reserved(); }
   std::size_t pulls() const { return pulls_.size(); }
   std::size_t serves() const { return serves_.serves(); }
+  // Holders that it has asked, and not parted from.
+  std::size_t ties() const { return pulls_.ties(); }
+  std::size_t open_channels() const { return steps_.open_channels(); }
   // Nothing goes on, and no turn is held.
   bool is_idle() const;
 

@@ -18,6 +18,7 @@ const Mark mark_no_progress("regions.no_progress");
 const Mark mark_copy_gone("regions.copy_was_gone");
 const Mark mark_keeper_failed("regions.keeper_failed");
 const Mark mark_keeper_shunned("regions.keeper_shunned");
+const Mark mark_wanted_again("regions.wanted_while_its_connection_is_closed");
 const Mark mark_part_in_line("regions.part_in_line");
 
 }  // namespace
@@ -158,6 +159,7 @@ void RegionPulls::unwant(RegionPullId id) {
       finish(id, cancelled);
       return admit();  // the others of its batch may fit now
     case Stage::in_line:
+    case Stage::parting:
     case Stage::reaching:
     case Stage::looking: return finish(id, cancelled);
     case Stage::asking:
@@ -271,6 +273,12 @@ void RegionPulls::located(ObjectId object, const RegionsLocated& answer) {
 }
 
 void RegionPulls::ask(RegionPullId id, Pull& pull) {
+  if (ties_.is_parting(pull.holders.front().process)) {
+    mark_wanted_again.hit();
+    pull.stage = Stage::parting;
+    pull.due = context_.now + context_.options.answer_within;
+    return;
+  }
   pull.stage = Stage::asking;
   pull.transfer = ++last_transfer_;
   transfers_[pull.transfer] = id;
@@ -280,6 +288,7 @@ void RegionPulls::ask(RegionPullId id, Pull& pull) {
 
 void RegionPulls::say_pull(Pull& pull) {
   const auto& holder = pull.holders.front();
+  ties_.used(holder.process);
   pull.due = context_.now + (holder.keeps ? context_.options.keeper_within : context_.options.answer_within);
   context_.send(holder.process, PullRegions{pull.transfer, pull.wish.object, path_of(pull), pull.wish.size_bytes,
                                             pull.wish.lane, holder.may_redirect, pull.wish.part});
@@ -324,11 +333,16 @@ RegionPulls::Pull* RegionPulls::asked(ProcessId from, TransferId transfer, Regio
   return pull.holders.front().process == from ? &pull : nullptr;
 }
 
+// What it says to what is not wanted any more; who is being parted from has heard so, or will.
+void RegionPulls::say_left(ProcessId from, TransferId transfer) {
+  if (!ties_.is_parting(from)) context_.send(from, RegionsLeft{transfer, 0});
+}
+
 void RegionPulls::heard(ProcessId from, const RegionsReady& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
   // A question that was repeated may begin anew what had been refused before.
-  if (pull == nullptr) return context_.send(from, RegionsLeft{message.transfer, 0});
+  if (pull == nullptr) return say_left(from, message.transfer);
   if (pull->stage != Stage::asking) return;
   const auto path = path_of(*pull);
   pull->moves_since = context_.now;
@@ -350,7 +364,7 @@ void RegionPulls::heard(ProcessId from, const RegionsReady& message) {
 void RegionPulls::heard(ProcessId from, const RegionsWait& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
-  if (pull == nullptr) return context_.send(from, RegionsLeft{message.transfer, 0});
+  if (pull == nullptr) return say_left(from, message.transfer);
   if (pull->stage != Stage::asking) return;
   pull->asked_again = false;
   pull->due = context_.now + context_.options.answer_within;  // also of a keeper: it has answered
@@ -365,6 +379,25 @@ void RegionPulls::heard(ProcessId from, const RegionsRefused& message) {
   if (pull->stage != Stage::moving && pull->stage != Stage::stepping) return;
   pull->last = {ErrorCode::unavailable, std::string(to_string(message.why)) + ": " + message.text};
   stop_moving(id, *pull);
+}
+
+void RegionPulls::heard(ProcessId from, const RegionsParted& message) {
+  if (!ties_.parted(from, message.round)) return;
+  std::vector<RegionPullId> waiting;
+  for (const auto& [id, pull] : pulls_) {
+    if (pull.stage == Stage::parting && pull.holders.front().process == from) waiting.push_back(id);
+  }
+  context_.out->push_back(Part{from, !waiting.empty()});
+  for (const auto id : waiting) ask(id, pulls_.at(id));
+}
+
+// Something of it is under way, or others are sent here for what is its.
+bool RegionPulls::wants_from(ProcessId holder) const {
+  const bool wants = std::ranges::any_of(pulls_, [&](const auto& each) {
+    const Pull& pull = each.second;
+    return pull.transfer != 0 && pull.holders.front().process == holder;
+  });
+  return wants || serves_.keeps_of(holder);
 }
 
 void RegionPulls::refused(RegionPullId id, Pull& pull, const RegionsRefused& message) {
@@ -411,6 +444,7 @@ void RegionPulls::stop_moving(RegionPullId id, Pull& pull) {
 void RegionPulls::quiet(RegionPullId id, Pull& pull) {
   const auto& holder = pull.holders.front();
   const bool two_sided = is_two_sided(path_of(pull));
+  ties_.used(holder.process);
   context_.send(holder.process, RegionsLeft{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
   if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
   if (holder.keeps) shun(holder.process);
@@ -458,6 +492,7 @@ void RegionPulls::complete(RegionPullId id, Pull& pull) {
   const auto holder = pull.holders.front().process;
   const bool keeps = pull.wish.keeps && pull.wish.part != 0 &&
                      serves_.keep(pull.wish.object, pull.wish.size_bytes, pull.wish.part, holder);
+  ties_.used(holder);
   context_.send(holder, RegionsTaken{pull.transfer, keeps});
   note(pull, {});
   finish(id, RegionsHere{});
@@ -466,6 +501,7 @@ void RegionPulls::complete(RegionPullId id, Pull& pull) {
 // ---- time and deaths ---------------------------------------------------------------------------
 
 void RegionPulls::peer_gone(ProcessId peer) {
+  ties_.gone(peer);
   std::vector<RegionPullId> ids;
   for (const auto& [id, pull] : pulls_) ids.push_back(id);
   for (const auto id : ids) {
@@ -486,7 +522,7 @@ void RegionPulls::peer_gone(ProcessId peer) {
       continue;
     }
     pull.last = {ErrorCode::unavailable, "the process that had it is gone"};
-    if (pull.stage == Stage::asking) {
+    if (pull.stage == Stage::asking || pull.stage == Stage::parting) {
       try_failed(pull, pull.last, true, false);
       move_on(id, pull);
     } else if (pull.stage != Stage::leaving) {
@@ -510,6 +546,10 @@ void RegionPulls::tick() {
       context_.out->push_back(LookUp{pull.wish.object});
     } else if (pull.stage == Stage::reaching) {
       reached(id, pull.holders.front().process, {});
+    } else if (pull.stage == Stage::parting) {
+      mark_silent_holder.hit();
+      try_failed(pull, {ErrorCode::timed_out, "the process that has it says nothing"}, true, false);
+      move_on(id, pull);
     } else if (pull.stage == Stage::asking && !pull.asked_again) {
       pull.asked_again = true;
       say_pull(pull);
@@ -525,10 +565,11 @@ void RegionPulls::tick() {
       stop_moving(id, pull);
     }
   }
+  ties_.tick([this](ProcessId holder) { return wants_from(holder); });
 }
 
 std::optional<Time> RegionPulls::next_deadline() const {
-  std::optional<Time> due;
+  std::optional<Time> due = ties_.next_deadline();
   for (const auto& [id, pull] : pulls_) {
     if (pull.due && (!due || *pull.due < *due)) due = pull.due;
   }

@@ -17,6 +17,7 @@
 
 #include "transfer/core/region_serves.h"
 #include "transfer/core/region_steps.h"
+#include "transfer/core/region_ties.h"
 #include "transfer/core/region_types.h"
 
 namespace mobula::internal::transfer {
@@ -24,7 +25,7 @@ namespace mobula::internal::transfer {
 class RegionPulls {
  public:
   RegionPulls(RegionContext& context, RegionSteps& steps, RegionServes& serves)
-      : context_(context), steps_(steps), serves_(serves) {}
+      : context_(context), steps_(steps), serves_(serves), ties_(context) {}
 
   // One pull for each, in their order. Fails with invalid_argument for a wish without a path, with
   // resource_exhausted where too many wait.
@@ -37,6 +38,8 @@ class RegionPulls {
   void heard(ProcessId from, const RegionsReady& message);
   void heard(ProcessId from, const RegionsWait& message);
   void heard(ProcessId from, const RegionsRefused& message);
+  void heard(ProcessId from, const RegionsParted& message);
+  void may_part(ProcessId holder) { ties_.may_part(holder); }
   bool ended(OperationId operation, const std::optional<Failure>& failure);
   bool progressed(OperationId operation);
   // Of a side that receives.
@@ -46,6 +49,7 @@ class RegionPulls {
   std::optional<Time> next_deadline() const;
 
   std::size_t size() const { return pulls_.size(); }
+  std::size_t ties() const { return ties_.size(); }
   std::uint64_t bytes_reserved() const { return reserved_; }
 
  private:
@@ -54,6 +58,7 @@ class RegionPulls {
     in_line,  // has it; too many parts are asked for
     looking,  // for holders
     reaching, // a keeper
+    parting,  // the connection to one of them is being closed; then it is asked
     asking,   // one of them
     moving,   // one-sided
     stepping, // two-sided
@@ -108,6 +113,8 @@ class RegionPulls {
   void look_up(RegionPullId id, Pull& pull);
   void ask(RegionPullId id, Pull& pull);
   void say_pull(Pull& pull);
+  void say_left(ProcessId from, TransferId transfer);
+  bool wants_from(ProcessId holder) const;
   // This try has failed, and its path or its holder may be tried no further.
   void try_failed(Pull& pull, Failure why, bool holder_is_out, bool path_is_out);
   void move_on(RegionPullId id, Pull& pull);
@@ -123,6 +130,7 @@ class RegionPulls {
   RegionContext& context_;
   RegionSteps& steps_;
   RegionServes& serves_;
+  RegionTies ties_;
   std::map<RegionPullId, Pull> pulls_;
   std::deque<Batch> arguments_, others_;  // that wait for room
   std::size_t waiting_ = 0;

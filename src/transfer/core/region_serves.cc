@@ -294,6 +294,22 @@ void RegionServes::heard(ProcessId from, const RegionCopyGone& message) {
   for (auto& [number, part] : row->parts) std::erase(part.copies, from);
 }
 
+// It has nothing under way, or says so at least.
+void RegionServes::heard(ProcessId from, const RegionsParting& message) {
+  end_all_of(from);
+  for (auto& [object, row] : rows_) {
+    for (auto& [number, part] : row.parts) std::erase(part.copies, from);
+  }
+  context_.send(from, RegionsParted{message.round});
+}
+
+bool RegionServes::keeps_of(ProcessId holder) const {
+  for (const auto& [object, row] : rows_) {
+    if (row.told.contains(holder)) return true;
+  }
+  return false;
+}
+
 void RegionServes::end(ServeId id, bool taken) {
   auto& serve = serves_.at(id);
   switch (serve.stage) {
@@ -359,7 +375,7 @@ void RegionServes::gone(ServeId id) {
   go_on_all();
 }
 
-void RegionServes::peer_gone(ProcessId peer) {
+void RegionServes::end_all_of(ProcessId peer) {
   std::vector<ServeId> ids;
   for (const auto& [key, id] : by_transfer_) {
     if (key.first == peer) ids.push_back(id);
@@ -367,6 +383,10 @@ void RegionServes::peer_gone(ProcessId peer) {
   for (const auto id : ids) {
     if (serves_.contains(id)) end(id);
   }
+}
+
+void RegionServes::peer_gone(ProcessId peer) {
+  end_all_of(peer);
   for (auto& [object, row] : rows_) {
     row.told.erase(peer);
     for (auto& [number, part] : row.parts) std::erase(part.copies, peer);

@@ -42,6 +42,7 @@ class RegionServes {
   void heard(ProcessId from, const RegionsTaken& message);
   void heard(ProcessId from, const RegionsLeft& message);
   void heard(ProcessId from, const RegionCopyGone& message);
+  void heard(ProcessId from, const RegionsParting& message);
   bool exported(OperationId operation, const Result<std::string>& ticket);
   bool ended(OperationId operation);
   // Of a side that sends.
@@ -56,6 +57,8 @@ class RegionServes {
     const auto* row = rows_.find(object);
     return row != nullptr && row->is_copy && !row->retired;
   }
+  // Of its objects, and it sends others here for them.
+  bool keeps_of(ProcessId holder) const;
   std::size_t size() const { return rows_.size(); }
   std::size_t serves() const { return serves_.size(); }
 
@@ -123,6 +126,7 @@ class RegionServes {
   void refuse(const Serve& serve, RegionRefusal why, std::string text = {}, std::vector<ProcessId> others = {});
   // Sends a reader to a copy that is not its own; false if there is none.
   bool redirect(const Serve& serve, Row& row);
+  void end_all_of(ProcessId peer);
   // The reader has it all (`taken`), or is gone, or was refused.
   void end(ServeId id, bool taken = false);
   void unexport(ServeId id, Serve& serve);

@@ -10,6 +10,7 @@ namespace {
 const Mark mark_late_step("regions.step_of_an_old_epoch");
 const Mark mark_no_answer("regions.other_side_never_had_its_turn");
 const Mark mark_silent("regions.two_sided_without_progress");
+const Mark mark_idle("regions.channel_that_idles_is_let_go");
 const Mark mark_in_line("regions.turn_waited_for");
 
 }  // namespace
@@ -22,7 +23,7 @@ std::uint64_t RegionSteps::epoch(const RegionChannel& channel) const {
 void RegionSteps::raise_epoch(const RegionChannel& channel, std::uint64_t epoch) {
   auto& row = channels_[channel];
   if (epoch <= row.epoch) return;
-  row = {epoch, false};
+  row = {epoch, false, context_.now};
   context_.out->push_back(DropChannel{channel.peer, channel.path, channel.lane, channel.peer_lane, epoch});
 }
 
@@ -202,6 +203,7 @@ void RegionSteps::fail(SideId id, Failure why) {
 void RegionSteps::end(SideId id, SideNews news) {
   const auto at = sides_.find(id);
   const auto lane = at->second.terms.channel.lane;
+  row_of(at->second).used = context_.now;
   by_key_.erase(at->second.key);
   sides_.erase(at);
   news_.push_back(std::move(news));
@@ -272,7 +274,28 @@ void RegionSteps::stop_all_with(ProcessId peer) {
   for (const auto& key : keys) stop(key);
 }
 
+bool RegionSteps::is_used(const RegionChannel& channel) const {
+  return std::ranges::any_of(sides_, [&](const auto& each) { return each.second.terms.channel == channel; });
+}
+
+std::optional<Time> RegionSteps::idle_at(const ChannelRow& row) const {
+  if (!row.open || context_.options.part_after <= Duration(0)) return std::nullopt;
+  return row.used + context_.options.part_after;
+}
+
+std::size_t RegionSteps::open_channels() const {
+  return static_cast<std::size_t>(std::ranges::count_if(channels_, [](const auto& each) { return each.second.open; }));
+}
+
 void RegionSteps::tick() {
+  for (auto& [channel, row] : channels_) {
+    const auto due = idle_at(row);
+    if (!due || *due > context_.now) continue;
+    row.used = context_.now;
+    if (is_used(channel)) continue;
+    mark_idle.hit();
+    raise_epoch(channel, row.epoch + 1);
+  }
   std::vector<SideId> late;
   for (const auto& [id, side] : sides_) {
     if (side.due && *side.due <= context_.now) late.push_back(id);
@@ -291,6 +314,10 @@ std::optional<Time> RegionSteps::next_deadline() const {
   std::optional<Time> due;
   for (const auto& [id, side] : sides_) {
     if (side.due && (!due || *side.due < *due)) due = side.due;
+  }
+  for (const auto& [channel, row] : channels_) {
+    const auto idle = idle_at(row);
+    if (idle && (!due || *idle < *due)) due = idle;
   }
   return due;
 }

@@ -1,7 +1,8 @@
 // The two-sided transfers of this process, whichever side it is: opening a channel and moving chunks are
 // steps that both processes issue while both have the turn of their devices (turns.h). The process with
 // the lower id takes its turn first and says so; the other one takes its own, issues and says so; then
-// the first one issues. What fails, or stops, costs the channel: its epoch rises on both sides.
+// the first one issues. What fails, or stops, costs the channel: its epoch rises on both sides. So does what idles:
+// each side lets go of it by its own clock, and whoever does so first is heard by its epoch when it is wanted again.
 // Not thread-safe: a part of RegionExchange.
 #pragma once
 
@@ -85,6 +86,7 @@ class RegionSteps {
   void raise_epoch(const RegionChannel& channel, std::uint64_t epoch);
   bool has(const SideKey& key) const { return by_key_.contains(key); }
   std::size_t size() const { return sides_.size(); }
+  std::size_t open_channels() const;
   std::size_t turns_in_line() const { return turns_.in_line(); }
 
  private:
@@ -113,6 +115,7 @@ class RegionSteps {
   struct ChannelRow {
     std::uint64_t epoch = 0;
     bool open = false;
+    Time used{};
   };
   using SideId = Turns::Taker;
 
@@ -126,6 +129,8 @@ class RegionSteps {
   void step_done(SideId id, Side& side);
   void fail(SideId id, Failure why);
   void break_channel(const Side& side);
+  bool is_used(const RegionChannel& channel) const;
+  std::optional<Time> idle_at(const ChannelRow& row) const;
   // The side is gone; others may have its turn.
   void end(SideId id, SideNews news);
   void pass_turn(SideId id, std::uint32_t lane);

@@ -49,6 +49,9 @@ struct RegionOptions {
   Duration lookup_pause = 100ms;   // between two questions for holders, doubled
   int lookups = 4;                 // in vain
   int failures_per_path = 2;       // at one holder
+  Duration part_after = 60s;       // what has carried nothing for so long is closed until it is wanted again; 0: never
+  std::size_t many_ties = 256;     // with more holders than that those connections go sooner:
+  Duration part_after_of_many = 10s;
 };
 
 // Where a path may be tried: by whom, for which device of this process.
@@ -131,6 +134,12 @@ struct Reach {
   RegionPullId pull = 0;
   ProcessId keeper;
 };
+// Nothing has gone from there for a while, and the holder knows: close what carries it from there to here, which its
+// side takes for no end of anything. `again`: something is wanted by now, and asked for next.
+struct Part {
+  ProcessId holder;
+  bool again = false;
+};
 struct RegionsHere {};   // in the memory that the last operation wrote
 struct RegionsInStore {};  // not in any process any more
 using RegionOutcome = std::variant<RegionsHere, RegionsInStore, Failure>;
@@ -152,7 +161,7 @@ struct TurnTaken {
   std::uint64_t claim = 0;
 };
 using RegionCommand = std::variant<SendRegions, Export, Unexport, Fetch, Issue, Cancel, DropChannel, FreeRegions,
-                                   StoreRegions, LookUp, Reach, PullEnded, TurnTaken>;
+                                   StoreRegions, LookUp, Reach, Part, PullEnded, TurnTaken>;
 
 // Answer to LookUp.
 struct RegionsLocated {

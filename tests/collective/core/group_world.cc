@@ -133,7 +133,7 @@ void GroupWorld::make_groups() {
       const auto count = static_cast<std::int64_t>(script.chance(100) ? 0 : script.chance(400) ? script.between(1200, 3000) : script.between(1, 300));
       round.operation.shape = {(count + n - 1) / n * n};
       // Who waits for one that comes late is late for the others: those histories have no operations of two.
-      if (!plan_.absences && script.chance(200)) {
+      if (!plan_.absences && script.chance(plan_.pairs ? 700 : 200)) {
         const auto from = static_cast<std::uint32_t>(script.below(n));
         round.pair = {from, (from + 1 + static_cast<std::uint32_t>(script.below(n - 1))) % n};
         round.operation.kind = OperationKind::send;
@@ -145,6 +145,7 @@ void GroupWorld::make_groups() {
       if (plan_.cancels) round.cancelled = some_of(60, n);
       if (plan_.no_memory && !round.odd && !round.absent) round.without_memory = some_of(60, n);
       if (plan_.library_faults && !round.odd) round.kernel_fails = some_of(60, n);
+      if (round.kernel_fails) round.fails_at_its_end = script.chance(500);
       group->rounds.push_back(round);
     }
     for (auto& seat : group->seats) {
@@ -231,6 +232,7 @@ void GroupWorld::begin_round(Seat& seat) {
   outcome.begun = true;
   outcome.began = now_;
   seat.running = true;
+  seat.went_by_device = false;
   const bool hasty = plan_.absences || plan_.stops;
   const Time deadline = now_ + (hasty ? Duration(1s) : Duration(60s));
   tell(seat.process, fmt::format("group {} rank {} begins {}: {}", group.index, seat.rank, seat.round, round.opens ? "opening" : round.operation.text()));
@@ -284,6 +286,7 @@ void GroupWorld::round_ended(Seat& seat) {
   const bool opens = seat.group->rounds[seat.round].opens;
   outcome.way = outcome.refused ? kinds[static_cast<int>(outcome.refused->kind)] : opens ? "opened" : ways[static_cast<int>(seat.core->way())];
   ++counts_[outcome.way];
+  if (!outcome.refused && seat.went_by_device && seat.core->way() != MemberCore::Way::device) ++counts_["done by plan at last"];
   tell(seat.process, fmt::format("group {} rank {} ends {}: {}", seat.group->index, seat.rank, seat.round,
                                  outcome.refused ? outcome.refused->text : outcome.way));
   check_outcome(seat);
@@ -330,6 +333,7 @@ void GroupWorld::deliver(Seat& from, Seat& to, std::function<void(Seat&)> what) 
 void GroupWorld::say(Seat& seat, std::uint32_t rank, const Word& word) {
   Word said = word;
   if (mutation_.word && !mutation_.word(seat.rank, said)) return;
+  if (mutation_.tells_nobody_else && said.kind == WordKind::let_go && seat.core->other() && *seat.core->other() != rank) return;
   const auto bytes = encode(said);
   if (bytes.size() > max_word_bytes) return violation("a word is longer than words are");
   deliver(seat, *seat.group->seats[rank], [this, from = seat.rank, bytes](Seat& to) {
@@ -341,6 +345,15 @@ void GroupWorld::say(Seat& seat, std::uint32_t rank, const Word& word) {
     }
     step(to, [&](MemberCore& core, Commands& out) { core.heard(now_, from, std::move(*heard), out); });
   });
+}
+
+// A fault: what has come here is taken for what has come everywhere.
+void GroupWorld::believe_that_all_came(Seat& seat) {
+  for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
+    Word word;
+    word.kind = WordKind::came;
+    step(seat, [&](MemberCore& core, Commands& out) { core.heard(now_, rank, word, out); });
+  }
 }
 
 void GroupWorld::close(Seat& seat) {
@@ -386,7 +399,7 @@ void GroupWorld::follow(Seat& seat) {
     case MemberCore::Stage::opening: return issue(seat, true);
     case MemberCore::Stage::closing:
       return be_quiet(seat, [this, &seat] {
-        step(seat, [&](MemberCore& again, Commands& out) { again.closed(now_, out); });
+        step(seat, [&](MemberCore& again, Commands& out) { again.closed(now_, std::nullopt, out); });
       });
     case MemberCore::Stage::moving: return begin_moving(seat);
   }
@@ -442,6 +455,7 @@ void GroupWorld::begin_moving(Seat& seat) {
   const auto bytes = static_cast<std::size_t>(agreed.bytes());
   seat.output.assign(pair ? (pair->second == seat.rank ? bytes : 0) : output_bytes(agreed, seat.rank, n), std::byte{0xee});
   if (seat.core->way() == MemberCore::Way::device) {
+    seat.went_by_device = true;
     if (bytes > 0) return issue(seat, false);
     return at_process(seat.process, 0ms, 0ms, [this, &seat] {
       step(seat, [&](MemberCore& core, Commands& out) { core.moved(now_, std::nullopt, out); });

@@ -41,6 +41,7 @@ struct GroupPlan {
   bool no_memory = false;
   bool stops = false;
   bool library_faults = false;
+  bool pairs = false;  // most operations are of two
 };
 
 // A deliberate fault, for proving that the checks see it.
@@ -53,6 +54,8 @@ struct GroupMutation {
   bool turns_back_before_quiet = false;
   bool believes_that_all_have_come = false;
   bool wires_end_like_words = false;
+  bool believes_that_all_came = false;
+  bool tells_nobody_else = false;  // who lets go of a communicator in an operation of two
 };
 
 class GroupWorld {
@@ -93,6 +96,7 @@ class GroupWorld {
   void follow(Seat& seat);
   void say(Seat& seat, std::uint32_t to, const Word& word);
   void deliver(Seat& from, Seat& to, std::function<void(Seat&)> what);
+  void believe_that_all_came(Seat& seat);
   void close(Seat& seat);
   void prepare(Seat& seat);
   void begin_moving(Seat& seat);

@@ -100,7 +100,11 @@ void GroupWorld::check_outcome(Seat& seat) {
   const std::string who = fmt::format("group {} rank {} operation {}", group.index, seat.rank, seat.round);
   if (!outcome.refused) {
     if (round.odd) return violation(fmt::format("{} is done, though rank {} wants another", who, *round.odd));
-    if (round.opens || seat.core->way() == MemberCore::Way::device) return;
+    if (round.opens) return;
+    if (seat.core->way() == MemberCore::Way::device) {
+      if (round.kernel_fails == seat.rank && round.operation.bytes() > 0) violation(who + " is done, and its library has failed");
+      return;
+    }
     if (seat.core->way() == MemberCore::Way::plan) {
       // What a reduction leaves where nobody gets it is nobody's.
       const auto right = output_of(group, round, seat.rank);
@@ -151,6 +155,13 @@ std::string GroupWorld::check_round(const Group& group, std::size_t number) cons
     done = done || !outcome.refused;
     failed = failed || (outcome.refused && outcome.refused->kind != Refusal::Kind::mismatch);
   }
+  // Who ended may have given a result to some before.
+  std::set<std::string> ways;
+  for (const auto& seat : group.seats) {
+    const Outcome& outcome = seat->outcomes[number];
+    if (outcome.ended && !outcome.refused) ways.insert(outcome.way);
+  }
+  if (ways.size() > 1) return fmt::format("group {}: operation {} is {}", group.index, number, fmt::join(ways, ", and elsewhere "));
   if (round.odd && done) return fmt::format("group {}: operation {} is done by some, and a mismatch", group.index, number);
   if (!done || !failed || round.pair || round.opens) return {};
   // Who died may have been needed to the end. Who gave up an operation later than one it has done is not.

@@ -54,7 +54,7 @@ void GroupWorld::issue(Seat& seat, bool opens) {
   occupy(seat.process, seat.issued);
   if (opens && seat.core->beginning().size() != 128) violation("a communicator is begun with nothing");
   const bool fails = opens ? group.cannot_open == seat.rank : round.kernel_fails == seat.rank;
-  if (fails) {
+  if (fails && (opens || !round.fails_at_its_end)) {
     return at_process(seat.process, 0ms, 20ms, [this, &seat, opens] {
       if (seat.issued.empty()) return;
       if (!opens || plan_.communication == Communication::always) blame(seat.group->index, seat.rank, "library fails");
@@ -76,9 +76,12 @@ void GroupWorld::issue(Seat& seat, bool opens) {
       each->issued.clear();
       leave_device(each->process, what);
       step(*each, [&](MemberCore& core, Commands& out) {
-        if (opens) core.opened(now_, std::nullopt, out);
-        if (!opens) core.moved(now_, std::nullopt, out);
+        if (opens) return core.opened(now_, std::nullopt, out);
+        if (each->group->rounds[each->round].kernel_fails != each->rank) return core.moved(now_, std::nullopt, out);
+        if (plan_.communication == Communication::always) blame(each->group->index, each->rank, "library fails");
+        core.moved(now_, failure(ErrorCode::unavailable, "the library fails at last"), out);
       });
+      if (mutation_.believes_that_all_came && !opens && each->running) believe_that_all_came(*each);
     });
   }
 }

@@ -13,6 +13,7 @@ struct GroupWorld::Round {
   bool opens = false;      // the communicator of a group that has one from the start
   bool on_devices = false;  // operands lie there
   std::optional<std::uint32_t> odd{}, absent{}, cancelled{}, without_memory{}, kernel_fails{};
+  bool fails_at_its_end = false;  // when it has done its part at the others
 };
 
 struct GroupWorld::Outcome {
@@ -45,6 +46,7 @@ struct GroupWorld::Seat {
   std::uint64_t claim = 0;
   std::string issued;  // on its device
   bool becomes_quiet = false;
+  bool went_by_device = false;  // what is under way
   std::optional<Time> wakes;
   std::map<std::uint32_t, Time> last_word;  // to each other
 };

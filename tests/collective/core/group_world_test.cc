@@ -45,6 +45,19 @@ std::vector<Case> cases() {
     p.groups = 3;
     p.transfers = p.mismatches = p.cancels = p.leaves = p.deaths = p.no_memory = p.library_faults = true;
   });
+  add("BegunPairs", [](GroupPlan& p) {
+    p.communication = Communication::useful;
+    p.processes = 5;
+    p.rounds = 16;
+    p.groups = 2;
+    p.pairs = p.library_faults = true;
+  });
+  add("BegunEnds", [](GroupPlan& p) {
+    p.communication = Communication::useful;
+    p.rounds = 16;
+    p.groups = 3;
+    p.library_faults = p.deaths = p.cancels = p.no_memory = p.transfers = true;
+  });
   add("BegunStops", [](GroupPlan& p) { p.communication = Communication::useful; p.groups = 2; p.stops = p.transfers = true; });
   return all;
 }
@@ -69,6 +82,7 @@ TEST_P(Groups, EndTheSameWayAtAllMembers) {
   if (GetParam().plan.communication != Communication::always) some("done by plan");
   if (GetParam().plan.communication == Communication::never) some("done by words");
   if (GetParam().plan.communication != Communication::never) some("done by device");
+  if (GetParam().plan.communication == Communication::useful && GetParam().plan.library_faults && !GetParam().plan.leaves) some("done by plan at last");
   if (GetParam().plan.mismatches) some("mismatch");
   if (GetParam().plan.absences) some("timed out");
   if (GetParam().plan.cancels) some("cancelled");
@@ -139,6 +153,17 @@ std::vector<Mutated> mutations() {
       return true;
     };
   });
+  add("LettingGoIsNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
+    m.word = [](std::uint32_t, Word& word) { return word.kind != WordKind::let_go; };
+  });
+  add("WhoLetsGoSaysThatItCame", {"BegunLibraries"}, [](GroupMutation& m) {
+    m.word = [](std::uint32_t, Word& word) {
+      if (word.kind == WordKind::let_go) word.kind = WordKind::came;
+      return true;
+    };
+  });
+  add("NobodyIsAskedWhatCame", {"BegunLibraries"}, [](GroupMutation& m) { m.believes_that_all_came = true; });
+  add("LettingGoIsHeardByThoseWhoTakePart", {"BegunPairs"}, [](GroupMutation& m) { m.tells_nobody_else = true; });
   return all;
 }
 

@@ -22,7 +22,7 @@ std::map<std::string, Word> words() {
     made.number = 258;
     return made;
   };
-  std::map<std::string, Word> all{{"accept", word(WordKind::accept)}, {"turn", word(WordKind::turn)}, {"opened", word(WordKind::opened)}};
+  std::map<std::string, Word> all{{"accept", word(WordKind::accept)}, {"turn", word(WordKind::turn)}, {"opened", word(WordKind::opened)}, {"came", word(WordKind::came)}};
   for (const auto& [name, kind] : {std::pair("meeting", WordKind::meeting), std::pair("offer", WordKind::offer)}) {
     all[name] = word(kind);
     all[name].operation = operation;
@@ -35,6 +35,8 @@ std::map<std::string, Word> words() {
   all["broken"].text = "they have gone";
   all["not_opened"] = word(WordKind::opened);
   all["not_opened"].text = "no library";
+  all["let_go"] = word(WordKind::let_go);
+  all["let_go"].text = "ncclAllReduce failed";
   return all;
 }
 
@@ -75,7 +77,7 @@ TEST(GroupWords, ThatNoMemberSaysAreRefused) {
   for (const auto& [name, word] : words()) {
     auto bytes = encode(word);
     for (std::size_t length = 0; length < 9; ++length) EXPECT_TRUE(refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
-    bytes[0] = std::byte{8};
+    bytes[0] = std::byte{10};
     EXPECT_TRUE(refused(bytes)) << name;
     bytes = encode(word);
     bytes.resize(max_word_bytes + 1);

@@ -95,7 +95,7 @@ std::vector<Case> cases() {
                 {"broadcast", Pattern::broadcast, 8, 2},
                 {"random", Pattern::random, 6, 12}};
   static std::vector<std::string> names;
-  names.reserve(64);
+  names.reserve(128);
   const auto add = [&](std::string name, RegionPlan plan) {
     names.push_back(std::move(name));
     all.push_back({names.back().c_str(), std::move(plan)});
@@ -119,6 +119,18 @@ std::vector<Case> cases() {
     add(std::string(shape.name) + "_parts_faults", parts);
     parts.max_receive_bytes = 200 << 10;
     add(std::string(shape.name) + "_parts_little_room_faults", parts);
+  }
+  for (const auto& shape : shapes) {
+    auto idles = plan_of(shape.pattern, shape.processes, shape.objects, {DirectPath::nccl});
+    idles.idles = true;
+    add(std::string(shape.name) + "_idles_two_sided", idles);
+    idles.paths = {DirectPath::tcp, DirectPath::store};
+    idles.parts = true;
+    add(std::string(shape.name) + "_idles", idles);
+    idles.paths = several;
+    idles.parts = false;
+    idles.crashes = idles.stops = idles.link_breaks = idles.transport_faults = idles.impatient = true;
+    add(std::string(shape.name) + "_idles_faults", idles);
   }
   auto tight = plan_of(Pattern::random, 6, 16, several);
   tight.max_receive_bytes = 200 << 10;
@@ -152,10 +164,19 @@ std::uint64_t seeds() {
 }
 
 TEST_P(RegionExchangeTest, DrainsAndFreesEverything) {
+  std::uint64_t partings = 0, again = 0;
   for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     RegionWorld world(seed, GetParam().plan);
     ASSERT_EQ(world.run(), "") << GetParam().name << ", seed " << seed << "\n" << world.story();
+    partings += world.partings();
+    again += world.partings_again();
   }
+  EXPECT_EQ(partings > 0, GetParam().plan.idles);
+  if (GetParam().plan.idles && GetParam().plan.pattern == Pattern::random) {
+    EXPECT_GT(again, 0u);
+  }
+  RecordProperty("partings", static_cast<int>(partings));
+  RecordProperty("partings_again", static_cast<int>(again));
 }
 
 INSTANTIATE_TEST_SUITE_P(Regions, RegionExchangeTest, testing::ValuesIn(cases()),
@@ -183,14 +204,16 @@ struct Mutated {
   const char* name;
   RegionMutation mutation;
   bool of_parts = false;
+  bool of_idles = false;
 };
 
 std::vector<Mutated> mutations() {
   std::vector<Mutated> all;
+  bool idles = false;
   const auto add = [&](const char* name, const auto& set, bool of_parts = false) {
     RegionMutation mutation;
     set(mutation);
-    all.push_back({name, std::move(mutation), of_parts});
+    all.push_back({name, std::move(mutation), of_parts, idles});
   };
   add("LeavesBeforeItIsQuiet", [](RegionMutation& m) { m.leaves_before_quiet = true; });
   add("TurnsAreOfPullsNotOfDevices", [](RegionMutation& m) { m.lanes_by_pull = true; });
@@ -224,6 +247,24 @@ std::vector<Mutated> mutations() {
       return true;
     };
   });
+  idles = true;
+  add("PartedIsNotSaid", [](RegionMutation& m) { m.command = swallow<RegionsParted>; });
+  add("NobodyWaitsForTheOtherToPart", [](RegionMutation& m) { m.parts_without_an_answer = true; });
+  add("ClosedConnectionsAreNotMadeAgain", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) {
+      const auto* part = std::get_if<Part>(&command);
+      return part == nullptr || !part->again;
+    };
+  });
+  add("EpochsOfWhatIdledAreNotSaid", [](RegionMutation& m) {
+    m.command = [](ProcessId, RegionCommand& command) {
+      auto* send = std::get_if<SendRegions>(&command);
+      if (send == nullptr) return true;
+      if (auto* ready = std::get_if<RegionsReady>(&send->message)) ready->epoch = 0;
+      if (auto* step = std::get_if<RegionStep>(&send->message)) step->epoch = 0;
+      return true;
+    };
+  });
   return all;
 }
 
@@ -232,6 +273,7 @@ class RegionMutationTest : public testing::TestWithParam<Mutated> {};
 TEST_P(RegionMutationTest, IsSeen) {
   for (const auto& each : cases()) {
     if (GetParam().of_parts && !each.plan.parts) continue;
+    if (GetParam().of_idles && (!each.plan.idles || each.plan.crashes)) continue;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
       RegionWorld world(seed, each.plan, GetParam().mutation);
       if (!world.run().empty()) return;

@@ -24,6 +24,8 @@ std::string describe(const RegionMessage& message) {
     return text("step", g->transfer, std::to_string(g->step) + " " + phase + (g->opens ? " opens" : "") +
                                          (g->from_receiver ? " R" : " H") + " epoch " + std::to_string(g->epoch));
   }
+  if (std::holds_alternative<RegionsParting>(message)) return "parting";
+  if (std::holds_alternative<RegionsParted>(message)) return "parted";
   return "copy gone";
 }
 
@@ -45,6 +47,7 @@ std::string describe(const RegionCommand& command) {
   if (const auto* j = std::get_if<LookUp>(&command)) return "look up " + j->object.brief();
   if (const auto* l = std::get_if<Reach>(&command)) return "reach " + l->keeper.brief() + " for pull " + std::to_string(l->pull);
   if (const auto* k = std::get_if<TurnTaken>(&command)) return "turn of claim " + std::to_string(k->claim);
+  if (const auto* m = std::get_if<Part>(&command)) return "parts from " + m->holder.brief() + (m->again ? ", and asks anew" : "");
   const auto& ended = std::get<PullEnded>(command);
   const auto* failed = std::get_if<Failure>(&ended.outcome);
   return "pull " + std::to_string(ended.pull) + " ends: " + (failed ? failed->text : ended.outcome.index() == 0 ? "here" : "in the store");

@@ -12,6 +12,9 @@ RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutat
   options_.chunk_bytes = 64 << 10;
   options_.redirect_from_bytes = 100 << 10;
   options_.part_bytes = 64 << 10;
+  options_.part_after = !plan.idles ? Duration(0) : faulty() ? Duration(60ms) : Duration(15ms);
+  options_.many_ties = 3;
+  options_.part_after_of_many = options_.part_after / 5;
   if (plan.max_receive_bytes > 0) options_.max_receive_bytes = plan.max_receive_bytes;
   for (int i = 1; i <= plan.processes; ++i) start(ProcessId::of(static_cast<unsigned>(i)));
   add_work();
@@ -44,6 +47,7 @@ void RegionWorld::start(ProcessId id) {
   Process process;
   process.id = id;
   process.exchange = std::make_unique<RegionExchange>(mutation_.self ? mutation_.self(id) : id, options);
+  for (int i = 1; i <= plan_.processes; ++i) process.exchange->may_part(ProcessId::of(static_cast<unsigned>(i)));
   processes_.emplace(id, std::move(process));
 }
 
@@ -132,6 +136,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       again.exchange->located(now_, which, answer, out);
       carry_out(again, std::move(out));
     });
+  } else if (const auto* parting = std::get_if<Part>(&command)) {
+    part(process, *parting);
   } else if (const auto* keeper = std::get_if<Reach>(&command)) {
     reach(process, *keeper);
   } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
@@ -141,19 +147,61 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
 
 void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message) {
   if (!processes_.contains(to)) return;
+  check_way(from, to, message);
   const std::pair key{from.id, to};
   auto& last = last_arrival_[key];
   last = std::max(last, now_ + times_.between(0ms, 3ms));
-  at(last, [this, key, message, generation = link_[key]] {
+  said_[key].emplace_back(message, link_[key]);
+  at(last, [this, key] {
     const auto wait = process(key.second).stopped_until - now_;
-    const auto hear = [this, key, message, generation](Process& process) {
+    // In order, whatever stops its process meanwhile.
+    const auto hear = [this, key](Process& process) {
+      const auto [word, generation] = said_[key].front();
+      said_[key].pop_front();
       if (generation != link_[key] || process.gone.contains(key.first)) return;
       std::vector<RegionCommand> out;
-      process.exchange->heard(now_, key.first, message, out);
+      process.exchange->heard(now_, key.first, word, out);
       carry_out(process, std::move(out));
     };
     at_process(key.second, std::max<Duration>(wait, 0ms), std::max<Duration>(wait, 0ms), hear);
   });
+}
+
+// ---- connections -------------------------------------------------------------------------------
+
+// Over the connection by which a receiver gets things from a holder nothing is said once it is being closed, but for
+// the holder's last word; and the next one begins after that.
+void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessage& message) {
+  const auto* step = std::get_if<RegionStep>(&message);
+  const bool of_receiver = step != nullptr ? step->from_receiver
+                                           : std::holds_alternative<PullRegions>(message) || std::holds_alternative<RegionsTaken>(message) ||
+                                                 std::holds_alternative<RegionsLeft>(message) || std::holds_alternative<RegionCopyGone>(message) ||
+                                                 std::holds_alternative<RegionsParting>(message);
+  Way& way = ways_[of_receiver ? std::pair(from.id, to) : std::pair(to, from.id)];
+  if (const auto* parting = std::get_if<RegionsParting>(&message)) {
+    if (std::exchange(way, Way::parting) != Way::open) violation("a connection is closed twice");
+    for (const auto& [number, each] : from.operations) {
+      if (each.pull != 0 && each.peer == to) violation("a connection is closed by which something comes");
+    }
+    if (!mutation_.parts_without_an_answer) return;
+    at_process(from.id, 0ms, 0ms, [this, to, round = parting->round](Process& process) {
+      std::vector<RegionCommand> out;
+      process.exchange->heard(now_, to, RegionsParted{round}, out);
+      carry_out(process, std::move(out));
+    });
+  } else if (std::holds_alternative<RegionsParted>(message)) {
+    // Of what was said before the link broke it is the last word all the same.
+    if (way == Way::parting) way = Way::parted;
+  } else if (of_receiver ? way != Way::open : way == Way::parted) {
+    violation("something is said over a connection that is closed: " + describe(RegionCommand(SendRegions{to, message})));
+  }
+}
+
+void RegionWorld::part(Process& process, const Part& command) {
+  Way& way = ways_[{process.id, command.holder}];
+  if (std::exchange(way, Way::open) != Way::parted) violation("a connection is closed that its holder has not let go of");
+  ++partings_;
+  if (command.again) ++again_;
 }
 
 // ---- transports --------------------------------------------------------------------------------
@@ -421,6 +469,7 @@ void RegionWorld::tell_gone(ProcessId who, ProcessId gone) {
   at_process(who, 1ms, 50ms, [this, gone](Process& process) {
     if (!this->process(gone).alive) process.gone.insert(gone);
     tell(process.id, "hears that " + gone.brief() + " is gone");
+    ways_[{process.id, gone}] = ways_[{gone, process.id}] = Way::open;
     std::vector<RegionCommand> out;
     process.exchange->peer_gone(now_, gone, out);
     carry_out(process, std::move(out));
@@ -437,6 +486,8 @@ void RegionWorld::break_link(ProcessId a, ProcessId b) {
     tell(one, "link to " + other.brief() + " breaks");
     std::vector<RegionCommand> out;
     process.exchange->peer_gone(now_, other, out);
+    process.exchange->may_part(other);
+    ways_[{one, other}] = Way::open;
     carry_out(process, std::move(out));
     wake(process);
   }
@@ -486,6 +537,9 @@ std::string RegionWorld::at_the_end() const {
              std::to_string(process.exchange->serves()) + " serves";
     }
     if (!process.operations.empty()) return "an operation of " + id.brief() + " never ends";
+    const bool parts = plan_.idles && !faulty();
+    if (parts && process.exchange->ties() != 0) return "a connection of " + id.brief() + " that idles stays open";
+    if (parts && process.exchange->open_channels() != 0) return "a channel of " + id.brief() + " that idles stays open";
     if (process.exchange->bytes_reserved() != 0) return id.brief() + " keeps room";
     for (const auto& [object, row] : objects_) {
       if (row.dropped && process.exchange->has(object)) return "what nobody wants is kept by " + id.brief();

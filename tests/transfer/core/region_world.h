@@ -38,6 +38,7 @@ struct RegionPlan {
   bool impatient = false;  // wishes are taken back, refs dropped, objects evacuated
   std::uint64_t max_receive_bytes = 0;  // 0: as it comes
   std::uint32_t devices = 1;            // of each process
+  bool idles = false;  // connections and channels are closed soon when nothing goes by them
   bool parts = false;  // large objects are wanted in parts, where their paths allow it
 };
 
@@ -51,6 +52,7 @@ struct RegionMutation {
   bool lanes_by_pull = false;
   bool copies_go_while_given = false;
   bool copies_are_not_retired = false;
+  bool parts_without_an_answer = false;
 };
 
 class RegionWorld {
@@ -62,6 +64,8 @@ class RegionWorld {
   std::string story() const;
   std::size_t steps() const { return steps_; }
   std::uint64_t copies() const { return copies_; }          // pulls that ended with the bytes
+  std::uint64_t partings() const { return partings_; }      // connections that were closed
+  std::uint64_t partings_again() const { return again_; }    // of them while something was wanted there
   std::uint64_t failures() const { return failures_; }      // and with a failure
   const std::map<ProcessId, std::uint64_t>& served() const { return served_; }  // bytes that each has given
 
@@ -142,6 +146,8 @@ class RegionWorld {
   void want(ProcessId reader, const std::vector<std::size_t>& objects, bool arguments);
   void add_faults();
   void carry_out(Process& process, std::vector<RegionCommand> commands);
+  void check_way(const Process& from, ProcessId to, const RegionMessage& message);
+  void part(Process& process, const Part& command);
   void act(Process& process, RegionCommand& command);
   void send(Process& from, ProcessId to, const RegionMessage& message);
   void fetch(Process& process, const Fetch& command);
@@ -187,13 +193,16 @@ class RegionWorld {
   std::map<ObjectId, Object> objects_;
   std::map<std::pair<ProcessId, ProcessId>, Time> last_arrival_;
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of what was said
+  std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>> said_;  // with generations
+  enum class Way { open, parting, parted };
+  std::map<std::pair<ProcessId, ProcessId>, Way> ways_;  // of what a receiver, the first, gets from a holder
   std::map<ProcessId, std::uint64_t> served_;
   std::set<ChannelKey> opened_, broken_;
   std::deque<std::string> told_;
   bool quiet_ = false;  // no more faults
   std::string wrong_;
   std::size_t steps_ = 0;
-  std::uint64_t copies_ = 0, failures_ = 0;
+  std::uint64_t copies_ = 0, failures_ = 0, partings_ = 0, again_ = 0;
 };
 
 }  // namespace mobula::internal::transfer

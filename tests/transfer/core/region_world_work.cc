@@ -38,14 +38,14 @@ void RegionWorld::add_work() {
   };
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const int maker = static_cast<int>(objects_.at(ids[i]).maker.bits().low);
-    const auto when = work.between(2ms, 40ms);
+    const auto when = work.between(2ms, plan_.idles ? 300ms : 40ms);
     switch (plan_.pattern) {
       case Pattern::ring: plan_read(1 + maker % plan_.processes, {i}, when); break;
       case Pattern::opposite: plan_read(maker % 2 == 1 ? std::min(maker + 1, plan_.processes) : maker - 1, {i}, when); break;
       case Pattern::all_to_all:
       case Pattern::broadcast:
         for (int reader = 1; reader <= plan_.processes; ++reader) {
-          if (reader != maker) plan_read(reader, {i}, work.between(2ms, 40ms));
+          if (reader != maker) plan_read(reader, {i}, work.between(2ms, plan_.idles ? 300ms : 40ms));
         }
         break;
       case Pattern::random: {
