@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "e2e/cluster.h"
+#include "e2e/relay.h"
 
 namespace mobula::e2e {
 namespace {
@@ -299,6 +300,35 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   const Ended ended = mobula({"wait", moved});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
+}
+
+// The head has ordered it, the node has started it, and the word of that is on its way when both are killed.
+TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
+  start_head({"--num-cpus", "1"});
+  const Words two{"--num-cpus", "2", "--resources", R"({"here": 2})"};
+  const Words here{"--resources", R"({"here": 1})"};
+  Relay relay(address());
+  start_node("b", two, relay.address());
+  const auto node = node_id("b");
+  relay.hold_what_goes_to_target();
+  const std::string notes_its_attempt = "echo $MOBULA_SUBMISSION_ATTEMPT >> ";
+  const auto once = submit(notes_its_attempt + file("once") + "; exec sleep 600", here);
+  const auto again = submit(notes_its_attempt + file("again") + "; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                            {"--retries", "1", "--resources", R"({"here": 1})"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("once") && exists("again"); }));
+  EXPECT_NE(state(once), "RUNNING") << "nothing of it has been heard";
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+
+  start_head({"--no-worker"});
+  start_node("b", two);
+  const Ended ended = mobula({"wait", again});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(read_text(file("again")), "1\n2\n");
+  ASSERT_TRUE(becomes(once, "LOST")) << job(once).dump(2);
+  EXPECT_EQ(job(once)["node_id"], node);
+  EXPECT_EQ(job(once)["attempts"], 1);
+  EXPECT_EQ(read_text(file("once")), "1\n");
 }
 
 TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {
