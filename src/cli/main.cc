@@ -42,6 +42,7 @@
 #include "worker/main.h"
 #include "worker/process/daemon.h"
 #include "worker/process/keeper.h"
+#include "worker/process/warden.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -110,6 +111,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
+  options.warden = {"/proc/self/exe", "job-warden"};
   options.job_starter = {"/proc/self/exe", "job-start"};
   options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
   options.spill_folder = plan.node.spill_folder;
@@ -241,6 +243,7 @@ int print_completions(const char* typed) {
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
 int main_of_mobula(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);

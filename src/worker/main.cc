@@ -282,6 +282,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.shape.fabric = std::move(*fabric);
   choose_spilling(options, service);
   const bool may_choose = options.bind_host.empty() && options.advertise_host.empty();
+  service.pool.warden = options.warden;
   service.pool.environment = environment_for_executors(options.record, may_choose);
   service.record = options.record;
   return stage;

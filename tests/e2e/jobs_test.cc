@@ -138,6 +138,34 @@ TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
   EXPECT_EQ(read_text(file("told")), "far\nfar\n");
 }
 
+// With a session of its own, forked twice and with an empty environment, while another job of the node goes on.
+TEST_F(Jobs, WhatHasDetachedItselfEndsWithItsJobAndNoOther) {
+  start_head();
+  const auto detaches = [&](const std::string& name) {
+    std::ofstream(file(name + ".sh")) << "echo $$ > " << file(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
+    return "setsid env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " + file(name + ".sh") +
+           " </dev/null >/dev/null 2>&1 & exit 0'; while ! test -s " + file(name) + "; do sleep 0.02; done; ";
+  };
+  const auto goes_on = submit(detaches("kept") + "echo up; exec sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", goes_on}).out == "up\n"; }));
+  const auto kept = std::stoi(read_text(file("kept")));
+  const Ended left = run({"--grace", "0", "--num-cpus", "1", "--", "sh", "-c", detaches("left") + "exit 4"});
+  EXPECT_EQ(left.code, 4) << left.err;
+  EXPECT_FALSE(runs(std::stoi(read_text(file("left"))))) << "it ends before its job counts as ended";
+  const auto stopped = submit(detaches("far") + "echo up; exec sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", stopped}).out == "up\n"; }));
+  const auto far = std::stoi(read_text(file("far")));
+  EXPECT_TRUE(runs(far));
+  EXPECT_EQ(mobula({"job", "stop", stopped}).code, 0);
+  ASSERT_TRUE(becomes(stopped, "STOPPED"));
+  EXPECT_FALSE(runs(far));
+  EXPECT_TRUE(runs(kept)) << "another job's";
+  EXPECT_EQ(state(goes_on), "RUNNING");
+  EXPECT_EQ(mobula({"job", "stop", goes_on}).code, 0);
+  ASSERT_TRUE(becomes(goes_on, "STOPPED"));
+  EXPECT_FALSE(runs(kept));
+}
+
 TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
   start_head();
   const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", {"--grace", "20"});
