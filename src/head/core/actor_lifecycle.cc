@@ -406,7 +406,7 @@ void ActorTable::recovery_ended() {
       if (actor.spec().entry.given()) {
         EndCause cause;
         cause.kind = EndKind::node_died;
-        cause.text = unheard ? "the head died while it was being started, and its agent with it: it may have run"
+        cause.text = unheard ? "it was being started when the head and its agent died, and may have run"
                              : "was lost while the head was away";
         const bool lives = actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
         if (!lives) {

@@ -116,6 +116,7 @@ Result<StartedWarden> start_warden(const std::vector<std::string>& warden, std::
   Launch what;
   what.program = warden.front();
   what.argv = warden;
+  what.argv.front() = "mobula";  // as people see it, who is told what else it is by the next word
   what.argv.push_back(std::to_string(theirs.get()));
   what.environment = std::move(environment);
   what.working_directory = "/";
