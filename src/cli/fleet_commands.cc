@@ -291,16 +291,20 @@ int run_fleet_command(int argc, char** argv) {
   Fd lock;
   std::optional<deploy::Process> place;
   auto options = line.options;
+  FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
   if (line.command != "status" && !line.options.dry_run) {
     auto taken = lock_of(*inventory);
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
+    progress.tell(inventory->hosts.front().name, "is looked at", false);
     auto at_head = place_of(*inventory, options.head_away);
-    if (!at_head) return complain(at_head.error());
+    if (!at_head) {
+      progress.clear();
+      return complain(at_head.error());
+    }
     if (*at_head) place.emplace(std::move(**at_head));
   }
   options.check_flags = check_start_flags;
-  FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
   options.told = [&](const std::string& host, const std::string& step, bool final) { progress.tell(host, step, final); };
   deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;
