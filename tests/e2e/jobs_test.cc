@@ -334,28 +334,35 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
 TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
   start_head({"--num-cpus", "1"});
   const Words two{"--num-cpus", "2", "--resources", R"({"here": 2})"};
-  const Words here{"--resources", R"({"here": 1})"};
   Relay relay(address());
   start_node("b", two, relay.address());
   const auto node = node_id("b");
+  const auto begin_submitting = [&](const std::string& name, const std::string& then, Words flags) {
+    Words words{programs + "/mobula", "submit", "--no-wait", "--name", name};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", "/bin/sh", "-c", "echo $MOBULA_SUBMISSION_ATTEMPT >> " + file(name) + "; " + then});
+    return Process(words, environment_of("a"), folder() + "/log/submits-" + name);
+  };
   relay.hold_what_goes_to_target();
-  const std::string notes_its_attempt = "echo $MOBULA_SUBMISSION_ATTEMPT >> ";
-  const auto once = submit(notes_its_attempt + file("once") + "; exec sleep 600", here);
-  const auto again = submit(notes_its_attempt + file("again") + "; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
-                            {"--retries", "1", "--resources", R"({"here": 1})"});
+  // Together: a node that is silent for 3 s gets nothing more.
+  Process first = begin_submitting("once", "exec sleep 600", {"--resources", R"({"here": 1})"});
+  Process second = begin_submitting("again", "test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                                    {"--retries", "1", "--resources", R"({"here": 1})"});
+  EXPECT_EQ(first.wait().code, 0) << first.err();
+  EXPECT_EQ(second.wait().code, 0) << second.err();
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("once") && exists("again"); }));
-  EXPECT_NE(state(once), "RUNNING") << "nothing of it has been heard";
+  EXPECT_NE(state("once"), "RUNNING") << "nothing of it has been heard";
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
 
   start_head({"--no-worker"});
   start_node("b", two);
-  const Ended ended = mobula({"wait", again});
+  const Ended ended = mobula({"wait", "again"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(read_text(file("again")), "1\n2\n");
-  ASSERT_TRUE(becomes(once, "LOST")) << job(once).dump(2);
-  EXPECT_EQ(job(once)["node_id"], node);
-  EXPECT_EQ(job(once)["attempts"], 1);
+  ASSERT_TRUE(becomes("once", "LOST")) << job("once").dump(2);
+  EXPECT_EQ(job("once")["node_id"], node);
+  EXPECT_EQ(job("once")["attempts"], 1);
   EXPECT_EQ(read_text(file("once")), "1\n");
 }
 
