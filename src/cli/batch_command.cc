@@ -66,6 +66,8 @@ std::string fault_of_flags(std::vector<std::string> words) {
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app.parse(words);
+  } catch (const CLI::ExtrasError&) {
+    return unexpected_words(app);
   } catch (const CLI::ParseError& why) {
     return why.what();
   }

@@ -126,6 +126,7 @@ class Grammar {
       app_.exit(asked, out, unused);
       return {std::nullopt, exit_done, out.str()};
     } catch (const CLI::ParseError& why) {
+      const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;
       const auto chosen = app_.get_subcommands();
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
       if (unknown) {
@@ -136,7 +137,7 @@ class Grammar {
       std::string name;
       for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands()) name += " " + below.front()->get_name();
       return {std::nullopt, exit_wrong_use,
-              std::string(why.what()) + "; see 'mobula" + name + " --help'"};
+              (extras ? unexpected_words(app_) : why.what()) + "; see 'mobula" + name + " --help'"};
     }
     return {line_, exit_done, {}};
   }

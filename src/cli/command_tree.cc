@@ -32,6 +32,31 @@ std::optional<std::string> nearest_name(const std::string& written, const std::v
   return *best;
 }
 
+std::string unexpected_words(const CLI::App& app) {
+  std::vector<std::string> known;
+  std::vector<std::string> words;
+  std::vector<const CLI::App*> chain{&app};
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    for (const CLI::Option* each : chain[i]->get_options()) {
+      if (each->get_group().empty()) continue;  // not for people
+      for (const auto& name : each->get_lnames()) known.push_back("--" + name);
+    }
+    const auto left = chain[i]->remaining(false);
+    words.insert(words.end(), left.begin(), left.end());
+    for (const CLI::App* below : chain[i]->get_subcommands()) chain.push_back(below);
+  }
+  std::string text;
+  std::string meant;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    text += (i == 0 ? "'" : i + 1 == words.size() ? " and '" : ", '") + words[i] + "'";
+    const auto option = words[i].substr(0, words[i].find('='));
+    const auto best = option.starts_with("--") ? nearest_name(option, known) : std::nullopt;
+    if (best) meant += (meant.empty() ? "'" : ", '") + *best + "'";
+  }
+  text += words.size() == 1 ? " is not expected" : " are not expected";
+  return meant.empty() ? text : text + "; did you mean " + meant + "?";
+}
+
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
   std::vector<std::string> names;
   for (const auto& each : commands) names.push_back(each.name);

@@ -37,4 +37,8 @@ CommandNode tree_of(const CLI::App& app);
 std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names);
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands);
 
+// What was typed and means nothing to the command, in the order typed, with what an option may have been meant to be:
+// "'--tow' and 'x' are not expected; did you mean '--two'?" Of an app whose parsing has thrown ExtrasError.
+std::string unexpected_words(const CLI::App& app);
+
 }  // namespace mobula::internal::cli

@@ -102,9 +102,10 @@ FleetParsed parse_fleet(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
     return {std::nullopt, exit_done};
   } catch (const CLI::ParseError& why) {
+    const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;
     return {std::nullopt,
             complain(failure(ErrorCode::invalid_argument,
-                             fmt::format("{}; see 'mobula {} --help'", why.what(), line.command)))};
+                             fmt::format("{}; see 'mobula {} --help'", extras ? unexpected_words(app) : why.what(), line.command)))};
   }
 }
 
@@ -218,10 +219,12 @@ std::string own_words() {
                      fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
 }
 
-// Others may change them from another machine. Where the head's host cannot be asked, what is done there says so.
-Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory) {
+// Others may change them from another machine. Where the head's host cannot be reached (`away`), its report says so,
+// as what is done there does where it cannot be asked for another reason.
+Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory, std::optional<Failure>& away) {
   auto held = deploy::Remote(inventory, inventory.hosts.front()).hold(own_words(), inventory.connect_timeout + 10s);
   if (held) return std::make_optional<deploy::Process>(std::move(*held));
+  if (held.error().code == ErrorCode::unavailable) away = held.error();
   if (held.error().code != ErrorCode::already_exists) return std::optional<deploy::Process>();
   return failure(ErrorCode::already_exists,
                  fmt::format("cluster '{}' is being changed {} at {}; wait until that `mobula up` or `down` has ended, or, where its "
@@ -287,17 +290,21 @@ int run_fleet_command(int argc, char** argv) {
   if (sessions.contains(line.command)) return open_session(line, *inventory);
   Fd lock;
   std::optional<deploy::Process> place;
+  auto options = line.options;
+  FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
   if (line.command != "status" && !line.options.dry_run) {
     auto taken = lock_of(*inventory);
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
-    auto at_head = place_of(*inventory);
-    if (!at_head) return complain(at_head.error());
+    progress.tell(inventory->hosts.front().name, "is looked at", false);
+    auto at_head = place_of(*inventory, options.head_away);
+    if (!at_head) {
+      progress.clear();
+      return complain(at_head.error());
+    }
     if (*at_head) place.emplace(std::move(**at_head));
   }
-  auto options = line.options;
   options.check_flags = check_start_flags;
-  FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
   options.told = [&](const std::string& host, const std::string& step, bool final) { progress.tell(host, step, final); };
   deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;

@@ -38,10 +38,12 @@
 #include "cli/token_commands.h"
 #include "cli/top_command.h"
 #include "gpu/context_trial.h"
+#include "gpu/library_versions.h"
 #include "head/main.h"
 #include "worker/main.h"
 #include "worker/process/daemon.h"
 #include "worker/process/keeper.h"
+#include "worker/process/warden.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -110,7 +112,9 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
+  options.warden = {"/proc/self/exe", "job-warden"};
   options.job_starter = {"/proc/self/exe", "job-start"};
+  options.gpu_libraries = {"/proc/self/exe", "gpu-libraries"};
   options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
@@ -241,6 +245,7 @@ int print_completions(const char* typed) {
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
 int main_of_mobula(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
@@ -256,6 +261,7 @@ int main_of_mobula(int argc, char** argv) {
   if (is_fleet_command(argc, argv)) return run_fleet_command(argc, argv);
   // Of the agent's start, in a process of its own.
   if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
+  if (argc == 2 && std::string_view(argv[1]) == "gpu-libraries") return print_gpu_libraries();
   // Of the completion in shells: what could stand at the end of this line.
   if (argc == 3 && std::string_view(argv[1]) == "complete-line") return print_completions(argv[2]);
   const Parsed parsed = parse_command_line(argc, argv);

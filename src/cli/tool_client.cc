@@ -31,6 +31,7 @@ struct ToolClient::Link {
   PeerHandle head;
   bool connected = false;
   bool looking_up = false;
+  bool has_no_address = false;
   std::optional<Failure> fault;
   std::optional<ToolReply> reply;
   std::uint64_t asked = 0;
@@ -57,23 +58,32 @@ struct ToolClient::Link {
     auto created = Bus::create(*loop, std::move(options), std::move(callbacks));
     if (!created) return created.error();
     bus = std::move(created).value();
-    auto peer = bus->connect(cluster.address, cluster.key ? cluster.key->head_curve_key : "");
-    if (!peer) return why_gone(peer.error());
-    head = *peer;
-    return look_up();
+    const auto where = Address::parse(cluster.address);
+    if (!where || where->numeric()) return connect(cluster.address);
+    return look_up(*where);
   }
 
-  // The bus asks again and again for a name; a person has mistyped it.
-  Result<void> look_up() {
-    const auto where = Address::parse(cluster.address);
-    if (!where || where->numeric()) return {};
-    resolver = std::make_unique<NameResolver>(*loop);
+  Result<void> connect(const std::string& address) {
+    auto peer = bus->connect(address, cluster.key ? cluster.key->head_curve_key : "");
+    if (!peer) return why_gone(peer.error());
+    head = *peer;
+    return {};
+  }
+
+  // Once: a bus would ask again and again for a name, and a person has mistyped it.
+  Result<void> look_up(const Address& where) {
+    resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
     looking_up = true;
-    return resolver->ask(*where, [this](const Result<SocketAddress>& found) {
+    return resolver->ask(where, [this](const Result<SocketAddress>& found) {
       looking_up = false;
-      if (found || connected) return;
-      fault = unreachable(found.error().text);
-      if (found.error().code == ErrorCode::not_found) fault->code = ErrorCode::invalid_argument;  // there is none to wait for
+      has_no_address = !found;
+      if (found) {
+        if (auto begun = connect(found->text()); !begun) fault = begun.error();
+        return;
+      }
+      const bool none = found.error().code == ErrorCode::not_found;
+      fault = unreachable(found.error().text + (none ? "" : "; its name server does not answer"));
+      if (none) fault->code = ErrorCode::invalid_argument;  // there is none to wait for
     });
   }
 
@@ -211,8 +221,9 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (!link.connected) {
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
-    // Nothing is asked about what has no address yet: that would be to wait for the name server once more.
+    // Nothing more is asked about what has no address: that would be to wait for the name server once more.
     if (!link.connected && link.looking_up && !link.fault) return link.unreachable("its name server does not answer");
+    if (link.has_no_address) return *link.fault;
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
     if (!link.connected && !denied && link.listens()) return link.speaks() ? link.no_handshake() : link.silent();
     if (link.fault) return *link.fault;

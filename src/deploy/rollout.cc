@@ -90,7 +90,12 @@ void Rollout::give_up(Machine& machine, const Failure& why) {
          why.text);
 }
 
+void Rollout::leave_head_out() {
+  if (options_.head_away && !machines_.front().done) give_up(machines_.front(), *options_.head_away);
+}
+
 void Rollout::probe(const std::string& hash) {
+  leave_head_out();
   const auto patience = inventory_.connect_timeout + short_patience;
   for_each(
       [&](Machine& machine) {
@@ -316,6 +321,7 @@ std::vector<HostReport> Rollout::take_down() {
     }
     return reports();
   }
+  leave_head_out();
   const auto patience = inventory_.grace + inventory_.connect_timeout + short_patience;
   const auto step = [&](Machine& machine) {
     tell(machine, "stops");

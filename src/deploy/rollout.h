@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct RolloutOptions {
   Duration start_patience = 100s;  // for a start; one that takes longer is given up there
   // Which host has come how far, as "starts"; its result, which is final. From several threads at once.
   std::function<void(const std::string& host, const std::string& step, bool final)> told{};
+  // Why the head's host cannot be reached, where that is known already: nobody waits for it once more.
+  std::optional<Failure> head_away{};
 };
 
 class Rollout {
@@ -70,6 +73,7 @@ class Rollout {
 
   void for_each(const Step& step, const std::function<bool(const Machine&)>& which,
                 std::size_t at_once);
+  void leave_head_out();
   void probe(const std::string& hash);
   void check(const std::string& hash, const std::function<bool(const Machine&)>& which);
   std::vector<std::string> flags_of(const Machine& machine, const std::string& address) const;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view product_label = "mobula.io/accelerator-product";
 constexpr std::string_view type_label = "mobula.io/accelerator-type";
 constexpr std::string_view driver_label = "mobula.io/nvidia-driver";
+constexpr std::string_view cuda_label = "mobula.io/nvidia-cuda";
+constexpr std::string_view nccl_label = "mobula.io/nvidia-nccl";
 
 using Shapes = std::map<std::string, ResourceShape, std::less<>>;
 
@@ -34,6 +36,15 @@ const std::vector<AcceleratorDevice>& devices_of(const MachineFacts& machine, Ve
   return at == machine.devices.end() ? none : at->second;
 }
 
+void label_libraries(const MachineFacts& machine, NodeShape& node) {
+  const auto label = [&](std::string_view name, const std::string& version) {
+    if (!version.empty()) node.labels.emplace(name, label_value(version));
+  };
+  label(driver_label, machine.nvidia_driver);
+  label(cuda_label, machine.cuda);
+  label(nccl_label, machine.nccl);
+}
+
 // The product of the first device that the node offers and that names one.
 void label_product(const MachineFacts& machine, const ResourceShape& shape, NodeShape& node) {
   for (const InstanceShape& instance : shape.instances) {
@@ -43,9 +54,7 @@ void label_product(const MachineFacts& machine, const ResourceShape& shape, Node
                                                  : device.id == instance.visible_id;
         if (row_of(vendor).name != shape.vendor || !same || device.product.empty()) continue;
         node.labels.emplace(product_label, label_value(device.product));
-        if (vendor == Vendor::nvidia && !machine.nvidia_driver.empty()) {
-          node.labels.emplace(driver_label, label_value(machine.nvidia_driver));
-        }
+        if (vendor == Vendor::nvidia) label_libraries(machine, node);
         return;
       }
     }

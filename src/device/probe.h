@@ -21,6 +21,8 @@ struct MachineFacts {
   std::map<Vendor, std::vector<AcceleratorDevice>> devices{};  // of vendors that have some
   std::vector<std::string> notes{};  // what could not be found out, for `status`
   std::string nvidia_driver{};       // its version, where it has devices here
+  std::string cuda{};                // versions that programs find there; `probe_machine` does not look
+  std::string nccl{};
 
   std::vector<Vendor> vendors() const;
 };
@@ -41,7 +43,8 @@ const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& requ
 // devices (0,1)"), a predefined name among the custom resources, a fraction where instances cannot
 // be shared. More GPUs than the machine has are allowed: they are logical, named by their index.
 // The labels mobula.io/accelerator-product and -type say what the first device is, unless given;
-// mobula.io/nvidia-driver the version of NVIDIA's driver, where devices of it are offered.
+// mobula.io/nvidia-driver, -cuda and -nccl the versions of NVIDIA's driver and libraries, where devices of it are
+// offered and they are known.
 Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& request);
 
 }  // namespace mobula::internal

@@ -59,6 +59,9 @@ struct ProcessFact {
   friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
 };
 
+// Of commands that have ended a node states the latest; one that states so many may have forgotten others.
+inline constexpr std::size_t max_ended_entries = 256;
+
 // Full state of a node.
 struct Facts {
   std::vector<SlotFact> slots;

@@ -154,8 +154,10 @@ Result<SocketAddress> Address::resolve() const {
   if (is_path()) return from_path(path_);
   const LookedUp found = look_up(host_, port_, AI_ADDRCONFIG);
   if (found.error == 0) return found.address;
+  // Name servers that do not answer would not answer the second time.
+  const bool unanswered = found.error == EAI_AGAIN;
   // Without any interface but loopback, AI_ADDRCONFIG hides what loopback could reach.
-  const LookedUp any = look_up(host_, port_, 0);
+  const LookedUp any = unanswered ? found : look_up(host_, port_, 0);
   if (any.error == 0) return any.address;
   const bool unknown = any.error == EAI_NONAME;
   return failure(unknown ? ErrorCode::not_found : ErrorCode::unavailable,

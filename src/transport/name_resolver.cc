@@ -1,12 +1,25 @@
 #include "transport/name_resolver.h"
 
 #include <fmt/format.h>
+#include <resolv.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "transport/thread_start.h"
 
 namespace mobula::internal {
+namespace {
+
+// Of this thread alone: its state of the C library, which keeps what was changed in it (resolver(3)). The library
+// waits retrans << i seconds for server i, from the second on shared among all.
+void ask_briefly() {
+  if (::res_init() != 0) return;
+  _res.retrans = _res.nscount > 1 ? 1 : 2;
+  _res.retry = 2;
+}
+
+}  // namespace
 
 NameResolver::~NameResolver() {
   {
@@ -40,6 +53,7 @@ Result<void> NameResolver::ask(const Address& address, Answer answer) {
 void NameResolver::work() {
   // Copied while the resolver lives: the loop's thread alone touches what it points to.
   const std::weak_ptr<std::unordered_map<std::uint64_t, Answer>> answers = answers_;
+  if (patience_ == NamePatience::brief) ask_briefly();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return ends_ || !questions_.empty(); });

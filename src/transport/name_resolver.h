@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,14 +16,20 @@
 
 namespace mobula::internal {
 
+// How long name servers are waited for that do not answer.
+enum class NamePatience : std::uint8_t {
+  systems,  // as long as the system says, 10 s for one server as a rule
+  brief,    // each twice, 4 to 6 s in all: for a person who waits
+};
+
 class NameResolver {
  public:
   using Answer = std::function<void(Result<SocketAddress>)>;
   static constexpr std::size_t max_waiting = 1024;
 
-  explicit NameResolver(EventLoop& loop) : loop_(loop) {}
-  // Waits for the question in progress (its limits are the system's, usually below 10 s); no
-  // answer comes afterwards.
+  explicit NameResolver(EventLoop& loop, NamePatience patience = NamePatience::systems)
+      : loop_(loop), patience_(patience) {}
+  // Waits for the question in progress; no answer comes afterwards.
   ~NameResolver();
   NameResolver(const NameResolver&) = delete;
   NameResolver& operator=(const NameResolver&) = delete;
@@ -38,6 +45,7 @@ class NameResolver {
   void work();
 
   EventLoop& loop_;
+  const NamePatience patience_;
   // The loop's thread. Weakly known to posted functions, which may outlive the resolver.
   std::uint64_t next_id_ = 1;
   std::shared_ptr<std::unordered_map<std::uint64_t, Answer>> answers_ =

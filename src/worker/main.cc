@@ -13,6 +13,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,7 @@
 #include "store/capacity.h"
 #include "transport/address.h"
 #include "worker/agent_folder.h"
+#include "worker/process/gpu_libraries.h"
 #include "worker/process/gpu_trial.h"
 #include "worker/process/process_table.h"
 #include "worker/fabric.h"
@@ -34,6 +36,7 @@ namespace {
 
 constexpr Duration leftovers_limit = 30s;
 constexpr Duration longest_turn = 60s;
+constexpr Duration gpu_libraries_within = 20s;
 
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -171,7 +174,13 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   if (const auto named = environment.find("MOBULA_NVML_LIBRARY"); named != environment.end()) {
     paths.devices.nvidia.nvml_library = named->second;
   }
-  const MachineFacts machine = probe_machine(paths);
+  MachineFacts machine = probe_machine(paths);
+  if (!options.driver_agent && machine.devices.contains(Vendor::nvidia)) {
+    GpuLibraries libraries = ask_gpu_libraries(options.gpu_libraries, gpu_libraries_within);
+    machine.cuda = std::move(libraries.cuda);
+    machine.nccl = std::move(libraries.nccl);
+    std::ranges::move(libraries.notes, std::back_inserter(machine.notes));
+  }
   for (const auto& note : machine.notes) log_info("{}", note);
   service.vendors_present = machine.vendors();
   if (!options.driver_agent) {
@@ -282,6 +291,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.shape.fabric = std::move(*fabric);
   choose_spilling(options, service);
   const bool may_choose = options.bind_host.empty() && options.advertise_host.empty();
+  service.pool.warden = options.warden;
   service.pool.environment = environment_for_executors(options.record, may_choose);
   service.record = options.record;
   return stage;

@@ -33,7 +33,9 @@ struct WorkerMainOptions {
   // What happens to executors that have more of a GPU than their share; none: nobody looks.
   Reacts gpu_reacts = Reacts::error;
   Duration gpu_watch_period = 1s;
+  std::vector<std::string> warden{};       // program and first words of the process above a job's command
   std::vector<std::string> job_starter{};  // brings the files of a job and becomes its program (cli/job_start.h)
+  std::vector<std::string> gpu_libraries{};  // a program that prints their versions (gpu/library_versions.h); empty: none
   std::vector<std::string> gpu_trial{};  // a program that holds a context (gpu/context_trial.h); empty: no trial
   std::string spill_folder{};  // for spilled objects; "none": nothing is; empty: the agent's own
   int spill_above_percent = 80;

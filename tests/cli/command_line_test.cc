@@ -35,6 +35,16 @@ TEST(CommandLine, HasOneWayIntoACluster) {
   EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
 }
 
+TEST(CommandLine, WhatIsNotExpectedIsNamedInTheOrderTypedWithWhatItMayBe) {
+  EXPECT_EQ(parse({"memory", "x", "--colums", "y"}).text,
+            "'x', '--colums' and 'y' are not expected; did you mean '--columns'?; see 'mobula memory --help'");
+  EXPECT_EQ(parse({"get", "node", "id", "--ouput=json"}).text,
+            "'--ouput=json' is not expected; did you mean '--output'?; see 'mobula get --help'");
+  EXPECT_EQ(parse({"job", "list", "--nothing-like-it", "two"}).text,
+            "'--nothing-like-it' and 'two' are not expected; see 'mobula job list --help'");
+  EXPECT_EQ(parse({"job", "list", "--nothing-like-it"}).exit, 2);
+}
+
 TEST(CommandLine, TokensHaveRolesAndLives) {
   const auto parsed = parse({"token", "create", "--role", "driver", "--name", "ci", "--expires", "7d", "-o", "json"});
   ASSERT_TRUE(parsed.line) << parsed.text;

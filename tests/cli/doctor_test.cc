@@ -129,6 +129,29 @@ TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
   expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
+TEST(Doctor, LibrariesOfGpusThatDifferBetweenNodesAreNamed) {
+  const auto node = [](const std::string& id, nlohmann::json labels) {
+    return nlohmann::json{{"node_id", id}, {"host", "h"}, {"address", "10.0.0.1:1"}, {"resources", {{"CPU", 1}}},
+                          {"labels", std::move(labels)}};
+  };
+  const std::string driver = "mobula.io/nvidia-driver", cuda = "mobula.io/nvidia-cuda", nccl = "mobula.io/nvidia-nccl";
+  const auto without_gpus = node("z", nlohmann::json::object());
+  const auto one = node("a", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.21.5"}});
+  EXPECT_TRUE(check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.21.5"}}), without_gpus}, "x").empty());
+  auto found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.28.9"}}), without_gpus}, "x");
+  ASSERT_EQ(found.size(), 1u);
+  expect_mend(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)", "MOBULA_NCCL_LIBRARY");
+  found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}})}, "x");
+  expect_mend(named(found, "NCCL of nodes"), "none that can be used on b (h)", "libnccl2");
+  found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.6"}, {nccl, "2.21.5"}})}, "x");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(named(found, "CUDA drivers of nodes").verdict, Verdict::note);
+  EXPECT_EQ(named(found, "CUDA drivers of nodes").seen, "12.4 on a (h); 12.6 on b (h)");
+  found = check_nodes({one, node("b", {{driver, "570.1"}, {cuda, "12.8"}, {nccl, "2.21.5"}})}, "x");
+  ASSERT_EQ(found.size(), 1u) << "which comes with the driver";
+  EXPECT_TRUE(check_nodes({one, node("old", {{driver, "550.1"}})}, "x").empty()) << "an agent that does not say";
+}
+
 TEST(Doctor, TheKernelsDriverIsReadFromBothOfItsKinds) {
   EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"),
             "535.104.05");

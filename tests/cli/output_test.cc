@@ -47,6 +47,28 @@ TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
             "note: the head is recovering\n");
 }
 
+TEST(Output, AColumnThatMemoryOrASummaryLacksIsNamedWithThoseThereAre) {
+  const Json objects = {{"items", {{{"object_id", "aa"}, {"size_bytes", 5}, {"owner", "p"}}}}};
+  const auto shown = [](const Json& document, const std::string& kind, TableFlags style) {
+    const auto text = format_document(document, OutputFormat::table, kind, style, 0);
+    return text ? *text : text.error().text;
+  };
+  EXPECT_NE(shown(objects, "memory", {.columns = {"size_bytes"}}).find("5"), std::string::npos);
+  for (const char* flag : {"--columns", "--sort-by"}) {
+    TableFlags style;
+    if (flag == std::string("--columns")) style.columns = {"object_id", "beauty"};
+    else style.sort_by = "-beauty";
+    const auto refused = shown(objects, "memory", style);
+    EXPECT_EQ(refused.rfind(std::string(flag) + ": there is no 'beauty'; there are ", 0), 0u) << refused;
+    EXPECT_NE(refused.find("object_id"), std::string::npos) << refused;
+    EXPECT_NE(refused.find("size_bytes"), std::string::npos) << refused;
+    const Json summary = {{"items", {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 2}}}}};
+    EXPECT_EQ(shown(summary, "summary", {.columns = {"count", "STATE"}}), "COUNT  STATE\n    2  ALIVE\n");
+    if (!style.columns.empty()) style.columns = {"kind", "beauty"};
+    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": there is no 'beauty'; there are kind, state, count");
+  }
+}
+
 TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
   const Json tasks = {{"items",
                        {{{"task_id", "a"}, {"since_ms", 192'000}},

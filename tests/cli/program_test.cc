@@ -525,6 +525,41 @@ TEST_F(ProgramTest, OneUpAtATime) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
+TEST_F(ProgramTest, AHeadsHostThatIsAwayIsWaitedForOnce) {
+  const std::string path = std::string(::getenv("PATH"));
+  fs::create_directory(folder_ + "/bin");
+  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\necho asked >> " + folder_ +
+                                             "/asked\necho 'ssh: connect to host nowhere.invalid port 22: No route to host' >&2\nexit 255\n";
+  fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
+  std::ofstream(folder_ + "/c.yaml") << "cluster_name: away\nhead: {host: nowhere.invalid}\n";
+  ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
+  ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
+  const auto down = mobula({"down", folder_ + "/c.yaml"});
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(down.code, 3);
+  EXPECT_THAT(down.out, HasSubstr("unreachable"));
+  EXPECT_THAT(down.out, HasSubstr("No route to host"));
+  EXPECT_EQ(text_of(folder_ + "/asked"), "asked\n");
+}
+
+TEST_F(ProgramTest, AStartSaysWhereItsPagesAre) {
+  const auto plain = mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  const std::string begin = "its HTTP pages are at http://127.0.0.1:";
+  const auto at = plain.out.find(begin);
+  ASSERT_NE(at, std::string::npos) << plain.out;
+  const std::string url = plain.out.substr(at + 22, plain.out.find(';', at) - at - 22);
+  EXPECT_EQ(url, head.http_url) << "where it listens, and not where it was told to";
+  EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_folder()));
+  EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));
+  const auto json = mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_TRUE(json.json()["http"].value("url", "").starts_with("http://127.0.0.1:")) << json.out;
+}
+
 // As mobula::init starts it.
 TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});

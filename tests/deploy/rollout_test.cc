@@ -114,6 +114,21 @@ printf '{"address": "%s"}\n' $at)sh");
   std::string program_;
 };
 
+TEST_F(RolloutTest, AHeadThatIsKnownToBeAwayIsNotWaitedForAgain) {
+  const auto hosts = inventory({"a"});
+  RolloutOptions options;
+  options.head_away = failure(ErrorCode::unavailable, "no way to h");
+  const auto reports = up(hosts, options);
+  EXPECT_EQ(reports.at("h").result, "unreachable");
+  EXPECT_EQ(reports.at("h").detail, "no way to h");
+  EXPECT_NE(reports.at("a").result, "started") << "it has no head to join";
+  EXPECT_FALSE(fs::exists(folder_ + "/hosts/h")) << "nobody has gone there";
+  for (const auto& each : Rollout(hosts, options).take_down()) {
+    if (each.head) EXPECT_EQ(each.result, "unreachable");
+  }
+  EXPECT_FALSE(fs::exists(folder_ + "/hosts/h"));
+}
+
 TEST_F(RolloutTest, WhatRunsAsItShouldIsLeftAlone) {
   const auto hosts = inventory({"a", "b"});
   std::mutex mutex;

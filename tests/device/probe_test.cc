@@ -130,6 +130,11 @@ TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
   EXPECT_FALSE(node->labels.contains("mobula.io/nvidia-driver")) << "which is not known";
   machine.nvidia_driver = "550.54.15";
   EXPECT_EQ(node_shape(machine, {})->labels.at("mobula.io/nvidia-driver"), "550.54.15");
+  EXPECT_FALSE(node_shape(machine, {})->labels.contains("mobula.io/nvidia-nccl"));
+  machine.cuda = "12.4";
+  machine.nccl = "2.21.5";
+  EXPECT_EQ(node_shape(machine, {})->labels.at("mobula.io/nvidia-cuda"), "12.4");
+  EXPECT_EQ(node_shape(machine, {})->labels.at("mobula.io/nvidia-nccl"), "2.21.5");
   EXPECT_EQ(node->labels.at("mobula.io/accelerator-type"), "H100");
   EXPECT_EQ(node->task_executors, 32);
   EXPECT_TRUE(std::ranges::is_sorted(node->resources, {}, &ResourceShape::name));

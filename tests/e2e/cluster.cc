@@ -103,8 +103,8 @@ void ClusterTest::start_head(Words flags) {
   if (!again) nodes_.push_back("a");
 }
 
-void ClusterTest::start_node(const std::string& name, Words flags) {
-  flags.insert(flags.begin(), {"start", "--address", address_, "--key",
+void ClusterTest::start_node(const std::string& name, Words flags, const std::string& by) {
+  flags.insert(flags.begin(), {"start", "--address", by.empty() ? address_ : by, "--key",
                                state_of("a") + "/default/default.key"});
   const Ended ended = mobula(flags, name);
   ASSERT_EQ(ended.code, 0) << ended.err;

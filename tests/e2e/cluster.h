@@ -29,8 +29,8 @@ class ClusterTest : public ::testing::Test {
 
   // Head and agent of the first node, "a".
   void start_head(Words flags = {"--num-cpus", "4"});
-  // An agent with a state folder of its own.
-  void start_node(const std::string& name, Words flags = {"--num-cpus", "2"});
+  // An agent with a state folder of its own; `by`: where it finds the head, if not where that is.
+  void start_node(const std::string& name, Words flags = {"--num-cpus", "2"}, const std::string& by = {});
   void stop(const std::string& name);
 
   // The `mobula` program at the node's state folder.

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "e2e/cluster.h"
+#include "e2e/relay.h"
 
 namespace mobula::e2e {
 namespace {
@@ -135,6 +136,34 @@ TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
   const Ended left = run({"--grace", "30", "--", "sh", "-c", escapes + "while ! test -e " + file("far") + "; do sleep 0.1; done; exit 4"});
   EXPECT_EQ(left.code, 4) << left.err;
   EXPECT_EQ(read_text(file("told")), "far\nfar\n");
+}
+
+// With a session of its own, forked twice and with an empty environment, while another job of the node goes on.
+TEST_F(Jobs, WhatHasDetachedItselfEndsWithItsJobAndNoOther) {
+  start_head();
+  const auto detaches = [&](const std::string& name) {
+    std::ofstream(file(name + ".sh")) << "echo $$ > " << file(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
+    return "setsid env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " + file(name + ".sh") +
+           " </dev/null >/dev/null 2>&1 & exit 0'; while ! test -s " + file(name) + "; do sleep 0.02; done; ";
+  };
+  const auto goes_on = submit(detaches("kept") + "echo up; exec sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", goes_on}).out == "up\n"; }));
+  const auto kept = std::stoi(read_text(file("kept")));
+  const Ended left = run({"--grace", "0", "--num-cpus", "1", "--", "sh", "-c", detaches("left") + "exit 4"});
+  EXPECT_EQ(left.code, 4) << left.err;
+  EXPECT_FALSE(runs(std::stoi(read_text(file("left"))))) << "it ends before its job counts as ended";
+  const auto stopped = submit(detaches("far") + "echo up; exec sleep 600", {"--num-cpus", "1"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", stopped}).out == "up\n"; }));
+  const auto far = std::stoi(read_text(file("far")));
+  EXPECT_TRUE(runs(far));
+  EXPECT_EQ(mobula({"job", "stop", stopped}).code, 0);
+  ASSERT_TRUE(becomes(stopped, "STOPPED"));
+  EXPECT_FALSE(runs(far));
+  EXPECT_TRUE(runs(kept)) << "another job's";
+  EXPECT_EQ(state(goes_on), "RUNNING");
+  EXPECT_EQ(mobula({"job", "stop", goes_on}).code, 0);
+  ASSERT_TRUE(becomes(goes_on, "STOPPED"));
+  EXPECT_FALSE(runs(kept));
 }
 
 TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
@@ -299,6 +328,42 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   const Ended ended = mobula({"wait", moved});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
+}
+
+// The head has ordered it, the node has started it, and the word of that is on its way when both are killed.
+TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
+  start_head({"--num-cpus", "1"});
+  const Words two{"--num-cpus", "2", "--resources", R"({"here": 2})"};
+  Relay relay(address());
+  start_node("b", two, relay.address());
+  const auto node = node_id("b");
+  const auto begin_submitting = [&](const std::string& name, const std::string& then, Words flags) {
+    Words words{programs + "/mobula", "submit", "--no-wait", "--name", name};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", "/bin/sh", "-c", "echo $MOBULA_SUBMISSION_ATTEMPT >> " + file(name) + "; " + then});
+    return Process(words, environment_of("a"), folder() + "/log/submits-" + name);
+  };
+  relay.hold_what_goes_to_target();
+  // Together: a node that is silent for 3 s gets nothing more.
+  Process first = begin_submitting("once", "exec sleep 600", {"--resources", R"({"here": 1})"});
+  Process second = begin_submitting("again", "test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                                    {"--retries", "1", "--resources", R"({"here": 1})"});
+  EXPECT_EQ(first.wait().code, 0) << first.err();
+  EXPECT_EQ(second.wait().code, 0) << second.err();
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("once") && exists("again"); }));
+  EXPECT_NE(state("once"), "RUNNING") << "nothing of it has been heard";
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+
+  start_head({"--no-worker"});
+  start_node("b", two);
+  const Ended ended = mobula({"wait", "again"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(read_text(file("again")), "1\n2\n");
+  ASSERT_TRUE(becomes("once", "LOST")) << job("once").dump(2);
+  EXPECT_EQ(job("once")["node_id"], node);
+  EXPECT_EQ(job("once")["attempts"], 1);
+  EXPECT_EQ(read_text(file("once")), "1\n");
 }
 
 TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {

@@ -10,6 +10,7 @@ namespace mobula::e2e {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Resident : public ClusterTest {
  protected:
@@ -58,12 +59,14 @@ TEST_F(Resident, AreShownAndGiveWay) {
 
 class SimulatedGpuBytes : public ClusterTest {
  protected:
+  std::map<std::string, std::string> more_machine;
   void start_with(const Words& more, const std::string& machine = {}) {
     std::filesystem::create_directory(folder() + "/gpus");
     more_environment = {
         {"MOBULA_SIMULATED_GPU", "folder=" + folder() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
         {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
         {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
+    more_environment.insert(more_machine.begin(), more_machine.end());
     Words flags{"--num-cpus", "4", "--gpu-context-memory", "100MiB", "--gpu-watch-period", "100"};
     flags.insert(flags.end(), more.begin(), more.end());
     start_head(flags);
@@ -79,6 +82,29 @@ TEST_F(SimulatedGpuBytes, TheFieldsAreWhatTheAgentSawAtItsStart) {
   EXPECT_EQ(isolation(), Json::parse(R"({"prevents": "nothing", "detects": "per process", "detect_period_ms": 100,
                                          "reacts": "kill", "summary": "per process every 100 ms: kill"})"));
   EXPECT_THAT(mobula({"status"}).out, HasSubstr("per process"));
+}
+
+// Each node says what its own programs find.
+TEST_F(SimulatedGpuBytes, NcclThatDiffersBetweenNodesIsNamedByDoctor) {
+  more_machine = {{"MOBULA_NCCL_LIBRARY", SIMULATED_NCCL}};
+  start_with({}, "nccl=22105");
+  const auto label = [&](const std::string& node, const std::string& name) {
+    const Json got = Json::parse(mobula({"get", "node", node_id(node), "-o", "json"}).out, nullptr, false);
+    return got.is_object() ? got["labels"].value(name, "") : "";
+  };
+  EXPECT_EQ(label("a", "mobula.io/nvidia-nccl"), "2.21.5");
+  EXPECT_NE(label("a", "mobula.io/nvidia-cuda"), "");
+  EXPECT_THAT(mobula({"describe", "node", node_id("a")}).out, HasSubstr("mobula.io/nvidia-nccl"));
+  EXPECT_THAT(mobula({"doctor"}).out, Not(HasSubstr("NCCL of nodes")));
+  auto& machine = more_environment.at("MOBULA_SIMULATED_GPU");
+  machine.replace(machine.find("nccl=22105"), 10, "nccl=22809");
+  start_node("b", {"--num-cpus", "1", "--num-gpus", "1"});
+  EXPECT_EQ(label("b", "mobula.io/nvidia-nccl"), "2.28.9");
+  const Ended told = mobula({"doctor"});
+  EXPECT_EQ(told.code, 1) << told.out;
+  EXPECT_THAT(told.out, HasSubstr("NCCL of nodes"));
+  EXPECT_THAT(told.out, HasSubstr("2.21.5 on " + node_id("a").substr(0, 8)));
+  EXPECT_THAT(told.out, HasSubstr("2.28.9 on " + node_id("b").substr(0, 8)));
 }
 
 TEST_F(SimulatedGpuBytes, WhereProcessesAreNotToldApartNobodyEndsForThem) {

@@ -30,6 +30,9 @@ constexpr std::size_t most_named = 8;             // of what is wrong in one way
 constexpr std::int64_t tolerable_skew_ms = 2'000;
 constexpr std::int64_t wrong_skew_ms = 60'000;    // tickets and tokens allow 5 minutes
 constexpr const char* driver_label = "mobula.io/nvidia-driver";
+constexpr const char* cuda_label = "mobula.io/nvidia-cuda";
+constexpr const char* nccl_label = "mobula.io/nvidia-nccl";
+constexpr const char* no_library = "none that can be used";
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -281,12 +284,19 @@ Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t a
 
 Findings check_nodes(const Json& items, const std::string& own_host) {
   std::map<std::string, std::vector<std::string>> drivers;
+  std::map<std::string, std::vector<std::string>> cudas;
+  std::map<std::string, std::vector<std::string>> nccls;
   std::map<std::string, std::vector<std::string>> releases;
   std::vector<std::string> hidden;
   for (const auto& item : items) {
     if (!has_slots(item)) continue;  // a driver's own agent
     const auto labels = item.value("labels", Json::object());
     if (labels.contains(driver_label)) drivers[labels.value(driver_label, std::string())].push_back(node_name(item));
+    if (labels.contains(cuda_label)) cudas[labels.value(cuda_label, std::string())].push_back(node_name(item));
+    // An agent that looked for the one has looked for the other.
+    if (labels.contains(cuda_label) || labels.contains(nccl_label)) {
+      nccls[labels.value(nccl_label, std::string(no_library))].push_back(node_name(item));
+    }
     if (const auto release = item.value("version", std::string()); !release.empty()) releases[release].push_back(node_name(item));
     const bool elsewhere = item.value("host", std::string()) != own_host;
     if (elsewhere && leads_to_itself(item.value("address", std::string()))) hidden.push_back(node_name(item));
@@ -301,6 +311,17 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
     found.push_back(mend("GPU drivers of nodes", told(drivers),
                          "install one driver everywhere: NCCL between nodes and CUDA programs built for the newer one "
                          "fail on the older"));
+  }
+  // With another driver comes another interface of it, which is said then.
+  if (cudas.size() > 1 && drivers.size() < 2) {
+    found.push_back(note("CUDA drivers of nodes", told(cudas),
+                         "install one everywhere (as part of the driver, or as cuda-compat): programs built for the newer one "
+                         "fail on the older"));
+  }
+  if (nccls.size() > 1) {
+    found.push_back(mend("NCCL of nodes", told(nccls),
+                         "install one version everywhere (libnccl2), or name one: MOBULA_NCCL_LIBRARY=PATH for each agent, "
+                         "and start those agents again; groups over NCCL between such nodes fail or hang"));
   }
   if (releases.size() > 1) {
     found.push_back(note("releases of nodes", told(releases), "mobula up CLUSTER.yaml brings all machines to one release"));

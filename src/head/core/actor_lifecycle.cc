@@ -19,6 +19,8 @@ const Mark mark_used_up("head.actor_restarts_used_up");
 const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
 const Mark mark_adopted("head.actor_adopted_from_facts");
 const Mark mark_ended_while_away("head.entry_point_ended_while_head_was_away");
+const Mark mark_unheard("head.command_lost_before_it_was_heard_of");
+const Mark mark_order_unheard("head.order_of_the_head_before_never_arrived");
 const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
 // Doubled each time: what is in vain must not be tried again at once for ever.
@@ -33,7 +35,9 @@ Duration doubled(Duration first, int times, Duration cap) {
 // While the head recovers, an actor without a slot may have one on a node that has not come yet.
 void ActorTable::place(Actor& actor) {
   if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
-  if (!parts_.serving || parts_.nodes.recovering() || !actor.durable) return;
+  if (!parts_.serving || parts_.nodes.recovering()) return;
+  // The order to start a command waits for the same disk.
+  if (!actor.durable && !actor.spec().entry.given()) return;
   if (const auto* why = parts_.groups.why_closed(actor.spec().demand.request.placement.group)) {
     EndCause cause;
     cause.kind = EndKind::group_removed;
@@ -76,6 +80,12 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
   start.name_space = actor->name_space;
   const Job* job = parts_.jobs.find(actor->spec().job);
   start.show_output = job != nullptr && job->runs() && job->start.show_output;
+  if (actor->spec().entry.given()) {
+    const Node* node = parts_.nodes.find(grant.node);
+    const ProcessId agent = node == nullptr ? ProcessId() : node->address.incarnation;
+    actor->row.order = StartOrder{actor->row.incarnation + 1, grant.node, agent};
+    write_row(*actor);
+  }
   // Watchers wait either way: that it is being started is no news to them.
   if (actor->state == ActorState::placing) actor->state = ActorState::starting;
   return true;
@@ -169,6 +179,24 @@ void ActorTable::stop_entry(ActorId id, const std::string& why) {
   parts_.slots.stop(actor->slot, true, why);
 }
 
+bool ActorTable::settle_order(Actor& actor, bool nobody_knows) {
+  if (!actor.may_have_run()) return false;
+  if (nobody_knows) {
+    mark_unheard.hit();
+    actor.row.incarnation = actor.row.order.attempt;
+  } else {
+    actor.row.order = {};
+  }
+  return nobody_knows;
+}
+
+void ActorTable::order_withdrawn(ActorId id) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->state == ActorState::dead) return;
+  settle_order(*actor, false);
+  write_row(*actor);
+}
+
 void ActorTable::lose(Actor& actor, const EndCause& cause) {
   const bool done = cause.kind == EndKind::exited && cause.exit_code == 0;
   if (actor.spec().entry.given() && done && !actor.moving) return die(actor, cause);
@@ -179,7 +207,7 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
     return die(actor, drained);
   }
   if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
-  const bool lived = actor.state == ActorState::alive;
+  const bool lived = settle_order(actor, cause.kind == EndKind::node_died) || actor.state == ActorState::alive;
   const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
   const bool moved = std::exchange(actor.moving, false);
   actor.cause = cause;
@@ -192,6 +220,8 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
     mark_restart.hit();
     ++actor.row.restarts_used;
     if (actor.journalled()) write_row(actor);
+  } else if (actor.spec().entry.given()) {
+    write_row(actor);
   }
   become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
   if (cause.kind == EndKind::out_of_memory) {
@@ -297,7 +327,24 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
 // ---- after a head restart ----------------------------------------------------------------------
 
 void ActorTable::restore(const ActorRow& row) {
-  add(row, name_space_of(row.spec.job, row.spec.name_space));
+  const Actor& actor = add(row, name_space_of(row.spec.job, row.spec.name_space));
+  if (actor.may_have_run()) open_orders_[row.order.agent].insert(row.spec.actor);
+}
+
+void ActorTable::agent_stated(ProcessId agent, const Facts& facts) {
+  const auto at = open_orders_.find(agent);
+  if (at == open_orders_.end()) return;
+  std::set<ActorId> open = std::move(at->second);
+  open_orders_.erase(at);
+  for (const SlotFact& fact : facts.slots) open.erase(fact.actor.actor);
+  for (const EntryEnded& ended : facts.ended_entries) open.erase(ended.actor);
+  if (facts.ended_entries.size() >= max_ended_entries) return;
+  for (const auto id : open) {
+    Actor* actor = rows_.find(id);
+    if (actor == nullptr || actor->state == ActorState::dead || !actor->slot.empty()) continue;
+    mark_order_unheard.hit();
+    order_withdrawn(id);
+  }
 }
 
 bool ActorTable::may_go_on(const SlotFact& fact) const {
@@ -322,6 +369,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   // A command has no endpoint.
   actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() && !fact.ready ? 0 : 1);
   actor->endpoint = fact.endpoint;
+  // As if this head had ordered it.
+  if (fact.actor.entry.given()) actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
   actor->ending = fact.stopping;
   // Whether its constructor has finished, the agent says next (ActorConstructed).
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
@@ -331,6 +380,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
 // lost meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
   for (const auto& [of, process] : std::exchange(ended_early_, {})) tell_unknown(of.second, process);
+  open_orders_.clear();
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;
     const bool detached = actor.spec().detached;
@@ -350,12 +400,14 @@ void ActorTable::recovery_ended() {
       continue;
     }
     if (!actor.slot.empty()) continue;
+    const bool unheard = settle_order(actor, true);
     if (actor.row.incarnation > 0 && actor.state == ActorState::placing) {
       mark_lost_while_away.hit();
       if (actor.spec().entry.given()) {
         EndCause cause;
         cause.kind = EndKind::node_died;
-        cause.text = "was lost while the head was away";
+        cause.text = unheard ? "it was being started when the head and its agent died, and may have run"
+                             : "was lost while the head was away";
         const bool lives = actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
         if (!lives) {
           die(actor, cause);

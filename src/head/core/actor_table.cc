@@ -178,6 +178,7 @@ void ActorTable::submit(const ActorSpec& spec) {
   actor.durable = false;
   write_row(actor, true);
   parts_.journal.wait(ActorGate{spec.actor});
+  place(actor);
 }
 
 bool ActorTable::refuse_create(const CreateActor& message, const std::string& name_space) {
@@ -225,7 +226,7 @@ void ActorTable::durable(ActorId id) {
   if (actor == nullptr || actor->durable) return;
   actor->durable = true;
   if (actor->state == ActorState::dead) return;
-  become(*actor, ActorState::placing);
+  if (actor->slot.empty()) become(*actor, ActorState::placing);  // a command may have a place already
   place(*actor);
 }
 

@@ -5,7 +5,8 @@
 //
 // `incarnation` counts executors that answered: generation g of a slot is incarnation g + 1. Losing
 // an executor uses up a restart, unless the program cannot start on the node, the node died before
-// the actor was ever alive there, or it was lost while the head was away.
+// the actor was ever alive there, or it was lost while the head was away. A command has no constructor: from the
+// moment when its agent may have been told to start it, it may have run.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,8 @@ struct Actor {
   std::set<ProcessId> watchers;
 
   const ActorSpec& spec() const { return row.spec; }
+  // Told to start, for all that is known, and not heard of since.
+  bool may_have_run() const { return row.order.attempt > row.incarnation; }
   bool journalled() const { return row.spec.detached || !row.spec.name.empty(); }
 };
 
@@ -111,6 +114,10 @@ class ActorTable {
   void node_died(NodeId node, bool silently);
   bool may_go_on(const SlotFact& fact) const;
   void adopt(const SlotFact& fact, NodeId node);
+  // Commands that the agent was to start before the head was: what it does not know of never ran.
+  void agent_stated(ProcessId agent, const Facts& facts);
+  // The order to start a command did not go out.
+  void order_withdrawn(ActorId id);
 
   void tick();
   std::optional<Time> next_deadline() const;
@@ -129,6 +136,8 @@ class ActorTable {
   void refuse(const ActorSpec& spec, const std::string& why);
   void place(Actor& actor);
   void lose(Actor& actor, const EndCause& cause);
+  // What becomes of an order that nobody has answered: it counts as carried out, or as never given. The former?
+  bool settle_order(Actor& actor, bool nobody_knows);
   void die(Actor& actor, const EndCause& cause, bool refused = false);
   void become(Actor& actor, ActorState state);
   void note(const Actor& actor) const;
@@ -148,6 +157,7 @@ class ActorTable {
   // To be ended, asked by a process of the job, and not stated by any node yet.
   std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
   std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched ones
+  std::map<ProcessId, std::set<ActorId>> open_orders_;  // by agent: of heads before, while this one recovers
 };
 
 }  // namespace mobula::internal::head

@@ -130,6 +130,7 @@ struct Dispatch {
     }
     void operator()(const JobGate& gate) const { parts.jobs.durable(gate.job); }
     void operator()(const ActorGate& gate) const { parts.actors.durable(gate.actor); }
+    void operator()(const OrderGate& gate) const { parts.slots.order_durable(gate.slot); }
     void operator()(const GroupGate& gate) const { parts.groups.durable(gate.group, gate.placed); }
     void operator()(const ReplyGate& gate) const {
       parts.commands.push_back(ReplyTool{gate.link, gate.reply});
@@ -152,6 +153,7 @@ struct Dispatch {
     }
     void operator()(const JobGate& gate) const { parts.jobs.not_durable(gate.job, text); }
     void operator()(const ActorGate& gate) const { parts.actors.not_durable(gate.actor, text); }
+    void operator()(const OrderGate& gate) const { parts.slots.order_not_durable(gate.slot, text); }
     void operator()(const GroupGate& gate) const {
       parts.groups.not_durable(gate.group, gate.placed, text);
     }

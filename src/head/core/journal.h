@@ -24,6 +24,10 @@ struct JobGate {
 struct ActorGate {
   ActorId actor;
 };
+// The order to start what is in the slot may go out.
+struct OrderGate {
+  SlotId slot;
+};
 struct GroupGate {
   GroupId group;
   std::uint64_t placed = 0;  // Group::placed when it was written
@@ -34,7 +38,7 @@ struct ReplyGate {
   std::string verb{};
   std::string token{};  // that was made, and is not to be if the batch fails
 };
-using Gate = std::variant<EpochGate, JobGate, ActorGate, GroupGate, ReplyGate>;
+using Gate = std::variant<EpochGate, JobGate, ActorGate, OrderGate, GroupGate, ReplyGate>;
 
 class Journal {
  public:

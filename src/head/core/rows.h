@@ -66,6 +66,19 @@ struct GroupRow {
   }
 };
 
+// That a command is to be started, written before anybody is told to: an attempt that nobody knows of but this row
+// may have run.
+struct StartOrder {
+  std::uint32_t attempt = 0;  // incarnation that it makes; of `ActorRow::incarnation` or less: over
+  NodeId node;
+  ProcessId agent;  // that node's, which is told
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("attempt", &StartOrder::attempt), field("node", &StartOrder::node),
+                 field("agent", &StartOrder::agent));
+  }
+};
+
 // table "actors": detached and named ones. A detached one outlives its job, so the row has what its
 // executor needs of it.
 struct ActorRow {
@@ -74,12 +87,13 @@ struct ActorRow {
   Environment job_env;
   std::int64_t restarts_used = 0;
   std::uint32_t incarnation = 0;
+  StartOrder order{};  // of a command
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
                  field("job_env", &ActorRow::job_env),
                  field("restarts_used", &ActorRow::restarts_used),
-                 field("incarnation", &ActorRow::incarnation));
+                 field("incarnation", &ActorRow::incarnation), field("order", &ActorRow::order));
   }
 };
 

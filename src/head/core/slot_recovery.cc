@@ -58,6 +58,7 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
   for (const auto& fact : facts.slots) {
     if (!fact.allocation.group.empty()) take(fact);
   }
+  parts_.actors.agent_stated(node.address.incarnation, facts);
   return unknown;
 }
 

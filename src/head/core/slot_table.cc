@@ -68,6 +68,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = std::move(rows_.at(id));
   rows_.erase(id);
   unannounced_.erase(id);
+  if (held_orders_.erase(id) > 0) parts_.actors.order_withdrawn(slot.actor);
   auto& on_its_node = by_node_[slot.node];
   on_its_node.erase(id);
   if (on_its_node.empty()) by_node_.erase(slot.node);
@@ -91,6 +92,11 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
+  // Its agent does not know of it: it is gone when the disk has answered.
+  if (const auto held = held_orders_.find(id); held != held_orders_.end()) {
+    held->second.stop_why = why;
+    return;
+  }
   const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
@@ -444,8 +450,7 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   slot.class_id = start.demand_class.id;
   slot.program = start.demand_class.program;
   slot.generation = start.first_generation;
-  slot.started_by = parts_.nodes.send(grant.node, std::move(start));
-  add(std::move(slot));
+  order(std::move(slot), std::move(start));
 }
 
 void SlotTable::recall(Slot& slot, const std::string& why) {

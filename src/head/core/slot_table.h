@@ -45,8 +45,16 @@ struct Slot {
   Time resident_since;     // with any
   std::string over_share;  // its executor has more of a device than its share: in words
   Endpoint endpoint;
-  std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent
+  std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent; not_ordered: it waits for the disk
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
+};
+
+inline constexpr std::uint64_t not_ordered = ~std::uint64_t{0};
+
+// An order that waits for the disk; what ended it meanwhile.
+struct HeldOrder {
+  StartSlot start;
+  std::string stop_why;
 };
 
 // What of a job lives on when it ends: the slots of its detached actors, and of what those, and what
@@ -115,6 +123,9 @@ class SlotTable {
   void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {});
   // Ends `users`, which are in bundles of the group, and what waits for one.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
+  // What is started at most once is told to its agent when that is on disk.
+  void order_durable(SlotId slot);
+  void order_not_durable(SlotId slot, const std::string& why);
   // Grants what can be granted, once the tables have settled for this step.
   void plan();
 
@@ -144,6 +155,7 @@ class SlotTable {
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(scheduler::Slot grant);
+  void order(Slot slot, StartSlot start);
   void recall(Slot& slot, const std::string& why);
   void preempt(Slot& slot, const scheduler::Recall& recall);
   void report(const scheduler::Infeasible& infeasible);
@@ -163,6 +175,7 @@ class SlotTable {
   std::set<SlotId> unannounced_;
   // Slots that the head does not know and that end, with the number of the command that says so.
   std::map<NodeId, std::map<SlotId, std::uint64_t>> strangers_;
+  std::map<SlotId, HeldOrder> held_orders_;
   PreemptionCounts preemptions_;
   std::uint64_t counter_ = 0;
 };

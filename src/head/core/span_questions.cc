@@ -11,7 +11,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_late("head.span_answer_without_a_process");
+const Mark mark_late_spans("head.span_answer_without_a_process");
 const Mark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 }  // namespace
@@ -115,7 +115,7 @@ void SpanQuestions::tick() {
     if (question.until <= parts_.now) late.push_back(number);
   }
   for (const auto number : late) {
-    mark_late.hit();
+    mark_late_spans.hit();
     Question& question = questions_.at(number);
     warn_of_silent(parts_, question.missing, "when its calls were", question.warnings);
     settle(number);

@@ -177,6 +177,11 @@ void SubmissionTable::stop_all(const std::string& why) {
 void SubmissionTable::changed(const Actor& actor) {
   SubmissionRow* row = rows_.find(actor.spec().job);
   if (row == nullptr || has_ended(row->state)) return;
+  // It was to be started there, and nobody knows whether it was.
+  if (actor.cause.kind == EndKind::node_died && actor.row.order.attempt > row->attempts) {
+    row->attempts = actor.row.order.attempt;
+    row->node = actor.row.order.node;
+  }
   if (actor.state == ActorState::dead) return end(*row, actor.cause);
   if (actor.state == ActorState::alive) {
     const bool again = row->attempts == actor.row.incarnation && row->started_ms != 0;

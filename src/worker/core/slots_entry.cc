@@ -3,11 +3,6 @@
 #include "worker/core/slots.h"
 
 namespace mobula::internal::worker {
-namespace {
-
-constexpr std::size_t max_ended_entries = 256;
-
-}  // namespace
 
 void Slots::entry_started(SlotId slot, SlotRow& row) {
   row.phase = SlotPhase::ready;

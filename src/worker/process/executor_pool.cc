@@ -92,7 +92,7 @@ void ExecutorPool::look_at_deadlines(Time now) {
     if (executor.stage == Stage::ending || !executor.deadline || now < *executor.deadline) continue;
     executor.deadline.reset();
     executor.overdue = true;
-    signal_tree(executor.stamp, SIGKILL);
+    signal_all(executor, SIGKILL);
   }
   for (auto& [serial, nursery] : nurseries_) {
     if (!nursery.deadline || now < *nursery.deadline) continue;
@@ -199,6 +199,7 @@ void ExecutorPool::start_directly(Serial serial) {
 void ExecutorPool::read_control(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (!executor.control) return;
+  if (executor.warden) return read_words(serial);
   const auto packet = receive_packet(executor.control.get(), MSG_DONTWAIT);
   if (!packet && packet.error().code == ErrorCode::resource_exhausted) return;
   poll_.remove(executor.control.get());
@@ -227,19 +228,19 @@ void ExecutorPool::report_started(Serial serial) {
   executor.begun = monotonic_now();
   executor.deadline.reset();
   if (options_.table != nullptr) {
-    if (auto added = options_.table->add(executor.stamp, executor.slot); !added) {
+    if (auto added = options_.table->add(child_of(executor), executor.slot); !added) {
       log_warn("executor {} is not recorded: {}", executor.stamp.pid, added.error().text);
     }
   }
   events_.push_back(PoolStarted{executor.process, executor.stamp});
-  if (executor.asked) signal_tree(executor.stamp, SIGKILL);
+  if (executor.asked) signal_all(executor, SIGKILL);
 }
 
 void ExecutorPool::fail_start(Serial serial, const std::string& reason, bool cannot_run) {
   Executor& executor = executors_.at(serial);
   if (executor.output.fd() >= 0) poll_.remove(executor.output.fd());
-  events_.push_back(PoolStartFailed{
-      executor.process, fmt::format("start of {}: {}", executor.key.program, reason), cannot_run});
+  const std::string& program = executor.command ? executor.command->argv.front() : executor.key.program;
+  events_.push_back(PoolStartFailed{executor.process, fmt::format("start of {}: {}", program, reason), cannot_run});
   serials_.erase(executor.process);
   executors_.erase(serial);
 }

@@ -75,6 +75,7 @@ struct PoolOptions {
   // Complete lines of an executor's stdout and stderr. Called in `on_readable`; must not call back.
   std::function<void(ProcessId, std::string_view lines)> on_output;
   ProcessTable* table = nullptr;  // if given, running executors are recorded there
+  std::vector<std::string> warden;  // program and first words of the process above a command (warden.h)
   bool use_nurseries = true;
   Duration start_limit = 60s;  // from exec until `init` is reached
   std::size_t max_nurseries = 64;
@@ -134,8 +135,9 @@ class ExecutorPool {
     bool asked = false;     // to end
     bool overdue = false;   // a limit ended it
     ProcessStamp stamp{};
-    Fd pidfd{};
-    Fd control{};  // of a direct start, until it has reported
+    std::optional<ProcessStamp> warden{};  // of a command: above `stamp`, and there until nothing is left
+    Fd pidfd{};    // of this process's child: the warden, or the executor itself
+    Fd control{};  // of a direct start, until it has reported; of a warden, while it may say something
     Time begun{};
     std::optional<Time> deadline{};  // by stage: start limit, SIGKILL, next look at what is left
     std::optional<Time> spare_until{};  // ending: what is left is killed from then on
@@ -168,6 +170,8 @@ class ExecutorPool {
   void begin(Serial serial);
   void start_directly(Serial serial);
   void start_command(Serial serial);
+  void read_words(Serial serial);
+  void warden_ended(Serial serial);
   ForkRequest request_for(const Executor& executor) const;
   void read_control(Serial serial);
   void adopt(Serial serial, ProcessStamp stamp, Fd pidfd);
@@ -188,6 +192,11 @@ class ExecutorPool {
 
   // Ending.
   void executor_ended(Serial serial);
+  void over(Executor& executor, const ExitCause& cause);
+  static ProcessStamp child_of(const Executor& executor) { return executor.warden.value_or(executor.stamp); }
+  static std::vector<ProcessStamp> tree_of(const Executor& executor);
+  static void signal_all(const Executor& executor, int signal);
+  bool look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared);
   bool belongs(const Orphan& orphan, const Executor& executor) const;
   void tell_escaped(Executor& executor);
   void sweep(Time now);
@@ -196,6 +205,7 @@ class ExecutorPool {
 
   std::set<pid_t> known_processes() const;
   bool forks_are_pending() const;
+  static std::string describe_failed_warden(const Executor& executor);
   LineSink sink_of(const Executor& executor) const;
   std::string describe_early_end(const ExitCause& cause, bool overdue,
                                  const OutputPipe& output) const;

@@ -1,12 +1,12 @@
-// The part of ExecutorPool that starts commands of submitted jobs.
+// The part of ExecutorPool that starts commands of submitted jobs, each beneath a warden of its own.
 #include <unistd.h>
 
 #include <csignal>
 #include <string_view>
 
 #include "worker/process/executor_pool.h"
-#include "worker/process/launch.h"
 #include "worker/process/process_tree.h"
+#include "worker/process/warden.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -38,25 +38,77 @@ std::string found_in_path(const std::string& name, std::string_view path) {
 
 }  // namespace
 
-// It runs as soon as it is started: whether its program is there, its exit code tells.
+// Beneath a warden, which says when it runs: whether its program is there, its exit code tells.
 void ExecutorPool::start_command(Serial serial) {
   Executor& executor = executors_.at(serial);
+  if (options_.warden.empty()) return fail_start(serial, "this agent was not told how to run commands");
   std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
+  auto of_warden = with_variables(options_.environment, settings);
   settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());
-  Launch what;
-  what.environment = with_variables(options_.environment, settings);
-  what.argv = executor.command->argv;
-  what.program = found_in_path(what.argv.front(), value_of(what.environment, "PATH"));
-  what.working_directory = executor.command->working_directory;
-  what.needs_working_directory = executor.command->needs_working_directory;
-  what.scratch_directory = executor.command->scratch_directory;
-  what.output_fd = executor.output_end.get();
-  auto launched = launch(what);
-  if (!launched) return fail_start(serial, launched.error().text);
-  // A child of this process that was not waited for yet, so it is there, if only as a zombie.
-  const auto stat = read_stat(launched->pid);
-  MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
-  adopt(serial, stat->stamp, std::move(launched->pidfd));
+  WardenOrder order;
+  order.environment = with_variables(options_.environment, settings);
+  order.argv = executor.command->argv;
+  order.program = found_in_path(order.argv.front(), value_of(order.environment, "PATH"));
+  order.working_directory = executor.command->working_directory;
+  order.needs_working_directory = executor.command->needs_working_directory;
+  order.scratch_directory = executor.command->scratch_directory;
+  auto warden = start_warden(options_.warden, std::move(of_warden), order, executor.output_end.get());
+  if (!warden) return fail_start(serial, warden.error().text);
+  executor.stage = Stage::starting;
+  executor.warden = warden->stamp;
+  executor.pidfd = std::move(warden->pidfd);
+  executor.control = std::move(warden->control);
+  executor.deadline = monotonic_now() + options_.start_limit;
+  executor.link.reset();
+  executor.output_end.reset();
+  auto outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
+  if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
+  if (outcome) return;
+  signal_tree(*executor.warden, SIGKILL);
+  // It cannot be watched: the keeper of this agent clears it away if it outlives it.
+  fail_start(serial, outcome.error().text);
+}
+
+void ExecutorPool::read_words(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  const auto words = read_warden(executor.control.get());
+  if (!words) {
+    poll_.remove(executor.control.get());
+    executor.control.reset();
+    return;
+  }
+  for (const WardenWord& word : *words) {
+    if (!word.ended && !executor.reported) {
+      executor.stamp = ProcessStamp{word.pid, word.start_time};
+      report_started(serial);
+    } else if (word.ended && executor.stage == Stage::running) {
+      over(executor, cause_of_status(word.status));
+    }
+  }
+}
+
+// As a rule the command has ended before, and nothing is left. A warden that somebody has killed takes the command
+// along, which the kernel ends with it, and may have started it without having said so.
+void ExecutorPool::warden_ended(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  const auto cause = reap_child(executor.warden->pid);
+  if (!cause) return;
+  if (executor.control) poll_.remove(executor.control.get());
+  executor.control.reset();
+  poll_.remove(executor.pidfd.get());
+  executor.pidfd.reset();
+  if (!executor.reported && cause->signal != 0 && !executor.overdue) {
+    executor.stamp = *executor.warden;
+    report_started(serial);
+  }
+  if (executor.stage != Stage::ending) over(executor, *cause);
+  executor.deadline = monotonic_now();
+}
+
+std::string ExecutorPool::describe_failed_warden(const Executor& executor) {
+  const std::string printed = executor.output.tail().text();
+  const std::string text = executor.overdue ? "it did not start in time" : "its warden ended (" + executor.cause.to_string() + ")";
+  return printed.empty() ? text : text + ". It printed:\n" + printed;
 }
 
 }  // namespace mobula::internal::worker

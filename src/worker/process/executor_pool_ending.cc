@@ -25,14 +25,18 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
   if (executor.stage == Stage::waiting) {
     for (auto& [serial, nursery] : nurseries_) std::erase(nursery.waiting, found->second);
     fail_start(found->second, "it was told to end before it was started");
+  } else if (executor.stage == Stage::starting && executor.warden) {
+    // Its warden is about to say that it has started, and is alone.
   } else if (executor.stage == Stage::starting ||
              (executor.stage == Stage::running && grace <= Duration(0))) {
-    signal_tree(executor.stamp, SIGKILL);
+    signal_all(executor, SIGKILL);
     executor.deadline.reset();
   } else if (executor.stage == Stage::running) {
-    for (const ProcessStamp& below : descendants_of(executor.stamp.pid)) executor.told.insert(below);
-    signal_tree(executor.stamp, SIGTERM);
-    tell_escaped(executor);
+    for (const ProcessStamp& each : tree_of(executor)) {
+      executor.told.insert(each);
+      signal_process(each, SIGTERM);
+    }
+    if (!executor.warden) tell_escaped(executor);
     const Time end = monotonic_now() + grace;
     executor.deadline = executor.deadline ? std::min(*executor.deadline, end) : end;
   } else if (executor.stage == Stage::ending && executor.spare_until) {
@@ -49,15 +53,20 @@ void ExecutorPool::executor_ended(Serial serial) {
   read_control(serial);
   Executor& executor = executors_.at(serial);
   if (!executor.pidfd) return;
+  if (executor.warden) return warden_ended(serial);
   auto cause = reap_child(executor.stamp.pid);
   if (!cause) return;
   poll_.remove(executor.pidfd.get());
   executor.pidfd.reset();
+  over(executor, *cause);
+}
+
+void ExecutorPool::over(Executor& executor, const ExitCause& cause) {
   const Time now = monotonic_now();
-  executor.cause = *cause;
+  executor.cause = cause;
   executor.cause.asked = executor.asked;
   if (executor.reported) executor.cause.ran = now - executor.begun;
-  if (cause->signal == SIGKILL && !executor.asked) {
+  if (cause.signal == SIGKILL && !executor.asked) {
     oom_.look(now);
     executor.cause.oom = oom_.suspects(now);
   }
@@ -70,6 +79,19 @@ void ExecutorPool::executor_ended(Serial serial) {
   executor.deadline = now;
 }
 
+// The executor and what is below it, parents first; of a command all that is left of it.
+std::vector<ProcessStamp> ExecutorPool::tree_of(const Executor& executor) {
+  std::vector<ProcessStamp> tree = descendants_of(child_of(executor).pid);
+  if (!executor.warden) tree.insert(tree.begin(), executor.stamp);
+  return tree;
+}
+
+// Not to a warden: what is below it would have to be looked for. One that has started nothing yet is all there is.
+void ExecutorPool::signal_all(const Executor& executor, int signal) {
+  if (executor.warden && !executor.reported) return signal_tree(*executor.warden, signal);
+  for (const ProcessStamp& each : tree_of(executor)) signal_process(each, signal);
+}
+
 // What made a session of its own and lost its parent is not found below the executor.
 void ExecutorPool::tell_escaped(Executor& executor) {
   for (const Orphan& orphan : find_orphans(known_processes(), false)) {
@@ -79,8 +101,10 @@ void ExecutorPool::tell_escaped(Executor& executor) {
 
 // Whether a process that came to us was started by that executor. The mark tells, or the session.
 // Without either it made a session of its own and cleared its environment: then it is laid at the
-// door of the only executor that was there before it, if there is just one.
+// door of the only executor that was there before it, if there is just one. What a command has started never comes
+// to us while its warden is there.
 bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const {
+  if (executor.warden && executor.pidfd) return false;
   if (orphan.session == executor.stamp.pid) return true;
   if (orphan.process_mark) return *orphan.process_mark == executor.process.hex();
   if (ended_nurseries_.contains(orphan.session)) return false;
@@ -90,8 +114,30 @@ bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const
   if (orphan.stamp.start_time < executor.stamp.start_time) return false;
   return std::none_of(executors_.begin(), executors_.end(), [&](const auto& entry) {
     const Executor& other = entry.second;
-    return &other != &executor && other.pidfd && other.stamp.start_time <= orphan.stamp.start_time;
+    return &other != &executor && other.pidfd && !other.warden && other.stamp.start_time <= orphan.stamp.start_time;
   });
+}
+
+// Whether something is left of an executor that has ended; it is told to end, or killed.
+bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared) {
+  const auto tell = [&](const ProcessStamp& one) {
+    if (!spared) {
+      signal_process(one, SIGKILL);
+    } else if (executor.told.insert(one).second) {
+      signal_process(one, SIGTERM);
+    }
+  };
+  bool left = false;
+  for (const Orphan& orphan : orphans) {
+    if (!belongs(orphan, executor)) continue;
+    left = true;
+    const std::vector<ProcessStamp> below = descendants_of(orphan.stamp.pid);
+    tell(orphan.stamp);
+    for (const ProcessStamp& each : below) tell(each);
+  }
+  if (!executor.warden || !executor.pidfd) return left;
+  for (const ProcessStamp& each : tree_of(executor)) tell(each);
+  return true;  // it ends with the last of them
 }
 
 // Looks for what ended executors have left, kills it, and reports those that have left nothing.
@@ -106,18 +152,9 @@ void ExecutorPool::sweep(Time now) {
   for (const Serial serial : due) {
     Executor& executor = executors_.at(serial);
     const bool spared = executor.spare_until && now < *executor.spare_until;
-    bool left = false;
-    bool news = false;
-    for (const Orphan& orphan : orphans) {
-      if (!belongs(orphan, executor)) continue;
-      left = true;
-      if (!spared) {
-        signal_tree(orphan.stamp, SIGKILL);
-      } else if (executor.told.insert(orphan.stamp).second) {
-        signal_tree(orphan.stamp, SIGTERM);
-        news = true;
-      }
-    }
+    const std::size_t told = executor.told.size();
+    const bool left = look_at_left(executor, orphans, spared);
+    const bool news = executor.told.size() > told;
     executor.deadline = now + look_again;
     if (spared && !news) executor.deadline = std::min(now + look_at_spared, *executor.spare_until);
     if (!left) conclude(serial);
@@ -149,12 +186,13 @@ void ExecutorPool::conclude(Serial serial) {
   poll_.remove(executor.output.fd());
   executor.output.finish(sink_of(executor));
   if (!executor.reported) {
+    if (executor.command) return fail_start(serial, describe_failed_warden(executor));
     return fail_start(serial,
                       describe_early_end(executor.cause, executor.overdue, executor.output),
                       executor.cause.cannot_run());
   }
   if (options_.table != nullptr) {
-    if (auto removed = options_.table->remove(executor.stamp); !removed) {
+    if (auto removed = options_.table->remove(child_of(executor)); !removed) {
       log_warn("executor {} stays recorded: {}", executor.stamp.pid, removed.error().text);
     }
   }
@@ -166,7 +204,7 @@ void ExecutorPool::conclude(Serial serial) {
 std::set<pid_t> ExecutorPool::known_processes() const {
   std::set<pid_t> known;
   for (const auto& [serial, executor] : executors_) {
-    if (executor.pidfd) known.insert(executor.stamp.pid);
+    if (executor.pidfd) known.insert(child_of(executor).pid);
   }
   for (const auto& [serial, nursery] : nurseries_) {
     if (nursery.running) known.insert(nursery.program.stamp.pid);

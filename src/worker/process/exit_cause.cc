@@ -16,6 +16,17 @@ std::string ExitCause::to_string() const {
   return text;
 }
 
+ExitCause cause_of_status(int status) {
+  ExitCause cause;
+  if (WIFSIGNALED(status)) {
+    cause.signal = WTERMSIG(status);
+    cause.core = WCOREDUMP(status);
+  } else {
+    cause.exit_code = WEXITSTATUS(status);
+  }
+  return cause;
+}
+
 std::optional<ExitCause> reap_child(pid_t pid) {
   siginfo_t seen{};
   if (::waitid(P_PID, static_cast<id_t>(pid), &seen, WEXITED | WNOHANG) != 0 || seen.si_pid == 0) {

@@ -24,6 +24,8 @@ struct ExitCause {
   std::string to_string() const;
 };
 
+// Of what waitpid has given.
+ExitCause cause_of_status(int status);
 // Reaps a child that has ended; nothing while it runs or if it is no child of this process.
 std::optional<ExitCause> reap_child(pid_t pid);
 

@@ -1,28 +1,23 @@
 #include "worker/process/keeper.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <optional>
 
-#include "base/time.h"
 #include "worker/process/cgroup.h"
+#include "worker/process/orphans.h"
 #include "worker/process/pipe.h"
-#include "worker/process/process_tree.h"
 
 namespace mobula::internal::worker {
 namespace {
 
 constexpr int keeper_did_not_start = 70;  // EX_SOFTWARE of sysexits.h
-constexpr Duration complain_after = 5s;
 
 sigset_t keeper_signals() {
   sigset_t set;
@@ -47,8 +42,6 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-void write_line(int fd, const std::string& line) { (void)!::write(fd, line.data(), line.size()); }
-
 // Reaps every child that has ended; the agent's status if it was among them.
 std::optional<int> reap(pid_t agent) {
   std::optional<int> agent_status;
@@ -67,39 +60,6 @@ int wait_for_agent(pid_t agent) {
     if (::sigwaitinfo(&set, &signal) < 0 || signal.si_signo == SIGCHLD) continue;
     // A terminal sends Ctrl-C to the whole group: the agent has it already.
     if (signal.si_code != SI_KERNEL) ::kill(agent, signal.si_signo);
-  }
-}
-
-void complain_about_remaining() {
-  for (const pid_t child : children_of(::getpid())) {
-    write_line(STDERR_FILENO,
-               fmt::format("mobula keeper: process {} was killed and has not ended yet\n", child));
-  }
-}
-
-// Kills and reaps until there is no child left. What a killed process leaves behind becomes a child
-// of the keeper in turn, so nothing can escape. Waits as long as it takes: a device that is still
-// held must not be offered again.
-void end_everything(KillGroup* group) {
-  sigset_t child_ended;
-  ::sigemptyset(&child_ended);
-  ::sigaddset(&child_ended, SIGCHLD);
-  const Time begun = monotonic_now();
-  bool complained = false;
-  for (;;) {
-    if (group != nullptr) group->kill_all();
-    for (const pid_t child : children_of(::getpid())) ::kill(child, SIGKILL);
-    int status = 0;
-    pid_t reaped = 0;
-    while ((reaped = ::waitpid(-1, &status, WNOHANG)) > 0) {
-    }
-    if (reaped < 0 && errno == ECHILD) return;
-    const timespec pause{0, 20'000'000};
-    ::sigtimedwait(&child_ended, nullptr, &pause);
-    if (!complained && monotonic_now() - begun > complain_after) {
-      complain_about_remaining();
-      complained = true;
-    }
   }
 }
 
@@ -137,7 +97,7 @@ int run_under_keeper(const std::function<int()>& agent_main, Fd* of_agent) {
   (void)!::write(go->write.get(), "g", 1);
 
   const int status = wait_for_agent(agent);
-  end_everything(group ? &*group : nullptr);
+  end_all_children("mobula keeper", group ? &*group : nullptr);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -6,9 +6,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -33,9 +35,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 
 [[noreturn]] void give_up(const char* what, const char* on) {
   const char* why = ::strerrordesc_np(errno);
+  // In one piece: who reads it may look in between.
+  std::array<iovec, 7> text{};
+  std::size_t at = 0;
   for (const char* part : {"mobula: ", what, " ", on, ": ", why != nullptr ? why : "?", "\n"}) {
-    (void)!::write(STDERR_FILENO, part, std::strlen(part));
+    text[at++] = iovec{const_cast<char*>(part), std::strlen(part)};
   }
+  (void)!::writev(STDERR_FILENO, text.data(), static_cast<int>(text.size()));
   ::_exit(cannot_run);
 }
 

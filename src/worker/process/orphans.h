@@ -1,5 +1,5 @@
 // Processes that executors have left behind: children that came to the agent, as the nearest
-// subreaper, when their own parent ended. Any thread; kills only in `kill_tree`.
+// subreaper, when their own parent ended; and the end of all that is below a process. Any thread.
 #pragma once
 
 #include <optional>
@@ -24,5 +24,12 @@ std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended);
 
 // The process and all that it has below it.
 void signal_tree(ProcessStamp root, int signal);
+
+class KillGroup;
+
+// Kills and reaps until this process, a subreaper with SIGCHLD blocked, has no child left. What a killed process
+// leaves behind becomes a child in turn, so nothing can escape. Waits as long as it takes: a device that is still
+// held must not be offered again; `who` says on stderr what it waits for. `group`: kills them together, if given.
+void end_all_children(const char* who, KillGroup* group);
 
 }  // namespace mobula::internal::worker

@@ -53,6 +53,7 @@ class SmallCluster {
   HeadCore& core() { return *core_; }
   bool persist_at_once = true;
   void persist();                             // what waits
+  std::size_t unpersisted() const { return unpersisted_.size(); }
   void fail_to_persist(const std::string& why);  // what waits
   const std::map<std::pair<std::string, std::string>, Bytes>& journal() const { return journal_; }
 

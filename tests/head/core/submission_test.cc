@@ -1,59 +1,8 @@
 // Submitted jobs at the head: how they are placed, end, run again, and what is remembered of them.
-#include <nlohmann/json.hpp>
-
-#include "head/core/small_cluster.h"
+#include "head/core/submissions.h"
 
 namespace mobula::internal::head {
 namespace {
-
-using Json = nlohmann::json;
-
-class Submissions : public testing::Test {
- protected:
-  // Its id.
-  std::string submit(int number, Json more = Json::object()) {
-    Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work", "hard"}}};
-    asked.update(more);
-    reply = cluster.tool("submit", "", asked.dump());
-    return asked["job_id"];
-  }
-  Json job(const std::string& id) {
-    const auto answer = cluster.tool("get", "submission", id);
-    EXPECT_TRUE(answer.ok) << answer.text;
-    return Json::parse(answer.json, nullptr, false);
-  }
-  std::string state(const std::string& id) { return job(id).value("state", ""); }
-
-  // What an agent says of a command: it has no endpoint.
-  void runs(TestAgent& at, const StartSlot& start) {
-    const auto generation = start.first_generation;
-    cluster.says(at, SlotStarted{start.slot, generation, {}, {}});
-    cluster.says(at, ActorConstructed{start.actor.actor, start.slot, generation, {}});
-    SlotFact fact;
-    fact.slot = start.slot;
-    fact.demand_class = start.demand_class;
-    fact.allocation = start.allocation;
-    fact.actor = start.actor;
-    fact.generation = generation;
-    fact.ready = true;
-    at.facts.slots = {fact};
-  }
-  static EndCause exited(int code) {
-    EndCause cause;
-    cause.exit_code = code;
-    return cause;
-  }
-  void ends(TestAgent& at, const StartSlot& start, const EndCause& cause) {
-    at.facts.slots.clear();
-    at.facts.ended_entries.push_back({start.actor.actor, start.slot, start.first_generation, cause});
-    cluster.says(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
-    cluster.says(at, SlotGone{start.slot, cause, false});
-  }
-
-  SmallCluster cluster;
-  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
-  ToolReply reply;
-};
 
 TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
   const auto id = submit(1, {{"name", "big"}, {"request", {{"num_gpus", 8}}}});

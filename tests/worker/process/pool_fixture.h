@@ -140,6 +140,7 @@ class PoolTest : public ::testing::Test {
   std::map<ProcessId, ProcessStamp> started_;
   std::map<ProcessId, std::string> failed_;
   std::map<ProcessId, ExitCause> exited_;
+  std::uint64_t last_process_ = 0;
 
  private:
   void note(PoolEvent event) {
@@ -149,8 +150,6 @@ class PoolTest : public ::testing::Test {
       failed_[failed->process] = failed->reason;
     if (const auto* exited = std::get_if<PoolExited>(&event)) exited_[exited->process] = exited->cause;
   }
-
-  std::uint64_t last_process_ = 0;
 };
 
 inline std::size_t open_fds() {

@@ -1,0 +1,227 @@
+// What is known of a command between the order to start it and the word of its agent: the journal has the order
+// before the agent does.
+#include "head/core/submissions.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class StartOrders : public Submissions {};
+
+TEST_F(StartOrders, NothingIsStartedBeforeTheJournalSaysThatItIs) {
+  cluster.persist_at_once = false;
+  const auto id = submit(1);
+  cluster.expect_no_start_slot(agent);
+  cluster.persist();
+  const auto first = cluster.expect_start_slot(agent);
+  EXPECT_EQ(first.first_generation, 0u);
+  EXPECT_EQ(state(id), "PENDING");
+
+  submit(2, {{"retries", 1}});
+  cluster.persist();
+  const auto second = cluster.expect_start_slot(agent);
+  runs(agent, second);
+  cluster.persist();
+  ends(agent, second, exited(3));
+  cluster.expect_no_start_slot(agent);
+  cluster.persist();
+  EXPECT_EQ(cluster.expect_start_slot(agent).first_generation, 1u) << "the second attempt as well";
+}
+
+TEST_F(StartOrders, SeveralThatStartAtOnceWaitForOneWrite) {
+  cluster.persist_at_once = false;
+  const auto held = submit(1, {{"request", {{"num_cpus", 2}}}});
+  cluster.persist();
+  const auto holder = cluster.expect_start_slot(agent);
+  submit(2, {{"request", {{"num_cpus", 1}}}});
+  submit(3, {{"request", {{"num_cpus", 1}}}});
+  runs(agent, holder);
+  cluster.persist();
+  cluster.expect_no_start_slot(agent);
+  EndCause cause;
+  cluster.says(agent, SlotGone{holder.slot, cause, false});
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(cluster.unpersisted(), 1u);
+  cluster.persist();
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
+}
+
+// The command may be running, or have run, when the head dies.
+TEST_F(StartOrders, WhatWasBeingStartedWhenHeadAndAgentDiedIsNotStartedTwice) {
+  const auto id = submit(1);
+  cluster.expect_start_slot(agent);
+  cluster.restart_head();
+  cluster.comes_back_as(agent, 300);
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  cluster.pass(std::chrono::seconds(60));
+  cluster.expect_no_start_slot(agent);
+  cluster.expect_no_start_slot(other);
+  EXPECT_EQ(state(id), "LOST");
+  EXPECT_EQ(job(id)["attempts"], 1) << job(id).dump(2);
+  EXPECT_EQ(job(id)["node_id"], agent.node.hex());
+  EXPECT_NE(job(id).value("reason", "").find("and may have run"), std::string::npos) << job(id).dump(2);
+}
+
+TEST_F(StartOrders, WithRetriesLeftItIsTheNextAttempt) {
+  const auto id = submit(1, {{"retries", 1}});
+  cluster.expect_start_slot(agent);
+  cluster.restart_head();
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  cluster.pass(std::chrono::seconds(60));
+  const auto again = cluster.expect_start_slot(other);
+  EXPECT_EQ(again.first_generation, 1u);
+  runs(other, again);
+  EXPECT_EQ(job(id)["attempts"], 2);
+  ends(other, again, exited(1));
+  EXPECT_EQ(state(id), "FAILED") << "no retry is left";
+}
+
+TEST_F(StartOrders, AnOrderThatItsAgentNeverGotIsGivenAgain) {
+  const auto id = submit(1);
+  cluster.expect_start_slot(agent);
+  cluster.restart_head();
+  cluster.register_agent(agent);  // it knows of nothing
+  cluster.pass(std::chrono::seconds(60));
+  const auto again = cluster.expect_start_slot(agent);
+  EXPECT_EQ(again.first_generation, 0u);
+  runs(agent, again);
+  EXPECT_EQ(state(id), "RUNNING");
+  EXPECT_EQ(job(id)["attempts"], 1);
+}
+
+TEST_F(StartOrders, AnAgentThatMayHaveForgottenItsEndVouchesForNothing) {
+  const auto id = submit(1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.restart_head();
+  for (unsigned i = 0; i < max_ended_entries; ++i) {
+    agent.facts.ended_entries.push_back({ActorId::of(500 + i), SlotId::of(500 + i), 0, exited(0)});
+  }
+  cluster.register_agent(agent);
+  cluster.pass(std::chrono::seconds(60));
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(state(id), "LOST");
+}
+
+TEST_F(StartOrders, WhatWasBeingStartedWhenTheHeadDiedGoesOnWhereItsAgentHasIt) {
+  const auto id = submit(1);
+  const auto start = cluster.expect_start_slot(agent);
+  SlotFact fact;
+  fact.slot = start.slot;
+  fact.demand_class = start.demand_class;
+  fact.allocation = start.allocation;
+  fact.actor = start.actor;
+  agent.facts.slots = {fact};
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  runs(agent, start);
+  cluster.pass(std::chrono::seconds(60));
+  EXPECT_EQ(state(id), "RUNNING");
+  cluster.expect_no_start_slot(agent);
+  // Twice over: what the first head wrote is still so.
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  runs(agent, start);
+  cluster.pass(std::chrono::seconds(60));
+  ends(agent, start, exited(0));
+  EXPECT_EQ(state(id), "SUCCEEDED");
+}
+
+TEST_F(StartOrders, AHeadThatDiedBeforeItsOrderWasWrittenHasGivenNone) {
+  const auto id = submit(1, {{"request", {{"num_cpus", 8}}}});
+  cluster.persist_at_once = false;
+  TestAgent& large = cluster.node_joins(2, SmallCluster::shape(8));
+  cluster.expect_no_start_slot(large);
+  cluster.restart_head();
+  cluster.persist_at_once = true;
+  cluster.persist();
+  TestAgent& third = cluster.node_joins(3, SmallCluster::shape(8));
+  cluster.pass(std::chrono::seconds(60));
+  EXPECT_EQ(cluster.expect_start_slot(third).first_generation, 0u);
+  EXPECT_EQ(state(id), "PENDING");
+}
+
+// Not the head's death alone: whether it ran nobody can tell either.
+TEST_F(StartOrders, WhatANodeWasToStartWhenItDiedIsLostWithIt) {
+  const auto id = submit(1, {{"request", {{"num_cpus", 1}}}});
+  cluster.expect_start_slot(agent);
+  const auto again = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
+  cluster.expect_start_slot(agent);
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  agent.silent = true;
+  cluster.pass(std::chrono::seconds(30));
+  EXPECT_EQ(state(id), "LOST");
+  EXPECT_EQ(job(id)["attempts"], 1);
+  const auto start = cluster.expect_start_slot(other);
+  EXPECT_EQ(start.first_generation, 1u);
+  cluster.expect_no_start_slot(other);
+  runs(other, start);
+  EXPECT_EQ(job(again)["attempts"], 2);
+}
+
+TEST_F(StartOrders, ANodeThatDiesBeforeItIsToldCostsNothing) {
+  cluster.persist_at_once = false;
+  const auto id = submit(1);
+  agent.silent = true;
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(2));
+  cluster.pass(std::chrono::seconds(30));
+  cluster.persist();
+  const auto start = cluster.expect_start_slot(other);
+  EXPECT_EQ(start.first_generation, 0u);
+  runs(other, start);
+  cluster.persist();
+  EXPECT_EQ(job(id)["attempts"], 1);
+}
+
+TEST_F(StartOrders, StoppedBeforeItsOrderGoesOutItNeverRuns) {
+  cluster.persist_at_once = false;
+  const auto id = submit(1, {{"retries", 5}});
+  cluster.step(ToolSaid{900, Principal{Role::operator_, "stops", {}}, [&] {
+                          ToolRequest stop;
+                          stop.request = 1;
+                          stop.verb = "job_stop";
+                          stop.argument = id;
+                          return stop;
+                        }()});
+  cluster.persist();
+  cluster.expect_no_start_slot(agent);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "its agent knows of nothing";
+  EXPECT_EQ(state(id), "STOPPED");
+  EXPECT_TRUE(cluster.view().slots.empty());
+  for (const auto& [key, value] : cluster.journal()) EXPECT_NE(key.first, "actors");
+}
+
+TEST_F(StartOrders, AnOrderThatCannotBeWrittenIsNotGivenAndTriedAgain) {
+  const auto id = submit(1, {{"request", {{"num_cpus", 8}}}});
+  cluster.persist_at_once = false;
+  TestAgent& large = cluster.node_joins(2, SmallCluster::shape(8));
+  for (int times = 0; times < 4; ++times) {
+    cluster.fail_to_persist("the disk is full");
+    cluster.expect_no_start_slot(large);
+    cluster.pass(std::chrono::seconds(10));
+  }
+  cluster.persist_at_once = true;
+  cluster.persist();
+  cluster.pass(std::chrono::seconds(10));
+  const auto start = cluster.expect_start_slot(large);
+  EXPECT_EQ(start.first_generation, 0u);
+  runs(large, start);
+  EXPECT_EQ(state(id), "RUNNING");
+}
+
+TEST_F(StartOrders, OneThatCannotBeMadeDurableIsNotStarted) {
+  cluster.persist_at_once = false;
+  const auto id = submit(1);
+  cluster.fail_to_persist("the disk is full");
+  cluster.expect_no_start_slot(agent);
+  cluster.pass(std::chrono::seconds(5));
+  cluster.persist();
+  cluster.expect_no_start_slot(agent);
+  EXPECT_TRUE(cluster.view().slots.empty());
+  for (const auto& [key, value] : cluster.journal()) EXPECT_NE(key.first, "actors");
+  cluster.restart_head();
+  cluster.persist();
+  cluster.pass(std::chrono::seconds(60));
+  cluster.expect_no_start_slot(agent);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
