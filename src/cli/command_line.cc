@@ -293,6 +293,9 @@ class Grammar {
         ->required();
     list.add_option("--filter", texts_.filters, "only items with NAME=VALUE, as state=alive or labels.zone=a; 'mobula help list' has the names");
     list.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
+    list.add_option("--limit", line_.limit, "of tasks: rows at most, those that failed first, then what is under way (default: 100; 1000 of each owner "
+                                            "where rows are chosen or ordered here)")
+        ->check(CLI::Range(0, 100'000));
     add_table(list);
     list_watch_ = list.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
                       ->expected(0, 1)

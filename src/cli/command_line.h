@@ -114,6 +114,7 @@ struct CommandLine {
   std::string kind;     // of `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
   Labels labels{};      // of `list`: only items with these
+  std::int64_t limit = -1;  // of `list`: rows; negative: not given
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};

@@ -289,7 +289,10 @@ class HttpPages::Server : public httplib::Server {
     Json json = Json::parse(answer.json, nullptr, false);
     if (!json.is_object() || !json.contains("items")) return answer;
     Filters filters;
-    for (const auto& [name, value] : request.params) filters.emplace_back(name, value);
+    for (const auto& [name, value] : request.params) {
+      if (name != "limit") filters.emplace_back(name, value);
+    }
+    if (filters.empty()) return answer;
     keep_matching(json, filters);
     return {200, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
   }

@@ -88,7 +88,7 @@ void add_errors(Json& document, const std::vector<TaskError>& errors) {
 }
 
 std::string filters_for_owners(const std::string& kind, const Filters& filters) {
-  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
+  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id", "limit"}},
                                                                   {"transfers", {"state", "path", "job_id"}}};
   Json json = Json::object();
   if (const auto names = known.find(kind); names != known.end()) {

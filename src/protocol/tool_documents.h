@@ -21,7 +21,8 @@ using Filters = std::vector<std::pair<std::string, std::string>>;
 void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 
 // The filters that the processes asked apply themselves, so that what is left out for its number is
-// of those alone: the argument of `list KIND`. Empty where there are none.
+// of those alone: the argument of `list KIND`. Empty where there are none. Of tasks `limit` is one, how many rows at
+// most, though no member of theirs.
 std::string filters_for_owners(const std::string& kind, const Filters& filters);
 // Leaves those of the document's items that pass all filters.
 void keep_matching(DocumentJson& document, const Filters& filters);

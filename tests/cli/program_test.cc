@@ -291,6 +291,11 @@ TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
   }
   EXPECT_EQ(mobula({"get", "task", "zz"}).code, 2);
   EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=walking"}).code, 2);
+  EXPECT_EQ(mobula({"list", "tasks", "--limit", "5", "-o", "json"}).code, 0);
+  EXPECT_EQ(mobula({"list", "tasks", "--limit", "-1"}).code, 2);
+  const auto all = mobula({"list", "nodes", "--limit", "5"});
+  EXPECT_EQ(all.code, 2);
+  EXPECT_THAT(all.err, HasSubstr("--limit goes with tasks"));
   EXPECT_EQ(mobula({"list", "demands", "-o", "json"}).json()["kind"], "DemandList");
 }
 

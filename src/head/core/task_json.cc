@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 #include "head/core/documents.h"
 #include "head/core/json_text.h"
@@ -232,9 +233,16 @@ Result<TaskFilters> task_filters(const std::string& text) {
                        fmt::format("filter state: '{}' is none of {}", wanted, names));
       }
       filters.phases.push_back(known->phase);
+    } else if (name == "limit") {
+      std::uint64_t limit = 0;
+      const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), limit);
+      if (error != std::errc() || end != wanted.data() + wanted.size()) {
+        return failure(ErrorCode::invalid_argument, "limit: '" + wanted + "' is no number of rows");
+      }
+      filters.limit = limit;
     } else {
       return failure(ErrorCode::invalid_argument,
-                     "filter " + name + ": is not known; known are state, name, job_id");
+                     "filter " + name + ": is not known; known are state, name, job_id and limit");
     }
   }
   return filters;
@@ -274,9 +282,12 @@ std::string task_list(const Parts& parts, const TaskAnswers& answers, const char
   json.key("warnings").open_array();
   for (const auto& warning : answers.warnings) json.value(warning);
   if (rows && answers.left_out > 0) {
-    json.value(fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
-                           "the oldest ended ones are forgotten; `counts` has all",
-                           answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+    const bool limited = answers.limit < parts.options.max_tasks_per_owner;
+    json.value(limited ? fmt::format("and {} more that are not listed: {} rows were asked for (--limit); `counts` has all",
+                                     answers.left_out, answers.limit)
+                       : fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
+                                     "the oldest ended ones are forgotten; `counts` has all",
+                                     answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
   }
   if (parts.nodes.recovering()) {
     json.value(fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));

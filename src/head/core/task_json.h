@@ -3,6 +3,7 @@
 // them: they are their users' payloads. Value functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,10 @@ struct TaskFilters {
   JobId job;
   std::string name;
   std::vector<TaskPhase> phases;
+  std::optional<std::uint64_t> limit;  // rows in all; nothing: as many as there may be
 };
 
-// "" or {"state": ..., "name": ..., "job_id": ...}, each where it is wanted.
+// "" or {"state": ..., "name": ..., "job_id": ..., "limit": ...}, each where it is wanted, as strings.
 Result<TaskFilters> task_filters(const std::string& text);
 // Four to 32 hexadecimal digits.
 bool is_beginning_of_id(const std::string& text);

@@ -28,12 +28,15 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
   AskTasks asked;
   asked.limit = purpose == TaskPurpose::count ? 0 : parts_.options.max_tasks_per_owner;
   JobId job;
+  std::uint64_t most = parts_.options.max_listed;
   if (purpose == TaskPurpose::list || purpose == TaskPurpose::count) {
     const auto filters = task_filters(argument);
     if (!filters) return filters.error();
     asked.name = filters->name;
     asked.phases = filters->phases;
     job = filters->job;
+    if (filters->limit) most = std::min(*filters->limit, parts_.options.max_listed);
+    asked.limit = std::min(asked.limit, most);
   } else if (is_beginning_of_id(argument)) {
     asked.id = argument;
   } else {
@@ -49,6 +52,7 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
   question.asker = asker;
   question.purpose = purpose;
   question.id = asked.id;
+  question.answers.limit = most;
   question.until = parts_.now + parts_.options.list_within;
   question.missing = processes_to_ask(parts_, job, question.answers.warnings);
   std::vector<ProcessId> owners;
@@ -66,7 +70,7 @@ void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
   const JobId job = parts_.processes.find(owner)->principal.job;
   answers.left_out += message.left_out;
   for (const auto& fact : message.tasks) {
-    if (answers.items.size() < parts_.options.max_listed) {
+    if (answers.items.size() < answers.limit) {
       answers.items.push_back({owner, job, fact});
     } else {
       ++answers.left_out;

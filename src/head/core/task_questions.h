@@ -29,6 +29,7 @@ struct TaskAnswers {
     TaskFact fact;
   };
   std::vector<Item> items;
+  std::uint64_t limit = 0;  // of them
   std::uint64_t left_out = 0;
   std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts;
   std::vector<std::string> warnings;

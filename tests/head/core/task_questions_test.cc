@@ -138,6 +138,28 @@ TEST_F(TaskQuestions, FiltersGoToTheOwnersAndChooseThem) {
   EXPECT_NE(reply().text.find("PENDING_ARGS_AVAIL"), std::string::npos) << reply().text;
 }
 
+TEST_F(TaskQuestions, NoMoreRowsAreListedThanWereAskedFor) {
+  ask("list", "tasks", R"({"limit": "3"})");
+  const AskTasks first = asked(one);
+  EXPECT_EQ(first.limit, 3u);
+  answers(1, first.request, {fact(0xa1, TaskPhase::runs), fact(0xa2, TaskPhase::runs)});
+  answers(2, asked(two).request, {fact(0xb1, TaskPhase::runs), fact(0xb2, TaskPhase::runs)});
+  const Json list = document();
+  EXPECT_EQ(list["items"].size(), 3u);
+  ASSERT_EQ(list["warnings"].size(), 1u);
+  EXPECT_NE(list["warnings"][0].get<std::string>().find("and 1 more that are not listed: 3 rows were asked for"),
+            std::string::npos)
+      << list["warnings"][0];
+
+  ask("list", "tasks", R"({"limit": "5000"})");
+  EXPECT_EQ(asked(one).limit, 1000u) << "of one owner";
+
+  for (const char* wrong : {R"({"limit": "-1"})", R"({"limit": "3x"})", R"({"limit": ""})", R"({"limit": 3})"}) {
+    ask("list", "tasks", wrong);
+    EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << wrong;
+  }
+}
+
 TEST_F(TaskQuestions, OwnersThatAreSilentAreNamed) {
   ask("list", "tasks");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
