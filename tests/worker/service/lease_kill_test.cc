@@ -221,6 +221,7 @@ class LeaseTest : public AgentProcessTest {
     if (HasFatalFailure()) return;
     ASSERT_TRUE(until([&] { return gone(start_) != nullptr; }));
     end_job();
+    ASSERT_TRUE(until([&] { return sockets_left().empty(); })) << sockets_left();
     descriptors_before_ = settled_descriptors();
     begin_job();
   }
@@ -380,7 +381,8 @@ class LeaseTest : public AgentProcessTest {
       ASSERT_TRUE(until([&] { return gone(each) != nullptr; }));
     }
     end_job();
-    EXPECT_TRUE(until([&] { return descriptors() == descriptors_before_; }))
+    // Fewer: a loaded machine had not closed all of the first job's when they were counted.
+    EXPECT_TRUE(until([&] { return descriptors() <= descriptors_before_; }))
         << descriptors() << " descriptors are open, and were " << descriptors_before_;
     // The last goes a moment after the process that had it.
     EXPECT_TRUE(until([&] { return sockets_left().empty(); })) << "sockets are left: " << sockets_left();
