@@ -62,8 +62,8 @@ Figure ratio(std::string name, std::string key, double value) {
 }
 
 // Rounds of one size, beside two ordinary calls of which one passes a number on to the other as an inline argument, and
-// beside two that wait one after the other.
-void beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
+// beside two that wait one after the other. How many a second.
+double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
                   const std::string& key, std::vector<Figure>& figures) {
   enum { tensor, passed_on, apart };
   const auto turns = measure_in_turns(
@@ -86,6 +86,7 @@ void beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std
   };
   beside(passed_on, "a call whose argument is another's number", "_over_inline");
   beside(apart, "two calls, each waited for", "_over_calls");
+  return turns.rate(tensor);
 }
 
 std::vector<Figure> within_a_node(const Pace& pace) {
@@ -98,8 +99,7 @@ std::vector<Figure> within_a_node(const Pace& pace) {
   std::vector<Figure> figures;
   for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
     const std::string size = text_of(bytes);
-    beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
-    const double seen = figures[figures.size() - 3].mean;
+    const double seen = beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
     beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size, "direct_same_actor", figures);
     if (bytes < 1 << 20) continue;
     auto copied = rounds(pace, "make, use and copy, shm, " + size, "direct_shm_copied_" + std::to_string(bytes), maker, user,

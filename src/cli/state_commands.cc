@@ -87,9 +87,7 @@ void keep_with_labels(Json& list, const Labels& wanted) {
 // A list of tasks is a sample: their owners send only as many as are shown. Who chooses or orders rows here wants all.
 std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& filters) {
   if (line.limit >= 0) return line.limit;
-  const bool by_owners = std::ranges::all_of(filters, [](const auto& each) {
-    return each.first == "state" || each.first == "name" || each.first == "job_id";
-  });
+  const bool by_owners = std::ranges::all_of(filters, [&](const auto& each) { return owners_apply(line.kind, each.first); });
   if (!by_owners || !line.labels.empty() || !line.table.sort_by.empty()) return std::nullopt;
   return usual_rows;
 }
@@ -99,10 +97,8 @@ Result<Json> list_of(Asker& asker, const CommandLine& line) {
   if (line.limit >= 0 && line.kind != "tasks") {
     return failure(ErrorCode::invalid_argument, "--limit goes with tasks, not with " + line.kind + ", which are listed all");
   }
-  Filters of_owners = filters;
   const auto rows = line.kind == "tasks" ? rows_wanted(line, filters) : std::nullopt;
-  if (rows) of_owners.emplace_back("limit", std::to_string(*rows));
-  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, of_owners));
+  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
   // A head of an earlier release knows no limit.
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
     list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));

@@ -14,7 +14,7 @@ namespace mobula::internal::client {
 class NapHabit {
  public:
   static constexpr Duration length = 75us;  // and what the kernel adds: 50 us where nobody has told it otherwise
-  static constexpr std::uint64_t worth_it = 4;        // calls in one nap
+  static constexpr std::uint64_t worth_it = 4;  // calls in one nap
   static constexpr int sleeps_between_tries = 32;
 
   // Before it sleeps: whether by a nap.

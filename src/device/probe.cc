@@ -6,15 +6,13 @@
 #include <fmt/format.h>
 
 #include "model/executor_bounds.h"
+#include "model/node_labels.h"
 
 namespace mobula::internal {
 namespace {
 
 constexpr std::string_view product_label = "mobula.io/accelerator-product";
 constexpr std::string_view type_label = "mobula.io/accelerator-type";
-constexpr std::string_view driver_label = "mobula.io/nvidia-driver";
-constexpr std::string_view cuda_label = "mobula.io/nvidia-cuda";
-constexpr std::string_view nccl_label = "mobula.io/nvidia-nccl";
 
 using Shapes = std::map<std::string, ResourceShape, std::less<>>;
 
@@ -40,9 +38,9 @@ void label_libraries(const MachineFacts& machine, NodeShape& node) {
   const auto label = [&](std::string_view name, const std::string& version) {
     if (!version.empty()) node.labels.emplace(name, label_value(version));
   };
-  label(driver_label, machine.nvidia_driver);
-  label(cuda_label, machine.cuda);
-  label(nccl_label, machine.nccl);
+  label(nvidia_driver_label, machine.nvidia_driver);
+  label(nvidia_cuda_label, machine.cuda);
+  label(nvidia_nccl_label, machine.nccl);
 }
 
 // The product of the first device that the node offers and that names one.

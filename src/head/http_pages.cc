@@ -100,6 +100,15 @@ ToolRequest request_of(std::string verb, std::string kind = {}, std::string argu
   return request;
 }
 
+// `limit` of tasks is how many rows, no member of theirs.
+Filters filters_of(const httplib::Request& request, std::string_view kind) {
+  Filters filters;
+  for (const auto& [name, value] : request.params) {
+    if (name != "limit" || kind != "tasks") filters.emplace_back(name, value);
+  }
+  return filters;
+}
+
 // What the path asks for; nothing where it is no page.
 std::optional<std::vector<ToolRequest>> requests_of(const httplib::Request& request) {
   const auto words = words_of(request.path.substr(api_prefix.size()));
@@ -120,9 +129,7 @@ std::optional<std::vector<ToolRequest>> requests_of(const httplib::Request& requ
     for (const char* each : summary_kinds) all.push_back(request_of("list", each));
     return all;
   }
-  Filters filters;
-  for (const auto& [name, value] : request.params) filters.emplace_back(name, value);
-  return std::vector{request_of("list", kind, filters_for_owners(kind, filters))};
+  return std::vector{request_of("list", kind, filters_for_owners(kind, filters_of(request, kind), request.get_param_value("limit")))};
 }
 
 int status_of(ErrorCode code) {
@@ -288,12 +295,7 @@ class HttpPages::Server : public httplib::Server {
     if (answer.status != 200 || request.params.empty()) return answer;
     Json json = Json::parse(answer.json, nullptr, false);
     if (!json.is_object() || !json.contains("items")) return answer;
-    Filters filters;
-    for (const auto& [name, value] : request.params) {
-      if (name != "limit") filters.emplace_back(name, value);
-    }
-    if (filters.empty()) return answer;
-    keep_matching(json, filters);
+    keep_matching(json, filters_of(request, words_of(request.path).back()));
     return {200, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
   }
 

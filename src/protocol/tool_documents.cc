@@ -87,15 +87,19 @@ void add_errors(Json& document, const std::vector<TaskError>& errors) {
   }
 }
 
-std::string filters_for_owners(const std::string& kind, const Filters& filters) {
-  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id", "limit"}},
+bool owners_apply(const std::string& kind, const std::string& member) {
+  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
                                                                   {"transfers", {"state", "path", "job_id"}}};
+  const auto names = known.find(kind);
+  return names != known.end() && names->second.contains(member);
+}
+
+std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit) {
   Json json = Json::object();
-  if (const auto names = known.find(kind); names != known.end()) {
-    for (const auto& [path, wanted] : filters) {
-      if (names->second.contains(path)) json[path] = wanted;
-    }
+  for (const auto& [member, wanted] : filters) {
+    if (owners_apply(kind, member)) json[member] = wanted;
   }
+  if (kind == "tasks" && !limit.empty()) json["limit"] = limit;
   return json.empty() ? "" : json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

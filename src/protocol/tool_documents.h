@@ -20,10 +20,12 @@ using Filters = std::vector<std::pair<std::string, std::string>>;
 // to the subject of an explanation.
 void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 
-// The filters that the processes asked apply themselves, so that what is left out for its number is
-// of those alone: the argument of `list KIND`. Empty where there are none. Of tasks `limit` is one, how many rows at
-// most, though no member of theirs.
-std::string filters_for_owners(const std::string& kind, const Filters& filters);
+// Whether the processes asked apply a filter of this member themselves, so that what is left out for its
+// number is of those alone.
+bool owners_apply(const std::string& kind, const std::string& member);
+// Those filters, and how many rows of `tasks` are wanted at most (empty: not said): the argument of `list
+// KIND`. Empty where there are none.
+std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit = {});
 // Leaves those of the document's items that pass all filters.
 void keep_matching(DocumentJson& document, const Filters& filters);
 

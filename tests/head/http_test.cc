@@ -180,6 +180,8 @@ TEST_F(HttpTest, PagesAreWhatTheHeadAnswersToATool) {
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/explain/0123", bearer())))["verb"], "explain");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/status", bearer())))["verb"], "status");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?state=FAILED", bearer())))["argument"], R"({"state":"FAILED"})");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?limit=7", bearer())))["argument"], R"({"limit":"7"})");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?limit=7", bearer())))["argument"], "") << "nodes are listed all";
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
 }
 

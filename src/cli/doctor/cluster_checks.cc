@@ -15,6 +15,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/tool_client.h"
+#include "model/node_labels.h"
 #include "transport/address.h"
 #include "transport/event_loop.h"
 #include "transport/port_probe.h"
@@ -29,9 +30,6 @@ constexpr std::size_t most_ports = 512;           // that are tried
 constexpr std::size_t most_named = 8;             // of what is wrong in one way
 constexpr std::int64_t tolerable_skew_ms = 2'000;
 constexpr std::int64_t wrong_skew_ms = 60'000;    // tickets and tokens allow 5 minutes
-constexpr const char* driver_label = "mobula.io/nvidia-driver";
-constexpr const char* cuda_label = "mobula.io/nvidia-cuda";
-constexpr const char* nccl_label = "mobula.io/nvidia-nccl";
 constexpr const char* no_library = "none that can be used";
 
 std::int64_t now_ms() {
@@ -291,11 +289,11 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   for (const auto& item : items) {
     if (!has_slots(item)) continue;  // a driver's own agent
     const auto labels = item.value("labels", Json::object());
-    if (labels.contains(driver_label)) drivers[labels.value(driver_label, std::string())].push_back(node_name(item));
-    if (labels.contains(cuda_label)) cudas[labels.value(cuda_label, std::string())].push_back(node_name(item));
+    if (labels.contains(nvidia_driver_label)) drivers[labels.value(nvidia_driver_label, std::string())].push_back(node_name(item));
+    if (labels.contains(nvidia_cuda_label)) cudas[labels.value(nvidia_cuda_label, std::string())].push_back(node_name(item));
     // An agent that looked for the one has looked for the other.
-    if (labels.contains(cuda_label) || labels.contains(nccl_label)) {
-      nccls[labels.value(nccl_label, std::string(no_library))].push_back(node_name(item));
+    if (labels.contains(nvidia_cuda_label) || labels.contains(nvidia_nccl_label)) {
+      nccls[labels.value(nvidia_nccl_label, std::string(no_library))].push_back(node_name(item));
     }
     if (const auto release = item.value("version", std::string()); !release.empty()) releases[release].push_back(node_name(item));
     const bool elsewhere = item.value("host", std::string()) != own_host;

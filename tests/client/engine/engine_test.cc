@@ -141,6 +141,58 @@ TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
   EXPECT_TRUE(after_calls([&] { return page.take_asked(); }));  // in vain; it sleeps and goes on
 }
 
+bool eventually(const std::function<bool()>& holds) {
+  for (const Time until = monotonic_now() + 20s; monotonic_now() < until; std::this_thread::yield()) {
+    if (holds()) return true;
+  }
+  return false;
+}
+
+// An executor that naps is left alone by who submits, and woken by who waits.
+TEST_F(EngineRings, WakeWhoNapsOnceSomebodyWaits) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  start();
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
+  agent_->nap();
+  const auto call = mobula::task<same>.remote(2);
+  EXPECT_TRUE(agent_->naps());
+  int value = 0;
+  std::thread waiting([&] { value = mobula::get(call, 60s); });
+  EXPECT_TRUE(eventually([&] { return !agent_->naps(); }));
+  agent_->look();
+  waiting.join();
+  EXPECT_EQ(value, 2);
+}
+
+// Who waits for calls tries now and then whether naps pay; who waits for anything else never does.
+TEST_F(EngineRings, AreNappedOverByWhoWaitsForCalls) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  start();
+  for (const auto until : {LeaderSleep::Until::calls_have_gathered, LeaderSleep::Until::rung}) {
+    std::atomic<bool> over{false};
+    std::thread waiting([&] {
+      auto lock = engine_->lock();
+      engine_->wait(lock, std::nullopt, [&] { return over.load(); }, until);
+    });
+    const bool for_calls = until == LeaderSleep::Until::calls_have_gathered;
+    int sleeps = 0;
+    bool napped = false;
+    EXPECT_TRUE(eventually([&] {
+      const auto sleep = agent_->engine_sleep();
+      napped = napped || sleep == DoorbellSleep::nap;
+      if (sleep == DoorbellSleep::on_word) {
+        ++sleeps;
+        agent_->ring_engine();
+      }
+      return for_calls ? napped : sleeps > 8 * NapHabit::sleeps_between_tries;
+    }));
+    EXPECT_EQ(napped, for_calls);
+    over = true;
+    agent_->ring_engine();
+    waiting.join();
+  }
+}
+
 // The only thread that could look is the loop's.
 TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);

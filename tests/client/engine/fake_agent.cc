@@ -297,6 +297,29 @@ void FakeAgent::look_at_rings() {
   } while (rings_.doorbell()->rung());
 }
 
+namespace {
+
+DoorbellSleep sleep_at(const DoorbellFiles& bell) {
+  const auto page = SharedMemory::map(bell.page.get(), doorbell_page_bytes).value();
+  return static_cast<DoorbellSleep>(reinterpret_cast<DoorbellPage*>(page.data())->sleep.load());
+}
+
+}  // namespace
+
+void FakeAgent::nap() {
+  MOBULA_CHECK(thread_->run([this] { rings_.doorbell()->announce(Doorbell::Sleep::nap); }).ok(), "a nap");
+}
+
+bool FakeAgent::naps() const { return sleep_at(own_bell_) == DoorbellSleep::nap; }
+
+void FakeAgent::look() {
+  MOBULA_CHECK(thread_->run([this] { look_at_rings(); }).ok(), "a look");
+}
+
+DoorbellSleep FakeAgent::engine_sleep() const { return sleep_at(engine_bell_); }
+
+void FakeAgent::ring_engine() { DoorbellRinger::open(engine_bell_.copy().value()).value().ring(0); }
+
 void FakeAgent::called_by_ring(ProcessId executor, std::span<const std::byte> bytes) {
   {
     const std::scoped_lock held(mutex_);

@@ -53,6 +53,13 @@ class FakeAgent {
   void break_next_ring();
   // From here on executors refuse rings that are opened for them, as if they could not map them.
   void refuse_rings();
+  // Its executors nap from here on, until they are woken; then they look once, and sleep as before.
+  void nap();
+  bool naps() const;
+  void look();
+  // How the engine sleeps at its doorbell, which ring_engine() rings without anything to read.
+  DoorbellSleep engine_sleep() const;
+  void ring_engine();
   // How often the engine asked for a ring.
   std::uint64_t rings_asked_for() const;
   // How often it gave one back.
