@@ -13,7 +13,6 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int scale = 16;
 constexpr Duration between_looks = 50ms;
 constexpr Duration between_looks_at_rest = 1s;
 constexpr int looks_until_rest = 4;
@@ -47,10 +46,9 @@ std::optional<int> running_threads(const Fd& load) {
 }  // namespace
 
 std::size_t SpinRoom::sample(int running, int spinning) {
-  const int others = std::max(0, running - spinning);
-  others_ += (others * scale - others_) / 4;
-  const int idle = (processors_ * scale - others_ + scale / 2) / scale;
-  return static_cast<std::size_t>(std::clamp(idle, 0, std::max(0, std::min(processors_, own_) - 1)));
+  others_[next_++ % others_.size()] = std::max(0, running - spinning);
+  const int always = *std::min_element(others_.begin(), others_.end());
+  return static_cast<std::size_t>(std::clamp(processors_ - always, 0, std::max(0, std::min(processors_, own_) - 1)));
 }
 
 Result<std::unique_ptr<SpinLimit>> SpinLimit::create(EventLoop& loop, SpinLimitOptions options) {

@@ -4,7 +4,10 @@
 // looks, and once a second otherwise. For the loop's thread alone.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -16,18 +19,21 @@
 
 namespace mobula::internal::worker {
 
-// The rule, without a clock or files: the mean of the last few samples decides.
+// The rule, without a clock or files: the least of the last few samples decides, which is what has run all
+// the while. A mean would be of those who are waited for as well, and of bursts: whoever may not look then
+// is woken for each call, which makes the machine look busier still.
 class SpinRoom {
  public:
   // `processors` of the machine, of which this node may use `own`.
-  SpinRoom(int processors, int own) : processors_(processors), own_(own) {}
+  SpinRoom(int processors, int own) : processors_(processors), own_(own) { others_.fill(std::numeric_limits<int>::max()); }
   // `running` threads run or could, of which `spinning` only look. How many may look.
   std::size_t sample(int running, int spinning);
 
  private:
   const int processors_;
   const int own_;
-  int others_ = 0;  // that run and do not look: the mean, in parts of `scale`
+  std::array<int, 8> others_;  // that ran and did not look
+  std::size_t next_ = 0;
 };
 
 struct SpinLimitOptions {
