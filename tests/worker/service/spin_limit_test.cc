@@ -43,6 +43,22 @@ TEST(SpinRoomTest, ForgetsASingleBurst) {
   EXPECT_EQ(room_after(room, 20, 1, 0), before);
 }
 
+// Samples as they were of a caller and an executor that wait for each other, alone on two processors.
+TEST(SpinRoomTest, IsNotClosedByThoseWhoAreWaitedFor) {
+  SpinRoom room(2, 2);
+  (void)room.sample(1, 0);
+  for (const int running : {3, 3, 1, 1, 2, 2, 3, 1, 3, 2, 3, 3, 3, 1, 3, 2, 2, 2, 2, 4, 4, 1}) {
+    EXPECT_EQ(room.sample(running, 0), 1u) << running;
+  }
+}
+
+TEST(SpinRoomTest, ClosesWhereThereIsAlwaysSomethingElse) {
+  SpinRoom room(2, 2);
+  (void)room.sample(1, 0);
+  EXPECT_EQ(room_after(room, 6, 2, 0), 1u);
+  EXPECT_EQ(room_after(room, 8, 2, 0), 0u);
+}
+
 TEST(SpinRoomTest, KeepsToTheProcessorsOfTheNode) {
   EXPECT_EQ(room_after(SpinRoom(64, 4), 20, 10, 0), 3u);
   EXPECT_EQ(room_after(SpinRoom(64, 4), 40, 62, 0), 2u);
