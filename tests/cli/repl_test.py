@@ -301,7 +301,7 @@ class OnATerminal(OnACluster):
         self.say("let x = call square 5 with resources={\"nobody\":1}")
         self.shell.expect(PROMPT)
         self.say("get x")
-        self.shell.expect("get x.*\r\n")
+        self.shell.expect("x is waited for, [0-9]+ s")
         self.shell.send("\x03")
         self.shell.expect("it goes on")
         self.say("call square 6")

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/log_lines.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/repl/live_names.h"
 #include "cli/repl/shell.h"
 #include "cli/text_table.h"
@@ -194,8 +195,16 @@ int Shell::make_actor(const MakeActor& actor) {
 
 // Asks again until the value is there: each question is answered soon, and Ctrl-C ends them.
 int Shell::show(const std::string& name) {
+  Progress progress(true);
+  const Time asked = monotonic_now();
   for (;;) {
     const auto answer = ask_program({{"do", "get"}, {"name", name}});
+    const Duration waited = monotonic_now() - asked;
+    if (answer && answer->value("pending", false) && waited >= 1s) {
+      progress.tell(fmt::format("{} is waited for, {} s; Ctrl-C leaves it", name == "_" ? "the value" : name, waited / 1s));
+      continue;
+    }
+    progress.clear();
     if (!answer && answer.error().code == ErrorCode::cancelled) {
       std::fprintf(stderr, "mobula: it goes on; `get %s` waits for it again\n", name.c_str());
       return exit_interrupted;
