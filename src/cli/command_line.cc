@@ -169,6 +169,16 @@ class Grammar {
     command.add_flag("!--no-headers", line_.table.headers, "tables and csv without their first line");
     command.add_flag("!--no-trunc", line_.table.cut, "lines wider than the terminal are not cut");
   }
+  void add_choice(CLI::App& command) {
+    command.add_option("--filter", texts_.filters, "only items with NAME=VALUE, as state=alive or labels.zone=a; 'mobula help list' has the names");
+    command.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
+  }
+  CLI::Option* add_listing(CLI::App& command) {
+    add_table(command);
+    return command.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
+        ->expected(0, 1)
+        ->check(CLI::Range(0.1, 86'400.0));
+  }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
     add_state_folder(command);
@@ -288,18 +298,15 @@ class Grammar {
     CLI::App& describe = add_asking("describe", "one item with its events, and why it waits");
     describe.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
     describe.add_option("id", line_.subject, "its id, or the beginning of it")->required();
+    add_table(describe);
     CLI::App& list = add_asking("list", "what there is of a kind");
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
-    list.add_option("--filter", texts_.filters, "only items with NAME=VALUE, as state=alive or labels.zone=a; 'mobula help list' has the names");
-    list.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
+    add_choice(list);
     list.add_option("--limit", line_.limit, "of tasks: rows at most, those that failed first, then what is under way (default: 100; 1000 of each owner "
                                             "where rows are chosen or ordered here)")
         ->check(CLI::Range(0, 100'000));
-    add_table(list);
-    list_watch_ = list.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
-                      ->expected(0, 1)
-                      ->check(CLI::Range(0.1, 86'400.0));
+    list_watch_ = add_listing(list);
     CLI::App& top = add_asking("top", "what is busy: nodes, executors, actors and what they run");
     top.add_option("seconds", line_.watch_seconds, "between two looks (default: 2)")->check(CLI::Range(0.5, 3600.0));
     top.add_flag("--once", line_.once, "one page, from two looks");
@@ -337,6 +344,10 @@ class Grammar {
     command.add_option("--key", line_.key_file, "key file of the cluster");
   }
 
+  void add_raw(CLI::App& command) {
+    command.add_flag("--raw", line_.raw, "what it prints comes to a terminal as it is; else colours and carriage returns pass, and other controls are shown as \\xNN");
+  }
+
   void add_job_commands() {
     CLI::App& submit = *app_.add_subcommand("submit", "run a command on a node of the cluster, and follow it");
     submit.add_flag("--no-wait", line_.job.no_wait, "print its id, and leave it to itself");
@@ -345,10 +356,12 @@ class Grammar {
       add_address(*command);
       add_job_options(*command, line_.job);
       command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments");
+      add_raw(*command);
     }
     CLI::App& wait = *app_.add_subcommand("wait", "follow a submitted job; its exit code is the program's");
     add_address(wait);
     wait.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
+    add_raw(wait);
     CLI::App& job = *app_.add_subcommand("job", "submitted jobs");
     job.require_subcommand(1);
     for (const auto& [name, what] : {std::pair{"list", "those there are, and the latest that have ended"},
@@ -358,11 +371,16 @@ class Grammar {
       CLI::App& action = *job.add_subcommand(name, what);
       add_address(action);
       add_output(action);
-      if (std::string(name) == "list") continue;
+      if (std::string(name) == "list") {
+        add_choice(action);
+        job_list_watch_ = add_listing(action);
+        continue;
+      }
       action.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
       if (std::string(name) != "logs") continue;
       action.add_flag("-f,--follow", line_.follow, "until it ends; the exit code is the program's");
       action.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 1'000'000'000));
+      add_raw(action);
     }
   }
 
@@ -430,7 +448,7 @@ class Grammar {
       start.preempt_after = preemption_of(start.head);
       start.memory_threshold = memory_threshold();
     }
-    line_.watch = watch_->count() > 0 || list_watch_->count() > 0;
+    line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0;
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
@@ -518,6 +536,7 @@ class Grammar {
   CLI::Option* trusted_fabric_ = nullptr;  // of the app
   CLI::Option* watch_ = nullptr;           // likewise
   CLI::Option* list_watch_ = nullptr;      // likewise
+  CLI::Option* job_list_watch_ = nullptr;  // likewise
 };
 
 }  // namespace

@@ -61,17 +61,30 @@ class News {
  public:
   explicit News(const CommandLine& line) : wanted_(for_people(line) && line.progress), on_terminal_(wanted_) {}
   void say(const LeaseCount& left, Duration until_deadline) {
-    const auto seconds = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::seconds>(until_deadline).count());
-    const std::string text = fmt::format("{}; {} s until the deadline", words_of(left), seconds);
+    const std::string text = fmt::format("{}; {} s until the deadline", words_of(left), seconds_of(until_deadline));
     if (::isatty(STDERR_FILENO) == 1) return on_terminal_.tell(text);
+    say(text, left.all);
+  }
+  void say(const ObjectsMoved& objects, Duration until_deadline) {
+    if (::isatty(STDERR_FILENO) == 1) {
+      const std::string what = fmt::format("{}, {} s until the deadline", objects.words(), seconds_of(until_deadline));
+      return on_terminal_.tell_bytes(what, objects.copied_bytes(), objects.all_bytes());
+    }
+    say(fmt::format("{}; {} s until the deadline", objects.words(), seconds_of(until_deadline)), -2);
+  }
+
+ private:
+  static std::int64_t seconds_of(Duration span) {
+    return std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::seconds>(span).count());
+  }
+  void say(const std::string& text, std::int64_t count) {
     const Time now = monotonic_now();
-    if (!wanted_ || (left.all == said_ && now < next_)) return;
-    said_ = left.all;
+    if (!wanted_ || (count == said_ && now < next_)) return;
+    said_ = count;
     next_ = now + say_interval;
     std::fprintf(stderr, "mobula: %s\n", text.c_str());
   }
 
- private:
   const bool wanted_;
   Progress on_terminal_;
   std::int64_t said_ = -1;
@@ -79,17 +92,27 @@ class News {
 };
 
 // Until nothing is left on the node, or the deadline has passed and what it ended is gone; what is left then.
-Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const CommandLine& line, Duration within) {
+Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const CommandLine& line, Duration within, ObjectsMoved& objects) {
   Time deadline = monotonic_now() + within;
   News news(line);
-  for (;;) {
+  for (bool first = true;; first = false) {
     const Time asked = monotonic_now();
     const auto leases = asker.ask_patiently("list", "leases");
     if (!leases) return leases.error();
+    const LeaseCount left = leases_on(node, *leases);
+    if (left.all == 0 || first) {
+      const auto memory = asker.ask_patiently("list", "memory");
+      if (!memory) return memory.error();
+      objects.seen(node, *memory);
+    }
     const Time now = monotonic_now();
     if (now - asked > head_was_away) deadline = now + within;
-    const LeaseCount left = leases_on(node, *leases);
-    if (left.all == 0 || line.seconds < 0) return left;
+    if (line.seconds < 0 || (left.all == 0 && (objects.left() == 0 || now >= deadline))) return left;
+    if (left.all == 0) {
+      news.say(objects, deadline - now);
+      pause(look_interval);
+      continue;
+    }
     if (now >= deadline + ends_within) {
       return failure(ErrorCode::timed_out,
                      fmt::format("node {} still has {} leases, though those left after {} s were told to end; look at "
@@ -122,7 +145,8 @@ int drain(const CommandLine& line) {
   if (!second) return complain(second.error());
   before.add(*node, second->submissions, second->actors);
 
-  const auto left = wait_until_empty(asker, *node, line, within);
+  ObjectsMoved objects;
+  const auto left = wait_until_empty(asker, *node, line, within, objects);
   if (!left && left.error().code != ErrorCode::timed_out) return complain(left.error());
   const auto now = lists_of(asker);
   const auto item = asker.ask_patiently("get", "node", *node);
@@ -133,11 +157,12 @@ int drain(const CommandLine& line) {
     if (for_people(line)) print(report.text());
     return complain(left.error());
   }
-  if (for_people(line)) return print(fmt::format("node {} takes no more work; {}\n{}", *node, words_of(*left), report.text()));
+  if (for_people(line)) return print(fmt::format("node {} takes no more work; {}\n{}{}", *node, words_of(*left), report.text(), objects.text()));
   Json document = *drained;
   document["node_id"] = *node;
   document["left_leases"] = left->all;
   document.update(report.json());
+  document["objects"] = objects.json();
   return print(document, line);
 }
 

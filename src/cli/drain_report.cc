@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/table_columns.h"
+
 namespace mobula::internal::cli {
 namespace {
 
@@ -133,6 +135,43 @@ std::string words_of(const LeaseCount& left) {
   if (left.all == 0) return "nothing is left on it";
   return fmt::format("{} {} left on it{}", counted(static_cast<std::size_t>(left.all), "lease"), left.all == 1 ? "is" : "are",
                      left.of_actors > 0 ? fmt::format(" ({} of actors and jobs)", left.of_actors) : "");
+}
+
+void ObjectsMoved::seen(const std::string& node, const Json& memory) {
+  left_ = {};
+  const auto nodes = memory.find("nodes");
+  if (nodes == memory.end() || !nodes->is_array()) return;
+  for (const auto& store : *nodes) {
+    if (text_of(store, "node_id") != node) continue;
+    left_ = {std::max<std::int64_t>(0, store.value("leaving_objects", std::int64_t{0})),
+             std::max<std::int64_t>(0, store.value("leaving_bytes", std::int64_t{0}))};
+  }
+  most_ = {std::max(most_.objects, left_.objects), std::max(most_.bytes, left_.bytes)};
+}
+
+std::string ObjectsMoved::words() const {
+  return fmt::format("{} ({}) that others hold {} being copied", counted(static_cast<std::size_t>(left_.objects), "object"),
+                     size_text(left_.bytes), left_.objects == 1 ? "is" : "are");
+}
+
+std::string ObjectsMoved::text() const {
+  std::string text;
+  if (const auto copied = most_.objects - left_.objects; copied > 0) {
+    text += fmt::format("{} ({}) {} copied to nodes that stay\n", counted(static_cast<std::size_t>(copied), "object"),
+                        size_text(most_.bytes - left_.bytes), copied == 1 ? "was" : "were");
+  }
+  if (left_.objects > 0) {
+    text += fmt::format("{} ({}) that others hold {} not copied yet\n", counted(static_cast<std::size_t>(left_.objects), "object"),
+                        size_text(left_.bytes), left_.objects == 1 ? "is" : "are");
+  }
+  return text;
+}
+
+Json ObjectsMoved::json() const {
+  return {{"copied", most_.objects - left_.objects},
+          {"copied_bytes", most_.bytes - left_.bytes},
+          {"left", left_.objects},
+          {"left_bytes", left_.bytes}};
 }
 
 }  // namespace mobula::internal::cli

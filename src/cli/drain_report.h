@@ -51,4 +51,25 @@ LeaseCount leases_on(const std::string& node, const nlohmann::ordered_json& leas
 // "3 leases are left, 1 of them of an actor or a job".
 std::string words_of(const LeaseCount& left);
 
+// The objects of a node that others hold, as they come to others: from looks at `mobula memory`.
+class ObjectsMoved {
+ public:
+  void seen(const std::string& node, const nlohmann::ordered_json& memory);
+  std::int64_t left() const { return left_.objects; }
+  std::uint64_t all_bytes() const { return static_cast<std::uint64_t>(most_.bytes); }
+  std::uint64_t copied_bytes() const { return static_cast<std::uint64_t>(most_.bytes - left_.bytes); }
+  // "2 objects (64.0 MiB) that others hold are copied".
+  std::string words() const;
+  // What came of it, a line; empty where there were none.
+  std::string text() const;
+  nlohmann::ordered_json json() const;
+
+ private:
+  struct Count {
+    std::int64_t objects = 0;
+    std::int64_t bytes = 0;
+  };
+  Count left_, most_;
+};
+
 }  // namespace mobula::internal::cli

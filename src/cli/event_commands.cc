@@ -65,6 +65,12 @@ std::string by_of(const Json& event) {
   return principal.empty() ? source : source + " " + principal;
 }
 
+// All of it, or the row that `columns` of the table choose.
+Result<std::string> item_text(const Json& item, const CommandLine& line) {
+  if (line.table.columns.empty()) return to_yaml(item);
+  return format_document(item, line.output, line.kind, line.table, line.table.cut ? terminal_width() : 0);
+}
+
 std::string events_text(const Json& items, bool headers) {
   TextTable table;
   table.add({"TIME", "SEVERITY", "KIND", "ABOUT", "BY", "TEXT"});
@@ -207,9 +213,11 @@ int describe(const CommandLine& line) {
     described["events"] = std::move(events);
     return print(described, line);
   }
-  std::string text = to_yaml(described);
+  const auto item_said = item_text(described, line);
+  if (!item_said) return complain(item_said.error());
+  std::string text = *item_said;
   if (!why.is_null()) text += "\nWhy it waits: " + format_explanation(why);
-  text += events.empty() ? "\nEvents: none that are remembered\n" : "\nEvents:\n" + events_text(events, true);
+  text += events.empty() ? "\nEvents: none that are remembered\n" : "\nEvents:\n" + events_text(events, line.table.headers);
   return print(text);
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -20,6 +21,8 @@
 #include "cli/find_cluster.h"
 #include "cli/job_upload.h"
 #include "cli/output.h"
+#include "cli/state_commands.h"
+#include "cli/terminal_guard.h"
 #include "cli/tool_client.h"
 
 namespace mobula::internal::cli {
@@ -87,15 +90,31 @@ int exit_code_of_job(const Json& job) {
   return exit_failed;
 }
 
-bool write_out(const Output& bytes) {
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t size = ::write(STDOUT_FILENO, bytes.data() + at, bytes.size() - at);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return false;
-    at += static_cast<std::size_t>(size);
+// What a job has printed, to stdout as it is; but a terminal obeys nothing of it, unless that is wanted.
+class JobOutput {
+ public:
+  explicit JobOutput(const CommandLine& line) : guarded_(!line.raw && ::isatty(STDOUT_FILENO) == 1) {}
+  // False: nobody takes it.
+  bool write(const Output& bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return guarded_ ? write_all(guard_.pass(text)) : write_all(text);
   }
-  return true;
-}
+  void end() { (void)write_all(guard_.end()); }
+
+ private:
+  static bool write_all(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t size = ::write(STDOUT_FILENO, text.data(), text.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(size));
+    }
+    return true;
+  }
+
+  const bool guarded_;
+  TerminalGuard guard_;
+};
 
 class JobClient {
  public:
@@ -165,11 +184,18 @@ enum class OnInterrupt { leaves_it, stops_it };
 class Follower {
  public:
   // From byte `at` of its output on.
-  Follower(JobClient& client, std::string job, OnInterrupt policy, std::uint64_t at = 0)
-      : client_(client), job_(std::move(job)), policy_(policy), at_(at) {}
+  Follower(JobClient& client, JobOutput& output, std::string job, OnInterrupt policy, std::uint64_t at = 0)
+      : client_(client), output_(output), job_(std::move(job)), policy_(policy), at_(at) {}
 
   // Until the job has ended and all of its output is printed; returns the code to end with.
   int follow() {
+    const int code = follow_to_the_end();
+    output_.end();
+    return code;
+  }
+
+ private:
+  int follow_to_the_end() {
     leave_behind(job_);
     take_interruptions();
     Duration pause = shortest_pause;
@@ -186,7 +212,7 @@ class Follower {
                      static_cast<unsigned long long>(part->from - at_));
       }
       at_ = std::max(at_, part->from + part->bytes.size());
-      if (!write_out(part->bytes)) return unheard();
+      if (!output_.write(part->bytes)) return unheard();
       if (!part->fault.empty() && has_ended(part->job)) {
         std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
         return ended(part->job);
@@ -198,7 +224,6 @@ class Follower {
     }
   }
 
- private:
   // Nobody takes what it prints.
   int unheard() {
     const bool stops = policy_ == OnInterrupt::stops_it && client_.ask("job_stop", "", job_).ok();
@@ -236,6 +261,7 @@ class Follower {
   }
 
   JobClient& client_;
+  JobOutput& output_;
   const std::string job_;
   const OnInterrupt policy_;
   std::uint64_t at_;
@@ -283,20 +309,11 @@ Result<std::string> whole_id(JobClient& client, const std::string& subject) {
   return job->value("job_id", subject);
 }
 
-int follow(JobClient& client, const std::string& subject) {
-  const auto id = whole_id(client, subject);
+int follow(JobClient& client, const CommandLine& line) {
+  const auto id = whole_id(client, line.subject);
   if (!id) return complain(id.error());
-  return Follower(client, *id, OnInterrupt::leaves_it).follow();
-}
-
-int list_jobs(JobClient& client, const CommandLine& line) {
-  auto list = client.ask("list", "submissions", "");
-  if (!list) return complain(list.error());
-  auto& items = (*list)["items"];
-  std::stable_sort(items.begin(), items.end(), [](const Json& a, const Json& b) {
-    return a.value("submitted_ms", std::int64_t{0}) < b.value("submitted_ms", std::int64_t{0});
-  });
-  return print(*list, line, "submissions");
+  JobOutput output(line);
+  return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
 }
 
 int show_job(JobClient& client, const CommandLine& line) {
@@ -331,7 +348,8 @@ std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
 int print_log(JobClient& client, const CommandLine& line) {
   const auto id = whole_id(client, line.subject);
   if (!id) return complain(id.error());
-  if (line.follow && line.tail < 0) return Follower(client, *id, OnInterrupt::leaves_it).follow();
+  JobOutput output(line);
+  if (line.follow && line.tail < 0) return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
   Output kept;  // with --tail
   std::optional<std::uint64_t> end;  // of what there was at first: a job may print for ever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
@@ -342,7 +360,7 @@ int print_log(JobClient& client, const CommandLine& line) {
     if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
     if (line.tail < 0) {
-      if (!write_out(part->bytes)) return exit_done;
+      if (!output.write(part->bytes)) return exit_done;
     } else {
       kept.insert(kept.end(), part->bytes.begin(), part->bytes.end());
     }
@@ -350,11 +368,11 @@ int print_log(JobClient& client, const CommandLine& line) {
     if (!end) end = part->end;
     if (part->bytes.empty() || next >= *end) break;
   }
-  if (line.tail < 0) return exit_done;
+  if (line.tail < 0) return output.end(), exit_done;
   kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
-  if (!write_out(kept)) return exit_failed;
-  if (!line.follow) return exit_done;
-  return Follower(client, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
+  if (!output.write(kept)) return exit_failed;
+  if (!line.follow) return output.end(), exit_done;
+  return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
 }
 
 }  // namespace
@@ -367,7 +385,8 @@ int submit_job(const CommandLine& line) {
     std::printf("%s\n", id->c_str());
     return std::fflush(stdout) == 0 ? exit_done : exit_failed;
   }
-  return Follower(client, *id, OnInterrupt::leaves_it).follow();
+  JobOutput output(line);
+  return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
 }
 
 int run_job(const CommandLine& line) {
@@ -376,17 +395,22 @@ int run_job(const CommandLine& line) {
   const auto id = submit(client, line);
   if (!id && id.error().code == ErrorCode::cancelled) return complain(id.error(), exit_interrupted);
   if (!id) return complain(id.error());
-  return Follower(client, *id, OnInterrupt::stops_it).follow();
+  JobOutput output(line);
+  return Follower(client, output, *id, OnInterrupt::stops_it).follow();
 }
 
 int wait_for_job(const CommandLine& line) {
   JobClient client(line);
-  return follow(client, line.subject);
+  return follow(client, line);
 }
 
 int job_command(const CommandLine& line) {
+  if (line.job.action == "list") {
+    CommandLine list = line;
+    list.kind = "submissions";
+    return list_items(list);
+  }
   JobClient client(line);
-  if (line.job.action == "list") return list_jobs(client, line);
   if (line.job.action == "status") return show_job(client, line);
   if (line.job.action == "stop") return stop_job(client, line);
   return print_log(client, line);

@@ -31,14 +31,13 @@ std::size_t escape_length(std::string_view text) {
   return 0;
 }
 
-// How many bytes follow a first one in UTF-8; 0 for what is no first one.
+}  // namespace
+
 int bytes_after(unsigned char c) {
   if (c >= 0xc2 && c <= 0xdf) return 1;
   if (c >= 0xe0 && c <= 0xef) return 2;
   return c >= 0xf0 && c <= 0xf4 ? 3 : 0;
 }
-
-}  // namespace
 
 std::string printable(std::string_view line) {
   std::string text;

@@ -19,6 +19,9 @@ namespace mobula::internal::cli {
 // otherwise stays as it is.
 std::string printable(std::string_view line);
 
+// How many bytes follow a first one in UTF-8; 0 for what is no first one.
+int bytes_after(unsigned char c);
+
 class LogLines {
  public:
   static constexpr std::size_t max_line = 64 * 1024;

@@ -274,8 +274,10 @@ std::string format_status(const Json& status) {
   resources.add({"RESOURCE", "USED", "TOTAL"});
   if (status.contains("resources")) {
     for (const auto& [name, use] : status["resources"].items()) {
-      const std::string used = use_text(use);
-      resources.add({name, used.substr(0, used.find('/')), number_text(use["total"])});
+      const bool bytes = name == "memory" || name == "object_store_memory";
+      const auto text_of = [&](double amount) { return bytes ? size_text(static_cast<std::int64_t>(amount)) : amount_text(amount); };
+      const double total = use.value("total", 0.0);
+      resources.add({name, text_of(total - use.value("available", 0.0)), text_of(total)});
     }
   }
   text += "\n" + resources.text();
@@ -297,9 +299,9 @@ std::string format_memory(const Json& report) {
   stores.add({"NODE_ID", "CAPACITY", "COMMITTED", "USED", "SPILLED", "FILES", "SPILLING"});
   for (const auto& node : report.value("nodes", Json::array())) {
     const std::string why = node.value("spilling", std::string());
-    stores.add({cell_at(node, "node_id"), cell_at(node, "capacity_bytes"),
-                cell_at(node, "committed_bytes"), cell_at(node, "used_bytes"),
-                cell_at(node, "spilled_bytes"), cell_at(node, "file_bytes"),
+    const auto bytes = [&](const char* member) { return size_text(node.value(member, std::int64_t{0})); };
+    stores.add({cell_at(node, "node_id"), bytes("capacity_bytes"), bytes("committed_bytes"), bytes("used_bytes"),
+                bytes("spilled_bytes"), bytes("file_bytes"),
                 why.empty() ? "on" : "off: " + why});
   }
   TextTable objects;

@@ -84,6 +84,12 @@ void keep_with_labels(Json& list, const Labels& wanted) {
   list["items"] = std::move(kept);
 }
 
+void in_order_of_submission(Json& items) {
+  std::stable_sort(items.begin(), items.end(), [](const Json& a, const Json& b) {
+    return a.value("submitted_ms", std::int64_t{0}) < b.value("submitted_ms", std::int64_t{0});
+  });
+}
+
 // A list of tasks is a sample: their owners send only as many as are shown. Who chooses or orders rows here wants all.
 std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& filters) {
   if (line.limit >= 0) return line.limit;
@@ -104,6 +110,7 @@ Result<Json> list_of(Asker& asker, const CommandLine& line) {
     list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
   }
   if (!list) return list.error();
+  if (line.kind == "submissions") in_order_of_submission((*list)["items"]);
   if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known) return known.error();
   keep_matching(*list, filters);
   keep_with_labels(*list, line.labels);

@@ -1,6 +1,7 @@
 #include "cli/text_table.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cli/log_lines.h"
 
@@ -14,9 +15,13 @@ std::size_t width_of(const std::string& text) {
   }));
 }
 
+// A size is one, too: "1.5 GiB".
 bool is_number(const std::string& text) {
-  return text == "-" ||
-         (!text.empty() && text.find_first_not_of("0123456789.-/") == std::string::npos);
+  std::string_view digits = text;
+  for (const std::string_view unit : {" B", " KiB", " MiB", " GiB", " TiB"}) {
+    if (digits.ends_with(unit)) digits.remove_suffix(unit.size());
+  }
+  return digits == "-" || (!digits.empty() && digits.find_first_not_of("0123456789.-/") == std::string_view::npos);
 }
 
 }  // namespace

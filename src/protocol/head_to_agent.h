@@ -155,11 +155,14 @@ struct PeersChanged {
   std::vector<AgentAddress> present;   // new or changed
   std::vector<ProcessId> dead_agents;  // incarnations that will never act again
   std::vector<ProcessId> dead_processes;
+  std::vector<NodeId> drained;    // from now on: what only they have is to be copied
+  std::vector<NodeId> undrained;  // no longer
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("present", &PeersChanged::present),
                  field("dead_agents", &PeersChanged::dead_agents),
-                 field("dead_processes", &PeersChanged::dead_processes));
+                 field("dead_processes", &PeersChanged::dead_processes),
+                 field("drained", &PeersChanged::drained), field("undrained", &PeersChanged::undrained));
   }
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };

@@ -115,6 +115,8 @@ struct StoreFact {
   std::int64_t spilled_bytes = 0;    // of objects that are on disk alone
   std::int64_t file_bytes = 0;       // of all files of spilled objects
   std::string spilling;              // why nothing is spilled; empty: it is, where need be
+  std::int64_t leaving_objects = 0;  // of a drained node: those that others hold and have not copied yet
+  std::int64_t leaving_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("capacity_bytes", &StoreFact::capacity_bytes),
@@ -122,7 +124,9 @@ struct StoreFact {
                  field("used_bytes", &StoreFact::used_bytes),
                  field("spilled_bytes", &StoreFact::spilled_bytes),
                  field("file_bytes", &StoreFact::file_bytes),
-                 field("spilling", &StoreFact::spilling));
+                 field("spilling", &StoreFact::spilling),
+                 field("leaving_objects", &StoreFact::leaving_objects),
+                 field("leaving_bytes", &StoreFact::leaving_bytes));
   }
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };

@@ -71,6 +71,24 @@ TEST(DrainReport, AJobIsNoActorAndManyAreNamedInPart) {
   EXPECT_THAT(DrainReport(drained_node, before, items_list(ended), items_list({command}), 0).text(), ::testing::EndsWith("109 (train) and 2 more\n"));
 }
 
+TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
+  const auto memory = [](std::int64_t objects, std::int64_t bytes) {
+    return Json{{"nodes", {{{"node_id", other_node}, {"leaving_objects", 9}, {"leaving_bytes", 9}},
+                           {{"node_id", drained_node}, {"leaving_objects", objects}, {"leaving_bytes", bytes}}}}};
+  };
+  ObjectsMoved objects;
+  EXPECT_EQ(objects.text(), "");
+  objects.seen(drained_node, memory(3, 3 << 20));
+  EXPECT_EQ(objects.words(), "3 objects (3.0 MiB) that others hold are being copied");
+  objects.seen(drained_node, memory(1, 1 << 20));
+  EXPECT_EQ(objects.left(), 1);
+  EXPECT_EQ(objects.copied_bytes(), 2u << 20);
+  EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to nodes that stay\n1 object (1.0 MiB) that others hold is not copied yet\n");
+  EXPECT_EQ(objects.json()["left"], 1);
+  objects.seen(drained_node, Json::object());  // a head that does not say
+  EXPECT_EQ(objects.left(), 0);
+}
+
 TEST(DrainReport, LeasesOfTheNodeAreCounted) {
   const auto left = leases_on(drained_node, items_list({{{"node_id", drained_node}, {"actor_id", nullptr}},
                                           {{"node_id", drained_node}, {"actor_id", "7"}},

@@ -124,11 +124,25 @@ TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
              {"devices": 1, "memory_bytes": 0, "prevents": "MIG", "detects": "none", "reacts": "none",
               "summary": "MIG"}]})");
   EXPECT_NE(format_status(status).find(
-                "GPUS  MEMORY     PREVENTS  DETECTS  REACTS  SUMMARY\n"
+                "GPUS     MEMORY  PREVENTS  DETECTS  REACTS  SUMMARY\n"
                 "   2  160.0 GiB  nothing   none     none    promise only\n"
-                "   1  -          MIG       none     none    MIG\n"),
+                "   1          -  MIG       none     none    MIG\n"),
             std::string::npos)
       << format_status(status);
+}
+
+TEST(Output, PagesForPeopleSayBytesInTheirUnits) {
+  const Json status = Json::parse(R"json({
+    "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
+    "resources": {"CPU": {"total": 2.5, "available": 2}, "memory": {"total": 4294967296, "available": 3221225472}}})json");
+  EXPECT_NE(format_status(status).find("RESOURCE     USED    TOTAL\n"
+                                       "CPU           0.5      2.5\n"
+                                       "memory    1.0 GiB  4.0 GiB\n"),
+            std::string::npos)
+      << format_status(status);
+  const Json memory = Json::parse(R"json({"nodes": [{"node_id": "ab", "capacity_bytes": 4294967296, "used_bytes": 1536}], "items": []})json");
+  EXPECT_NE(format_memory(memory).find("4.0 GiB"), std::string::npos) << format_memory(memory);
+  EXPECT_NE(format_memory(memory).find("1.5 KiB"), std::string::npos) << format_memory(memory);
 }
 
 TEST(Output, StatusHasATableOfWhatWaits) {

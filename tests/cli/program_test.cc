@@ -491,6 +491,18 @@ TEST_F(ProgramTest, AJobThatWaitsIsFoundByItsNameAndExplained) {
   EXPECT_EQ(mobula({"events", "--kind", "FOO"}).code, 2);
 }
 
+TEST_F(ProgramTest, JobsAreListedAsOtherThingsAre) {
+  ASSERT_EQ(start_head().code, 0);
+  ASSERT_EQ(mobula({"run", "--name", "later", "--label", "zone=a", "--", "true"}).code, 0);
+  ASSERT_EQ(mobula({"run", "--name", "earlier", "--", "true"}).code, 0);
+  EXPECT_EQ(mobula({"job", "list", "--columns", "name", "--no-headers"}).out, "later\nearlier\n") << "as they were submitted";
+  EXPECT_EQ(mobula({"job", "list", "--filter", "name=earlier", "-o", "csv", "--columns", "name,state"}).out, "name,state\nearlier,SUCCEEDED\n");
+  EXPECT_EQ(mobula({"job", "list", "--columns", "nothing"}).code, 2);
+  const auto described = mobula({"describe", "job", "later", "--columns", "name,state", "--no-headers"});
+  EXPECT_THAT(described.out, ::testing::StartsWith("later  SUCCEEDED\n")) << described.err;
+  EXPECT_THAT(described.out, HasSubstr("JOB_ENDED"));
+}
+
 TEST_F(ProgramTest, TheLogOfAJobThatHasEndedIsFollowedFromItsTail) {
   ASSERT_EQ(start_head().code, 0);
   ASSERT_EQ(mobula({"run", "--name", "three", "--", "sh", "-c", "echo a; echo b; echo c"}).code, 0);

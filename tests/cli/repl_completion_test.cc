@@ -26,7 +26,8 @@ class CompletionTest : public ::testing::Test {
     names_.functions = {"mean", "moved"};
     names_.classes = {"Counter"};
     names_.results = {"x"};
-    names_.actors = {"c"};
+    names_.actors = {"c", "new"};
+    names_.methods["c"] = {"add", "value"};
   }
   std::vector<std::string> words(const std::string& before, bool console = true) const {
     return complete(before, tree_, names_, console).words;
@@ -45,6 +46,15 @@ TEST_F(CompletionTest, Verbs) {
   EXPECT_THAT(words("status; li"), ElementsAre("list"));
   EXPECT_EQ(complete("status; li", tree_, names_, true).from, 8u);
   EXPECT_THAT(words("job l"), ElementsAre("list", "logs"));
+}
+
+TEST_F(CompletionTest, AnActorAndWhatItCanBeAskedToDo) {
+  EXPECT_THAT(words("c"), Contains("c."));
+  EXPECT_THAT(words("c."), ElementsAre("c.add", "c.value"));
+  EXPECT_THAT(words("c.a"), ElementsAre("c.add"));
+  EXPECT_THAT(words("let y = c.v"), ElementsAre("c.value"));
+  EXPECT_THAT(words("ne"), ElementsAre("new."));
+  EXPECT_THAT(words("new.x"), IsEmpty());
 }
 
 TEST_F(CompletionTest, OptionsAndTheirValues) {
@@ -75,7 +85,7 @@ TEST_F(CompletionTest, WhatTheProgramHas) {
   EXPECT_THAT(words("call mean "), ElementsAre("with", "x"));
   EXPECT_THAT(words("let y = call me"), ElementsAre("mean"));
   EXPECT_THAT(words("actor d = C"), ElementsAre("Counter"));
-  EXPECT_THAT(words("kill "), ElementsAre("c"));
+  EXPECT_THAT(words("kill "), ElementsAre("c", "new"));
   EXPECT_THAT(words("get "), Contains("x"));
   EXPECT_THAT(words("get "), Contains("node"));
   EXPECT_THAT(words("use "), ElementsAre("file"));

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import pexpect
@@ -300,7 +301,7 @@ class OnATerminal(OnACluster):
         self.say("let x = call square 5 with resources={\"nobody\":1}")
         self.shell.expect(PROMPT)
         self.say("get x")
-        self.shell.expect("get x.*\r\n")
+        self.shell.expect("x is waited for, [0-9]+ s")
         self.shell.send("\x03")
         self.shell.expect("it goes on")
         self.say("call square 6")
@@ -323,6 +324,26 @@ class OnATerminal(OnACluster):
     def test_characters_of_several_bytes_are_one_to_the_left(self):
         self.say("\\! echo äöx\x02\x7fü")  # Ctrl-B, and what is before the cursor goes
         self.shell.expect("\r\näüx\r\n")
+
+    def test_a_terminal_obeys_nothing_that_a_job_prints_but_colours(self):
+        self.say("run -- printf '\\033]0;owned\\007\\033[2J\\033[31mred\\033[0m'")
+        self.shell.expect(r"\r\n\\x1b\]0;owned\\x07\\x1b\[2J\x1b\[31mred\x1b\[0m")
+        self.shell.expect(PROMPT)
+        self.say("run --raw -- printf '\\033]0;wanted\\007'")
+        self.shell.expect("\x1b\\]0;wanted\x07")
+
+    def test_a_line_that_is_refused_is_not_kept(self):
+        self.shell.send("version\r")
+        self.shell.expect("mobula [0-9.]+")
+        self.shell.expect(PROMPT)
+        # What is typed comes back meanwhile, and has to be read.
+        typist = threading.Thread(target=lambda: [self.shell.send(part) for part in ["y" * 1000] * 270 + ["\r"]])
+        typist.start()
+        self.shell.expect("and a line may have")
+        typist.join()
+        self.say("exit")
+        self.shell.expect(pexpect.EOF)
+        self.assertLess(os.path.getsize(os.path.join(self.env["MOBULA_STATE_DIR"], "history")), 100_000)
 
     def test_ctrl_d_leaves(self):
         self.shell.send("\x04")

@@ -61,7 +61,18 @@ class Completer {
     for (const auto& each : tree_.commands) offer(each.name);
     if (!console_) return;
     offer(begun_.starts_with('\\') ? metas : verbs);
-    for (const auto& each : names_.actors) offer(each + ".");
+    offer_actors();
+  }
+  // An actor, and behind its point what it can be asked to do.
+  void offer_actors() {
+    for (const auto& actor : names_.actors) {
+      const auto methods = names_.methods.find(actor);
+      if (!begun_.starts_with(actor + ".") || methods == names_.methods.end()) {
+        offer(actor + ".");
+        continue;
+      }
+      for (const auto& method : methods->second) offer(actor + "." + method);
+    }
   }
 
   // Whether the line is one of the console's own.
@@ -82,7 +93,7 @@ class Completer {
     const auto call = std::ranges::find(words, "call");
     if (call == words.end()) {
       for (const char* each : {"call", "submit", "run", "batch"}) offer(each);
-      for (const auto& each : names_.actors) offer(each + ".");
+      offer_actors();
     } else {
       words.end() - call == 1 ? offer(names_.functions) : offer_arguments();
     }

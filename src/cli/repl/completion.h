@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct LiveNames {
   std::vector<std::string> classes{};
   std::vector<std::string> results{};
   std::vector<std::string> actors{};
+  std::map<std::string, std::vector<std::string>> methods{};  // of an actor, by its name
 };
 
 struct Completion {

@@ -82,6 +82,7 @@ class Shell {
   Fd output_;
   std::string output_text_;
   LiveNames names_;
+  std::map<std::string, std::vector<std::string>> methods_;  // of the program's classes
 };
 
 }  // namespace mobula::internal::cli::repl

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/log_lines.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/repl/live_names.h"
 #include "cli/repl/shell.h"
 #include "cli/text_table.h"
@@ -96,7 +97,11 @@ int Shell::use(const std::vector<std::string>& words) {
     return code;
   }
   for (const auto& each : (*described)["functions"]) names_.functions.push_back(each.value("name", std::string()));
-  for (const auto& each : (*described)["actors"]) names_.classes.push_back(each.value("name", std::string()));
+  for (const auto& each : (*described)["actors"]) {
+    names_.classes.push_back(each.value("name", std::string()));
+    auto& methods = methods_[names_.classes.back()];
+    for (const auto& method : each["methods"]) methods.push_back(method.value("name", std::string()));
+  }
   std::fprintf(stderr, "%s: %zu functions, %zu class%s of actors; \\d lists them\n", words.front().c_str(),
                names_.functions.size(), names_.classes.size(), names_.classes.size() == 1 ? "" : "es");
   return exit_done;
@@ -108,6 +113,8 @@ void Shell::forget_program() {
   output_text_.clear();
   names_.functions.clear();
   names_.classes.clear();
+  names_.methods.clear();
+  methods_.clear();
   names_.results.clear();
   names_.actors.clear();
 }
@@ -182,13 +189,22 @@ int Shell::make_actor(const MakeActor& actor) {
   if (!answer->value("ok", false)) return refused(*answer);
   last_id_ = answer->value("actor_id", std::string());
   if (std::ranges::find(names_.actors, actor.name) == names_.actors.end()) names_.actors.push_back(actor.name);
+  names_.methods[actor.name] = methods_[actor.class_name];
   return exit_done;
 }
 
 // Asks again until the value is there: each question is answered soon, and Ctrl-C ends them.
 int Shell::show(const std::string& name) {
+  Progress progress(true);
+  const Time asked = monotonic_now();
   for (;;) {
     const auto answer = ask_program({{"do", "get"}, {"name", name}});
+    const Duration waited = monotonic_now() - asked;
+    if (answer && answer->value("pending", false) && waited >= 1s) {
+      progress.tell(fmt::format("{} is waited for, {} s; Ctrl-C leaves it", name == "_" ? "the value" : name, waited / 1s));
+      continue;
+    }
+    progress.clear();
     if (!answer && answer.error().code == ErrorCode::cancelled) {
       std::fprintf(stderr, "mobula: it goes on; `get %s` waits for it again\n", name.c_str());
       return exit_interrupted;
@@ -204,6 +220,7 @@ int Shell::kill(const std::string& name) {
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   std::erase(names_.actors, name);
+  names_.methods.erase(name);
   return exit_done;
 }
 

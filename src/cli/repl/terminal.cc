@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "cli/log_lines.h"
+#include "cli/repl/line.h"
 
 namespace mobula::internal::cli::repl {
 namespace {
@@ -81,6 +82,7 @@ struct Terminal::Editor {
   }
 
   void remember(const std::string& text) const {
+    if (text.size() > longest_line) return;  // it was refused, and would be read again at each start
     HistEvent event{};
     ::history(history, &event, H_ENTER, text.c_str());
     if (!history_file.empty()) ::history(history, &event, H_SAVE, history_file.c_str());

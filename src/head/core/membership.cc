@@ -193,6 +193,7 @@ void NodeTable::admit(const Rival& who) {
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
   if (recovering()) tell_deaths(node);
+  tell_drains(node);
   if (had_devices) offer_free_devices();
   parts_.jobs.node_joined(node.id, message.facts);
 
@@ -211,6 +212,15 @@ void NodeTable::tell_deaths(const Node& node) {
     if (of != node.id) news.dead_agents.push_back(incarnation);
   }
   if (!news.dead_agents.empty()) send(node.id, std::move(news));
+}
+
+// Itself included, if it goes on being drained.
+void NodeTable::tell_drains(const Node& node) {
+  PeersChanged news;
+  for (const auto& [id, other] : nodes_) {
+    if (other.draining && other.state != NodeState::dead) news.drained.push_back(id);
+  }
+  if (!news.drained.empty()) send(node.id, std::move(news));
 }
 
 void NodeTable::offer_free_devices() {

@@ -47,7 +47,9 @@ Json store_json(NodeId node, const StoreFact& store) {
           {"used_bytes", store.used_bytes},
           {"spilled_bytes", store.spilled_bytes},
           {"file_bytes", store.file_bytes},
-          {"spilling", store.spilling}};
+          {"spilling", store.spilling},
+          {"leaving_objects", store.leaving_objects},
+          {"leaving_bytes", store.leaving_bytes}};
 }
 
 }  // namespace

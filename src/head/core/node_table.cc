@@ -429,6 +429,9 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   write_row(*node);
   parts_.slots.node_changed(*node);
   move_away(*node);
+  PeersChanged news;
+  news.drained = {id};
+  broadcast(news);
   return {};
 }
 
@@ -462,6 +465,9 @@ Result<bool> NodeTable::undrain(NodeId id) {
   stop_draining(*node);
   write_row(*node);
   parts_.slots.node_changed(*node);
+  PeersChanged news;
+  news.undrained = {id};
+  broadcast(news);
   return true;
 }
 

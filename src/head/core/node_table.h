@@ -142,6 +142,7 @@ class NodeTable {
   void renew_ticket(Node& node);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
   void tell_deaths(const Node& node);
+  void tell_drains(const Node& node);
   void meet_rival(Node& node, Rival rival);
   void take_frame(LinkId link, const Principal& principal, AgentFrame frame);
   void farewell(LinkId link, const Principal& principal, const Farewell& message);

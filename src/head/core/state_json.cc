@@ -278,7 +278,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else {
     return failure(ErrorCode::not_found,
                    fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
-                               "executors, placement-groups, tasks, demands, objects",
+                               "executors, placement-groups, tasks, demands, objects, transfers, submissions, events",
                                kind));
   }
   if (parts.nodes.recovering()) {

@@ -74,6 +74,10 @@ class Objects {
 
   // ---- the head, the shell, time ---------------------------------------------------------------
   void located(const ObjectLocated& message);
+  // The node is drained, or is no longer: what would go with it is brought to nodes that stay.
+  void drains(NodeId node, bool on);
+  // The head says anew which are.
+  void forget_drains();
   // A conversation with the head has begun: copies and questions are stated again.
   void restate();
   // `kept`: processes of the job here that live on. `lingers`: there are more, elsewhere or later.
@@ -90,11 +94,20 @@ class Objects {
   void spilled(const SpillFinished& finished);
   void restored(const RestoreFinished& finished);
   void unpin(ObjectId object);
+  // At the end of each step, before pulls that have begun are carried out: some more of drained nodes.
+  void save_some();
   // At the end of each step: places that have become free are given to who waits for them, and
   // more is made free if need be.
   void finish_step();
   void tick();
   std::optional<Time> next_deadline() const;
+
+  struct Left {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+  // What others still have to get from this node, while it is drained.
+  Left left_to_others() const;
 
   const ObjectTable& table() const { return table_; }
   std::size_t entries() const { return entries_.size(); }
@@ -138,6 +151,7 @@ class Objects {
   };
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
+  static constexpr std::size_t max_saving = 16;  // pulls from drained nodes at a time that nobody waits for
   static constexpr std::size_t max_fetchers = 16;  // remembered, and
   static constexpr std::size_t told_fetchers = 2;  // told to one more
   static constexpr int max_waits = 30;  // times the patience of who waits for room, in all
@@ -218,6 +232,12 @@ class Objects {
   void became_sealed(ObjectId object);
   void report_copy(ObjectId object, bool present);
 
+  // Of drained nodes.
+  bool saves(ObjectId object, const ObjectEntry& entry) const;
+  void save_if_it_goes(ObjectId object);
+  void release_drained_keepers(ObjectId object);
+  bool under_way(const ObjectEntry& entry) const;
+
   // At home.
   bool has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const;
   void claim(ObjectId object, ProcessId owner);
@@ -268,6 +288,9 @@ class Objects {
   std::map<std::uint64_t, SlabId> retiring_;  // by number: processes were told to unmap them
   std::vector<ObjectId> unpins_;              // to do; chains of objects are not recursion
   bool draining_ = false;
+  std::set<NodeId> drained_;
+  std::deque<std::pair<ObjectId, int>> to_save_;  // and how often it was tried
+  std::map<ObjectId, int> saving_;                // likewise; pulls under way
   std::map<JobId, std::set<ProcessId>> ended_jobs_;  // with processes that live on
 };
 

@@ -174,6 +174,7 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
   peers_.send(node, ResultTaken{object, true});
   answer_askers(object);
   if (!entry.readers.empty()) seek(object);
+  save_if_it_goes(object);
   unpin(object);
 }
 
@@ -187,7 +188,8 @@ void Objects::from_peer(NodeId node, const CopyLost& message) {
   if (kept) peers_.send(node, NodeRelease{message.object});
   if (entry->copies.erase(node) == 0 && !kept) return;  // a pull has found that out before
   const bool known = entry->claimed && !entry->failure;
-  if (known && !has_bytes_somewhere(message.object, *entry)) lost(message.object, message.cause);
+  if (known && !has_bytes_somewhere(message.object, *entry)) return lost(message.object, message.cause);
+  save_if_it_goes(message.object);
 }
 
 // The last bytes that the home knew of are gone with their node. Holders may have made copies.

@@ -245,7 +245,7 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
 void Objects::cancel_fetch(ProcessId process, ObjectId object) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->readers.erase(process) == 0) return;
-  if (entry->readers.empty() && entry->pull != 0) transfers_.unwant(entry->pull);
+  if (entry->readers.empty() && entry->pull != 0 && !saving_.contains(object)) transfers_.unwant(entry->pull);
 }
 
 void Objects::place_returned(ProcessId process, const PlaceReturned& message) {
@@ -308,6 +308,7 @@ void Objects::became_sealed(ObjectId object) {
   }
   if (at_home(entry)) {
     answer_askers(object);
+    if (!drained_.empty()) release_drained_keepers(object);
   } else if (!entry.copy_reported) {
     report_copy(object, true);
   }

@@ -138,7 +138,8 @@ bool Objects::can_spill() const {
 bool Objects::secondary(const ObjectRow& row, const ObjectEntry& entry) const {
   if (!entry.pulled) return false;
   if (at_home(entry)) return !entry.keepers.empty();
-  return !peers_.is_dead(entry.home) && !row.nodes.contains(entry.home);
+  const bool home_stays = !peers_.is_dead(entry.home) && !drained_.contains(entry.home);
+  return home_stays && !row.nodes.contains(entry.home);
 }
 
 Departure Objects::departure(const ObjectRow& row, const ObjectEntry& entry) const {
@@ -309,6 +310,9 @@ StoreFact Objects::store() const {
   } else if (spill_.failure) {
     store.spilling = spill_.failure->text;
   }
+  const Left left = left_to_others();
+  store.leaving_objects = static_cast<std::int64_t>(left.objects);
+  store.leaving_bytes = static_cast<std::int64_t>(left.bytes);
   return store;
 }
 

@@ -28,6 +28,7 @@ void Objects::from_peer(NodeId, const NodeHoldConfirmed& message) {
   if (entry == nullptr || entry->node_hold != NodeHoldState::asked) return;
   entry->node_hold = message.known ? NodeHoldState::confirmed : NodeHoldState::none;
   confirm_waiters(message.object);
+  save_if_it_goes(message.object);
 }
 
 void Objects::confirm_waiters(ObjectId object) {
@@ -111,7 +112,7 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   entry->is_error = message.is_error;
   entry->contained = message.contained;
   // From a home that has died the bytes are saved for all holders, readers or not.
-  if (!of_home || !entry->readers.empty()) begin_pull(object);
+  if (!of_home || !entry->readers.empty() || saves(object, *entry)) begin_pull(object);
 }
 
 // Needs `sources` and `size_bytes`.
@@ -339,6 +340,7 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
 }
 
 void Objects::node_dead(NodeId node, const std::string& cause) {
+  drained_.erase(node);
   std::vector<ObjectId> homeless, kept, touched, asked;
   for (const auto& [object, entry] : entries_) {
     if (entry.home == node) {
@@ -366,7 +368,8 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   }
   for (const ObjectId object : kept) {
     const ObjectEntry* entry = find(object);
-    if (entry != nullptr && !has_bytes_somewhere(object, *entry)) lost(object, cause);
+    if (entry == nullptr) continue;
+    has_bytes_somewhere(object, *entry) ? save_if_it_goes(object) : lost(object, cause);
   }
   for (const ObjectId object : asked) {
     ObjectEntry* entry = find(object);

@@ -117,6 +117,7 @@ struct WorkerCore::Parts {
   void finish_step();
   void end_if_stopped();
   void end_drain_if_due();
+  bool gives_time_to_others();
   void tell_head_status();
   void greet(ProcessId process);
   Facts facts() const;
@@ -139,6 +140,9 @@ struct WorkerCore::Parts {
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;
   std::optional<Time> drain_until;   // stopping: the head moves the work away, until then
+  std::optional<Time> others_told_by;  // likewise, until the head has told all nodes
+  bool others_copy = false;            // likewise: what goes with this node
+  Time look_for_others_at;
   std::uint64_t output_dropped = 0;  // lines of executors, since the head was told last
 };
 

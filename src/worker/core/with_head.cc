@@ -40,6 +40,8 @@ void WorkerCore::Parts::admitted(Registered& registered) {
   outbox.emit(UseIdentity{registered.ticket, registered.head_signing_key, registered.warnings});
   trust(registered.ticket, registered.void_keys);
   transfers.trust_fabric(registered.settings.trusted_fabric);
+  objects->forget_drains();
+  if (drain_until && head.node().role == Role::agent) objects->drains(head.node().address.node, true);
   PeersChanged news;
   news.present = std::move(registered.peers);
   said(news);
@@ -147,6 +149,11 @@ void WorkerCore::Parts::said(PeersChanged& message) {
     if (peers.replaces(address)) lose(peers.address(address.node).incarnation);
     peers.present(address);
   }
+  for (const NodeId node : message.drained) {
+    if (node == head.node().address.node) others_told_by.reset();
+    objects->drains(node, true);
+  }
+  for (const NodeId node : message.undrained) objects->drains(node, false);
   if (!dead.processes.empty() || !dead.nodes.empty()) processes.broadcast(dead);
 }
 

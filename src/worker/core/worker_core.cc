@@ -43,6 +43,8 @@ std::optional<Time> WorkerCore::next_deadline() const {
 
 namespace {
 
+constexpr Duration others_told_within = 1s;
+constexpr Duration look_for_others_every = 20ms;
 constexpr const char* why_stopping = "the agent of its node is being stopped";
 
 }  // namespace
@@ -100,6 +102,10 @@ void WorkerCore::Parts::on(Stop& event) {
     // Tasks finish and actors move at the head's word, which knows where there is room.
     slots.close(why_stopping);
     drain_until = outbox.now() + within;
+    if (head.node().role == Role::agent) {
+      others_told_by = outbox.now() + others_told_within;
+      objects->drains(head.node().address.node, true);
+    }
     head.tell(Leaving{within});
     return;
   }
@@ -117,11 +123,24 @@ void WorkerCore::Parts::end_drain_if_due() {
   }
 }
 
+// Others still copy what goes with this node, and there is time.
+bool WorkerCore::Parts::gives_time_to_others() {
+  const Time now = outbox.now();
+  others_copy = others_copy && !farewell_by;
+  if (farewell_by || !drain_until || *drain_until <= now || !head.reachable()) return false;
+  if (others_told_by && *others_told_by <= now) return false;  // a head that has nobody copy
+  if (look_for_others_at <= now) {
+    others_copy = objects->left_to_others().objects > 0;
+    look_for_others_at = now + look_for_others_every;
+  }
+  return others_copy;
+}
+
 // Slots have ended, and the head has heard of it or had the time to.
 void WorkerCore::Parts::end_if_stopped() {
   if (phase != Phase::stopping) return;
   end_drain_if_due();
-  if (!slots.empty()) return;
+  if (!slots.empty() || gives_time_to_others()) return;
   if (!farewell_by) farewell_by = outbox.now() + options.farewell_within;
   if (head.registered() && !head.drained() && *farewell_by > outbox.now()) return;
   head.farewell();
@@ -161,13 +180,18 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
   take_earlier(first, peers.next_deadline());
   take_earlier(first, objects->next_deadline());
   take_earlier(first, farewell_by);
-  if (!slots.empty()) take_earlier(first, drain_until);
+  if (!slots.empty() || others_copy) take_earlier(first, drain_until);
+  if (others_copy) {
+    take_earlier(first, look_for_others_at);
+    take_earlier(first, others_told_by);
+  }
   return first;
 }
 
 void WorkerCore::Parts::finish_step() {
   for (bool more = true; more;) {
     more = false;
+    objects->save_some();
     for (const transfer::BeginPull& begin : transfers.take_begun()) {
       more = true;
       objects->pull_begins(begin);

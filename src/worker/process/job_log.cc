@@ -60,9 +60,9 @@ JobLog JobLog::open(std::string folder, JobId job, JobLogLimits limits) {
   JobLog log(std::move(folder), job, limits);
   const auto segments = segments_of(log.folder_, job);
   if (!segments.empty()) {
-    log.first_ = segments.front().begin;
     log.begin_ = segments.back().begin;
     log.end_ = segments.back().end();
+    for (const auto& each : segments) log.older_bytes_ += each.begin == log.begin_ ? 0 : each.size;
   }
   return log;
 }
@@ -80,7 +80,34 @@ void JobLog::drop_oldest() {
     fs::remove(segments.front().path, ignored);
     segments.erase(segments.begin());
   }
-  if (!segments.empty()) first_ = segments.front().begin;
+  older_bytes_ = 0;
+  for (const auto& each : segments) older_bytes_ += each.begin == begin_ ? 0 : each.size;
+}
+
+void JobLog::lose(std::uint64_t bytes) {
+  lost_bytes_ += bytes;
+  gap_ += bytes;
+  skip_gap();
+}
+
+// What comes next has an offset behind what was lost: in a segment of its own, which is there at once, since its name
+// is what tells readers of the gap. However often this happens, no more than one of them is empty.
+bool JobLog::skip_gap() {
+  if (gap_ == 0) return true;
+  const std::uint64_t next = end_ + gap_;
+  const bool empty = file_ && end_ == begin_;
+  const std::string path = segment_path(folder_, job_, next);
+  if (empty) {
+    if (::rename(segment_path(folder_, job_, begin_).c_str(), path.c_str()) != 0) return false;
+  } else {
+    Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!file) return false;
+    file_ = std::move(file);
+  }
+  begin_ = end_ = next;
+  gap_ = 0;
+  if (!empty) drop_oldest();
+  return true;
 }
 
 void JobLog::keep(std::size_t segments) {
@@ -101,6 +128,7 @@ void remove_job_log(const std::string& folder, JobId job, bool mark) {
 }
 
 void JobLog::append(std::string_view bytes) {
+  if (!bytes.empty() && !skip_gap()) return lose(bytes.size());
   while (!bytes.empty()) {
     if (end_ - begin_ >= limits_.segment_bytes) {
       begin_ = end_;
@@ -108,8 +136,7 @@ void JobLog::append(std::string_view bytes) {
     }
     if (!file_) {
       if (!open_segment()) {
-        lost_bytes_ += bytes.size();
-        return;
+        return lose(bytes.size());
       }
       drop_oldest();
     }
@@ -117,8 +144,7 @@ void JobLog::append(std::string_view bytes) {
     const ssize_t size = ::write(file_.get(), bytes.data(), std::min<std::uint64_t>(room, bytes.size()));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
-      lost_bytes_ += bytes.size();
-      return;
+      return lose(bytes.size());
     }
     end_ += static_cast<std::uint64_t>(size);
     bytes.remove_prefix(static_cast<std::size_t>(size));

@@ -1,7 +1,8 @@
 // What a submitted job has printed on this node: its bytes as they came, in segments that are named by the
 // offset of their first byte, JOB.OFFSET.log. Only the latest are kept, so a job that prints for ever takes
 // a bounded part of the disk. Offsets count all that was printed, also by earlier attempts and agents.
-// Reading needs no writer. A disk that refuses costs output, never the agent. Used by one thread at a time.
+// Reading needs no writer. A disk that refuses costs output, never the agent; what is lost so counts as printed, so
+// that readers find the gap. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,10 @@ class JobLog {
   // No more than so many segments from here on, and no more than the limits say.
   void keep(std::size_t segments);
   // What cannot be kept is counted.
-  void lose(std::uint64_t bytes) { lost_bytes_ += bytes; }
+  void lose(std::uint64_t bytes);
   JobId job() const { return job_; }
   std::uint64_t end() const { return end_; }
-  std::uint64_t kept_bytes() const { return end_ - first_; }
+  std::uint64_t kept_bytes() const { return older_bytes_ + (end_ - begin_); }
   std::uint64_t lost_bytes() const { return lost_bytes_; }
 
  private:
@@ -40,12 +41,14 @@ class JobLog {
       : folder_(std::move(folder)), job_(job), limits_(limits) {}
   bool open_segment();
   void drop_oldest();
+  bool skip_gap();
 
   std::string folder_;
   JobId job_;
   JobLogLimits limits_;
   std::size_t segments_ = limits_.segments;
-  std::uint64_t first_ = 0;  // of the oldest segment
+  std::uint64_t older_bytes_ = 0;  // in the segments before the current one
+  std::uint64_t gap_ = 0;    // was lost since, and has no place yet
   std::uint64_t begin_ = 0;  // of the current segment
   std::uint64_t end_ = 0;
   std::uint64_t lost_bytes_ = 0;

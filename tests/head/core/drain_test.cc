@@ -63,6 +63,26 @@ TEST_F(Drain, ActorThatMayNotBeRestartedStaysUntilTheDeadlineAndDiesWithItsCause
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
+TEST_F(Drain, AllNodesHearWhoIsDrainedAndWhoNoLonger) {
+  auto& other = cluster.node_joins(3, SmallCluster::shape(2));
+  for (TestAgent* each : {&agent, &home, &other}) cluster.take<PeersChanged>(*each);
+  cluster.tool("drain", "", agent.node.hex());
+  for (TestAgent* each : {&agent, &home, &other}) {
+    const auto news = cluster.take<PeersChanged>(*each);
+    ASSERT_EQ(news.size(), 1u);
+    EXPECT_EQ(news[0].drained, std::vector<NodeId>{agent.node});
+  }
+  auto& late = cluster.node_joins(4, SmallCluster::shape(2));
+  std::vector<NodeId> heard;
+  for (const auto& news : cluster.take<PeersChanged>(late)) heard.insert(heard.end(), news.drained.begin(), news.drained.end());
+  EXPECT_EQ(heard, std::vector<NodeId>{agent.node}) << "who comes later, too";
+  cluster.take<PeersChanged>(other);
+  cluster.tool("undrain", "", agent.node.hex());
+  const auto news = cluster.take<PeersChanged>(other);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].undrained, std::vector<NodeId>{agent.node});
+}
+
 TEST_F(Drain, WithoutADeadlineSuchAnActorStays) {
   actor_on_first_node(0);
   cluster.tool("drain", "", agent.node.hex());

@@ -72,6 +72,25 @@ TEST_F(JobLogs, OfEndlessOutputTheLatestIsKept) {
   EXPECT_EQ(text(read(-7)).back(), '6');
 }
 
+TEST_F(JobLogs, WhatIsLostIsAGapThatReadersFind) {
+  JobLog log = JobLog::open(folder, job, small);
+  log.append("abc");
+  for (int i = 0; i < 100; ++i) log.lose(1);
+  EXPECT_EQ(log.end(), 103u);
+  EXPECT_EQ(log.kept_bytes(), 3u);
+  EXPECT_LE(files(), 2u) << "what is kept is not driven out by what is lost";
+  EXPECT_EQ(text(read(0)), "abc");
+  EXPECT_EQ(read(3).from, 103u);
+  EXPECT_EQ(read(3).end, 103u);
+  log.append("def");
+  EXPECT_EQ(read(3).from, 103u);
+  EXPECT_EQ(text(read(3)), "def");
+  EXPECT_EQ(log.lost_bytes(), 100u);
+  JobLog later = JobLog::open(folder, job, small);
+  EXPECT_EQ(later.end(), 106u);
+  EXPECT_EQ(later.kept_bytes(), 6u);
+}
+
 TEST_F(JobLogs, JobsAndStrangeFilesAreKeptApart) {
   JobLog::open(folder, job).append("mine");
   JobLog::open(folder, JobId::of(8)).append("another's");
