@@ -35,6 +35,11 @@ TEST_F(Direct, MayBeSnapshotsAndMayBeChangedWhereThatIsAsked) {
   for (const auto& [name, count] : warnings) EXPECT_EQ(count, 1) << name << ": once for each that is shared";
 }
 
+TEST_F(Direct, ThatWereChangedAfterReturnAreNoticedWhereThatIsAsked) {
+  more_environment["MOBULA_CHECK_TENSORS"] = "1";
+  drive({"direct_checked", "--mobula-num-cpus=2"});
+}
+
 TEST_F(Direct, OutliveAPlannedEndOfTheirHolder) { drive({"direct_ends", "--mobula-num-cpus=3"}); }
 
 TEST_F(Direct, GoBetweenNodes) {

@@ -167,10 +167,29 @@ int direct_policies(const Words&) {
   return report.exit_code();
 }
 
+// What is changed after it was returned is noticed by who reads it, where that is looked for. Aliasing changes it here.
+int direct_checked(const Words&) {
+  Report report;
+  auto maker = mobula::actor<PolicyMaker>.remote();
+  auto other = mobula::actor<PolicyMaker>.remote();
+  const auto shared = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(a_million);
+  report.equal("unchanged", in_time(other.call<&PolicyMaker::first>(shared)), 0);
+  report.equal("a change", in_time(maker.call<&PolicyMaker::write>()), "written");
+  for (auto* each : {&maker, &other}) {
+    try {
+      in_time(each->call<&PolicyMaker::first>(shared));
+      report.fail("a change that nobody noticed");
+    } catch (const mobula::Error& error) {
+      report.holds(error.what(), std::string(error.what()).find("changed after return") != std::string::npos);
+    }
+  }
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> tensor_policy_scenarios() {
-  return {{"direct_same_memory", &direct_same_memory}, {"direct_policies", &direct_policies}};
+  return {{"direct_checked", &direct_checked}, {"direct_same_memory", &direct_same_memory}, {"direct_policies", &direct_policies}};
 }
 
 }  // namespace mobula::e2e
