@@ -1,22 +1,39 @@
+//   Maker: put(tensor) ──ref──► driver ──ref──► User: get(ref)     one side puts, the other gets, where it wants to
 //   driver ──busy──► Maker           the maker is in user code, for as long as it takes
-//   driver ──use───► User ◄─pull──   and its tensor is read all the same: readers pull, makers do nothing
+//   driver ──use───► User ◄─pull──   and its tensors are read all the same: readers pull, makers do nothing
 #include <mobula/mobula.h>
 
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
+using mobula::ObjectRef;
 using mobula::Tensor;
 using mobula::Transport;
 
+using Named = std::map<std::string, Tensor>;
+
+Tensor counted(int count) {
+  Tensor made = Tensor::empty({count});
+  const auto elements = made.mutable_view<float>();
+  std::iota(elements.begin(), elements.end(), 0.0f);
+  return made;
+}
+
+double sum(const Tensor& tensor) {
+  const auto elements = tensor.view<float>();
+  return std::accumulate(elements.begin(), elements.end(), 0.0);
+}
+
 class Maker {
  public:
-  Tensor make(int count) {
-    Tensor made = Tensor::empty({count});
-    const auto elements = made.mutable_view<float>();
-    std::iota(elements.begin(), elements.end(), 0.0f);
-    return made;
+  Tensor make(int count) { return counted(count); }
+  // Two tensors in one value stay here; who is given the ref decides whether and when they are read, and by which way.
+  ObjectRef<Named> offer(int count) {
+    return mobula::put(Named{{"round1", counted(count)}, {"round2", counted(count)}}, {.tensor_transport = Transport::automatic});
   }
   // Until it is cancelled.
   int busy() {
@@ -26,17 +43,26 @@ class Maker {
   }
 };
 
-double sum(const Tensor& tensor) {
-  const auto elements = tensor.view<float>();
-  return std::accumulate(elements.begin(), elements.end(), 0.0);
-}
+class User {
+ public:
+  // Before any of the elements are read, and with nothing to do for their maker.
+  double read(const ObjectRef<Named>& offered, Transport way) {
+    const Named tensors = mobula::get(offered, {.tensor_transport = way});
+    return sum(tensors.at("round1")) + sum(tensors.at("round2"));
+  }
+};
 
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   auto maker = mobula::actor<Maker>.remote();
+  auto user = mobula::actor<User>.remote();
+  const ObjectRef<Named> offered = mobula::get(maker.call<&Maker::offer>(100'000));
   const auto tensor = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1'000'000);
   mobula::wait(std::vector{tensor}, {.num_returns = 1, .fetch_local = false});
   const auto busy = maker.call<&Maker::busy>();
+  const double in_place = mobula::get(user.call<&User::read>(offered, Transport::automatic));
+  const double by_tcp = mobula::get(user.call<&User::read>(offered, Transport::tcp));
+  std::cout << "put by the maker, got by the user: " << in_place << ", by tcp " << by_tcp << "\n";
   // The same ref, to as many as want it.
   std::vector<mobula::ObjectRef<double>> sums;
   for (int i = 0; i < 3; ++i) sums.push_back(mobula::task<sum>.remote(tensor));
@@ -46,4 +72,5 @@ int main(int argc, char** argv) {
     std::cout << "it came by " << each.path << (each.in_place ? ", in place" : "") << "\n";
   }
   mobula::cancel(busy);
+  return in_place == by_tcp && in_place > 0 ? 0 : 1;
 }

@@ -30,6 +30,12 @@ enum class Transport : std::uint8_t {
   object_store
 };
 
+// What the maker of tensors that stay in its process may do with their memory while others refer to the value.
+// `freeze`: read it; mutable_view throws TensorSharedError. `snapshot`: what it likes, since the value is a copy that
+// was made when it was returned or put. `alias`: write to it as well, without a copy: whoever reads there may see it
+// happen, in the middle of it, so this is unsafe, and the first such write is warned of in the maker's log.
+enum class TensorPolicy : std::uint8_t { freeze, snapshot, alias };
+
 // Scheduling strategies. A selector of labels is an option of its own.
 struct Default {
   friend bool operator==(const Default&, const Default&) = default;
@@ -96,6 +102,7 @@ struct TaskOptions {
   // Selectors in place of label_selector, in order of preference: the first of all of them for which a
   // node has room now is taken; where none has, it waits for any.
   std::vector<Labels> fallback_selectors = {};
+  TensorPolicy tensor_policy = TensorPolicy::freeze;  // of tensors that stay where they were made
 };
 
 struct ActorOptions {
@@ -133,6 +140,7 @@ struct CallOptions {
   int num_returns = 1;
   bool allow_fallback = false;
   bool block_on_limit = true;
+  TensorPolicy tensor_policy = TensorPolicy::freeze;  // of tensors that stay where they were made
 };
 
 struct GetOptions {
@@ -145,6 +153,7 @@ struct GetOptions {
 struct PutOptions {
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
+  TensorPolicy tensor_policy = TensorPolicy::freeze;
 };
 
 struct WaitOptions {

@@ -122,6 +122,17 @@ class MOBULA_API Tensor {
     return copy_of(elements.begin(), elements.size(), dtype_of<T>, sizeof(T));
   }
 
+  // The same memory in one dimension, without a copy: of a vector, array, span, or Eigen map's. `owner` is let go of
+  // with the last look at it, also by other processes; without one it has to outlive them. Elements that are
+  // const are never written.
+  template <class Range>
+  requires requires(Range& range) { std::span(range); }
+  static Tensor over(Range&& elements, std::shared_ptr<const void> owner) {
+    const std::span all(elements);
+    using T = typename decltype(all)::element_type;
+    return of_memory(all.data(), all.size(), dtype_of<std::remove_cv_t<T>>, sizeof(T), std::is_const_v<T>, std::move(owner));
+  }
+
   // Takes over what DLPack describes, without a copy. Its deleter is called once: when the memory is
   // no longer used, by whichever thread lets go last; or before this throws. Memory of a CUDA device
   // is kept with its device. Refused: types of less than a byte, vectors of elements, negative
@@ -184,6 +195,8 @@ class MOBULA_API Tensor {
 
  private:
   static Tensor copy_of(const void* elements, std::size_t count, DType dtype, std::size_t each);
+  static Tensor of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each, bool read_only,
+                          std::shared_ptr<const void> owner);
   const void* readable(const detail::ElementType& wanted) const;
   void* writable(const detail::ElementType& wanted);
 

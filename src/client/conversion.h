@@ -22,7 +22,7 @@ inline ObjectId counted_object(detail::ContainedRef ref) {
 }
 
 // How tensors are to travel that options name a transport for.
-DirectWish wish_of(Transport transport, bool allow_fallback);
+DirectWish wish_of(Transport transport, bool allow_fallback, TensorPolicy policy = TensorPolicy::freeze);
 
 // What placement needs of checked options.
 Request request_of(const detail::ResourceRequest& request);

@@ -165,7 +165,7 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
     form.retry_exceptions = request.retry_exceptions;
-    form.tensors = wish_of(request.tensor_transport, request.allow_fallback);
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
   });
   SubmitTask event;
@@ -264,7 +264,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;
     form.name = request.name.empty() ? std::string(call.method_name) : request.name;
-    form.tensors = wish_of(request.tensor_transport, request.allow_fallback);
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     form.beside = request.beside;
     return Prepared{nullptr, std::move(form), {}};
   });

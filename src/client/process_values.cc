@@ -10,6 +10,7 @@ namespace {
 
 using detail::Answer;
 using detail::ContainedRef;
+using detail::Origins;
 using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
@@ -35,6 +36,12 @@ struct ValueLease {
     if (!held.empty()) alive->release_all(held);
   }
 };
+
+// A snapshot is not what it was made from.
+Origins origins_of(ElementSharing sharing) {
+  if (sharing == ElementSharing::snapshot) return Origins::untold;
+  return sharing == ElementSharing::alias ? Origins::aliased : Origins::told;
+}
 
 bool is_tensor(const RefRecord& record) { return !record.tensor.is_empty(); }
 
@@ -83,13 +90,19 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
 }
 
 // Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept
-// has one ref each, for the caller to give back when the value has its own.
+// has one ref each, for the caller to give back when the value has its own. Those that are written say where they
+// are: who reads them here finds the same memory.
 Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
   std::vector<RefRecord> kept;
-  if (!wish.direct || value.size_bytes() < least_apart_of_small) return kept;
+  if (!wish.direct) return kept;
+  const Origins origins = origins_of(wish.sharing);
   const bool small = value.size_bytes() <= inline_value_limit;
+  if (value.size_bytes() < least_apart_of_small) {
+    if (origins != Origins::untold) value.set_apart(mobula::Writer::all_inside, origins);
+    return kept;
+  }
   if (!small) tensors_.open_devices();
-  value.set_apart(small ? least_apart_of_small : least_apart_bytes);
+  value.set_apart(small ? least_apart_of_small : least_apart_bytes, origins);
   if (value.apart().empty()) return kept;
   auto lock = engine_->lock();
   const auto in_place = [&](const auto& each) {
@@ -97,11 +110,22 @@ Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoi
   };
   if (small && !std::ranges::all_of(value.apart(), in_place)) {
     lock.unlock();
-    value.set_apart(mobula::Writer::all_inside);
+    value.set_apart(mobula::Writer::all_inside, origins);
     return kept;
   }
-  for (const auto& each : value.apart()) {
-    auto ref = tensors_.keep(*std::static_pointer_cast<const detail::TensorParts>(each), wish);
+  std::vector<detail::TensorParts> copies;
+  if (wish.sharing == ElementSharing::snapshot) {
+    lock.unlock();
+    for (const auto& each : value.apart()) {
+      auto copy = detail::copied(*std::static_pointer_cast<const detail::TensorParts>(each));
+      if (!copy) return copy.error();
+      copies.push_back(std::move(*copy));
+    }
+    lock.lock();
+  }
+  for (std::size_t i = 0; i < value.apart().size(); ++i) {
+    const auto* written = static_cast<const detail::TensorParts*>(value.apart()[i].get());
+    auto ref = tensors_.keep(copies.empty() ? *written : copies[i], wish);
     if (!ref) {
       for (const RefRecord& made : kept) engine_->release(made.object);
       return ref.error();
@@ -174,7 +198,7 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
 Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest& request) {
   const auto context = task();
   const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)),
-                                wish_of(request.tensor_transport, request.allow_fallback));
+                                wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
   if (!stored.ok()) return stored.error();
   return raw(stored.value().bits());
 }

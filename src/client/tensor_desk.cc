@@ -251,10 +251,12 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
     record.block_offset = elements.file->offset;
   }
   record.device = std::move(uuid);
-  auto hold = parts.storage->hold(range, [object] {
+  const auto reader = [object] {
     return "others may read it: it was returned or put by reference, and that value is still referred to (tensor " +
            object.brief() + ")";
-  });
+  };
+  auto hold = wish.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
+                                                    : parts.storage->hold(range, reader);
   const std::uint64_t order = made_;
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;

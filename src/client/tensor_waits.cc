@@ -1,6 +1,9 @@
 // What programs ask about tensors that others read.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "client/conversion.h"
 #include "client/process_runtime.h"
 
@@ -44,7 +47,11 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
                       "wait_tensor_freed: it will never be freed: " + std::string(sealed) + "; clone() gives one of your own");
   }
   auto lock = engine_->lock();
-  const auto readers = [&] { return detail::readers_of(parts); };
+  const auto readers = [&] {
+    auto all = detail::readers_of(parts);
+    std::ranges::move(detail::onlookers_of(parts), std::back_inserter(all));
+    return all;
+  };
   struct Waiting {  // from before it is looked who reads
     std::atomic<int>& count;
     explicit Waiting(std::atomic<int>& of) : count(of) { ++count; }

@@ -24,16 +24,21 @@ enum class DirectPath : std::uint8_t {
 inline constexpr std::size_t direct_paths = 9;
 std::string_view to_string(DirectPath path);
 
+// What their maker may do with elements that others refer to: read them; what it likes, since others have a copy;
+// write to them, which others may see.
+enum class ElementSharing : std::uint8_t { frozen = 0, snapshot = 1, alias = 2 };
+
 // How the elements of tensors in a value are to travel. Not direct: with the value, through the object
 // store where it is large.
 struct DirectWish {
   bool direct = false;
   std::optional<DirectPath> named{};  // else the best there is
   bool allow_fallback = false;        // of what is named, to the others
+  ElementSharing sharing = ElementSharing::frozen;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("direct", &DirectWish::direct), field("named", &DirectWish::named),
-                 field("allow_fallback", &DirectWish::allow_fallback));
+                 field("allow_fallback", &DirectWish::allow_fallback), field("sharing", &DirectWish::sharing));
   }
   friend bool operator==(const DirectWish&, const DirectWish&) = default;
 };

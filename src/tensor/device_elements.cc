@@ -1,5 +1,6 @@
 #include "tensor/device_elements.h"
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -28,6 +29,24 @@ Result<std::shared_ptr<internal::DeviceMemory>> leased_memory() {
   auto memory = internal::device_memory();
   if (memory) return memory;
   return internal::failure(ErrorCode::unavailable, "this process has no lease on a GPU");
+}
+
+// Of elements that are there.
+Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const TensorParts& parts) {
+  const Device device = parts.storage->device();
+  const ByteRange range = range_of(parts);
+  const auto size = static_cast<std::size_t>(range.end - range.begin);
+  auto taken = memory.take(device.index, size);
+  if (!taken) return taken.error();
+  internal::DeviceCopy copy;
+  copy.to = copy.from = device.index;
+  copy.settled = true;
+  copy.rows.push_back({.to = taken->bytes, .from = parts.storage->bytes() + range.begin, .width = size});
+  if (auto copied = memory.copy(copy); !copied) return copied.error();
+  TensorParts moved = parts;
+  moved.storage = std::make_shared<TensorStorage>(taken->bytes, size, device, std::move(taken->owner));
+  moved.byte_offset = 0;
+  return moved;
 }
 
 }  // namespace
@@ -91,22 +110,30 @@ Result<TensorParts> shareable(const TensorParts& parts) {
   const auto memory = leased_memory();
   if (!memory) return memory.error();
   if (auto finished = finish_elements(parts); !finished) return finished.error();
-  const Device device = parts.storage->device();
   const ByteRange range = range_of(parts);
-  const std::byte* const first = parts.storage->bytes() + range.begin;
+  if (range.begin == range.end) return parts;
+  if ((*memory)->is_shareable(parts.storage->device().index, parts.storage->bytes() + range.begin)) return parts;
+  return copied_on_device(**memory, parts);
+}
+
+Result<TensorParts> copied(const TensorParts& parts) {
+  if (!parts.storage) return parts;
+  const ByteRange range = range_of(parts);
+  if (range.begin == range.end) return parts;
+  if (parts.storage->device().kind != Device::cpu) {
+    const auto memory = leased_memory();
+    if (!memory) return memory.error();
+    if (auto finished = finish_elements(parts); !finished) return finished.error();
+    return copied_on_device(**memory, parts);
+  }
   const auto size = static_cast<std::size_t>(range.end - range.begin);
-  if (size == 0 || (*memory)->is_shareable(device.index, first)) return parts;
-  auto taken = (*memory)->take(device.index, size);
-  if (!taken) return taken.error();
-  internal::DeviceCopy copy;
-  copy.to = copy.from = device.index;
-  copy.settled = true;
-  copy.rows.push_back({.to = taken->bytes, .from = first, .width = size});
-  if (auto copied = (*memory)->copy(copy); !copied) return copied.error();
-  TensorParts moved = parts;
-  moved.storage = std::make_shared<TensorStorage>(taken->bytes, size, device, std::move(taken->owner));
-  moved.byte_offset = 0;
-  return moved;
+  auto storage = TensorStorage::allocate(size, false);
+  if (!storage) return internal::failure(ErrorCode::resource_exhausted, "there is no memory for a snapshot of a tensor");
+  std::memcpy(storage->bytes(), parts.storage->bytes() + range.begin, size);
+  TensorParts copy = parts;
+  copy.storage = std::move(storage);
+  copy.byte_offset = 0;
+  return copy;
 }
 
 std::string made_on(const Tensor& tensor) {

@@ -38,6 +38,8 @@ internal::Result<void> copy_within(int device, std::span<const std::byte> from, 
 // The same elements in memory that other processes can reach: as they are, or a copy of the stretch in which
 // they lie. They are there.
 internal::Result<TensorParts> shareable(const TensorParts& parts);
+// A copy of the stretch in which they lie, on the same device. They are there.
+internal::Result<TensorParts> copied(const TensorParts& parts);
 
 // What names the device of `parts` everywhere; InvalidRequestError where this process has no lease on it.
 std::string made_on(const Tensor& tensor);

@@ -3,7 +3,9 @@
 #include <array>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <unordered_set>
 
 #include <mobula/errors.h>
 #include <mobula/tensor.h>
@@ -61,12 +63,41 @@ static_assert([] {
   return true;
 }());
 
+// What is on loan: its deleter is to be called once. Any thread.
+class Loans {
+ public:
+  // False: it is on loan already.
+  bool begin(const void* what) {
+    const std::lock_guard lock(mutex_);
+    return on_loan_.insert(what).second;
+  }
+  // False: it is not on loan.
+  bool end(const void* what) {
+    const std::lock_guard lock(mutex_);
+    return on_loan_.erase(what) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<const void*> on_loan_;  // guarded by mutex_
+};
+
+Loans& imports() {
+  static auto* all = new Loans;  // never destroyed: tensors outlive main
+  return *all;
+}
+Loans& exports() {
+  static auto* all = new Loans;
+  return *all;
+}
+
 // ---- import ------------------------------------------------------------------------------------
 
 // Ends what a producer gave, whatever that does: the memory is let go in destructors.
 template <class Given>
 void end(Given* managed, void (*deleter)(Given*)) noexcept {
   if (deleter == nullptr) return;
+  (void)imports().end(managed);  // its producer may use the place again at once
   try {
     deleter(managed);
   } catch (const std::exception& error) {
@@ -180,6 +211,7 @@ struct Exported {
 
 template <class Form, class Given>
 void end_export(Given* self) {
+  if (!exports().end(self)) return internal::log_error("the deleter of a DLPack tensor of this library was called again");
   delete static_cast<Exported<Form>*>(reinterpret_cast<Form*>(self)->context);
 }
 
@@ -211,7 +243,17 @@ Form* exported(const Tensor& tensor) {
   view.shape = const_cast<std::int64_t*>(parts.shape.data());
   view.strides = const_cast<std::int64_t*>(parts.strides.data());
   view.byte_offset = 0;
+  (void)exports().begin(&made->form);
   return &made->form;
+}
+
+template <class Given>
+std::shared_ptr<const void> borrowed(Given* managed, void (*deleter)(Given*)) {
+  if (deleter != nullptr && !imports().begin(managed)) {
+    refuse(argument, "each is imported once, since its deleter is called once; what it has given may be copied",
+           "one that is in use");
+  }
+  return {managed, [deleter](Given* given) { end(given, deleter); }};
 }
 
 }  // namespace
@@ -220,8 +262,7 @@ Tensor Tensor::from_dlpack(DLManagedTensor* managed, void*) {
   if (managed == nullptr) refuse(argument, "not null", "null");
   if (auto back = own<Managed>(managed)) return std::move(*back);
   const auto* form = reinterpret_cast<const Managed*>(managed);
-  const std::shared_ptr<const void> owner(
-      managed, [deleter = form->deleter](DLManagedTensor* given) { end(given, deleter); });
+  const auto owner = borrowed(managed, form->deleter);
   return Tensor(parts_of(form->tensor, owner, false));
 }
 
@@ -229,8 +270,7 @@ Tensor Tensor::from_dlpack(DLManagedTensorVersioned* managed, void*) {
   if (managed == nullptr) refuse(argument, "not null", "null");
   if (auto back = own<ManagedVersioned>(managed)) return std::move(*back);
   const auto* form = reinterpret_cast<const ManagedVersioned*>(managed);
-  const std::shared_ptr<const void> owner(
-      managed, [deleter = form->deleter](DLManagedTensorVersioned* given) { end(given, deleter); });
+  const auto owner = borrowed(managed, form->deleter);
   const auto version = form->version;
   if (version.major != internal::dlpack::major_version) {
     // Another major version may lay out all but version, context and deleter in another way.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tensor/layout.h"
+#include "tensor/origins.h"
 
 namespace mobula::detail {
 namespace {
@@ -66,10 +67,22 @@ TensorStorage::TensorStorage(std::byte* bytes, std::size_t size_bytes, Device de
       owner_(std::move(owner)),
       sealed_(sealed) {}
 
+TensorStorage::~TensorStorage() {
+  if (number() != 0) forget_origin(number());
+}
+
 TensorStorage::Hold TensorStorage::hold(ByteRange range, ReaderName reader) {
+  return enter(range, std::move(reader), false);
+}
+
+TensorStorage::Hold TensorStorage::look_on(ByteRange range, ReaderName reader) {
+  return enter(range, std::move(reader), true);
+}
+
+TensorStorage::Hold TensorStorage::enter(ByteRange range, ReaderName reader, bool looks_on) {
   auto self = shared_from_this();
   const std::lock_guard lock(mutex_);
-  readers_.push_back({next_number_, range, std::move(reader)});
+  readers_.push_back({next_number_, range, std::move(reader), looks_on});
   return Hold(std::move(self), next_number_++);
 }
 
@@ -83,7 +96,27 @@ std::vector<std::string> TensorStorage::readers(ByteRange range) const {
   if (!sealed_.empty()) names.emplace_back(sealed_);
   const std::lock_guard lock(mutex_);
   for (const Reader& each : readers_) {
-    if (each.range.meets(range)) names.push_back(each.name());
+    if (!each.looks_on && each.range.meets(range)) names.push_back(each.name());
+  }
+  return names;
+}
+
+std::vector<std::string> TensorStorage::onlookers(ByteRange range) const {
+  std::vector<std::string> names;
+  const std::lock_guard lock(mutex_);
+  for (const Reader& each : readers_) {
+    if (each.looks_on && each.range.meets(range)) names.push_back(each.name());
+  }
+  return names;
+}
+
+std::vector<std::string> TensorStorage::unwarned(ByteRange range) {
+  std::vector<std::string> names;
+  const std::lock_guard lock(mutex_);
+  for (Reader& each : readers_) {
+    if (!each.looks_on || each.warned || !each.range.meets(range)) continue;
+    each.warned = true;
+    names.push_back(each.name());
   }
   return names;
 }
@@ -107,6 +140,11 @@ ByteRange range_of(const TensorParts& parts) {
 std::vector<std::string> readers_of(const TensorParts& parts) {
   if (!parts.storage) return {};
   return parts.storage->readers(range_of(parts));
+}
+
+std::vector<std::string> onlookers_of(const TensorParts& parts) {
+  if (!parts.storage) return {};
+  return parts.storage->onlookers(range_of(parts));
 }
 
 }  // namespace mobula::detail

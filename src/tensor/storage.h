@@ -3,6 +3,7 @@
 // holds are taken and let go by any; the bytes themselves are not guarded.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
                 std::shared_ptr<const void> owner, std::string_view sealed = {});
   TensorStorage(const TensorStorage&) = delete;
   TensorStorage& operator=(const TensorStorage&) = delete;
+  ~TensorStorage();
 
   std::byte* bytes() const { return bytes_; }
   std::size_t size_bytes() const { return size_bytes_; }
@@ -87,12 +89,17 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   // `reader` is for people, as in "object 3f…, read by executor 7"; asked for when somebody is refused.
   using ReaderName = std::function<std::string()>;
   Hold hold(ByteRange range, ReaderName reader);
+  // Of a reader that has been told that they may change. They may be written meanwhile.
+  Hold look_on(ByteRange range, ReaderName reader);
 
   // Why nobody may write to it for as long as it lives; empty where one may.
   std::string_view sealed() const { return sealed_; }
 
   // Why these bytes may not be written: the seal, then the readers, one each. Empty: they may.
   std::vector<std::string> readers(ByteRange range) const;
+  // Those who look on, one each; `unwarned`: that no such call has named before, all of which it has now.
+  std::vector<std::string> onlookers(ByteRange range) const;
+  std::vector<std::string> unwarned(ByteRange range);
 
   // Kernels that write to this memory run on `stream`.
   void produced_on(void* stream);
@@ -100,13 +107,20 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   // Whether nobody writes to it any more: it is sealed.
   bool settled() const { return !sealed_.empty(); }
 
+  // What it is called in this process, from the first time that is asked for (tensor/origins.h). 0: nothing.
+  std::uint64_t number() const { return named_as_.load(std::memory_order_relaxed); }
+  void set_number(std::uint64_t number) { named_as_.store(number, std::memory_order_relaxed); }
+
  private:
   struct Reader {
     std::uint64_t number;
     ByteRange range;
     ReaderName name;
+    bool looks_on = false;
+    bool warned = false;
   };
 
+  Hold enter(ByteRange range, ReaderName reader, bool looks_on);
   void let_go(std::uint64_t number);
 
   std::byte* const bytes_;
@@ -115,6 +129,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   const std::shared_ptr<const void> owner_;
   const std::string_view sealed_;
 
+  std::atomic<std::uint64_t> named_as_{0};
   mutable std::mutex mutex_;
   std::vector<Reader> readers_;    // guarded by mutex_
   std::vector<void*> producers_;   // guarded by mutex_
@@ -123,7 +138,8 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
 
 // From the first element's first byte to the last one's end; nothing without elements.
 ByteRange range_of(const TensorParts& parts);
-// TensorStorage::readers of these.
+// TensorStorage::readers of these; and onlookers.
 std::vector<std::string> readers_of(const TensorParts& parts);
+std::vector<std::string> onlookers_of(const TensorParts& parts);
 
 }  // namespace mobula::detail

@@ -1,9 +1,12 @@
 #include <mobula/tensor.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include <mobula/errors.h>
 
+#include "base/log.h"
 #include "device/device_memory.h"
 #include "tensor/layout.h"
 #include "tensor/packing.h"
@@ -31,6 +34,12 @@ void check_shape(const Numbers& shape, std::size_t item) {
   if (!internal::tensor::element_count(shape, item)) {
     refuse("shape", "all elements together have less than 2^63 bytes", text_of(shape));
   }
+}
+
+void check_item(DType dtype, std::size_t each) {
+  if (each == item_bytes(dtype)) return;
+  refuse("dtype", "dtype_of of a type names one of its size",
+         std::string(dtype_name(dtype)) + " for elements of " + std::to_string(each) + " bytes");
 }
 
 void check_device(Device device) {
@@ -92,6 +101,12 @@ Tensor allocated(const Extents& shape, DType dtype, Device device, bool zeroed) 
 void check_unshared(const Tensor& tensor, std::string_view tried) {
   const auto readers = detail::readers_of(tensor.parts());
   if (!readers.empty()) refuse_shared(tried, tensor, readers);
+  if (!tensor.parts().storage) return;
+  const auto onlookers = tensor.parts().storage->unwarned(detail::range_of(tensor.parts()));
+  if (onlookers.empty()) return;
+  internal::log_warn("{} of a tensor ({}): others may see the change, in the middle of it: {}; TensorPolicy::snapshot "
+                     "gives them a copy, freeze refuses the change",
+                     tried, text_of(tensor), fmt::join(onlookers, "; "));
 }
 
 void check_host(const Tensor& tensor, std::string_view tried) {
@@ -233,11 +248,23 @@ Tensor Tensor::zeros(const Extents& shape, DType dtype, Device device) {
   return allocated(shape, dtype, device, true);
 }
 
+Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each, bool read_only,
+                         std::shared_ptr<const void> owner) {
+  check_item(dtype, each);
+  TensorParts parts;
+  parts.dtype = dtype;
+  parts.shape = {static_cast<std::int64_t>(count)};
+  check_shape(parts.shape, each);
+  if (count == 0) return Tensor(std::move(parts));
+  if (elements == nullptr) refuse("elements", "not null where there are some", "null");
+  auto* first = static_cast<std::byte*>(const_cast<void*>(elements));  // the seal keeps what is const from being written
+  parts.storage = std::make_shared<TensorStorage>(first, count * each, Device(), std::move(owner),
+                                                  read_only ? "its program has given it as const" : "");
+  return Tensor(std::move(parts));
+}
+
 Tensor Tensor::copy_of(const void* elements, std::size_t count, DType dtype, std::size_t each) {
-  if (each != item_bytes(dtype)) {
-    refuse("dtype", "dtype_of of a type names one of its size",
-           std::string(dtype_name(dtype)) + " for elements of " + std::to_string(each) + " bytes");
-  }
+  check_item(dtype, each);
   Tensor tensor = allocated({count}, dtype, {}, false);
   if (count != 0) std::memcpy(tensor.parts_.storage->bytes(), elements, count * each);
   return tensor;

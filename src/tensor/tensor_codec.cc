@@ -1,5 +1,5 @@
 // Tensors as parts of values: kind, dtype, dimensions, extents, for permuted ones strides, of those of
-// devices which one, where it was asked for a checksum, padding, then the elements as they lie.
+// devices which one, where asked for the origin and a checksum, padding, then the elements as they lie.
 #include <mobula/tensor.h>
 
 #include <array>
@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "tensor/device_elements.h"
 #include "tensor/layout.h"
+#include "tensor/origins.h"
 #include "tensor/packing.h"
 #include "tensor/refusals.h"
 #include "tensor/storage.h"
@@ -26,7 +27,9 @@ constexpr std::uint8_t has_strides = 1;
 constexpr std::uint8_t has_checksum = 2;
 constexpr std::uint8_t is_apart = 4;  // a ref stands in the place of the elements
 constexpr std::uint8_t is_of_device = 8;
-constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart | is_of_device;
+constexpr std::uint8_t has_origin = 16;   // where the elements that follow were in their process
+constexpr std::uint8_t is_aliased = 32;   // and they are that tensor, even if it has changed
+constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart | is_of_device | has_origin | is_aliased;
 constexpr std::size_t most_device_name = 64;
 
 constexpr const char* check_variable = "MOBULA_CHECK_TENSORS";
@@ -39,8 +42,22 @@ bool checks() {
   return on;
 }
 
+// Throws what the failure becomes.
+template <class Outcome>
+void require(const Outcome& outcome, std::string_view tried) {
+  if (!outcome) internal::tensor::fail(outcome.error(), tried);
+}
+
 std::uint64_t checksum(std::span<const std::byte> bytes) {
   return internal::siphash128({}, bytes).low;
+}
+
+// Of memory that the host may not be able to look at.
+std::uint64_t checksum(std::span<const std::byte> bytes, Device device) {
+  if (device.kind == Device::cpu) return checksum(bytes);
+  std::vector<std::byte> copy(bytes.size());
+  require(copy_to_host(device.index, bytes, copy.data()), "the checksum of a tensor of a device");
+  return checksum(copy);
 }
 
 // Elements are padded so that they may be read in place; few of them are copied rather than padded.
@@ -58,12 +75,6 @@ Order order_of(const TensorParts& parts) {
   if (internal::tensor::is_contiguous(parts.shape, parts.strides)) return {true, false};
   const bool dense = internal::tensor::is_dense(parts.shape, parts.strides);
   return {dense, dense};
-}
-
-// Throws what the failure becomes.
-template <class Outcome>
-void require(const Outcome& outcome, std::string_view tried) {
-  if (!outcome) internal::tensor::fail(outcome.error(), tried);
 }
 
 void write_elements(std::span<std::byte> into, const TensorParts& parts, bool dense) {
@@ -181,8 +192,8 @@ void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byt
     parts = std::make_shared<TensorParts>(std::move(*shared));
   }
   if (!sum_room.empty()) {
-    const std::uint64_t sum = checksum({parts->storage->bytes() + parts->byte_offset,
-                                        static_cast<std::size_t>(tensor.bytes())});
+    const std::uint64_t sum = checksum(
+        {parts->storage->bytes() + parts->byte_offset, static_cast<std::size_t>(tensor.bytes())}, parts->device);
     std::memcpy(sum_room.data(), &sum, sizeof sum);
   }
   out.write_apart(parts);
@@ -202,10 +213,13 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   if (out.is_counting() && !of_device.empty()) require(finish_elements(parts), "writing a tensor of a device");
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
   const bool apart = out.stand_apart(size_bytes);
-  const bool checked = size_bytes != 0 && checks() && (of_device.empty() || !apart);
+  const bool checked = size_bytes != 0 && checks();
+  const bool told = out.origins() != Origins::untold && !apart && size_bytes != 0 && order.dense;
+  const bool aliased = told && out.origins() == Origins::aliased;
   const auto bits = static_cast<std::uint8_t>((order.permuted ? has_strides : 0) |
                                               (checked ? has_checksum : 0) | (apart ? is_apart : 0) |
-                                              (of_device.empty() ? 0 : is_of_device));
+                                              (of_device.empty() ? 0 : is_of_device) | (told ? has_origin : 0) |
+                                              (aliased ? is_aliased : 0));
   const Head head{bits, static_cast<std::uint8_t>(parts.dtype),
                   static_cast<std::uint8_t>(parts.shape.size())};
   out.write_bytes(&head, sizeof head);
@@ -214,6 +228,10 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
     out.write_bytes(parts.strides.data(), parts.strides.size() * sizeof(std::int64_t));
   }
   write_device(out, of_device);
+  if (told) {
+    const Origin origin = out.is_counting() ? Origin() : origin_of(parts);
+    out.write_bytes(&origin, sizeof origin);
+  }
   const auto sum_room = out.claim(checked ? sizeof(std::uint64_t) : 0);
   if (apart) return set_apart(out, tensor, order.dense, sum_room);
   out.align_to(alignment_of(size_bytes));
@@ -249,6 +267,8 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   TensorParts parts = read_layout(in, head, size_bytes);
   std::string of_device;
   if ((head.bits & is_of_device) != 0) of_device = read_device(in);
+  Origin origin;
+  if ((head.bits & has_origin) != 0) in.read_bytes(&origin, sizeof origin);
   std::uint64_t sum = 0;
   if ((head.bits & has_checksum) != 0) in.read_bytes(&sum, sizeof sum);
   ApartTensor apart;
@@ -259,17 +279,21 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   } else {
     in.align_to(alignment_of(size_bytes));
     bytes = in.take(size_bytes);
+    if ((head.bits & has_origin) != 0 && !bytes.empty()) {
+      apart = {find_origin(origin, bytes, (head.bits & is_aliased) != 0), origin.byte_offset};
+    }
   }
   if (bytes.empty()) return Tensor(std::move(parts));
   if (apart.storage) parts.device = apart.storage->device();
-  if (parts.dtype == DType::boolean && parts.device.kind == Device::cpu) check_booleans(bytes);
-  if ((head.bits & has_checksum) != 0 && checksum(bytes) != sum) {
+  const bool was_apart = (head.bits & is_apart) != 0;  // else `bytes` lie here, wherever the tensor does
+  if (parts.dtype == DType::boolean && (!was_apart || parts.device.kind == Device::cpu)) check_booleans(bytes);
+  if ((head.bits & has_checksum) != 0 && checksum(bytes, was_apart ? parts.device : Device()) != sum) {
     throw SerializationError("reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
-                             "): its bytes changed after they were published (" + check_variable +
-                             "); look for who keeps a raw pointer to them");
+                             "): it was changed after return: its bytes are not those that were returned or put (" +
+                             check_variable + "); look for who keeps a raw pointer to them");
   }
   parts.storage = apart.storage ? apart.storage : storage_of(bytes, in.owner());
-  parts.byte_offset = apart.byte_offset;
+  parts.byte_offset = apart.storage ? apart.byte_offset : 0;
   return landed(Tensor(std::move(parts)), of_device, in.device(), apart.storage != nullptr);
 }
 

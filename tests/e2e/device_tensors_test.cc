@@ -25,6 +25,12 @@ TEST_F(DeviceTensors, GoFromGpuToGpu) {
   drive({"gpu_tensors", "cuda_ipc"}, Milliseconds(120'000));
 }
 
+TEST_F(DeviceTensors, GoWithChecksumsWhereThatIsAsked) {
+  more_environment["MOBULA_CHECK_TENSORS"] = "1";
+  start_with_gpus(2);
+  drive({"gpu_tensors", "cuda_ipc"}, Milliseconds(120'000));
+}
+
 TEST_F(DeviceTensors, OfTasksAreThereWhenTheirProcessHasLeft) {
   start_with_gpus(1);
   drive({"gpu_tasks"}, Milliseconds(120'000));

@@ -1,4 +1,9 @@
 // Tensors that stay where they were made until somebody needs them, between real processes.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -11,6 +16,29 @@ TEST_F(Direct, AreSeenInPlaceOnOneMachine) { drive({"direct_tensors", "shm", "--
 TEST_F(Direct, GoByTheNamedTransportAlone) { drive({"direct_paths", "--mobula-num-cpus=2"}); }
 
 TEST_F(Direct, AreNotWrittenWhileOthersMayReadThem) { drive({"direct_sharing", "--mobula-num-cpus=2"}); }
+
+TEST_F(Direct, AreTheSameMemoryInTheirMakerOfAnySize) { drive({"direct_same_memory", "--mobula-num-cpus=2"}); }
+
+// What the maker is warned of is in the log of its slot.
+TEST_F(Direct, MayBeSnapshotsAndMayBeChangedWhereThatIsAsked) {
+  start_head({"--num-cpus", "2"});
+  drive({"direct_policies"});
+  std::map<std::string, int> warnings;  // by file
+  for (const auto& each : std::filesystem::recursive_directory_iterator(folder())) {
+    if (!each.is_regular_file() || each.path().string().find("log") == std::string::npos) continue;
+    std::ifstream file(each.path());
+    for (std::string line; std::getline(file, line);) {
+      if (line.find("others may see the change") != std::string::npos) ++warnings[each.path().filename()];
+    }
+  }
+  EXPECT_FALSE(warnings.empty());
+  for (const auto& [name, count] : warnings) EXPECT_EQ(count, 1) << name << ": once for each that is shared";
+}
+
+TEST_F(Direct, ThatWereChangedAfterReturnAreNoticedWhereThatIsAsked) {
+  more_environment["MOBULA_CHECK_TENSORS"] = "1";
+  drive({"direct_checked", "--mobula-num-cpus=2"});
+}
 
 TEST_F(Direct, OutliveAPlannedEndOfTheirHolder) { drive({"direct_ends", "--mobula-num-cpus=3"}); }
 

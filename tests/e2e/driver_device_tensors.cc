@@ -196,6 +196,9 @@ int gpu_tensors(const Words& arguments) {
   report.equal("elements by another GPU", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("where", wait_for(user.call<&Gpu::place_of>(made)), "cuda:0");
   report.holds("same memory in its maker", wait_for(maker.call<&Gpu::is_mine>(made)));
+  const auto small = maker.method<&Gpu::make>().options(gpu_stays).remote(10);
+  report.equal("sum of a small one", wait_for(maker.call<&Gpu::sum>(small)), total_to(10));
+  report.holds("a small one is the same memory in its maker", wait_for(maker.call<&Gpu::is_mine>(small)));
   const auto paths = wait_for(user.call<&Gpu::paths>());
   report.holds("tensors were pulled", !paths.empty());
   for (const auto& path : paths) report.equal("a path", path, arguments.at(0));

@@ -175,6 +175,7 @@ TEST(DeviceExchange, OfNoBytesArrivesByEveryWay) {
 
 // What a user's thread captures into a graph meanwhile stays whole, and what is pulled comes.
 TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
+  for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl}) belongs_to(Part::capturing_holder, each, Proof::simulated);
   const SimulatedMachine machine("count=2 late_us=100");
   EXPECT_RUNS(machine, [] {
     const Folder folder;

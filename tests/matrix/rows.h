@@ -24,7 +24,7 @@ enum class Part : std::uint8_t {
   missing, strict, budget, dropped_midway, holder_leaves, cycles, masks, untrusted, shared_memory, sticky_error,
   address_sanitizer, thread_sanitizer,
   size_mismatch, lying_ticket, closing, several_readers, copied_offer, in_place, descriptor_limit, memory_limit,
-  one_step, hanging_kernel, reachable_bytes, failing_driver, stopped_receiver,
+  one_step, hanging_kernel, reachable_bytes, failing_driver, stopped_receiver, capturing_holder,
 };
 
 // Parts that cost so much that only the long run asks for them.
@@ -49,7 +49,7 @@ inline constexpr std::array<Row, 34> rows{{
     {"same ref twice, 20 consumers, tuple, nested, put, get from a driver", "RRRRRRSS"},
     {"opposite pair, ring of 8, random graphs, crossing opens", "-RRRRRSS"},
     {"producer's kernel unfinished; consumer on own stream", "S--S--SS"},
-    {"holder busy 10 s in user code, in an allocation loop", "RRRRRRSS"},
+    {"holder busy 10 s in user code, in an allocation loop, in a graph capture", "RRRRRRSS"},
     {"SIGKILL of the holder before, during, after; of the receiver", "-RRRRRSS"},
     {"SIGSTOP beyond the limit, then CONT: nothing written late", "-RRRRRSS"},
     {"cancel before, during, after; poison intact after quiet", "RRRRRRSS"},
@@ -80,7 +80,7 @@ inline constexpr std::array<Row, 34> rows{{
     {"SIGSTOP of the receiver, release, CONT: no wrong success", "-RR-RRS-"},
 }};
 
-inline constexpr std::array<PartRow, 43> parts{{
+inline constexpr std::array<PartRow, 44> parts{{
     {Part::sizes, "sizes", 0, "RRRRRRSS"},
     {Part::gibibyte, "gibibyte", 0, "RRRRRRSS", Asked::large},
     {Part::regions, "regions", 1, "RRRRRRSS"},
@@ -124,6 +124,7 @@ inline constexpr std::array<PartRow, 43> parts{{
     {Part::reachable_bytes, "reachable_bytes", 31, "------S-"},
     {Part::failing_driver, "failing_driver", 32, "------S-"},
     {Part::stopped_receiver, "stopped_receiver", 33, "-RR-RRS-"},
+    {Part::capturing_holder, "capturing_holder", 5, "---S--SS"},
 }};
 
 constexpr const PartRow& row_of(Part part) { return parts[static_cast<std::size_t>(part)]; }

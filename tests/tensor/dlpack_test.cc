@@ -45,6 +45,31 @@ TEST(Import, LooksAtTheProducersMemoryAndLetsGoOnce) {
   EXPECT_EQ(producer.deleted, 1);
 }
 
+TEST(Import, OfTheSameTwiceIsRefusedWhileTheFirstIsInUse) {
+  float data[6] = {};
+  Unversioned producer(data, {2, 3});
+  {
+    const Tensor tensor = Tensor::from_dlpack(producer.give());
+    EXPECT_THROW((void)Tensor::from_dlpack(producer.give()), InvalidRequestError);
+    EXPECT_EQ(producer.deleted, 0) << "the first still uses it";
+  }
+  EXPECT_EQ(producer.deleted, 1);
+  (void)Tensor::from_dlpack(producer.give());
+  EXPECT_EQ(producer.deleted, 2) << "its producer may give the place again";
+}
+
+TEST(Export, WhoseDeleterIsCalledTwiceEndsOnce) {
+  const Tensor tensor = Tensor::zeros({4});
+  const std::weak_ptr<detail::TensorStorage> memory = tensor.parts().storage;
+  const long before = memory.use_count();
+  auto* managed = tensor.to_dlpack();
+  const auto deleter = look(managed).deleter;
+  EXPECT_EQ(memory.use_count(), before + 1);
+  deleter(managed);
+  deleter(managed);
+  EXPECT_EQ(memory.use_count(), before);
+}
+
 TEST(Import, OfBothFormsKeepsStridesAndOffset) {
   float data[12];
   for (int i = 0; i < 12; ++i) data[i] = static_cast<float>(i);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
+
 #include <mobula/errors.h>
 #include <mobula/tensor.h>
 
@@ -28,6 +31,19 @@ TEST(Eigen, MapsAreOfTheTensorsMemory) {
   written(product).noalias() = read(a) * read(a).transpose();
   EXPECT_EQ(product.view<float>()[0], 14);
   EXPECT_EQ(product.view<float>()[3], 77);
+}
+
+TEST(Eigen, MatricesBecomeTensorsWithoutACopy) {
+  auto matrix = std::make_shared<RowMajor>(RowMajor::Zero(2, 3));
+  const std::weak_ptr<RowMajor> watched = matrix;
+  float* const first = matrix->data();
+  mobula::Tensor tensor = mobula::Tensor::over(std::span(first, 6), std::move(matrix)).reshape({2, 3});
+  EXPECT_EQ(tensor.data(), first);
+  written(tensor)(1, 2) = 7;
+  EXPECT_EQ(first[5], 7);
+  EXPECT_FALSE(watched.expired());
+  tensor = mobula::Tensor();
+  EXPECT_TRUE(watched.expired()) << "nobody looks at it";
 }
 
 TEST(Eigen, MapsKnowStrides) {

@@ -30,7 +30,7 @@ TEST(CheckedTensor, ThatHasChangedSaysSo) {
       (void)detail::decode<Tensor>({.bytes = bytes});
       ADD_FAILURE() << "changed bytes were read";
     } catch (const SerializationError& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("changed after they were published"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("changed after return"));
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,6 +73,77 @@ TEST(TensorValue, IsReadInPlaceFrozenAndKeepsTheObject) {
   EXPECT_EQ(static_cast<const int*>(testing::look(managed).tensor.data)[127], 127);
   testing::let_go(managed);
   EXPECT_TRUE(watched.expired());
+}
+
+// As a process writes what stays with it and is too small for that, and reads it.
+Tensor read_again(const Tensor& tensor, detail::Origins origins, const std::function<void()>& meanwhile = nullptr) {
+  const detail::OutgoingValue<Tensor> outgoing(tensor);
+  outgoing.set_apart(Writer::all_inside, origins);
+  const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
+  EXPECT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
+  if (meanwhile) meanwhile();
+  return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
+}
+
+TEST(TensorOrigin, IsFoundAgainAndFrozenWhileItIsLookedAt) {
+  Tensor tensor = counted({4, 5}).transpose(0, 1);
+  {
+    const Tensor seen = read_again(tensor, detail::Origins::told);
+    EXPECT_EQ(seen.data(), tensor.data());
+    EXPECT_EQ(seen.strides(), tensor.strides());
+    EXPECT_THROW((void)Tensor(seen).mutable_data(), TensorSharedError);
+    EXPECT_THROW((void)tensor.mutable_data(), TensorSharedError);
+  }
+  EXPECT_NO_THROW((void)tensor.mutable_data());
+  const Tensor part = read_again(tensor.transpose(0, 1).reshape({20}), detail::Origins::told);
+  EXPECT_EQ(part.data(), tensor.data());
+  EXPECT_NE(read_again(tensor, detail::Origins::untold).data(), tensor.data());
+}
+
+TEST(TensorOrigin, ThatHasChangedOrGoneIsWhatWasWritten) {
+  Tensor tensor = counted({20});
+  const auto change = [&] { tensor.mutable_view<int>()[19] = -1; };
+  const Tensor seen = read_again(tensor, detail::Origins::told, change);
+  EXPECT_NE(seen.data(), tensor.data());
+  EXPECT_EQ(ints(seen).back(), 19);
+  EXPECT_NO_THROW((void)tensor.mutable_view<int>()) << "nobody looks at it";
+  EXPECT_EQ(ints(read_again(counted({20}), detail::Origins::told)), ints(counted({20})));
+}
+
+TEST(TensorOrigin, ThatIsAliasedIsTheTensorWhateverHasBecomeOfIt) {
+  Tensor tensor = counted({20});
+  Tensor seen = read_again(tensor, detail::Origins::aliased, [&] { tensor.mutable_view<int>()[0] = 7; });
+  EXPECT_EQ(seen.data(), tensor.data());
+  seen.mutable_view<int>()[1] = 8;
+  EXPECT_EQ(tensor.view<int>()[0], 7);
+  EXPECT_EQ(tensor.view<int>()[1], 8);
+}
+
+TEST(TensorOrigin, OfAnotherProcessOrThatLiesIsWhatWasWritten) {
+  const Tensor tensor = counted({20});
+  const detail::OutgoingValue<Tensor> outgoing(tensor);
+  outgoing.set_apart(Writer::all_inside, detail::Origins::told);
+  const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
+  ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
+  const auto read = [&] { return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes}); };
+  ASSERT_EQ(read().data(), tensor.data());
+  // Each byte before the elements is another one; 24 of them are the origin.
+  const std::size_t at = bytes->size_bytes() - 20 * sizeof(int);
+  int found = 0;
+  for (std::size_t i = 0; i < at; ++i) {
+    std::byte& each = bytes->bytes()[i];
+    each ^= std::byte{0x80};
+    try {
+      const Tensor seen = read();
+      if (seen.shape() == Numbers{20} && seen.dtype() == DType::int32 && seen.data() != tensor.data()) {
+        EXPECT_EQ(ints(seen), ints(tensor));
+        ++found;
+      }
+    } catch (const Error&) {
+    }
+    each ^= std::byte{0x80};
+  }
+  EXPECT_GE(found, 24);
 }
 
 TEST(TensorValue, ClonedMayBeWritten) {

@@ -140,6 +140,27 @@ TEST(Tensor, CopiesAndViewsAreOfTheSameMemory) {
   EXPECT_EQ(tensor.to(Device{}).data(), tensor.data());
 }
 
+TEST(Tensor, OverOthersMemoryIsThatMemoryAndKeepsItsOwner) {
+  auto elements = std::make_shared<std::vector<std::int32_t>>(std::vector<std::int32_t>{1, 2, 3});
+  const std::weak_ptr<std::vector<std::int32_t>> watched = elements;
+  {
+    const std::span<std::int32_t> all(*elements);
+    Tensor tensor = Tensor::over(all, std::move(elements));
+    EXPECT_EQ(tensor.dtype(), DType::int32);
+    EXPECT_EQ(tensor.data(), all.data());
+    tensor.mutable_view<std::int32_t>()[1] = 9;
+    EXPECT_EQ(all[1], 9);
+    EXPECT_FALSE(watched.expired());
+  }
+  EXPECT_TRUE(watched.expired());
+  static const double constants[] = {1, 2};
+  Tensor sealed = Tensor::over(constants, nullptr);
+  EXPECT_EQ(sealed.data(), constants);
+  EXPECT_THROW((void)sealed.mutable_view<double>(), TensorSharedError);
+  EXPECT_EQ(Tensor::over(std::span<float>(), nullptr).size(), 0);
+  EXPECT_THROW((void)Tensor::over(std::span<float>(static_cast<float*>(nullptr), 1), nullptr), InvalidRequestError);
+}
+
 TEST(Tensor, RefusesWhatBreaksARuleByName) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   Tensor tensor = Tensor::zeros({2, 3});

@@ -61,6 +61,7 @@ struct TaskRequest {
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
   bool block_on_limit = true;
+  TensorPolicy tensor_policy = TensorPolicy::freeze;
 
   friend bool operator==(const TaskRequest&, const TaskRequest&) = default;
 };
@@ -87,6 +88,7 @@ struct CallRequest {
   bool allow_fallback = false;
   bool block_on_limit = true;
   bool beside = false;  // of the library's own: does not wait for the actor's other calls, nor they for it
+  TensorPolicy tensor_policy = TensorPolicy::freeze;
 
   friend bool operator==(const CallRequest&, const CallRequest&) = default;
 };
@@ -102,6 +104,7 @@ struct GroupRequest {
 struct PutRequest {
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
+  TensorPolicy tensor_policy = TensorPolicy::freeze;
 };
 
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;

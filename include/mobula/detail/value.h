@@ -28,8 +28,8 @@ class MOBULA_API Outgoing {
 
   std::size_t size_bytes() const { return size_bytes_; }
   // Leaves the elements of tensors of at least `from_bytes` where they are: the value is measured, and
-  // later written, without them.
-  void set_apart(std::size_t from_bytes) const;
+  // later written, without them. `origins`: what those inside say of the memory that they are in.
+  void set_apart(std::size_t from_bytes, Origins origins = Origins::untold) const;
   // Those tensors, each a TensorParts whose elements fill their memory, in the order of their refs among
   // the contained ones.
   const std::vector<std::shared_ptr<const void>>& apart() const { return apart_; }
@@ -56,6 +56,7 @@ class MOBULA_API Outgoing {
   // What the value looks like when written; it does not change the value.
   mutable std::size_t size_bytes_ = 0;
   mutable std::size_t apart_from_ = Writer::all_inside;
+  mutable Origins origins_ = Origins::untold;
   mutable std::vector<ContainedRef> contained_;
   mutable std::vector<std::shared_ptr<const void>> apart_;
   mutable std::exception_ptr failure_;

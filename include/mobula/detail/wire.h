@@ -42,6 +42,11 @@ struct ApartTensor {
 // Contiguous elements of at least this many bytes begin at a multiple of it.
 inline constexpr std::size_t block_alignment = 64;
 
+// What tensors inside a value say of the memory that they were written from, for whoever reads them in the same
+// process: nothing; where it lies, so that it is found again as long as it is unchanged; or that it is the tensor
+// even if it has changed.
+enum class Origins : std::uint8_t { untold, told, aliased };
+
 }  // namespace detail
 
 class MOBULA_API Writer {
@@ -51,10 +56,12 @@ class MOBULA_API Writer {
 
   // Counts bytes and collects contained refs. Elements of tensors that have at least `apart_from`
   // bytes, of which there is one at least, are not among them.
-  explicit Writer(std::size_t apart_from = all_inside) : apart_from_(apart_from) {}
+  explicit Writer(std::size_t apart_from = all_inside, detail::Origins origins = detail::Origins::untold)
+      : apart_from_(apart_from), origins_(origins) {}
   // Writes to `into`, where a counting Writer has been before.
-  explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside)
-      : out_(into.data()), capacity_(into.size()), apart_from_(apart_from), counting_(false) {}
+  explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside,
+                  detail::Origins origins = detail::Origins::untold)
+      : out_(into.data()), capacity_(into.size()), apart_from_(apart_from), origins_(origins), counting_(false) {}
 
   // Any serialisable value (<mobula/serialize.h>).
   template <class T>
@@ -105,6 +112,9 @@ class MOBULA_API Writer {
     if (counting_) apart_.push_back(tensor);
   }
 
+  // What tensors whose elements are inside say of the memory that they were in.
+  detail::Origins origins() const { return origins_; }
+
   std::size_t position() const { return position_; }
   bool is_counting() const { return counting_; }
   std::vector<detail::ContainedRef> take_contained() { return std::move(contained_); }
@@ -122,6 +132,7 @@ class MOBULA_API Writer {
   std::size_t position_ = 0;
   std::size_t ref_count_ = 0;
   std::size_t apart_from_ = all_inside;
+  detail::Origins origins_ = detail::Origins::untold;
   int depth_ = 0;
   bool counting_ = true;
   std::vector<detail::ContainedRef> contained_;

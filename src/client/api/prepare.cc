@@ -67,6 +67,7 @@ TaskRequest task_request(const TaskOptions& options) {
   rules::check_at_least("max_calls", options.max_calls, -1);
   rules::check_at_least("max_retries", options.max_retries, -1);
   rules::check_transport(options.tensor_transport);
+  rules::check_policy(options.tensor_policy);
   TaskRequest request;
   request.name = options.name;
   request.resources = resources_of(options);
@@ -81,6 +82,7 @@ TaskRequest task_request(const TaskOptions& options) {
   request.tensor_transport = options.tensor_transport;
   request.allow_fallback = options.allow_fallback;
   request.block_on_limit = options.block_on_limit;
+  request.tensor_policy = options.tensor_policy;
   return request;
 }
 
@@ -129,6 +131,7 @@ CallRequest call_request(const CallOptions& options) {
   rules::check_text("name", options.name);
   rules::check_at_least("num_returns", options.num_returns, 1);
   rules::check_transport(options.tensor_transport);
+  rules::check_policy(options.tensor_policy);
   if (options.max_task_retries) {
     rules::check_at_least("max_task_retries", *options.max_task_retries, -1);
   }
@@ -137,7 +140,9 @@ CallRequest call_request(const CallOptions& options) {
           .max_task_retries = options.max_task_retries,
           .num_returns = options.num_returns,
           .allow_fallback = options.allow_fallback,
-          .block_on_limit = options.block_on_limit};
+          .block_on_limit = options.block_on_limit,
+          .beside = false,
+          .tensor_policy = options.tensor_policy};
 }
 
 void check_log_level(const std::string& level) {
@@ -285,7 +290,10 @@ GetRequest get_request(const GetOptions& options) {
 
 PutRequest put_request(const PutOptions& options) {
   rules::check_transport(options.tensor_transport);
-  return {.tensor_transport = options.tensor_transport, .allow_fallback = options.allow_fallback};
+  rules::check_policy(options.tensor_policy);
+  return {.tensor_transport = options.tensor_transport,
+          .allow_fallback = options.allow_fallback,
+          .tensor_policy = options.tensor_policy};
 }
 
 void check_wait(const WaitOptions& options, std::size_t given) {

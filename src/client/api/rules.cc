@@ -139,6 +139,11 @@ void check_transport(Transport transport) {
   refuse("tensor_transport", "one of mobula::Transport", transport_name(transport));
 }
 
+void check_policy(TensorPolicy policy) {
+  if (policy >= TensorPolicy::freeze && policy <= TensorPolicy::alias) return;
+  refuse("tensor_policy", "one of mobula::TensorPolicy", std::to_string(static_cast<int>(policy)));
+}
+
 void check_reading(Transport transport, const std::optional<Device>& device) {
   if (transport != Transport::automatic) check_transport(transport);
   if (!device) return;

@@ -39,6 +39,7 @@ void check_placement(const std::optional<Placement>& placement);
 void check_bundle(const detail::ResourceRequest& request);
 // How results travel, and values that are put: by way of the store.
 void check_transport(Transport transport);
+void check_policy(TensorPolicy policy);
 // How and where a value is read.
 void check_reading(Transport transport, const std::optional<Device>& device);
 

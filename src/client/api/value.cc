@@ -29,21 +29,22 @@ void Outgoing::write_all(Writer& out) const {
 }
 
 void Outgoing::measure() const {
-  Writer counting(apart_from_);
+  Writer counting(apart_from_, origins_);
   write_all(counting);
   size_bytes_ = counting.position();
   contained_ = counting.take_contained();
   apart_ = counting.take_apart();
 }
 
-void Outgoing::set_apart(std::size_t from_bytes) const {
+void Outgoing::set_apart(std::size_t from_bytes, Origins origins) const {
   apart_from_ = from_bytes;
+  origins_ = origins;
   measure();
 }
 
 bool Outgoing::write(std::span<std::byte> into) const noexcept {
   try {
-    Writer out(into, apart_from_);
+    Writer out(into, apart_from_, origins_);
     write_all(out);
     if (out.position() != into.size()) throw_unwritable("it shrank while it was written");
     return true;

@@ -11,6 +11,7 @@
 #include "device/nvml.h"
 #include "gpu/check/peers.h"
 #include "gpu/nccl_library.h"
+#include "worker/core/gpu_guard.h"
 
 namespace mobula::internal::gpu_check {
 namespace {
@@ -176,25 +177,47 @@ void direct_beside_store(Findings& findings) {
   }
 }
 
+// What NVML says that a process has; 0 where it does not say.
+std::uint64_t bytes_of(const Nvml& nvml, pid_t process) {
+  const auto users = nvml.users(0);
+  for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
+    if (user.process == static_cast<unsigned>(process)) return user.used_bytes.value_or(0);
+  }
+  return 0;
+}
+
+// What an agent would do about an executor that has so much (worker/core/gpu_guard.h).
+std::vector<worker::GpuVerdict> judged(worker::GpuGuard& guard, std::uint64_t bytes, std::uint64_t share) {
+  const SlotId slot = SlotId::derived(JobId(), "holder", 1);
+  const worker::GpuUse use{.device = 0, .uuid = "the GPU of this run", .per_process = true, .used_bytes = static_cast<std::int64_t>(bytes),
+                           .executors = {{slot, 1, static_cast<std::int64_t>(bytes)}}};
+  const worker::GpuHolder holder{.slot = slot, .generation = 1, .device = 0, .share_bytes = static_cast<std::int64_t>(share), .name = "the holder"};
+  return guard.look({{use}}, {&holder, 1});
+}
+
 void keep_to_shares(Findings& findings) {
   const std::uint64_t mib = 1u << 20;
   auto holder = opened(findings);
   if (!holder) return;
+  const auto nvml = Nvml::open(nvml_library());
+  const std::uint64_t context = nvml ? bytes_of(*nvml, holder->pid()) : 0;
   const Message answer = holder->ask({{"do", "share"}, {"share", 64 * mib}, {"fits", 48 * mib}, {"beyond", 32 * mib}, {"rogue", 128 * mib}});
   if (const auto error = error_of(answer); !error.empty()) return findings.holds("shares", false, error);
   findings.holds("what fits the share is given", answer.json["fits"] == true);
   findings.holds("what does not is refused", answer.json["refused"] == true, answer.json.value("refusal", ""));
   findings.holds("what goes round the allocator is not prevented", answer.json["rogue"] == true);
-  const auto nvml = Nvml::open(nvml_library());
   if (!nvml) return findings.value("by process", "not measured: " + nvml.error().text);
-  std::uint64_t seen = 0;
-  const auto users = nvml->users(0);
-  for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
-    if (user.process == static_cast<unsigned>(holder->pid())) seen = user.used_bytes.value_or(0);
-  }
+  const std::uint64_t seen = bytes_of(*nvml, holder->pid());
   const auto full = nvml->used_bytes(0);
   if (seen > 0) {
     findings.holds("and is seen, by process", seen >= 176 * mib, fmt::format("{} bytes", seen));
+    const worker::WorkerOptions options;
+    worker::GpuGuard guard(options);
+    const std::uint64_t share = context + 64 * mib;
+    findings.holds("the guard finds nothing in a process that keeps to its share", judged(guard, context + 48 * mib, share).empty());
+    const auto verdicts = judged(guard, seen, share);
+    const bool caught = verdicts.size() == 1 && verdicts[0].on && verdicts[0].reacts == Reacts::error;
+    findings.holds("the guard catches it", caught, caught ? verdicts[0].text : fmt::format("{} bytes of {}", seen, share));
   } else {
     findings.value("by process", "not to be seen here: NVML lists no such id");
   }

@@ -41,7 +41,7 @@ std::span<const Stage> stages() {
       Stage{"tensors by nccl", 100, "Mobula's own exchange between two and three processes of one GPU as if on hosts of their own, strictly by NCCL: opposite pair, ring, sizes, checksums", &tensors_between_hosts, ""},
       Stage{"tensors staged", 50, "the same by way of the host: chunks through pinned slices, sealed", &tensors_by_the_host, ""},
       Stage{"undisturbed", 40, "a holder that gives while it captures a graph, and after it has forked", &serve_undisturbed, ""},
-      Stage{"shares", 30, "an allocator that keeps to its share, bytes by process, bytes that come back after a kill", &keep_to_shares, ""},
+      Stage{"shares", 30, "an allocator that keeps to its share, bytes by process, what the guard says of one that takes more, bytes that come back after a kill", &keep_to_shares, ""},
       Stage{"probe", 30, "the answers to some eighty calls, right and wrong ones", &ask_probe, ""},
       Stage{"torch", 40, "tensors to and from PyTorch by DLPack on the device, where Python has a PyTorch", &exchange_with_torch, ""},
       Stage{"mps", 10, "whether a control daemon is there", &look_at_mps, ""},

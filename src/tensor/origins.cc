@@ -1,0 +1,102 @@
+#include "tensor/origins.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+#include "tensor/device_elements.h"
+
+namespace mobula::detail {
+namespace {
+
+constexpr std::string_view sealed_as_value = "it was read from an object, which others read as well";
+
+// Of the process that it was begun in.
+struct Book {
+  std::mutex mutex;
+  pid_t of = 0;                 // guarded by mutex, as all that follows
+  std::uint64_t process = 0;    // unlikely to be any other's
+  std::uint64_t last = 0;
+  std::map<std::uint64_t, std::weak_ptr<TensorStorage>> storages;
+};
+
+Book& book() {
+  static auto* one = new Book;  // never destroyed: tensors outlive main
+  return *one;
+}
+
+// Keeps what it looks at from being written to.
+struct Look {
+  std::shared_ptr<TensorStorage> storage;
+  TensorStorage::Hold hold;
+};
+
+// Kernels that write there come first; where they cannot be waited for, it is another tensor.
+bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset, std::span<const std::byte> bytes) {
+  const std::byte* first = storage->bytes() + offset;
+  if (storage->device().kind == Device::cpu) return std::memcmp(first, bytes.data(), bytes.size()) == 0;
+  std::vector<std::byte> copy(bytes.size());
+  return finish_elements({.storage = storage, .device = storage->device()}) &&
+         copy_to_host(storage->device().index, {first, bytes.size()}, copy.data()) &&
+         std::memcmp(copy.data(), bytes.data(), bytes.size()) == 0;
+}
+
+}  // namespace
+
+Origin origin_of(const TensorParts& parts) {
+  Book& all = book();
+  const std::lock_guard lock(all.mutex);
+  if (const pid_t now = ::getpid(); all.of != now) {
+    all.of = now;
+    all.process = internal::random_bits().low;
+    all.storages.clear();
+  }
+  std::uint64_t number = parts.storage->number();
+  if (const auto at = all.storages.find(number); number == 0 || at == all.storages.end()) {
+    number = ++all.last;
+    parts.storage->set_number(number);
+    all.storages.emplace(number, parts.storage);
+  }
+  return {all.process, number, parts.byte_offset};
+}
+
+void forget_origin(std::uint64_t storage) {
+  Book& all = book();
+  const std::lock_guard lock(all.mutex);
+  all.storages.erase(storage);
+}
+
+std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes, bool aliased) {
+  std::shared_ptr<TensorStorage> storage;
+  {
+    Book& all = book();
+    const std::lock_guard lock(all.mutex);
+    if (all.of != ::getpid() || all.process != origin.process) return nullptr;
+    const auto at = all.storages.find(origin.storage);
+    if (at == all.storages.end()) return nullptr;
+    storage = at->second.lock();
+  }
+  if (!storage || origin.byte_offset < 0) return nullptr;
+  const auto end = static_cast<std::int64_t>(storage->size_bytes());
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (size > end || origin.byte_offset > end - size) return nullptr;
+  if (aliased) return storage;
+  // First nobody may write there, then it is looked whether somebody has.
+  auto look = std::make_shared<Look>();
+  look->storage = storage;
+  if (!storage->settled()) {
+    look->hold = storage->hold({origin.byte_offset, origin.byte_offset + size}, [] {
+      return std::string("a value that it was returned or put in is looked at in this process");
+    });
+  }
+  if (!holds(storage, origin.byte_offset, bytes)) return nullptr;
+  std::byte* first = storage->bytes();
+  return std::make_shared<TensorStorage>(first, storage->size_bytes(), storage->device(), std::move(look), sealed_as_value);
+}
+
+}  // namespace mobula::detail
