@@ -1,5 +1,6 @@
 #include "cli/asker.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/pager.h"
 #include "protocol/tool_documents.h"
 
 namespace mobula::internal::cli {
@@ -46,8 +48,7 @@ Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& ki
     const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
     if (!passes || monotonic_now() >= until) return answer;
     if (!std::exchange(told, true)) {
-      std::fprintf(stderr, "mobula: %s; trying again for %lld s\n", answer.error().text.c_str(),
-                   static_cast<long long>(head_patience / 1s));
+      warn(fmt::format("{}; trying again for {} s", answer.error().text, head_patience / 1s));
     }
     client_.reset();
     pause(retry_pause);
@@ -74,8 +75,16 @@ int print(const std::string& text) {
 int print(Json document, const CommandLine& line) { return print(std::move(document), line, line.kind); }
 
 int print(Json document, const CommandLine& line, const std::string& kind) {
-  const auto text = format_document(std::move(document), line.output, kind, line.table, line.table.cut ? terminal_width() : 0);
-  return text ? print(*text) : complain(text.error());
+  const auto text = format_document(std::move(document), line.output, kind, style_of(line), line.table.cut ? terminal_width() : 0);
+  return text ? print_page(*text, line) : complain(text.error());
+}
+
+bool coloured(const CommandLine& line) { return for_people(line) && wants_colours(line.colour, STDOUT_FILENO); }
+
+TableFlags style_of(const CommandLine& line) {
+  TableFlags style = line.table;
+  style.coloured = coloured(line);
+  return style;
 }
 
 std::size_t terminal_width() {

@@ -46,6 +46,9 @@ int print(nlohmann::ordered_json document, const CommandLine& line, const std::s
 // Of the terminal that stdout is; 0 where it is none.
 std::size_t terminal_width();
 bool for_people(const CommandLine& line);
+// Whether what goes to stdout has colours; and how tables are shown, with that.
+bool coloured(const CommandLine& line);
+TableFlags style_of(const CommandLine& line);
 // Sleeps.
 void pause(Duration span);
 

@@ -61,6 +61,7 @@ std::string fault_of_flags(std::vector<std::string> words) {
   JobFlags flags;
   CLI::App app;
   app.add_flag("--no-wait", flags.no_wait);
+  app.add_flag("--raw");
   app.set_help_flag();
   add_job_options(app, flags);
   std::ranges::reverse(words);  // as CLI11 takes them

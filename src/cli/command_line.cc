@@ -41,7 +41,7 @@ std::string kind_of(std::string text) {
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
   std::string resources, labels, labels_file, format, port, preemption, preempt_after, memory_threshold,
-      executor_memory, spill_above;
+      executor_memory, spill_above, colour;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -102,6 +102,7 @@ class Grammar {
     });
     add_local_commands();
     add_console();
+    add_global_options(app_, texts_.colour, line_.pager);
   }
 
   CommandNode tree() const { return tree_of(app_); }
@@ -120,6 +121,7 @@ class Grammar {
       read_texts(texts_, line_);
       check();
       from_environment();
+      choose_colours();
     } catch (const CLI::Success& asked) {
       std::ostringstream out;
       std::ostringstream unused;
@@ -504,6 +506,16 @@ class Grammar {
     return static_cast<std::uint16_t>(port);
   }
 
+  void choose_colours() {
+    const char* usual = std::getenv("MOBULA_COLOR");
+    const bool given = !texts_.colour.empty();
+    if (!given && usual != nullptr && *usual != '\0') texts_.colour = usual;
+    if (texts_.colour.empty()) return;
+    const auto choice = colour_choice_of(texts_.colour);
+    if (!choice) wrong(given ? "--color" : "MOBULA_COLOR", "'" + texts_.colour + "' is none of auto, always, never");
+    line_.colour = *choice;
+  }
+
   void from_environment() {
     const auto fall_back = [](std::string& value, const char* name) {
       const char* given = std::getenv(name);
@@ -555,6 +567,10 @@ CommandNode command_tree() {
   CommandNode tree = Grammar().tree();
   // Commands with a grammar of their own.
   for (auto& each : tree.commands) {
+    if (each.name == "batch") {
+      each.options = tree.command("submit")->options;
+      each.positionals = {{.names = {"script"}, .about = "which travels to the node", .required = true}};
+    }
     if (auto fleet = fleet_command(each.name)) {
       fleet->about = each.about;
       each = std::move(*fleet);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "cli/colour.h"
 #include "cli/command_tree.h"
 #include "cli/job_flags.h"
 #include "cli/shell_flags.h"
@@ -95,6 +96,7 @@ struct TableFlags {
   std::string sort_by{};               // likewise; "-NAME": backwards
   bool headers = true;
   bool cut = true;  // to the terminal's width
+  bool coloured = false;
 };
 
 class KeptLink;
@@ -124,6 +126,8 @@ struct CommandLine {
   std::string output_file;  // of `timeline`
   TokenFlags tokens{};
   TableFlags table{};
+  ColourChoice colour = ColourChoice::automatic;
+  bool pager = true;  // long pages may go through one
   bool watch = false;
   double watch_seconds = 2;
   bool once = false;         // of `top`

@@ -50,9 +50,9 @@ Result<Lists> lists_of(Asker& asker) {
   return Lists{std::move(*submissions), std::move(*actors)};
 }
 
-void warn(const Json& document) {
+void pass_warnings_on(const Json& document) {
   for (const auto& each : document.value("warnings", Json::array())) {
-    if (each.is_string()) std::fprintf(stderr, "mobula: %s\n", each.get<std::string>().c_str());
+    if (each.is_string()) warn(each.get<std::string>());
   }
 }
 
@@ -140,7 +140,7 @@ int drain(const CommandLine& line) {
   const auto drained = asker.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
   if (!drained) return complain(drained.error());
   if (line.kept == nullptr) std::signal(SIGINT, on_interrupt);
-  if (for_people(line)) warn(*drained);
+  if (for_people(line)) pass_warnings_on(*drained);
   const auto second = lists_of(asker);
   if (!second) return complain(second.error());
   before.add(*node, second->submissions, second->actors);

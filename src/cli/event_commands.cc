@@ -12,6 +12,7 @@
 #include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/pager.h"
 #include "cli/text_table.h"
 
 namespace mobula::internal::cli {
@@ -68,10 +69,10 @@ std::string by_of(const Json& event) {
 // All of it, or the row that `columns` of the table choose.
 Result<std::string> item_text(const Json& item, const CommandLine& line) {
   if (line.table.columns.empty()) return to_yaml(item);
-  return format_document(item, line.output, line.kind, line.table, line.table.cut ? terminal_width() : 0);
+  return format_document(item, line.output, line.kind, style_of(line), line.table.cut ? terminal_width() : 0);
 }
 
-std::string events_text(const Json& items, bool headers) {
+std::string events_text(const Json& items, bool headers, bool coloured) {
   TextTable table;
   table.add({"TIME", "SEVERITY", "KIND", "ABOUT", "BY", "TEXT"});
   for (const auto& each : items) {
@@ -80,17 +81,17 @@ std::string events_text(const Json& items, bool headers) {
                each.value("kind", std::string()), subject_of(each), by_of(each),
                each.value("text", std::string()) + (count > 1 ? fmt::format(" ({} times)", count) : "")});
   }
-  const std::string text = table.text();
+  const std::string text = table.text(coloured);
   return headers ? text : text.substr(text.find('\n') + 1);
 }
 
 int print_events(const Json& list, const CommandLine& line, bool first) {
   if (for_people(line)) {
-    std::string text = list["items"].empty() && !first ? "" : events_text(list["items"], first);
+    std::string text = list["items"].empty() && !first ? "" : events_text(list["items"], first, coloured(line));
     for (const auto& warning : list.value("warnings", Json::array())) {
       if (first) text += "note: " + warning.get<std::string>() + "\n";
     }
-    return print(text);
+    return print_page(text, line);
   }
   return print(format_document(list, line.output, "events"));
 }
@@ -111,7 +112,7 @@ int follow(Asker& asker, const CommandLine& line, Json filters, Json last) {
     if (!more) return complain(more.error());
     last = std::move(*more);
     const auto lost = last.value("lost", std::uint64_t{0});
-    if (lost > 0) std::fprintf(stderr, "mobula: events came faster than they were read; some are not shown\n");
+    if (lost > 0) warn("events came faster than they were read; some are not shown");
     if (last["items"].empty()) continue;
     if (const int code = print_events(last, lines, false); code != exit_done) return code;
   }
@@ -216,9 +217,9 @@ int describe(const CommandLine& line) {
   const auto item_said = item_text(described, line);
   if (!item_said) return complain(item_said.error());
   std::string text = *item_said;
-  if (!why.is_null()) text += "\nWhy it waits: " + format_explanation(why);
-  text += events.empty() ? "\nEvents: none that are remembered\n" : "\nEvents:\n" + events_text(events, line.table.headers);
-  return print(text);
+  if (!why.is_null()) text += "\nWhy it waits: " + format_explanation(why, coloured(line));
+  text += events.empty() ? "\nEvents: none that are remembered\n" : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
+  return print_page(text, line);
 }
 
 }  // namespace mobula::internal::cli

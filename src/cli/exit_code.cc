@@ -2,19 +2,29 @@
 
 #include <cstdio>
 
+#include "cli/colour.h"
 #include "cli/log_lines.h"
 
 namespace mobula::internal::cli {
 
-int complain(const Failure& why) { return complain(why, exit_code_of(why)); }
+namespace {
 
-int complain(const Failure& why, int code) {
-  std::string line = why.text;
+void say(const std::string& label, std::string line) {
   while (!line.empty() && line.back() == '\n') line.pop_back();
   for (auto& c : line) c = c == '\n' ? ' ' : c;
   line = printable(line);  // some of it may come from elsewhere
-  std::fprintf(stderr, "mobula: %s\n", line.c_str());
+  std::fprintf(stderr, "%s %s\n", label.c_str(), line.c_str());
+}
+
+}  // namespace
+
+int complain(const Failure& why) { return complain(why, exit_code_of(why)); }
+
+int complain(const Failure& why, int code) {
+  say(error_label(), why.text);
   return code;
 }
+
+void warn(const std::string& text) { say(warning_label(), text); }
 
 }  // namespace mobula::internal::cli

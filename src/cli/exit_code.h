@@ -1,6 +1,8 @@
 // The exit codes of the `mobula` program, and which failure ends it with which. Values.
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 
 namespace mobula::internal::cli {
@@ -35,5 +37,7 @@ inline int exit_code_of(const Failure& why) {
 // Says why on stderr, on one line, and returns the code to end with.
 int complain(const Failure& why);
 int complain(const Failure& why, int code);
+// Says something on stderr, on one line, that ends nothing.
+void warn(const std::string& text);
 
 }  // namespace mobula::internal::cli

@@ -23,6 +23,7 @@
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "cli/colour.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
@@ -48,6 +49,7 @@ struct FleetLine {
   std::string file;
   std::string output;
   std::string host;
+  std::string colour{};
   std::vector<std::string> words;
   deploy::RolloutOptions options{};
   bool progress = true;
@@ -66,6 +68,9 @@ void add_options(CLI::App& app, FleetLine& line) {
   } else {
     app.add_option("-o,--output,--format", line.output, "table or json")
         ->check(CLI::IsMember({"table", "json"}));
+    app.add_option("--color", line.colour, "auto, always or never: colours in the table (default: auto)")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->envname("MOBULA_COLOR");
   }
   if (line.command == "up" || line.command == "down") {
     app.add_flag("!--no-progress", line.progress, "no line about how far the hosts have come");
@@ -146,7 +151,7 @@ void show(const FleetLine& line, const std::string& cluster,
     table.add({each.host, each.head ? "head" : "worker", each.result,
                fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
   }
-  std::fputs(table.text().c_str(), stdout);
+  std::fputs(table.text(wants_colours(colour_choice_of(line.colour).value_or(ColourChoice::automatic), STDOUT_FILENO)).c_str(), stdout);
 }
 
 // Which hosts are done, and what the others are at. Told by several threads: see docs/concurrency.md.

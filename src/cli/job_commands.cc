@@ -147,8 +147,7 @@ class JobClient {
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
       if (!passes || !addressed_ || monotonic_now() >= until || interruptions != 0) return answer;
       if (!std::exchange(told, true)) {
-        std::fprintf(stderr, "mobula: %s; trying again for %lld s\n", answer.error().text.c_str(),
-                     static_cast<long long>(head_patience / 1s));
+        warn(fmt::format("{}; trying again for {} s", answer.error().text, head_patience / 1s));
       }
       client_.reset();
       pause(longest_pause);
@@ -250,7 +249,7 @@ class Follower {
     const std::string reason = job.value("reason", std::string());
     if (has_ended(job) || reason.empty() || reason == said_) return;
     said_ = reason;
-    std::fprintf(stderr, "mobula: job %s waits: %s\n", job_.c_str(), reason.c_str());
+    warn(fmt::format("job {} waits: {}", job_, reason));
   }
 
   int ended(const Json& job) const {
@@ -330,7 +329,7 @@ int stop_job(JobClient& client, const CommandLine& line) {
   if (!stopped) return complain(stopped.error());
   if (*id != line.subject) std::fprintf(stderr, "mobula: job %s is to end\n", id->c_str());
   for (const auto& warning : stopped->value("warnings", Json::array())) {
-    std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+    warn(warning.get<std::string>());
   }
   return exit_done;
 }

@@ -171,7 +171,7 @@ int print_list(Asker& asker, const Json& list, const CommandLine& line, std::opt
   auto stream = LogStream::create(line, wanted);
   if (!stream) return complain(stream.error());
   const auto warnings = list.value("warnings", Json::array());
-  for (const auto& warning : warnings) std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+  for (const auto& warning : warnings) warn(warning.get<std::string>());
   add_sources(asker, list, *stream, true);
   const bool may_grow = line.follow && list.value("live", false) && !wanted;
   if (stream->size() == 0 && !may_grow) {

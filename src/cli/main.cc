@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <clocale>
 #include <csignal>
@@ -191,6 +192,7 @@ int start_and_talk(const CommandLine& given) {
 }
 
 int run_command(const CommandLine& line) {
+  choose_message_colours(line.colour);
   const std::string& command = line.command;
   if (command == "start") return start_and_talk(line);
   if (command == "repl") return repl::run_repl(line, run_command);
@@ -244,7 +246,19 @@ int print_completions(const char* typed) {
 // Ctrl-C has an exit code of its own, with which a handler can only leave at once.
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
+// Options that every command has may stand before it; they are put behind it.
+void put_command_first(int argc, char** argv) {
+  int first = 1;
+  for (; first < argc; ++first) {
+    const std::string_view word = argv[first];
+    if (word == "--color" && first + 1 < argc) ++first;
+    else if (!word.starts_with("--color=") && word != "--no-pager") break;
+  }
+  if (first < argc && first > 1 && argv[first][0] != '-') std::rotate(argv + 1, argv + first, argv + first + 1);
+}
+
 int main_of_mobula(int argc, char** argv) {
+  put_command_first(argc, argv);
   if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/colour.h"
 #include "cli/table_columns.h"
 #include "cli/text_table.h"
 #include "cli/watch_page.h"
@@ -22,20 +23,32 @@ std::string amount_text(double amount) {
   return text == "-0" ? "0" : text;
 }
 
-// {"CPU": {"total": 2, "available": 1}} is "CPU 1/2": used of all.
-std::string use_text(const Json& use) {
+// Of a resource that is counted in bytes in their units.
+std::string resource_text(const std::string& name, double amount) {
+  const bool bytes = name == "memory" || name == "object_store_memory" || name == "gpu_memory";
+  return bytes ? size_text(static_cast<std::int64_t>(amount)) : amount_text(amount);
+}
+
+// {"CPU": {"total": 2, "available": 1}} is "CPU:1/2": used of all.
+std::string use_text(const std::string& name, const Json& use) {
   const double total = use.value("total", 0.0);
   const double available = use.value("available", 0.0);
-  return fmt::format("{}/{}", amount_text(total - available), amount_text(total));
+  return fmt::format("{}/{}", resource_text(name, total - available), resource_text(name, total));
 }
 
 std::string number_text(const Json& value) {
   return value.is_number_float() ? amount_text(value.get<double>()) : value.dump();
 }
 
+// Empty, or the id of nothing.
+bool is_nothing(const std::string& text) {
+  constexpr std::size_t id_digits = 32;
+  return text.empty() || (text.size() == id_digits && text.find_first_not_of('0') == std::string::npos);
+}
+
 std::string cell_of(const Json& value) {
   if (value.is_null()) return "-";
-  if (value.is_string()) return value.get<std::string>().empty() ? "-" : value.get<std::string>();
+  if (value.is_string()) return is_nothing(value.get_ref<const std::string&>()) ? "-" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_structured()) return number_text(value);
   constexpr std::size_t most_listed = 8;  // of a list within a cell
@@ -45,7 +58,7 @@ std::string cell_of(const Json& value) {
     for (const auto& [name, each] : value.items()) {
       const bool use = each.is_object() && each.contains("total");
       text += fmt::format("{}{}{}{}", text.empty() ? "" : ",", name, use ? ":" : "=",
-                          use ? use_text(each) : cell_of(each));
+                          use ? use_text(name, each) : each.is_number() ? resource_text(name, each.get<double>()) : cell_of(each));
     }
   } else {
     for (const auto& each : value) {
@@ -91,15 +104,18 @@ std::string cell_at(const Json& item, const Column& column) {
   const auto at = item.find(column.member);
   if (column.shows != Shows::as_it_is && at != item.end() && at->is_number_integer()) {
     const auto number = at->get<std::int64_t>();
+    if (column.shows == Shows::pid) return number == 0 ? "-" : cell_at(item, column.member);
     if (column.shows == Shows::age) return age_text(number);
     if (column.shows == Shows::span) return span_text(number);
-    return fmt::format("{:>10}", size_text(number));
+    return size_text(number);
   }
   return cell_at(item, column.member);
 }
 
+std::string note_label(bool coloured) { return (coloured ? painted("note:", Paint::waiting) : "note:") + std::string(" "); }
+
 // What is wider than `width` is cut, unless that is 0.
-std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns, bool headers, std::size_t width = 0) {
+std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns, const TableFlags& style, std::size_t width = 0) {
   TextTable table;
   std::vector<std::string> names;
   for (const auto& column : columns) names.push_back(column.header);
@@ -109,11 +125,11 @@ std::string table_of(const Json& document, const Json& items, const std::vector<
     for (const auto& column : columns) row.push_back(cell_at(item, column));
     table.add(row);
   }
-  std::string text = columns.empty() ? "" : table.text();
-  if (!headers) text.erase(0, text.find('\n') + 1);
+  std::string text = columns.empty() ? "" : table.text(style.coloured);
+  if (!style.headers) text.erase(0, text.find('\n') + 1);
   if (width > 0) text = cut_to_screen(text, 0, width);
   if (const auto warnings = document.find("warnings"); warnings != document.end()) {
-    for (const auto& warning : *warnings) text += "note: " + cell_of(warning) + "\n";
+    for (const auto& warning : *warnings) text += note_label(style.coloured) + cell_of(warning) + "\n";
   }
   return text;
 }
@@ -126,8 +142,10 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string table_of(const Json& items, const std::string& kind) {
-  return table_of(Json::object(), items, columns_for(items, kind, false), true);
+std::string table_of(const Json& items, const std::string& kind, bool coloured) {
+  TableFlags style;
+  style.coloured = coloured;
+  return table_of(Json::object(), items, columns_for(items, kind, false), style);
 }
 
 std::string csv_of(const Json& items, const std::vector<Column>& columns, bool headers) {
@@ -178,7 +196,7 @@ std::string gib_text(std::int64_t bytes) {
 }
 
 // What keeps those who hold parts of GPUs to them.
-std::string gpus_text(const Json& gpus) {
+std::string gpus_text(const Json& gpus, bool coloured) {
   TextTable table;
   table.add({"GPUS", "MEMORY", "PREVENTS", "DETECTS", "REACTS", "SUMMARY"});
   for (const auto& row : gpus) {
@@ -187,13 +205,13 @@ std::string gpus_text(const Json& gpus) {
                cell_at(row, "prevents"), cell_at(row, "detects"), cell_at(row, "reacts"),
                cell_at(row, "summary")});
   }
-  return table.text();
+  return table.text(coloured);
 }
 
-std::string counts_text(const Json& counts) {
+std::string counts_text(const Json& counts, bool coloured) {
   std::string text;
   for (const auto& [state, count] : counts.items()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(), state);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(), painted_state(state, coloured));
   }
   return text.empty() ? "none" : text;
 }
@@ -244,7 +262,7 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
   if (!columns) return columns.error();
   switch (format) {
     case OutputFormat::table:
-    case OutputFormat::wide: return table_of(document, items, *columns, style.headers, width);
+    case OutputFormat::wide: return table_of(document, items, *columns, style, width);
     case OutputFormat::json: return escaped_controls(document.dump(2)) + "\n";
     case OutputFormat::jsonl: return lines_of(items);
     case OutputFormat::yaml: return to_yaml(document);
@@ -254,13 +272,13 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
   return std::string();
 }
 
-std::string format_status(const Json& status) {
+std::string format_status(const Json& status, bool coloured) {
   std::string text =
       fmt::format("cluster {} is {} at {} (epoch {}, version {})\n",
-                  cell_at(status, "cluster_name"), cell_at(status, "state"),
+                  cell_at(status, "cluster_name"), painted_state(cell_at(status, "state"), coloured),
                   cell_at(status, "address"), cell_at(status, "epoch"), cell_at(status, "version"));
   for (const char* kind : {"nodes", "jobs", "actors"}) {
-    if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind]));
+    if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind], coloured));
   }
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
   const Json preemption = status.value("preemption", Json::object());
@@ -274,27 +292,25 @@ std::string format_status(const Json& status) {
   resources.add({"RESOURCE", "USED", "TOTAL"});
   if (status.contains("resources")) {
     for (const auto& [name, use] : status["resources"].items()) {
-      const bool bytes = name == "memory" || name == "object_store_memory";
-      const auto text_of = [&](double amount) { return bytes ? size_text(static_cast<std::int64_t>(amount)) : amount_text(amount); };
       const double total = use.value("total", 0.0);
-      resources.add({name, text_of(total - use.value("available", 0.0)), text_of(total)});
+      resources.add({name, resource_text(name, total - use.value("available", 0.0)), resource_text(name, total)});
     }
   }
-  text += "\n" + resources.text();
-  if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"]);
+  text += "\n" + resources.text(coloured);
+  if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"], coloured);
   if (status.contains("transfers") && !status["transfers"].empty()) {
-    text += "\n" + table_of(status["transfers"], "counts");
+    text += "\n" + table_of(status["transfers"], "counts", coloured);
   }
   if (status.contains("waiting") && !status["waiting"].empty()) {
-    text += "\n" + table_of(status["waiting"], "waiting");
+    text += "\n" + table_of(status["waiting"], "waiting", coloured);
   }
   if (status.contains("warnings")) {
-    for (const auto& warning : status["warnings"]) text += "note: " + cell_of(warning) + "\n";
+    for (const auto& warning : status["warnings"]) text += note_label(coloured) + cell_of(warning) + "\n";
   }
   return text;
 }
 
-std::string format_memory(const Json& report) {
+std::string format_memory(const Json& report, bool coloured) {
   TextTable stores;
   stores.add({"NODE_ID", "CAPACITY", "COMMITTED", "USED", "SPILLED", "FILES", "SPILLING"});
   for (const auto& node : report.value("nodes", Json::array())) {
@@ -321,17 +337,17 @@ std::string format_memory(const Json& report) {
     }
     const std::string copy = item.value("copy", false) ? " (copy)" : "";
     objects.add({cell_at(item, "object_id"), cell_at(item, "state") + copy,
-                 cell_at(item, "size_bytes"), cell_at(item, "node_id"), cell_at(item, "job_id"),
+                 cell_at(item, Column{"SIZE", "size_bytes", false, Shows::size}), cell_at(item, "node_id"), cell_at(item, "job_id"),
                  cell_at(item, "readers"), holders});
   }
-  std::string text = stores.text() + "\n" + objects.text();
+  std::string text = stores.text(coloured) + "\n" + objects.text(coloured);
   for (const auto& warning : report.value("warnings", Json::array())) {
-    text += "note: " + cell_of(warning) + "\n";
+    text += note_label(coloured) + cell_of(warning) + "\n";
   }
   return text;
 }
 
-std::string format_explanation(const Json& explanation) {
+std::string format_explanation(const Json& explanation, bool coloured) {
   std::string text = cell_at(explanation, "reason") + "\n";
   if (explanation.contains("asks")) text += "it asks for " + cell_at(explanation, "asks") + "\n";
   const Json items = explanation.value("items", Json::array());
@@ -348,7 +364,7 @@ std::string format_explanation(const Json& explanation) {
     }
     table.add(cells);
   }
-  if (!items.empty()) text += table.text();
+  if (!items.empty()) text += table.text(coloured);
   const Json holders = explanation.value("holders", Json::array());
   TextTable held;
   held.add({"SLOT_ID", "JOB_ID", "HELD_BY", "NAME", "ID", "RESOURCES"});
@@ -356,7 +372,7 @@ std::string format_explanation(const Json& explanation) {
     held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"), cell_at(each, "name"),
               cell_at(each, "id"), cell_at(each, "resources")});
   }
-  if (!holders.empty()) text += "\nwhat has to end:\n" + held.text();
+  if (!holders.empty()) text += "\nwhat has to end:\n" + held.text(coloured);
   if (const auto node = explanation.find("would_start_on"); node != explanation.end()) {
     text += "it would start on node " + cell_of(*node) + "\n";
   }
@@ -373,7 +389,7 @@ std::string format_explanation(const Json& explanation) {
   const auto shape_of = [](const Json& needed) {
     std::string shape = cell_at(needed, "resources");
     const auto bytes = needed.value("gpu_memory_bytes", std::int64_t{0});
-    if (bytes > 0) shape += fmt::format(", gpu_memory={}", bytes);
+    if (bytes > 0) shape += fmt::format(", gpu_memory={}", size_text(bytes));
     for (const char* more : {"accelerator_types", "labels"}) {
       if (!needed.value(more, Json()).empty()) shape += ", " + cell_at(needed, more);
     }
@@ -388,7 +404,7 @@ std::string format_explanation(const Json& explanation) {
                         shape_of(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
-  for (const auto& warning : warnings) text += "note: " + cell_of(warning) + "\n";
+  for (const auto& warning : warnings) text += note_label(coloured) + cell_of(warning) + "\n";
   return text;
 }
 

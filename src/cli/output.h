@@ -19,12 +19,12 @@ std::string format_document(nlohmann::ordered_json document, OutputFormat format
 // unless that is 0. invalid_argument where `style` names what is not there.
 Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format, const std::string& kind,
                                     const TableFlags& style, std::size_t width);
-// `mobula status` as a page for people.
-std::string format_status(const nlohmann::ordered_json& status);
+// `mobula status` as a page for people. This and what follows have colours where they are wanted.
+std::string format_status(const nlohmann::ordered_json& status, bool coloured = false);
 // `mobula memory` as a page for people.
-std::string format_memory(const nlohmann::ordered_json& report);
+std::string format_memory(const nlohmann::ordered_json& report, bool coloured = false);
 // `mobula explain` as a page for people.
-std::string format_explanation(const nlohmann::ordered_json& explanation);
+std::string format_explanation(const nlohmann::ordered_json& explanation, bool coloured = false);
 
 std::string to_yaml(const nlohmann::ordered_json& document);
 

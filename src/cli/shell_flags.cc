@@ -55,6 +55,27 @@ void add_described_commands(CLI::App& app) {
   symmetric.add_option("command", "after --: PROGRAM and its arguments");
 }
 
+void add_global_options(CLI::App& app, std::string& colour, bool& pager) {
+  // A parser of their own reads these.
+  constexpr std::array<const char*, 7> elsewhere{"bench", "symmetric", "batch", "up", "down", "attach", "exec"};
+  const auto all = [](const CLI::App*) { return true; };
+  std::vector<CLI::App*> commands = app.get_subcommands(
+      [&](const CLI::App* each) { return std::ranges::find(elsewhere, each->get_name()) == elsewhere.end(); });
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const auto below = commands[i]->get_subcommands(all);
+    if (!below.empty()) {
+      commands.insert(commands.end(), below.begin(), below.end());
+      continue;
+    }
+    commands[i]->add_option("--color", colour,
+                            "auto, always or never: colours in tables and messages (default: auto, on a terminal unless NO_COLOR is set)");
+    const std::string& name = commands[i]->get_name();
+    const bool has_pages = commands[i]->get_option_no_throw("--output") != nullptr && name != "start" && name != "repl";
+    if (!has_pages) continue;
+    commands[i]->add_flag("!--no-pager", pager, "pages longer than the terminal are not shown by $MOBULA_PAGER, $PAGER or less");
+  }
+}
+
 void add_text_commands(CLI::App& app, ShellFlags& flags) {
   CLI::App& help = *app.add_subcommand("help", "what a command, or a topic, is about");
   help.add_option("topic", flags.topic, "a command such as start or job list; nothing: all commands");

@@ -26,6 +26,8 @@ void add_repl_options(CLI::App& repl, ShellFlags& flags);
 // `bench` and `symmetric`, which other parsers read: here they stand for completion and help. After `start`, whose
 // flags of a node `symmetric` takes.
 void add_described_commands(CLI::App& app);
+// --color and --no-pager, of every command that this grammar itself reads. Last of all.
+void add_global_options(CLI::App& app, std::string& colour, bool& pager);
 void add_text_commands(CLI::App& app, ShellFlags& flags);
 
 }  // namespace mobula::internal::cli

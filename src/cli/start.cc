@@ -246,7 +246,7 @@ class Start {
   void tell(const std::string& message) const {
     const auto told = Json::parse(message, nullptr, false);
     const Json warnings = told.is_object() ? told.value("warnings", Json::array()) : Json::array();
-    for (const auto& each : warnings) std::fprintf(stderr, "mobula: %s\n", each.get<std::string>().c_str());
+    for (const auto& each : warnings) warn(each.get<std::string>());
     if (plan_.head) {
       // Without it the head runs all the same; the next start has to be told what this one was.
       if (auto kept = save_head_flags(line_.start, plan_.folder); !kept) complain(kept.error());

@@ -13,6 +13,7 @@
 #include "cli/exit_code.h"
 #include "cli/filters.h"
 #include "cli/output.h"
+#include "cli/pager.h"
 #include "cli/screen.h"
 #include "cli/watch_page.h"
 #include "protocol/tool_documents.h"
@@ -23,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The page, or why there is none: a head that is away comes back.
-std::string page_of(Asker& asker, std::size_t rows) {
+std::string page_of(Asker& asker, std::size_t rows, bool coloured) {
   auto status = asker.ask("status");
   if (!status) return "mobula: " + status.error().text + "\n";
   Json nodes, leases;
@@ -31,7 +32,7 @@ std::string page_of(Asker& asker, std::size_t rows) {
     if (auto list = asker.ask("list", "nodes")) nodes = std::move(*list);
     if (auto list = asker.ask("list", "leases")) leases = std::move(*list);
   }
-  return format_watch(*status, nodes, leases, rows / 3);
+  return format_watch(*status, nodes, leases, rows / 3, coloured);
 }
 
 int watch_status(Asker& asker, const CommandLine& line) {
@@ -40,7 +41,7 @@ int watch_status(Asker& asker, const CommandLine& line) {
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char) {
     const bool resized = std::exchange(rows, screen.rows()) != screen.rows();
     if (!shown.empty() && !asker.changed() && !resized) return shown;
-    shown = page_of(asker, rows);
+    shown = page_of(asker, rows, coloured(line));
     if (shown.starts_with("mobula: ")) asker.forget();
     return shown;
   });
@@ -56,7 +57,7 @@ int show_status(const CommandLine& line) {
     if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_status(asker, line);
     int code = exit_done;
     if (status) {
-      code = for_people(line) ? print(format_status(*status) + (line.watch ? "\n" : "")) : print(*status, line);
+      code = for_people(line) ? print_page(format_status(*status, coloured(line)) + (line.watch ? "\n" : ""), line) : print(*status, line);
     } else {
       complain(status.error());
       asker.forget();
@@ -124,7 +125,7 @@ int list_items(const CommandLine& line) {
   const auto on_screen = [&](const Screen&, char) {
     auto list = list_of(asker, line);
     if (!list) asker.forget();
-    const auto text = list ? format_document(std::move(*list), line.output, line.kind, line.table, 0) : list.error();
+    const auto text = list ? format_document(std::move(*list), line.output, line.kind, style_of(line), 0) : list.error();
     return text ? *text : "mobula: " + text.error().text + "\n";
   };
   for (;;) {
@@ -142,7 +143,7 @@ int show_memory(const CommandLine& line) {
   auto report = asker.ask("list", "memory");
   if (!report) return complain(report.error());
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
-  return page ? print(format_memory(*report)) : print(std::move(*report), line, "memory");
+  return page ? print_page(format_memory(*report, coloured(line)), line) : print(std::move(*report), line, "memory");
 }
 
 int get_item(const CommandLine& line) {
@@ -154,7 +155,7 @@ int get_item(const CommandLine& line) {
   }
   if (!item) return complain(item.error());
   // A table of one row says too little of the one thing that was asked for, but where its columns are named.
-  if (line.output == OutputFormat::table && line.table.columns.empty()) return print(to_yaml(*item));
+  if (line.output == OutputFormat::table && line.table.columns.empty()) return print_page(to_yaml(*item), line);
   return print(*item, line);
 }
 
@@ -181,7 +182,7 @@ int explain(const CommandLine& line) {
   const auto explanation = asker.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
   const int code =
-      for_people(line) ? print(format_explanation(*explanation)) : print(*explanation, line);
+      for_people(line) ? print_page(format_explanation(*explanation, coloured(line)), line) : print(*explanation, line);
   if (code != exit_done) return code;
   return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;
 }

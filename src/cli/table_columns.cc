@@ -82,7 +82,7 @@ std::vector<Column> columns_of(const std::string& kind) {
   }
   if (kind == "executors") {
     return {{"PROCESS_ID", "process_id"}, {"STATE", "state"},
-            {"NODE_ID", "node_id"},       {"PID", "pid"},
+            {"NODE_ID", "node_id"},       {"PID", "pid", false, Shows::pid},
             {"SLOT_ID", "slot_id"},       {"ACTOR_ID", "actor_id", true},
             {"JOB_ID", "job_id", true}};
   }
@@ -111,19 +111,19 @@ std::vector<Column> columns_of(const std::string& kind) {
   }
   if (kind == "transfers") {
     return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
-            {"PATH", "path"},                {"BYTES", "bytes"},
+            {"PATH", "path"},                {"BYTES", "bytes", false, Shows::size},
             {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
             {"IN_PLACE", "in_place"},        {"GROUP", "group"},
             {"NODE_ID", "node_id"},
             {"PEER_NODE_ID", "peer_node_id"}, {"SINCE", "since_ms", false, Shows::age},
             {"QUEUE_S", "queue_seconds", true}, {"PROCESS_ID", "process_id", true},
             {"PEER", "peer", true},          {"JOB_ID", "job_id", true},
-            {"OPERATION", "operation", true}, {"SENT_BYTES", "sent_bytes", true},
+            {"OPERATION", "operation", true}, {"SENT_BYTES", "sent_bytes", true, Shows::size},
             {"REASON", "reason", true}};
   }
   if (kind == "logs") {
     return {{"LOG", "log"},         {"NODE_ID", "node_id"},   {"HOST", "host"},
-            {"JOB_ID", "job_id"},   {"BYTES", "size_bytes"},  {"CHANGED", "changed_at"},
+            {"JOB_ID", "job_id"},   {"BYTES", "size_bytes", false, Shows::size},  {"CHANGED", "changed_at"},
             {"OPEN", "open"},       {"REASON", "reason", true}};
   }
   if (kind == "top") {
@@ -132,7 +132,7 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"GPU_MEMORY", "gpu_bytes", false, Shows::size},
             {"RUNS_FOR", "since_ms", false, Shows::age},
             {"NAME", "name"},
-            {"PID", "pid"},
+            {"PID", "pid", false, Shows::pid},
             {"NODE_ID", "node_id"},
             {"ACTOR_ID", "actor_id"},
             {"TASK_ID", "task_id"},
@@ -156,7 +156,7 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"GPUS", "gpus_text"}};
   }
   if (kind == "counts") {
-    return {{"PATH", "path"},           {"TRANSFERS", "transfers"}, {"BYTES", "bytes"},
+    return {{"PATH", "path"},           {"TRANSFERS", "transfers"}, {"BYTES", "bytes", false, Shows::size},
             {"FAILURES", "failures"},   {"FALLBACKS", "fallbacks"}, {"ENCRYPTED", "encrypted"},
             {"IN_PLACE", "in_place"}};
   }

@@ -12,7 +12,7 @@
 namespace mobula::internal::cli {
 
 // How a number is shown in tables.
-enum class Shows : std::uint8_t { as_it_is, age, size, span };
+enum class Shows : std::uint8_t { as_it_is, age, size, span, pid };
 
 struct Column {
   std::string header;

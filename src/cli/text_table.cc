@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cli/colour.h"
 #include "cli/log_lines.h"
 
 namespace mobula::internal::cli {
@@ -24,6 +25,8 @@ bool is_number(const std::string& text) {
   return digits == "-" || (!digits.empty() && digits.find_first_not_of("0123456789.-/") == std::string_view::npos);
 }
 
+bool has_states(const std::string& header) { return header == "STATE" || header == "RESULT" || header == "SEVERITY"; }
+
 }  // namespace
 
 void TextTable::add(std::vector<std::string> row) {
@@ -34,7 +37,7 @@ void TextTable::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string TextTable::text() const {
+std::string TextTable::text(bool coloured) const {
   if (rows_.empty()) return {};
   const std::size_t columns = rows_.front().size();
   std::vector<std::size_t> widths(columns, 0);
@@ -47,10 +50,15 @@ std::string TextTable::text() const {
   }
   std::string text;
   for (const auto& row : rows_) {
+    const bool is_header = &row == &rows_.front();
     std::string line;
     for (std::size_t at = 0; at < columns; ++at) {
       const std::string room(widths[at] - width_of(row[at]), ' ');
-      line += (at == 0 ? "" : "  ") + (numbers[at] ? room + row[at] : row[at] + room);
+      const std::string shown = !coloured                                 ? row[at]
+                                : is_header                               ? painted(row[at], Paint::bold)
+                                : has_states(rows_.front()[at])           ? painted_state(row[at], true)
+                                                                          : row[at];
+      line += (at == 0 ? "" : "  ") + (numbers[at] ? room + shown : shown + room);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

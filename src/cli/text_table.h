@@ -10,7 +10,8 @@ class TextTable {
  public:
   // The first row holds the headers. Control characters, which a terminal would obey, become '?'.
   void add(std::vector<std::string> row);
-  std::string text() const;
+  // `coloured`: headers are bold and states have their colours; widths are those of what is seen.
+  std::string text(bool coloured = false) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

@@ -45,6 +45,9 @@ const std::vector<Topic>& topics() {
         {"MOBULA_TOKEN_FILE", "file of mode 0600 with one, where MOBULA_TOKEN is not set"},
         {"MOBULA_STATE_DIR", "where clusters of this machine keep their files, where --state-dir is not given"},
         {"MOBULA_CLUSTER", "name of the cluster, where --name is not given"},
+        {"MOBULA_COLOR", "auto, always or never: what --color is where it is not given"},
+        {"NO_COLOR", "set: no colours, unless --color or MOBULA_COLOR says always"},
+        {"MOBULA_PAGER", "shows pages longer than the terminal, before PAGER and less -FRX; empty: none"},
         {"MOBULA_LOG_LEVEL", "debug, info, warn, error or off"}}}};
   return all;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/asker.h"
 #include "cli/exit_code.h"
+#include "cli/pager.h"
 #include "cli/screen.h"
 #include "cli/top_page.h"
 
@@ -41,8 +42,8 @@ int show_once(Asker& asker, const CommandLine& line) {
     return print(*top, as_list);
   }
   const auto rows = static_cast<std::size_t>(line.rows > 0 ? line.rows : rows_of_one_page);
-  const auto text = format_top(*top, line.table, line.output == OutputFormat::wide, rows);
-  return text ? print(*text) : complain(text.error());
+  const auto text = format_top(*top, style_of(line), line.output == OutputFormat::wide, rows);
+  return text ? print_page(*text, line) : complain(text.error());
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ int show_top(const CommandLine& line) {
   Json before;
   if (const auto first = look(asker, before); !first) return complain(first.error());
   pause(between_looks);
-  TableFlags style = line.table;
+  TableFlags style = style_of(line);
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char key) {
     if (const auto order = order_of_key(key); !order.empty()) style.sort_by = order;
     const auto top = look(asker, before);

@@ -104,9 +104,11 @@ Result<std::string> format_top(const Json& top, const TableFlags& style, bool wi
   const std::size_t more = items.size() > rows ? items.size() - rows : 0;
   if (more > 0) items.erase(items.begin() + static_cast<std::ptrdiff_t>(rows), items.end());
   sorted.sort_by.clear();
+  TableFlags of_nodes;
+  of_nodes.coloured = style.coloured;
   const auto table = format_document(Json{{"items", items}}, format, "top", sorted, 0);
   if (!table) return table.error();
-  std::string text = format_document(nodes, format, "top-nodes") + "\n" + *table;
+  std::string text = format_document(nodes, format, "top-nodes", of_nodes, 0).value() + "\n" + *table;
   if (more > 0) text += fmt::format("... {} more\n", more);
   const Json warnings = top.value("warnings", Json::array());
   for (const auto& warning : warnings) text += "note: " + warning.get<std::string>() + "\n";

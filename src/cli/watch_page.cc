@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/colour.h"
 #include "cli/output.h"
 
 namespace mobula::internal::cli {
@@ -15,6 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* map_title = "GPU MAP (held, by node and device)";
+constexpr const char* waiting_header = "WAITING";
 constexpr std::size_t bar_cells = 10;
 constexpr std::size_t node_digits = 12;
 
@@ -66,7 +69,7 @@ std::string device_text(std::size_t index, const Json& device, const Held& held)
   return text;
 }
 
-std::string map_of(const Json& nodes, const Json& leases, std::size_t rows) {
+std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool coloured) {
   const Holdings held = holdings_of(leases);
   std::string text;
   std::size_t shown = 0;
@@ -90,27 +93,17 @@ std::string map_of(const Json& nodes, const Json& leases, std::size_t rows) {
     }
   }
   if (left_out > 0) text += fmt::format("and {} more nodes with GPUs\n", left_out);
-  return text.empty() ? text : "\nGPU MAP (held, by node and device)\n" + text;
-}
-
-// Characters, not bytes: continuation bytes of UTF-8 take no room.
-std::string cut_line(const std::string& line, std::size_t columns) {
-  std::size_t seen = 0;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    if ((static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) continue;
-    if (seen++ == columns) return line.substr(0, at);
-  }
-  return line;
+  return text.empty() ? text : "\n" + (coloured ? painted(map_title, Paint::bold) : map_title) + "\n" + text;
 }
 
 }  // namespace
 
-std::string format_watch(const Json& status, const Json& nodes, const Json& leases, std::size_t rows) {
-  std::string text = format_status(status);
+std::string format_watch(const Json& status, const Json& nodes, const Json& leases, std::size_t rows, bool coloured) {
+  std::string text = format_status(status, coloured);
   if (!nodes.is_object() || !leases.is_object()) return text;
-  const std::string map = map_of(nodes, leases, rows);
+  const std::string map = map_of(nodes, leases, rows, coloured);
   // What waits comes last: it grows.
-  const std::size_t at = text.find("\nWAITING");
+  const std::size_t at = text.find("\n" + (coloured ? painted(waiting_header, Paint::bold) : waiting_header));
   return at == std::string::npos ? text + map : text.substr(0, at) + map + text.substr(at);
 }
 
@@ -118,13 +111,13 @@ std::string cut_to_screen(const std::string& text, std::size_t rows, std::size_t
   std::vector<std::string> lines;
   for (std::size_t from = 0; from < text.size();) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
-    lines.push_back(cut_line(text.substr(from, end - from), columns));
+    lines.push_back(cut_to_width(text.substr(from, end - from), columns));
     from = end + 1;
   }
   if (rows > 0 && lines.size() > rows) {
     const std::size_t missing = lines.size() - rows + 1;
     lines.resize(rows);
-    lines.back() = cut_line(fmt::format("... {} more lines", missing), columns);
+    lines.back() = cut_to_width(fmt::format("... {} more lines", missing), columns);
   }
   std::string cut;
   for (const auto& line : lines) cut += line + "\n";

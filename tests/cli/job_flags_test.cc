@@ -84,6 +84,7 @@ TEST(JobFlagsTest, OfASingleFlagGivenTwiceTheLastCounts) {
 }
 
 TEST(BatchScript, FlagsStandBeforeTheFirstCommand) {
+  EXPECT_TRUE(flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --raw --no-wait\n").ok());
   const auto flags = flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --name 'a b' --num-gpus 1\n# words\n\n#MOBULA\t--env A=\"x y\"\r\necho\n# MOBULA --x\n");
   ASSERT_TRUE(flags) << flags.error().text;
   EXPECT_EQ(*flags, (Words{"--name", "a b", "--num-gpus", "1", "--env", "A=x y"}));

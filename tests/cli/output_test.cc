@@ -145,6 +145,26 @@ TEST(Output, PagesForPeopleSayBytesInTheirUnits) {
   EXPECT_NE(format_memory(memory).find("1.5 KiB"), std::string::npos) << format_memory(memory);
 }
 
+TEST(Output, TablesSayBytesInTheirUnitsAndNothingForWhatIsNot) {
+  const Json list = Json::parse(R"json({"items": [{"node_id": "ab", "state": "ALIVE", "resources":
+    {"CPU": {"total": 2, "available": 1}, "memory": {"total": 4294967296, "available": 3221225472},
+     "object_store_memory": {"total": 1536, "available": 1536}}}]})json");
+  EXPECT_NE(format_document(list, OutputFormat::table, "nodes").find("CPU:1/2,memory:1.0 GiB/4.0 GiB,object_store_memory:0 B/1.5 KiB"),
+            std::string::npos)
+      << format_document(list, OutputFormat::table, "nodes");
+  EXPECT_NE(format_document(list, OutputFormat::csv, "nodes").find("4294967296"), std::string::npos);
+  const Json memory = Json::parse(R"json({"nodes": [], "items": [{"object_id": "ab", "size_bytes": 3145728}]})json");
+  EXPECT_NE(format_memory(memory).find("3.0 MiB"), std::string::npos) << format_memory(memory);
+  const Json executors = Json::parse(R"json({"items": [
+    {"process_id": "00000000000000000000000000000000", "state": "READY", "node_id": "ab", "pid": 0, "slot_id": "s"},
+    {"process_id": "a0000000000000000000000000000000", "state": "READY", "node_id": "ab", "pid": 70, "slot_id": "t"}]})json");
+  EXPECT_EQ(format_document(executors, OutputFormat::table, "executors"),
+            "PROCESS_ID                        STATE  NODE_ID  PID  SLOT_ID\n"
+            "-                                 READY  ab         -  s\n"
+            "a0000000000000000000000000000000  READY  ab        70  t\n");
+  EXPECT_NE(format_document(executors, OutputFormat::csv, "executors").find("00000000000000000000000000000000"), std::string::npos);
+}
+
 TEST(Output, StatusHasATableOfWhatWaits) {
   const Json status = Json::parse(R"json({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
@@ -164,7 +184,7 @@ TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
   EXPECT_EQ(format_explanation(explanation),
             "no\n"
             "all nodes together: GPU: 1.5 of 3 free, needs 2\n"
-            "a node that can hold it has GPU=2, gpu_memory=1000\n");
+            "a node that can hold it has GPU=2, gpu_memory=1000 B\n");
 }
 
 TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {

@@ -249,6 +249,21 @@ class OnATerminal(OnACluster):
     def say(self, line):
         self.shell.send(line + "\r")
 
+    def test_no_prompt_says_that_there_is_no_cluster_before_anybody_has_looked(self):
+        self.assertNotIn("no cluster", self.shell.before)
+
+    def test_answers_have_colours_and_no_pager(self):
+        self.say("list nodes")
+        self.shell.expect_exact("\x1b[32mALIVE\x1b[0m")
+        self.shell.expect(PROMPT)
+        self.say("list nodes --color=never")
+        self.shell.expect("ALIVE")
+        self.assertNotIn("\x1b[32m", self.shell.before)
+        self.shell.setwinsize(4, 200)
+        self.say("help list")
+        self.shell.expect("--no-pager")
+        self.shell.expect(PROMPT)
+
     def test_lines_are_edited_and_remembered(self):
         self.say("versin\x02o")  # Ctrl-B: one to the left
         self.shell.expect(r"mobula [0-9.]+")

@@ -12,6 +12,7 @@
 #include <ranges>
 
 #include "base/fd.h"
+#include "cli/asker.h"
 #include "cli/child.h"
 #include "cli/doctor/cluster_checks.h"
 #include "cli/doctor/gpu_checks.h"
@@ -106,8 +107,9 @@ Document document_of(const Findings& findings) {
   return {{"apiVersion", "mobula/v1"}, {"kind", "CheckList"}, {"items", items}, {"warnings", Document::array()}};
 }
 
-void show(const Findings& findings, OutputFormat output) {
-  std::fputs(format_document(document_of(findings), output, "checks").c_str(), stdout);
+void show(const Findings& findings, const CommandLine& line) {
+  const OutputFormat output = line.output;
+  std::fputs(format_document(document_of(findings), output, "checks", style_of(line), 0).value().c_str(), stdout);
   if (output != OutputFormat::table && output != OutputFormat::wide) return;
   bool begun = false;
   for (const auto& each : findings) {
@@ -143,7 +145,7 @@ int examine(const CommandLine& line) {
   auto cluster = check_cluster(line);
   append(found, std::move(cluster.findings));
   std::ranges::stable_sort(found, {}, [](const Finding& each) { return each.verdict == Verdict::ok ? 1 : each.verdict == Verdict::note ? 2 : 0; });
-  show(found, line.output);
+  show(found, line);
   if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::mend; })) return exit_failed;
   return cluster.reached ? exit_done : exit_unreachable;
 }

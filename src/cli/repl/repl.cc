@@ -23,6 +23,8 @@ void set_environment(const CommandLine& line) {
   set("MOBULA_CLUSTER", line.cluster);
   set("MOBULA_ADDRESS", line.address);
   set("MOBULA_KEY_FILE", line.key_file);
+  if (line.colour != ColourChoice::automatic) ::setenv("MOBULA_COLOR", line.colour == ColourChoice::always ? "always" : "never", 1);
+  ::setenv("MOBULA_PAGER", "", 1);  // none: a console's answers stay above the next line
 }
 
 int talk(const CommandLine& line, Shell& shell, Interrupts& interrupts) {

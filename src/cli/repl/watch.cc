@@ -18,7 +18,9 @@ constexpr Duration interval = 1s;
 constexpr Duration patience = 2s;
 constexpr std::size_t most_news = 200;
 constexpr std::size_t short_id = 8;
+constexpr Duration first_look_patience = 500ms;
 constexpr const char* no_cluster = "(no cluster) > ";
+constexpr const char* not_looked_yet = "(connecting) > ";
 
 SeenThings things_of(const Json& list, const char* id, const char* name) {
   SeenThings things;
@@ -68,11 +70,15 @@ Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& lin
   if (!fd) return errno_failure("make an event descriptor", errno);
   std::unique_ptr<ClusterWatch> watch(new ClusterWatch(line, std::move(fd)));
   watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
+  // The first prompt says how the cluster is, where that is soon known.
+  std::unique_lock held(watch->mutex_);
+  watch->changed_.wait_for(held, first_look_patience, [&] { return watch->prompt_ != not_looked_yet; });
+  held.unlock();
   return watch;
 }
 
 ClusterWatch::ClusterWatch(const CommandLine& line, Fd news_fd)
-    : line_(line), news_fd_(std::move(news_fd)), prompt_(no_cluster), asking_(line) {}
+    : line_(line), news_fd_(std::move(news_fd)), prompt_(not_looked_yet), asking_(line) {}
 
 ClusterWatch::~ClusterWatch() {
   {
@@ -116,6 +122,7 @@ void ClusterWatch::show(std::string prompt) {
   const std::scoped_lock held(mutex_);
   if (prompt == prompt_) return;
   prompt_ = std::move(prompt);
+  changed_.notify_all();
   const std::uint64_t one = 1;
   (void)!::write(news_fd_.get(), &one, sizeof one);
 }

@@ -35,6 +35,7 @@ std::string prompt_of(const nlohmann::ordered_json& status);
 
 class ClusterWatch {
  public:
+  // Waits a moment for the first look.
   static Result<std::unique_ptr<ClusterWatch>> start(const CommandLine& line);
   ~ClusterWatch();
 

@@ -128,10 +128,13 @@ Json item_json(const EventRow& row) {
           {"slot_id", id_json(row.about.slot)},
           {"count", row.count},
           {"last_ms", row.last_ms},
+          {"last_at", utc_text(row.last_ms)},
           {"text", row.text}};
 }
 
 }  // namespace
+
+Json utc_or_null(std::int64_t wall_ms) { return wall_ms == 0 ? Json(nullptr) : Json(utc_text(wall_ms)); }
 
 std::string utc_text(std::int64_t wall_ms) {
   const std::chrono::sys_time<std::chrono::milliseconds> at{std::chrono::milliseconds(wall_ms)};

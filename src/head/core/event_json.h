@@ -1,6 +1,7 @@
 // Events as JSON, chosen by what a tool asks for. Read only.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/result.h"
@@ -18,5 +19,7 @@ Result<std::string> events_json(const Parts& parts, const std::string& filters);
 
 // 2026-11-24T02:33:12.345Z
 std::string utc_text(std::int64_t wall_ms);
+// Likewise; null for 0, which stands for what has not happened.
+nlohmann::ordered_json utc_or_null(std::int64_t wall_ms);
 
 }  // namespace mobula::internal::head

@@ -62,6 +62,7 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
     json["drain"] = {{"reason", node.drain_why},
                      {"ends_in_ms", node.drained_by ? Json((*node.drained_by - parts.now) / std::chrono::milliseconds(1))
                                                     : Json(nullptr)},
+                     {"ends_at", node.drained_by ? Json(utc_text(wall_ms(parts, *node.drained_by))) : Json(nullptr)},
                      {"ended_leases", node.drain_ended}};
   }
   if (!node.death.empty()) json["reason"] = node.death;
@@ -95,6 +96,11 @@ std::string waiting_reason(const Parts& parts, const Actor* actor) {
 void add_course(Json& json, const Parts& parts, const Job& job) {
   const auto* row = parts.submissions.find(job.start.job);
   json["started_ms"] = row == nullptr ? Json(job.start.started_ms) : row->started_ms == 0 ? Json(nullptr) : Json(row->started_ms);
+  json["started_at"] = utc_or_null(row == nullptr ? job.start.started_ms : row->started_ms);
+  if (row != nullptr) {
+    json["submitted_at"] = utc_or_null(row->submitted_ms);
+    json["ended_at"] = utc_or_null(row->ended_ms);
+  }
   json["reason"] = row == nullptr || row->reason.empty() ? job.why : row->reason;
   if (row != nullptr) json["node_id"] = id_json(row->node);
   if (row == nullptr || row->state != SubmissionState::pending || !row->reason.empty()) return;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "head/core/documents.h"
+#include "head/core/event_json.h"
 #include "head/core/request_json.h"
 #include "head/core/submission_table.h"
 #include "model/label_syntax.h"
@@ -183,7 +184,10 @@ Json submission_json(const SubmissionRow& row) {
                {"time_limit_ms", row.entry.time_limit / std::chrono::milliseconds(1)},
                {"submitted_ms", when(row.submitted_ms)},
                {"started_ms", when(row.started_ms)},
-               {"ended_ms", when(row.ended_ms)}};
+               {"ended_ms", when(row.ended_ms)},
+               {"submitted_at", utc_or_null(row.submitted_ms)},
+               {"started_at", utc_or_null(row.started_ms)},
+               {"ended_at", utc_or_null(row.ended_ms)}};
   add_request(json, row.request);
   return json;
 }

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "head/core/documents.h"
+#include "head/core/event_json.h"
 #include "head/core/json_text.h"
 
 namespace mobula::internal::head {
@@ -146,7 +147,8 @@ void write_item(JsonText& json, const Parts& parts, const Item& item) {
   json.member("executor", fact.executor).member("actor_id", fact.actor).member("class_id", fact.demand_class);
   json.member("attempt", std::uint64_t{fact.attempt} + 1);
   json.member("retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left);
-  json.member("since_ms", fact.since.count() / 1'000'000).key("duration_us");
+  json.member("since_ms", fact.since.count() / 1'000'000);
+  json.member("since_at", utc_text(wall_ms(parts, parts.now - fact.since))).key("duration_us");
   if (fact.run_time) {
     json.value(fact.run_time->count() / 1'000);
   } else {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "head/core/event_json.h"
 #include "head/core/parts.h"
 
 namespace mobula::internal::head {
@@ -31,6 +32,7 @@ Json transfer_json(const Parts& parts, const TransferItem& item) {
           {"queue_seconds", seconds(fact.queued)},
           {"wire_seconds", seconds(fact.moved)},
           {"since_ms", static_cast<std::int64_t>(ms(fact.ago))},
+          {"since_at", utc_text(wall_ms(parts, parts.now - fact.ago))},
           {"refusals", std::move(refusals)},
           {"reason", fmt::format("{}", fmt::join(fact.refusals, "; "))}};
 }

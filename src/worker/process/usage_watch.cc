@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 #include "base/fd.h"
@@ -59,7 +60,7 @@ void UsageWatch::look_at_machine(UsageTold& told) const {
 }
 
 // False: it has ended.
-bool UsageWatch::look_at(pid_t pid, ExecutorUsage& usage) const {
+bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
   Text buffer;
   const std::string folder = fmt::format("{}/{}", paths_.proc, pid);
   const std::string_view stat = read_small(folder + "/stat", buffer);
@@ -68,13 +69,38 @@ bool UsageWatch::look_at(pid_t pid, ExecutorUsage& usage) const {
   if (name_end == std::string_view::npos || name_end + 4 > stat.size()) return false;
   const auto numbers = numbers_of(stat.substr(name_end + 3), 17);
   if (numbers.size() < 17) return false;
-  usage.cpu = Duration((numbers[10] + numbers[11]) * (1'000'000'000 / ticks_per_second_));
-  usage.threads = static_cast<std::uint32_t>(numbers[16]);
+  // With that of children that have ended: what they used is not lost to the sum with them.
+  const std::int64_t ticks = numbers[10] + numbers[11] + numbers[12] + numbers[13];
   const auto pages = numbers_of(read_small(folder + "/statm", buffer), 3);  // size resident shared
   if (pages.size() < 3) return false;
-  usage.resident_bytes = pages[1] * page_bytes_;
-  usage.own_bytes = std::max<std::int64_t>(0, pages[1] - pages[2]) * page_bytes_;
+  usage.cpu += Duration(ticks * (1'000'000'000 / ticks_per_second_));
+  usage.threads += static_cast<std::uint32_t>(numbers[16]);
+  usage.resident_bytes += pages[1] * page_bytes_;
+  usage.own_bytes += std::max<std::int64_t>(0, pages[1] - pages[2]) * page_bytes_;
   return true;
+}
+
+// A process has the children of all its threads.
+void UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const {
+  std::error_code code;
+  std::filesystem::directory_iterator threads(fmt::format("{}/{}/task", paths_.proc, pid), code);
+  for (const std::filesystem::directory_iterator end; !code && threads != end && reads_left > 0; threads.increment(code)) {
+    --reads_left;
+    Text buffer;  // has room for so many numbers
+    const auto children = numbers_of(read_small(threads->path().string() + "/children", buffer), max_below);
+    for (const auto child : children) {
+      if (processes.size() > max_below) return;
+      processes.push_back(static_cast<pid_t>(child));
+    }
+  }
+}
+
+void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const {
+  std::vector<pid_t> processes{pid};
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    if (i > 0 && !add(processes[i], usage)) continue;
+    append_children(processes[i], processes, reads_left);
+  }
 }
 
 const UsageTold& UsageWatch::look_now(Time now, const Executors& executors) {
@@ -82,6 +108,7 @@ const UsageTold& UsageWatch::look_now(Time now, const Executors& executors) {
   told.at = now - Time();
   look_at_machine(told);
   for (const auto& gpu : gpus_.devices) told.devices.push_back({gpu.device, gpu.used_bytes});
+  std::size_t reads_left = max_children_reads;
   for (const auto& [each, running] : executors) {
     if (told.executors.size() >= max_executors) {
       ++told.left_out;
@@ -91,7 +118,8 @@ const UsageTold& UsageWatch::look_now(Time now, const Executors& executors) {
     usage.slot = each.slot;
     usage.pid = each.pid;
     usage.running = running;
-    if (!look_at(each.pid, usage)) continue;
+    if (!add(each.pid, usage)) continue;
+    add_below(each.pid, usage, reads_left);
     for (const auto& gpu : gpus_.devices) {
       for (const auto& holder : gpu.executors) {
         const bool its = holder.slot == each.slot && holder.generation == each.generation;

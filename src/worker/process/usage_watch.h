@@ -1,5 +1,6 @@
-// How busy the machine and the node's executors are, read from /proc when somebody asks, and no more often
-// than `answers_serve`: who asks in between is told the same. Costs nothing while nobody asks. One thread.
+// How busy the machine and the node's executors are, each with the processes below it, read from /proc when somebody
+// asks, and no more often than `answers_serve`: who asks in between is told the same. Costs nothing while nobody asks.
+// Where a kernel lists no children, or there are more than is looked at, what is left out is not counted. One thread.
 #pragma once
 
 #include <optional>
@@ -19,6 +20,8 @@ class UsageWatch {
  public:
   static constexpr Duration answers_serve = std::chrono::milliseconds(400);
   static constexpr std::size_t max_executors = 1024;  // that are looked at, for an answer
+  static constexpr std::size_t max_below = 256;       // processes below each of them
+  static constexpr std::size_t max_children_reads = 8192;  // of lists of children (one a thread), for an answer
 
   using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // with what they run
 
@@ -37,7 +40,9 @@ class UsageWatch {
  private:
   const UsageTold& look_now(Time now, const Executors& executors);
   void look_at_machine(UsageTold& told) const;
-  bool look_at(pid_t pid, ExecutorUsage& usage) const;
+  bool add(pid_t pid, ExecutorUsage& usage) const;
+  void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
+  void append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const;
 
   const HostPaths paths_;
   const std::int64_t page_bytes_;

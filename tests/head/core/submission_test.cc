@@ -1,4 +1,5 @@
 // Submitted jobs at the head: how they are placed, end, run again, and what is remembered of them.
+#include "head/core/event_json.h"
 #include "head/core/submissions.h"
 
 namespace mobula::internal::head {
@@ -8,7 +9,7 @@ TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
   const auto id = submit(1, {{"name", "big"}, {"request", {{"num_gpus", 8}}}});
   ASSERT_TRUE(reply.ok) << reply.text;
   EXPECT_TRUE(cluster.tool("explain", "", id.substr(0, 31)).ok) << "by its beginning";
-  submit(2, {{"name", "full"}, {"request", {{"num_cpus", 2}}}});
+  submit(2, {{"name", "full"}, {"submitted_ms", 5}, {"request", {{"num_cpus", 2}}}});
   const auto start = cluster.expect_start_slot(agent);
   submit(3, {{"name", "later"}, {"request", {{"num_cpus", 2}}}});
   for (const std::string& named : {id, std::string("big")}) {
@@ -31,6 +32,10 @@ TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
   for (const auto& each : jobs["items"]) {
     const bool waits = each["name"] != "full";
     EXPECT_EQ(each["started_ms"].is_null(), waits) << each;
+    EXPECT_EQ(each["started_at"].is_null(), waits) << each;
+    EXPECT_TRUE(each["ended_at"].is_null()) << each;
+    EXPECT_EQ(each["submitted_at"], waits ? Json(nullptr) : Json("1970-01-01T00:00:00.005Z")) << each;
+    if (!waits) EXPECT_EQ(each["started_at"], utc_text(each["started_ms"].get<std::int64_t>())) << each;
     EXPECT_EQ(each["reason"].get<std::string>().empty(), !waits) << each;
   }
   const Json actors = Json::parse(cluster.tool("list", "actors").json);

@@ -82,6 +82,7 @@ TEST_F(TaskQuestions, AListGathersFromAllOwners) {
   EXPECT_EQ(list["items"][0]["task_id"], id(0xa1));
   EXPECT_EQ(list["items"][0]["state"], "RUNNING");
   EXPECT_EQ(list["items"][0]["since_ms"], 1500);
+  EXPECT_TRUE(list["items"][0]["since_at"].get<std::string>().ends_with("Z")) << list["items"][0];
   EXPECT_EQ(list["items"][0]["duration_us"], nullptr);
   EXPECT_EQ(list["items"][1]["state"], "FAILED");
   EXPECT_EQ(list["items"][1]["duration_us"], 2500);

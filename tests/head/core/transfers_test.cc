@@ -65,6 +65,9 @@ TEST_F(TransferQuestions, AreGatheredFromAllProcessesLatestFirst) {
   ASSERT_EQ(list["items"].size(), 4u);
   EXPECT_EQ(list["items"][0]["since_ms"], 1000);
   EXPECT_EQ(list["items"][1]["since_ms"], 3000);
+  const auto at = [&](int item) { return list["items"][static_cast<std::size_t>(item)]["since_at"].get<std::string>(); };
+  EXPECT_EQ(at(0).size(), std::string("2026-11-24T02:33:12.345Z").size()) << at(0);
+  EXPECT_GT(at(0), at(1)) << "one has ended later";
   EXPECT_EQ(list["items"][0]["process_id"], SmallCluster::driver(2).hex());
   EXPECT_EQ(list["items"][0]["peer_node_id"], agent.node.hex());
   EXPECT_EQ(list["items"][0]["encrypted"], true);

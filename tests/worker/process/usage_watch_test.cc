@@ -52,7 +52,7 @@ TEST_F(UsageWatchTest, NumbersAreThoseOfTheKernelWhateverAProcessCallsItself) {
   EXPECT_EQ(told.memory_bytes, 1000 * 1024);
   EXPECT_EQ(told.memory_used_bytes, 600 * 1024);
   ASSERT_EQ(told.executors.size(), 1u) << "8 has ended";
-  EXPECT_EQ(told.executors[0].cpu.count(), 42 * tick_ns);
+  EXPECT_EQ(told.executors[0].cpu.count(), 56 * tick_ns) << "with children that have ended";
   EXPECT_EQ(told.executors[0].threads, 5u);
   EXPECT_EQ(told.executors[0].resident_bytes, 300 * page);
   EXPECT_EQ(told.executors[0].own_bytes, 200 * page);
@@ -82,6 +82,38 @@ TEST_F(UsageWatchTest, GpuBytesAreThoseOfTheLastLook) {
   ASSERT_EQ(told.executors[0].devices.size(), 1u);
   EXPECT_EQ(told.executors[0].devices[0].device, 2u);
   EXPECT_EQ(told.executors[0].devices[0].used_bytes, 500);
+}
+
+TEST_F(UsageWatchTest, WhatRunsBelowAnExecutorIsCountedWithIt) {
+  // 7 has 8 from one thread and 9 from another, 9 has 10; 11 has ended, and 12 is somebody else's.
+  for (const int pid : {7, 8, 9, 10, 12}) process(pid, "f", 10, 5);
+  write("7/task/7/children", "8 11 ");
+  write("7/task/70/children", "9 ");
+  write("9/task/9/children", "10 ");
+  UsageWatch watch(paths);
+  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(told.executors.size(), 1u);
+  EXPECT_EQ(told.executors[0].pid, 7);
+  EXPECT_EQ(told.executors[0].cpu.count(), 4 * 29 * tick_ns);
+  EXPECT_EQ(told.executors[0].threads, 4 * 5u);
+  EXPECT_EQ(told.executors[0].resident_bytes, 4 * 300 * page);
+  EXPECT_EQ(told.executors[0].own_bytes, 4 * 200 * page);
+}
+
+TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
+  constexpr int more = 50;
+  std::string children;
+  for (int pid = 1000; pid < 1000 + static_cast<int>(UsageWatch::max_below) + more; ++pid) {
+    process(pid, "f", 1, 0);
+    children += std::to_string(pid) + " ";
+  }
+  process(7, "f", 1, 0);
+  write("7/task/7/children", children);
+  write("1000/task/1000/children", "7 ");  // no tree, were it so: it ends all the same
+  UsageWatch watch(paths);
+  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(told.executors.size(), 1u);
+  EXPECT_EQ(told.executors[0].threads, (UsageWatch::max_below + 1) * 5);
 }
 
 TEST_F(UsageWatchTest, ManyAreNotAllLookedAt) {
