@@ -51,7 +51,7 @@ struct WorkerCore::Parts {
   void on(BulkServed& event) { transfers.served(event.offer); }
   void on(SpillFinished& event) { objects->spilled(event); }
   void on(RestoreFinished& event) { objects->restored(event); }
-  void on(Paused& event) { head.shift_deadlines(event.gap); }
+  void on(Paused& event);
   void on(Stop& event);
   void on(Tick& event);
   void on(MemorySampled& event);

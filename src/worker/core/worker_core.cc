@@ -149,6 +149,11 @@ void WorkerCore::Parts::end_if_stopped() {
   phase = Phase::ended;
 }
 
+void WorkerCore::Parts::on(Paused& event) {
+  head.shift_deadlines(event.gap);
+  if (objects) objects->shift_deadlines(event.gap);
+}
+
 void WorkerCore::Parts::on(Tick&) {
   head.tick();
   if (const auto at = fence_at(); at && *at <= outbox.now()) {
