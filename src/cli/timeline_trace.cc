@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/direct_path.h"
+#include "model/task.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -16,11 +17,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Rows of one process: what it runs, one row for each call at a time; then its own two.
-constexpr int rows_of_process = 256;
+constexpr int rows_of_process = 512;
 constexpr int submits_row = 200;
 constexpr int results_row = 201;
 constexpr int transfers_row = 202;
 constexpr int max_lanes = 190;
+constexpr std::uint32_t max_results = 8;  // of a call, that are looked for among what was moved
 
 // Nanoseconds since the epoch of the clock.
 using Instant = std::int64_t;
@@ -128,7 +130,8 @@ class Writer {
       };
       const auto id = ProcessId::from_hex(text("process_id"));
       if (!id) continue;
-      place(*id, text("node_id"), text("host"), fmt::format("{} pid {}", text("role"), each.value("pid", std::int64_t{0})),
+      const auto pid = each.value("pid", std::int64_t{0});  // not said of agents
+      place(*id, text("node_id"), text("host"), pid == 0 ? text("role") : fmt::format("{} pid {}", text("role"), pid),
             text("job_id"));
     }
   }
@@ -146,6 +149,24 @@ class Writer {
     if (begin_ == std::numeric_limits<Instant>::max()) begin_ = 0;
     for (const auto& each : spans_) {
       for (const auto& span : each.spans.owned) owned_.insert(span.task);
+    }
+    find_makers();
+  }
+
+  // Of objects that went from node to node, which calls had them as results.
+  void find_makers() {
+    std::set<ObjectId> moved;
+    for (const auto& each : spans_) {
+      for (const auto& span : each.spans.transfers) moved.insert(span.object);
+    }
+    if (moved.empty()) return;
+    for (const auto& each : spans_) {
+      for (const auto& span : each.spans.owned) {
+        for (std::uint32_t i = 0; i < max_results; ++i) {
+          const ObjectId result = result_id(span.task, i);
+          if (moved.contains(result)) makers_[result] = {&each, &span};
+        }
+      }
     }
   }
 
@@ -169,10 +190,13 @@ class Writer {
                        {"args", std::move(args)}});
   }
   void flow(const char* phase, const Place& place, int row, TaskId task, Instant when) {
+    flow(phase, place, row, "call", task.hex(), when);
+  }
+  void flow(const char* phase, const Place& place, int row, const char* name, const std::string& id, Instant when) {
     Json event = {{"ph", phase},
-                  {"name", "call"},
+                  {"name", name},
                   {"cat", "flow"},
-                  {"id", task.hex()},
+                  {"id", id},
                   {"pid", place.node},
                   {"tid", place.first + row},
                   {"ts", us(when)}};
@@ -267,10 +291,11 @@ class Writer {
              {"queued_us", static_cast<double>(span->queued.count()) / 1000},
              {"failed", span->failed},
              {"encrypted", span->encrypted},
-             {"from", span->holder.hex()},
+             {"from", span->holder.empty() ? span->holder_node.hex() : span->holder.hex()},
              {"group", span->group},
              {"sent_bytes", span->sent_bytes}});
       ++counts_.transfers;
+      lead_to_transfer(*place, transfers_row + row, span->object, begin);
     }
     for (int row = 0; row < std::min(lanes.used(), rows_of_process - transfers_row); ++row) {
       name_row("thread_name", place->node, place->first + transfers_row + row, place->name + ": transfers");
@@ -278,7 +303,23 @@ class Writer {
     }
   }
 
+  // From where its owner had the result, or from where it asked for it if bytes went before it knew.
+  void lead_to_transfer(const Place& place, int row, ObjectId object, Instant begin) {
+    const auto maker = makers_.find(object);
+    if (maker == makers_.end()) return;
+    const auto& [owner, span] = maker->second;
+    const Place* from = place_of(owner->process);
+    const Instant ended = at(owner->spans, span->ended);
+    const Instant submitted = at(owner->spans, span->submitted);
+    if (from == nullptr || submitted > begin) return;
+    const std::string id = fmt::format("{} {}", object.hex(), ++transfer_flows_);
+    flow("s", *from, ended <= begin ? results_row : submits_row, "transfer", id, ended <= begin ? ended : submitted);
+    flow("f", place, row, "transfer", id, begin);
+  }
+
   const std::vector<ProcessSpans>& spans_;
+  std::map<ObjectId, std::pair<const ProcessSpans*, const OwnedSpan*>> makers_;
+  std::uint64_t transfer_flows_ = 0;
   std::map<ProcessId, Place> places_;
   std::map<std::string, int> nodes_;  // by id: the number in the trace
   std::map<int, int> next_row_;

@@ -1,7 +1,8 @@
 // Spans of calls and transfers as a trace in Chrome's JSON format, which Perfetto and chrome://tracing
 // open (Trace Event Format, "JSON Object Format"). A process row for each node; in it, thread rows for
 // each driver and executor: what it ran, what it waits for, what came to it. Flows lead from where a
-// call was submitted to where it ran and to where its result came. Pure.
+// call was submitted to where it ran and to where its result came, and on to where its bytes went from node
+// to node. Pure.
 #pragma once
 
 #include <cstdint>

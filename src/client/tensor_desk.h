@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "client/process_engine.h"
-#include "client/transfer_books.h"
 #include "exchange/tensor_exchange.h"
 #include "model/residence.h"
 #include "mobula/detail/error_record.h"
@@ -23,8 +22,12 @@
 #include "mobula/tensor.h"
 #include "tensor/device_elements.h"
 #include "tensor/storage.h"
+#include "transfer/core/transfer_books.h"
 
 namespace mobula::internal::client {
+
+using transfer::TransferBooks;
+using transfer::TransferRecord;
 
 class TensorDesk {
  public:

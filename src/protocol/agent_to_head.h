@@ -14,6 +14,8 @@
 #include "protocol/node_questions.h"
 #include "protocol/process_control.h"
 #include "protocol/slot_news.h"
+#include "protocol/span_facts.h"
+#include "protocol/transfer_facts.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -237,7 +239,7 @@ using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
                  FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
                  JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart, LogsListed, LogPart,
-                 UsageTold>;
+                 UsageTold, TransfersTold, SpansTold>;
 
 // Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
 // states a digest of the node's slots: after the head's command `applied_through`, and after all

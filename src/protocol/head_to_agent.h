@@ -14,6 +14,8 @@
 #include "protocol/job_news.h"
 #include "protocol/node_questions.h"
 #include "protocol/process_control.h"
+#include "protocol/span_facts.h"
+#include "protocol/transfer_facts.h"
 #include "protocol/wire.h"
 
 namespace mobula::internal {
@@ -211,7 +213,8 @@ struct ListObjects {
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
                                  ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects,
-                                 ReadJobLog, KeysVoided, ListLogs, ReadLog, AskUsage>;
+                                 ReadJobLog, KeysVoided, ListLogs, ReadLog, AskUsage, AskTransfers,
+                                 AskSpans>;
 
 // Some are large, some are for all agents, and all of them are kept until they are acknowledged.
 template <>

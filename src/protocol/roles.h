@@ -45,6 +45,7 @@ inline constexpr Roles slot_agents{Role::agent};  // of nodes that have slots
 inline constexpr Roles drivers{Role::driver};
 inline constexpr Roles executors{Role::executor};
 inline constexpr Roles programs{Role::driver, Role::executor};
+inline constexpr Roles tellers{Role::driver, Role::executor, Role::agent, Role::driver_agent};  // of what came to them
 
 struct NoRow {};
 template <class Message>
@@ -95,9 +96,9 @@ template <> inline constexpr Roles row<RemoveGroup> = programs;
 template <> inline constexpr Roles row<WatchGroup> = programs;
 template <> inline constexpr Roles row<TasksTold> = programs;
 template <> inline constexpr Roles row<PreemptionAnswer> = programs;
-template <> inline constexpr Roles row<TransfersTold> = programs;
+template <> inline constexpr Roles row<TransfersTold> = tellers;
 template <> inline constexpr Roles row<TransfersCounted> = programs;
-template <> inline constexpr Roles row<SpansTold> = programs;
+template <> inline constexpr Roles row<SpansTold> = tellers;
 
 // ---- from the head -----------------------------------------------------------------------------
 

@@ -52,20 +52,21 @@ struct OwnedSpan {
   friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
 };
 
-// Head to process: when were your latest calls? Answered by SpansTold.
+// Head to process: when were your latest calls? And to agents: when did objects come to you? Answered by SpansTold.
 struct AskSpans {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;  // of each kind
   TaskId task;              // not empty: of it, and of what ran beside it
+  JobId job;                // not empty, to agents: of it alone
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit),
-                 field("task", &AskSpans::task));
+                 field("task", &AskSpans::task), field("job", &AskSpans::job));
   }
   friend bool operator==(const AskSpans&, const AskSpans&) = default;
 };
 
-// Process to head, and on to the tool. `request` 0: unasked, since the process is about to end.
+// Process or agent to head, and on to the tool. `request` 0: unasked, since who says it is about to end.
 struct SpansTold {
   std::uint64_t request = 0;
   std::int64_t wall_us = 0;  // the process's clock at the answer

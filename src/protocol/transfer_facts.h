@@ -1,5 +1,6 @@
 // What a process says of the tensors that have come to it, and of the operations of collective groups that it took
-// part in: the latest ones, when asked, and counts by path for as long as it lives. Plain structs.
+// part in: the latest ones, when asked, and counts by path for as long as it lives. And what an agent says of the
+// objects that have come into its node's store from other nodes: the latest ones, when asked. Plain structs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace mobula::internal {
 
-// One tensor's way to the process that tells of it; or its part in one operation of a group, of no object and no holder.
+// One tensor's way to the process that tells of it; or its part in one operation of a group, of no object and no holder;
+// or what one other node gave of an object to the agent that tells of it.
 struct TransferFact {
   ObjectId object;
   ProcessId holder;
@@ -30,6 +32,8 @@ struct TransferFact {
   std::string group;      // its name, else its id; empty: none
   std::string operation;  // of the group, and with whom
   std::int64_t sent_bytes = 0;  // by this process, in it
+  NodeId holder_node;  // of an object in a store: who gave it; there is no holder then
+  JobId job;           // likewise: whose it is
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),
@@ -38,7 +42,8 @@ struct TransferFact {
                  field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
                  field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
                  field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
-                 field("operation", &TransferFact::operation), field("sent_bytes", &TransferFact::sent_bytes));
+                 field("operation", &TransferFact::operation), field("sent_bytes", &TransferFact::sent_bytes),
+                 field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job));
   }
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };
@@ -62,23 +67,25 @@ struct TransferCount {
   friend bool operator==(const TransferCount&, const TransferCount&) = default;
 };
 
-// Head to process: which tensors have come to you? Answered by TransfersTold.
+// Head to process, and to agents: what has come to you? Answered by TransfersTold.
 struct AskTransfers {
   std::uint64_t request = 0;
   std::vector<DirectPath> paths;  // not empty: by one of these alone
   bool failed_only = false;
   bool arrived_only = false;
   std::uint64_t limit = 0;        // of the latest ones
+  JobId job;                      // not empty, to agents: of it alone
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &AskTransfers::request), field("paths", &AskTransfers::paths),
                  field("failed_only", &AskTransfers::failed_only),
-                 field("arrived_only", &AskTransfers::arrived_only), field("limit", &AskTransfers::limit));
+                 field("arrived_only", &AskTransfers::arrived_only), field("limit", &AskTransfers::limit),
+                 field("job", &AskTransfers::job));
   }
   friend bool operator==(const AskTransfers&, const AskTransfers&) = default;
 };
 
-// Process to head.
+// Process or agent to head.
 struct TransfersTold {
   std::uint64_t request = 0;
   std::vector<TransferFact> transfers;  // the latest first

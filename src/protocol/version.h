@@ -10,12 +10,14 @@
 
 namespace mobula::internal {
 
-inline constexpr std::uint32_t protocol_version = 3;
+inline constexpr std::uint32_t protocol_version = 4;
 inline constexpr std::uint32_t oldest_protocol_version = 2;
 // The first in which agents hear of renewed tickets and of keys that are void.
 inline constexpr std::uint32_t version_with_trust_news = 3;
 // The first in which agents are asked for their logs, and how busy their processes are.
 inline constexpr std::uint32_t version_with_node_questions = 3;
+// The first in which agents are asked for the objects that have come to them, and tell of them when they end.
+inline constexpr std::uint32_t version_with_stored_transfers = 4;
 
 struct ProtocolRange {
   std::uint32_t oldest = 0;

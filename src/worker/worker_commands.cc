@@ -372,6 +372,12 @@ void WorkerService::carry_out(AskUsage& command) {
   step(std::move(told));
 }
 
+void WorkerService::carry_out(SpansTold& command) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  command.wall_us = std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
+  step(std::move(command));
+}
+
 void WorkerService::carry_out(Exit& command) {
   end_ = ServiceEnd{false, command.code, command.why};
 }

@@ -151,6 +151,7 @@ class WorkerService {
   void carry_out(ListLogs& command);
   void carry_out(ReadLog& command);
   void carry_out(AskUsage& command);
+  void carry_out(SpansTold& command);
 
   void run_entry(StartExecutor& command);
   void start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "cli/timeline_trace.h"
+#include "model/task.h"
 #include "cli/trace_format.h"
 
 namespace mobula::internal::cli {
@@ -41,7 +42,7 @@ struct Story {
                                       call % 5 == 0, began - ended, NodeId::of(executor - 1), 100 + executor});
       if (sent) spans[executor - 1].spans.ran.push_back({TaskId::of(call + 1), call % 2, began, ended, false});
       TransferFact transfer;
-      transfer.object = ObjectId::of(call + 1);
+      transfer.object = call % 2 == 0 ? result_id(TaskId::of(call + 1), 0) : ObjectId::of(call + 1);
       transfer.moved = std::chrono::milliseconds(call % 7);
       transfer.ago = std::chrono::milliseconds(5 + call * 3);
       if (call % 3 == 0) spans[executor - 1].spans.transfers.push_back(transfer);

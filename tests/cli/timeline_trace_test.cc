@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/timeline_trace.h"
+#include "model/task.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -54,6 +55,48 @@ class TimelineTrace : public testing::Test {
   Json timeline;
   std::vector<ProcessSpans> spans;
 };
+
+TEST_F(TimelineTrace, AnObjectThatWentFromNodeToNodeIsLedToFromItsResult) {
+  timeline["processes"].push_back({{"process_id", ProcessId::of(9).hex()}, {"role", "agent"}, {"pid", 0}, {"job_id", nullptr},
+                                   {"node_id", NodeId::of(1).hex()}, {"host", "h"}});
+  ProcessSpans agent;
+  agent.process = ProcessId::of(9);
+  agent.spans.wall_us = wall_us;
+  TransferFact fact;
+  fact.object = result_id(TaskId::of(1), 0);
+  fact.size_bytes = 1 << 20;
+  fact.holder_node = NodeId::of(2);
+  fact.moved = 1ms;
+  fact.ago = 2ms;  // after the result
+  TransferFact early = fact;
+  early.ago = 5ms;
+  TransferFact stranger = fact;
+  stranger.object = ObjectId::of(99);
+  agent.spans.transfers = {fact, early, stranger};
+  spans.push_back(agent);
+  EXPECT_EQ(trace_of(timeline, spans).counts.transfers, 4u);
+  std::map<std::string, std::vector<Json>> flows;
+  std::vector<Json> slices;
+  bool named = false;
+  for (const auto& event : events()) {
+    if (event.value("cat", "") == "flow" && event["name"] == "transfer") flows[event["id"]].push_back(event);
+    if (event.value("cat", "") == "transfer" && event["args"]["from"] == NodeId::of(2).hex()) slices.push_back(event);
+    if (event["name"] == "thread_name") named = named || event["args"]["name"] == "agent: transfers";
+  }
+  EXPECT_TRUE(named) << "nobody said its pid";
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[0]["name"], "store 1048576 bytes");
+  ASSERT_EQ(flows.size(), 2u) << "whose the third was is not known";
+  std::set<std::pair<double, double>> times;
+  for (const auto& [id, ends] : flows) {
+    ASSERT_EQ(ends.size(), 2u);
+    EXPECT_EQ(ends[0]["ph"], "s");
+    EXPECT_EQ(ends[1]["ph"], "f");
+    times.emplace(ends[0]["ts"].get<double>(), ends[1]["ts"].get<double>());
+  }
+  // From the submission at 10 ms before the answer, and from the result at 4 ms before.
+  EXPECT_EQ(times, (std::set<std::pair<double, double>>{{0, 4000}, {6000, 7000}}));
+}
 
 TEST_F(TimelineTrace, EveryEventHasWhatTheFormatAsksOfItsKind) {
   const Json trace = Json::parse(trace_of(timeline, spans).json);

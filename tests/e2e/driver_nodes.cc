@@ -89,6 +89,44 @@ int stays_on_a_draining_node(const Words& arguments) {
   return report.exit_code();
 }
 
+using Kibi128 = std::vector<std::uint64_t>;
+
+Kibi128 numbers_from(std::uint64_t first) {
+  Kibi128 numbers(16'384);
+  for (auto& each : numbers) each = first++;
+  return numbers;
+}
+
+// results_of NODE...: on each of them twelve results that may not be made again; says how many of each are there
+// after what happens meanwhile.
+int results_of(const Words& nodes) {
+  constexpr std::uint64_t count = 12;
+  std::map<std::string, std::vector<mobula::ObjectRef<Kibi128>>> made;
+  for (const auto& node : nodes) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      made[node].push_back(mobula::task<numbers_from>
+                               .options({.scheduling = mobula::NodeAffinity{node, false}, .max_retries = 0})
+                               .remote(i));
+    }
+    (void)mobula::wait(made[node], {.num_returns = count, .timeout = seconds(60), .fetch_local = false});
+  }
+  tell("ready");
+  hear();
+  Report report;
+  for (const auto& node : nodes) {
+    int there = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      try {
+        report.holds("its numbers", mobula::get(made[node][i], seconds(60)) == numbers_from(i));
+        ++there;
+      } catch (const mobula::ObjectLostError&) {
+      }
+    }
+    tell("there " + std::to_string(there) + " of " + node);
+  }
+  return report.exit_code();
+}
+
 int large_object(const Words&) {
   const auto large = mobula::put(std::vector<double>(1 << 20));
   tell("ready");
@@ -104,6 +142,7 @@ std::map<std::string, Scenario> node_scenarios() {
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},
           {"stays", &stays_on_a_draining_node},
+          {"results_of", &results_of},
           {"large_object", &large_object}};
 }
 

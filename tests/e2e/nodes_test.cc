@@ -77,6 +77,24 @@ TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
   EXPECT_EQ(stayed.code, 0) << stayed.err;
 }
 
+// The agents are killed, so that what is there afterwards was copied before.
+TEST_F(Nodes, ADrainCopiesResultsThatOthersHold) {
+  start_head();
+  start_node("b");
+  start_node("c");
+  Process driver = start_driver({"results_of", node_id("b"), node_id("c")});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  const Ended drained = mobula({"drain", node_id("b"), "--deadline", "60"});
+  EXPECT_EQ(drained.code, 0) << drained.out << drained.err;
+  EXPECT_EQ(drained.out.find("not copied yet"), std::string::npos) << drained.out;
+  for (const char* name : {"b", "c"}) ASSERT_EQ(::kill(agent_pid(name), SIGKILL), 0);
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 1; }));
+  driver.say("go");
+  EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
+  EXPECT_NE(driver.out().find("there 12 of " + node_id("b")), std::string::npos) << driver.out();
+  EXPECT_NE(driver.out().find("there 0 of " + node_id("c")), std::string::npos) << driver.out();
+}
+
 // What is withheld for a large request opens to what a task waits for that has to end before it.
 TEST_F(Nodes, AChildIsNotKeptOutForEverByWhatWaitsForItsParent) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});

@@ -81,6 +81,49 @@ TEST_F(StatePages, ATimelineHasWhatRanAndWhereItWasSubmitted) {
   EXPECT_TRUE(Json::parse(all.out, nullptr, false).is_object());
 }
 
+TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
+  start_head({"--num-cpus", "0"});
+  start_node("b", {"--num-cpus", "2"});
+  drive({"makes", "6"});
+
+  // Six results of 1 MiB and a little came from where they were made to where the driver was.
+  const Ended listed = mobula({"list", "transfers", "--filter", "path=store", "-o", "json"});
+  const Json list = Json::parse(listed.out, nullptr, false);
+  ASSERT_EQ(list["items"].size(), 6u) << listed.out << listed.err;
+  for (const auto& each : list["items"]) {
+    EXPECT_EQ(each["node_id"], node_id("a"));
+    EXPECT_EQ(each["peer_node_id"], node_id("b"));
+    EXPECT_GE(each["bytes"], 1 << 20);
+    EXPECT_EQ(each["encrypted"], true);
+    EXPECT_EQ(each["state"], "FINISHED");
+  }
+
+  const auto count = [&](const Words& more) {
+    Words words{"timeline", "--output", "-"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = mobula(words);
+    const Json trace = Json::parse(ended.out, nullptr, false);
+    for (const auto& fault : test::TraceFormat::faults_of(trace)) ADD_FAILURE() << fault;
+    std::map<std::string, int> seen;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event.value("cat", "") == "transfer" && event["args"]["from"] == node_id("b")) ++seen["transfers"];
+      if (event.value("cat", "") == "flow" && event["name"] == "transfer") ++seen["ends of flows"];
+    }
+    return seen;
+  };
+  EXPECT_EQ(count({}), (std::map<std::string, int>{{"transfers", 6}, {"ends of flows", 12}}));
+  const std::string job = list["items"][0]["job_id"];
+  EXPECT_EQ(count({"--job", job})["transfers"], 6);
+
+  // Another job's timeline has none of them.
+  drive({"makes", "1"});
+  const auto latest = mobula({"list", "transfers", "--filter", "path=store", "-o", "json"});
+  const std::string other = Json::parse(latest.out, nullptr, false)["items"][0]["job_id"];
+  ASSERT_NE(other, job);
+  EXPECT_EQ(count({"--job", other})["transfers"], 1);
+  EXPECT_EQ(count({"--job", job})["transfers"], 6);
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);

@@ -46,11 +46,13 @@ class Filler {
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   void fill(T& value) {
     // Small, and close to the type's edge, in turn.
+    const T standard = value;
     const T small = static_cast<T>(number() % 100 + 3);
     value = next_ % 3 == 0 ? static_cast<T>(std::numeric_limits<T>::max() - small) : small;
     if constexpr (std::is_signed_v<T>) {
       if (next_ % 5 == 0) value = static_cast<T>(-value);
     }
+    if (value == standard) value = static_cast<T>(value + 1);
   }
   template <class T>
     requires std::is_enum_v<T>

@@ -20,7 +20,7 @@
 #include <mobula/node.h>
 #include <mobula/transfer.h>
 
-namespace mobula::internal::client {
+namespace mobula::internal::transfer {
 struct TransferRecord;
 }
 
@@ -143,7 +143,7 @@ class MOBULA_API Runtime {
   // The collective groups that this process is in; null where it is in none and never will be.
   virtual std::shared_ptr<CollectiveDesk> collectives() { return nullptr; }
   // For the log of transfers: what this process moved in an operation of a group.
-  virtual void note_of_group(internal::client::TransferRecord&&) {}
+  virtual void note_of_group(internal::transfer::TransferRecord&&) {}
 };
 
 // Throws NotInitializedError where none is installed.

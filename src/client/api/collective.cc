@@ -12,8 +12,8 @@
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
 #include "client/collective_desk.h"
-#include "client/transfer_books.h"
 #include "tensor/device_elements.h"
+#include "transfer/core/transfer_books.h"
 
 namespace mobula {
 namespace {
@@ -331,7 +331,7 @@ class Operating {
     const bool broke = refused && refused->kind != Refusal::Kind::invalid && refused->kind != Refusal::Kind::mismatch;
     const bool moved = journey_.bytes_sent + journey_.bytes_received > 0;
     if (refused ? !(broke && moved) : !moved) return;
-    internal::client::TransferRecord record;
+    internal::transfer::TransferRecord record;
     record.group = group_.name().empty() ? group_.id() : group_.name();
     record.operation = agreed_.text() + " with " + journey_.others;
     record.failed = refused.has_value();

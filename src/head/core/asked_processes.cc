@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "head/core/parts.h"
+#include "protocol/version.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -42,6 +43,38 @@ AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::
   }
   return asked;
 }
+
+void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings) {
+  std::uint64_t older = 0, passed_over = 0;
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    if (!node.registered()) continue;
+    if (node.protocol < version_with_stored_transfers) {
+      ++older;
+    } else if (asked.size() >= max_asked) {
+      ++passed_over;
+    } else {
+      asked.emplace(node.address.incarnation, fmt::format("the agent of node {}", id.brief()));
+    }
+  }
+  if (older > 0) warnings.push_back(fmt::format("{} nodes have an older Mobula, which does not know which objects came to them", older));
+  if (passed_over > 0) {
+    warnings.push_back(fmt::format("the agents of {} nodes are not asked which objects came to them: {} are asked at a time",
+                                   passed_over, max_asked));
+  }
+}
+
+template <class Question>
+void ask_each(Parts& parts, const std::vector<ProcessId>& asked, const Question& question) {
+  for (const auto each : asked) {
+    if (const auto node = parts.nodes.of_incarnation(each); !node.empty()) {
+      parts.nodes.send(node, question);
+    } else {
+      parts.processes.tell(each, question);
+    }
+  }
+}
+template void ask_each(Parts&, const std::vector<ProcessId>&, const AskTransfers&);
+template void ask_each(Parts&, const std::vector<ProcessId>&, const AskSpans&);
 
 void warn_of_silent(const Parts& parts, const AskedProcesses& silent, const std::string& unknown,
                     std::vector<std::string>& warnings) {

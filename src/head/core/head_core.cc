@@ -35,7 +35,8 @@ bool is_answer(const AgentMessage& message) {
   }
   return std::holds_alternative<ObjectsListed>(message) || std::holds_alternative<JobLogPart>(message) ||
          std::holds_alternative<LogsListed>(message) || std::holds_alternative<LogPart>(message) ||
-         std::holds_alternative<UsageTold>(message);
+         std::holds_alternative<UsageTold>(message) || std::holds_alternative<TransfersTold>(message) ||
+         std::holds_alternative<SpansTold>(message);
 }
 
 // After it the head's lists and its status are as before, but for what is noted as an event.

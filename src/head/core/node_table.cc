@@ -339,6 +339,8 @@ void NodeTable::refuse(LinkId link, Refused refused) {
 
 void NodeTable::fence(Node& node, ProcessId incarnation) {
   incarnations_.erase(incarnation);
+  parts_.transfers.process_ended(incarnation);
+  parts_.spans.process_ended(incarnation);
   fenced_.insert(incarnation, node.id);
   node.fenced.push_back(incarnation);
   if (node.fenced.size() > max_fenced_per_node) {

@@ -129,6 +129,11 @@ class NodeTable {
 
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }
+  // Whose agent it is now; empty: nobody's.
+  NodeId of_incarnation(ProcessId incarnation) const {
+    const NodeId* node = incarnations_.find(incarnation);
+    return node == nullptr ? NodeId{} : *node;
+  }
   const Table<NodeId, Node>& rows() const { return nodes_; }
   std::int64_t expected() const;
 

@@ -87,8 +87,8 @@ struct ProcessVoice {
     if (answer) parts.processes.tell(process, std::move(*answer));
   }
   void operator()(const TasksTold& message) const { parts.tasks.told(process, message); }
-  void operator()(const TransfersTold& message) const { parts.transfers.told(process, message); }
-  void operator()(const SpansTold& message) const { parts.spans.told(process, message); }
+  void operator()(const TransfersTold& message) const { parts.transfers.told(process, node, message); }
+  void operator()(const SpansTold& message) const { parts.spans.told(process, node, message); }
   void operator()(const TransfersCounted& message) const { parts.transfer_counts.told(process, message); }
 };
 
@@ -122,6 +122,8 @@ void take_process_message(Parts& parts, NodeId node, const FromProcess& message)
 struct AgentVoice {
   Parts& parts;
   NodeId node;
+
+  ProcessId incarnation() const { return parts.nodes.find(node)->address.incarnation; }
 
   void operator()(const SlotStarted& message) const { parts.slots.started(node, message); }
   void operator()(const SlotGenerationEnded& message) const {
@@ -161,6 +163,8 @@ struct AgentVoice {
   void operator()(LogsListed& message) const { parts.node_questions.told(node, std::move(message)); }
   void operator()(LogPart& message) const { parts.node_questions.told(node, std::move(message)); }
   void operator()(const UsageTold& message) const { parts.node_questions.told(node, message); }
+  void operator()(const TransfersTold& message) const { parts.transfers.told(incarnation(), node, message); }
+  void operator()(const SpansTold& message) const { parts.spans.told(incarnation(), node, message); }
   void operator()(const FullFacts& message) const { parts.nodes.stated(node, message); }
 };
 

@@ -44,26 +44,29 @@ void SpanQuestions::ask(LinkId link, const ToolRequest& request) {
   question.job = job;
   question.task = task;
   question.missing = processes_to_ask(parts_, job, question.warnings);
+  // A task has lines that it printed, which is what is asked for; not what came for it.
+  if (task.empty()) add_agents(parts_, question.missing, question.warnings);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
   AskSpans asked;
   asked.request = number;
   asked.limit = std::clamp(max_spans / std::max<std::uint64_t>(processes.size(), 1), min_limit, max_limit);
   asked.task = task;
+  asked.job = job;
   questions_.emplace(number, std::move(question));
-  for (const auto process : processes) parts_.processes.tell(process, asked);
+  ask_each(parts_, processes, asked);
   if (processes.empty()) settle(number);
 }
 
-SpanQuestions::Teller SpanQuestions::teller_of(ProcessId process) const {
-  const Process* row = parts_.processes.find(process);
-  if (row == nullptr) return {};
-  const Node* node = parts_.nodes.find(row->node);
-  return {row->principal.role, row->pid, row->principal.job, row->node, node == nullptr ? "" : node->host, false};
+SpanQuestions::Teller SpanQuestions::teller_of(ProcessId teller, NodeId id) const {
+  const Node* node = parts_.nodes.find(id);
+  const std::string host = node == nullptr ? std::string() : node->host;
+  if (const Process* row = parts_.processes.find(teller)) return {row->principal.role, row->pid, row->principal.job, id, host, false};
+  return {node == nullptr ? Role::unproven : node->role, 0, {}, id, host, false};
 }
 
 // A process says so once; where it says it again, the last word stands.
-void SpanQuestions::keep(ProcessId process, const SpansTold& message) {
+void SpanQuestions::keep(ProcessId process, NodeId node, const SpansTold& message) {
   const std::size_t bytes = encode(message).size() + 256;
   if (bytes > max_ended_each) {
     mark_too_large.hit();
@@ -75,7 +78,7 @@ void SpanQuestions::keep(ProcessId process, const SpansTold& message) {
     forget(*before);
     ended_.erase(before);
   }
-  ended_.push_back({process, teller_of(process), message, bytes});
+  ended_.push_back({process, teller_of(process, node), message, bytes});
   ended_.back().teller.ended = true;
   ended_bytes_ += bytes;
   while (ended_.size() > max_ended || ended_bytes_ > max_ended_bytes) {
@@ -85,17 +88,17 @@ void SpanQuestions::keep(ProcessId process, const SpansTold& message) {
   }
 }
 
-void SpanQuestions::told(ProcessId process, const SpansTold& message) {
-  if (message.request == 0) return keep(process, message);
+void SpanQuestions::told(ProcessId teller, NodeId node, const SpansTold& message) {
+  if (message.request == 0) return keep(teller, node, message);
   const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(process) == 0) return;
+  if (at == questions_.end() || at->second.missing.erase(teller) == 0) return;
   Question& question = at->second;
   const std::size_t bytes = encode(message).size() + 64;
   if (question.bytes + bytes > max_bytes) {
     ++question.left_out;
   } else {
     question.bytes += bytes;
-    question.told.emplace(process, message);
+    question.told.emplace(teller, std::pair(teller_of(teller, node), message));
   }
   if (question.missing.empty()) settle(message.request);
 }
@@ -146,10 +149,14 @@ void SpanQuestions::settle(std::uint64_t number) {
                                  {"ended", teller.ended}});
     all.push_back({process, std::move(spans)});
   };
-  for (auto& [process, spans] : question.told) add(process, teller_of(process), std::move(spans));
+  for (auto& [process, told] : question.told) {
+    const bool of_agent = told.first.role == Role::agent || told.first.role == Role::driver_agent;
+    if (of_agent && told.second.transfers.empty() && told.second.transfers_forgotten == 0) continue;
+    add(process, told.first, std::move(told.second));
+  }
   // The latest first, as far as there is room.
   for (auto each = ended_.rbegin(); each != ended_.rend(); ++each) {
-    const bool of_job = question.job.empty() || each->teller.job == question.job;
+    const bool of_job = question.job.empty() || each->teller.job.empty() || each->teller.job == question.job;
     const bool has = question.task.empty() || std::ranges::find(each->spans.ran, question.task, &RanSpan::task) != each->spans.ran.end() ||
                      std::ranges::find(each->spans.owned, question.task, &OwnedSpan::task) != each->spans.owned.end();
     if (!of_job || !has || question.told.contains(each->process)) continue;
@@ -158,7 +165,11 @@ void SpanQuestions::settle(std::uint64_t number) {
       continue;
     }
     question.bytes += each->bytes;
-    add(each->process, each->teller, each->spans);
+    SpansTold spans = each->spans;
+    std::erase_if(spans.transfers, [&](const TransferFact& fact) {
+      return !question.job.empty() && !fact.job.empty() && fact.job != question.job;
+    });
+    add(each->process, each->teller, std::move(spans));
   }
   if (ended_forgotten_ > 0 && question.task.empty()) {
     question.warnings.push_back(fmt::format("of {} processes that have ended only what the owners of their calls know is left: "

@@ -1,4 +1,5 @@
-// Questions of tools about when calls were: asks the processes that own and run them, gathers what they
+// Questions of tools about when calls were: asks the processes that own and run them, and the agents to whose
+// nodes objects came, gathers what they
 // answer, and passes it on as it came when all have, or after `list_within`, naming who is missing. Of
 // processes that have ended it keeps what they have told last, up to a bound. Owned by one HeadCore; not
 // thread-safe.
@@ -25,7 +26,8 @@ class SpanQuestions {
 
   // `argument` of the request: the id of a job in hex, or nothing; `kind`: that of a task, or nothing.
   void ask(LinkId link, const ToolRequest& request);
-  void told(ProcessId process, const SpansTold& message);
+  // A process of the node, or the incarnation of its agent.
+  void told(ProcessId teller, NodeId node, const SpansTold& message);
   // What it knew is gone with it: nobody waits for it.
   void process_ended(ProcessId process);
   void tick();
@@ -61,15 +63,15 @@ class SpanQuestions {
     AskedProcesses missing;
     JobId job;                    // asked about alone, unless empty
     TaskId task;                  // likewise
-    std::map<ProcessId, SpansTold> told;
+    std::map<ProcessId, std::pair<Teller, SpansTold>> told;
     std::size_t bytes = 0;  // about
     std::uint64_t left_out = 0;  // processes, for the bound of an answer
     std::vector<std::string> warnings;
     Time until;
   };
   void settle(std::uint64_t number);
-  void keep(ProcessId process, const SpansTold& message);
-  Teller teller_of(ProcessId process) const;
+  void keep(ProcessId process, NodeId node, const SpansTold& message);
+  Teller teller_of(ProcessId process, NodeId node) const;
 
   Parts& parts_;
   std::uint64_t last_ = 0;

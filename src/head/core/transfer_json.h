@@ -1,4 +1,4 @@
-// What has been said of transfers of tensors, as JSON documents of apiVersion mobula/v1. Value functions.
+// What has been said of transfers of tensors and of stored objects, as JSON documents of apiVersion mobula/v1. Value functions.
 #pragma once
 
 #include <string>

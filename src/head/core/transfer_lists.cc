@@ -29,23 +29,25 @@ Result<void> TransferLists::ask(Asker asker, const std::string& text) {
   Question question;
   question.asker = asker;
   question.until = parts_.now + parts_.options.list_within;
+  asked.job = filters->job;
   question.missing = processes_to_ask(parts_, filters->job, question.answers.warnings);
+  add_agents(parts_, question.missing, question.answers.warnings);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
   questions_.emplace(asked.request, std::move(question));
-  for (const auto process : processes) parts_.processes.tell(process, asked);
+  ask_each(parts_, processes, asked);
   if (processes.empty()) settle(asked.request);
   return {};
 }
 
-void TransferLists::told(ProcessId process, const TransfersTold& message) {
+void TransferLists::told(ProcessId teller, NodeId node, const TransfersTold& message) {
   const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(process) == 0) return;
+  if (at == questions_.end() || at->second.missing.erase(teller) == 0) return;
   TransferAnswers& answers = at->second.answers;
-  const Process& row = *parts_.processes.find(process);
+  const Process* row = parts_.processes.find(teller);
   answers.left_out += message.left_out;
   for (const auto& fact : message.transfers) {
-    answers.items.push_back({process, row.node, row.principal.job, fact});
+    answers.items.push_back({teller, node, row == nullptr ? fact.job : row->principal.job, fact});
   }
   if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
   if (at->second.missing.empty()) settle(message.request);

@@ -35,7 +35,8 @@ class TransferLists {
   // `filters`: nothing, or a JSON object with "path", "state" or "job_id". Refused where that is wrong, or
   // too many questions are open.
   Result<void> ask(Asker asker, const std::string& filters);
-  void told(ProcessId process, const TransfersTold& message);
+  // A process of the node, or the incarnation of its agent.
+  void told(ProcessId teller, NodeId node, const TransfersTold& message);
   // What it knew is gone with it: nobody waits for it.
   void process_ended(ProcessId process);
   void tick();

@@ -67,4 +67,13 @@ Source* Pull::source_of(NodeId node) {
   return at == sources.end() ? nullptr : &*at;
 }
 
+std::vector<PullShare> Pull::shares() const {
+  std::vector<PullShare> shares;
+  for (const Source& each : sources) {
+    if (!each.began) continue;
+    shares.push_back({each.node, each.bytes, *each.began, each.ended, !each.right.secret.empty()});
+  }
+  return shares;
+}
+
 }  // namespace mobula::internal::transfer

@@ -31,6 +31,9 @@ struct Source {
   Time failed_at;               // the latest of them: what was asked for before fails with it
   int busy_rounds = 0;
   std::optional<Time> due{};    // asked: by then; busy, or open after a failure: not before
+  std::optional<Time> began{};  // when the first chunk was asked for
+  Time ended{};                 // of chunks: when the last came, or failed
+  std::uint64_t bytes = 0;      // that came
 
   bool waits() const { return state == State::asked || state == State::busy; }
 };
@@ -60,6 +63,8 @@ struct Pull {
   void mark(std::uint32_t number, Chunk state);
   void add_source(NodeId node);
   Source* source_of(NodeId node);
+  // Of all that were read from.
+  std::vector<PullShare> shares() const;
   bool counted() const { return stage != Stage::waiting && stage != Stage::parked; }
 
   PullKey key;
@@ -75,6 +80,7 @@ struct Pull {
   std::optional<Failure> failure{};  // of the source that failed last
   std::optional<Failure> outcome{};  // ending: with this
   std::optional<Time> stalled_by{};
+  Time wanted{};
 
  private:
   std::uint32_t at(std::size_t position) const {

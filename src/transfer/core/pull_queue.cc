@@ -58,7 +58,7 @@ Result<PullId> PullQueue::want(Time now, PullWish wish, std::vector<PullCommand>
   const PullId id = ++last_pull_;
   (wish.argument ? waiting_arguments_ : waiting_others_).insert(id);
   by_key_.emplace(wish.key, id);
-  pulls_.insert(id, Pull(std::move(wish), options_.chunk_bytes));
+  pulls_.insert(id, Pull(std::move(wish), options_.chunk_bytes)).first->wanted = now;
   admit(out);
   return id;
 }
@@ -203,8 +203,10 @@ void PullQueue::fetched(Time now, ChunkId chunk, std::optional<Failure> why,
   --pull.under_way;
   --source.under_way;
   pull.mark(flight.number, why ? Pull::Chunk::missing : Pull::Chunk::there);
+  source.ended = now;
   if (!why) {
     source.failures = 0;
+    source.bytes += flight.size_bytes;
     source.due.reset();
     pull.stalled_by.reset();
     if (source.partial) mark_partial.hit();
@@ -419,6 +421,7 @@ bool PullQueue::assign_one(Time now, PullId id, std::vector<PullCommand>& out) {
   pull.mark(number, Pull::Chunk::under_way);
   ++pull.under_way;
   ++source->under_way;
+  if (!source->began) source->began = source->ended = now;
   const std::size_t before_it = under_way_[source->node]++;
   bytes_in_flight_ += length;
   const std::uint64_t queued = before_it * options_.chunk_bytes + length;
@@ -532,7 +535,7 @@ void PullQueue::end(PullId id, std::optional<Failure> why, std::vector<PullComma
 
 void PullQueue::done(PullId id, std::vector<PullCommand>& out) {
   Pull& pull = pulls_.at(id);
-  out.push_back(PullDone{id, pull.key, std::move(pull.outcome)});
+  out.push_back(PullDone{id, pull.key, std::move(pull.outcome), pull.wanted, pull.shares()});
   active_.erase(id);
   pulls_.erase(id);
   --running_;

@@ -108,11 +108,22 @@ struct CompletePull {
   PullId pull = 0;
   friend bool operator==(const CompletePull&, const CompletePull&) = default;
 };
+// What one node gave of it, or was asked for in vain.
+struct PullShare {
+  NodeId from;
+  std::uint64_t bytes = 0;
+  Time began;  // with the first that was asked for
+  Time ended;  // the last that came, or failed
+  bool sealed = false;
+  friend bool operator==(const PullShare&, const PullShare&) = default;
+};
 // The pull is over and its number is forgotten; nobody writes any more.
 struct PullDone {
   PullId pull = 0;
   PullKey key;
   std::optional<Failure> failure;
+  Time wanted{};
+  std::vector<PullShare> shares{};
   friend bool operator==(const PullDone&, const PullDone&) = default;
 };
 using PullCommand = std::variant<BeginPull, AskSource, ReleaseSource, FetchChunk, CutChunk,

@@ -107,6 +107,7 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   applied_ = 0;
   told_ = 0;
   settings_ = registered.settings;
+  protocol_ = registered.protocol;
   head_signing_key_ = registered.head_signing_key;
   heard_at_ = outbox_.now();
   link_up_ = true;

@@ -76,6 +76,8 @@ class HeadSession {
   // When the head was heard last; nothing before the first registration.
   std::optional<Time> heard_at() const { return heard_at_; }
   const ClusterSettings& settings() const { return settings_; }
+  // Its version that was agreed last; 0: none was.
+  std::uint32_t protocol() const { return protocol_; }
   const Started& node() const { return *started_; }
   // The trusted network of this node: the one it says, else the whole cluster's where the head says so.
   std::string fabric() const {
@@ -108,6 +110,7 @@ class HeadSession {
   std::uint64_t told_ = 0;  // messages given to the session
   std::vector<AgentMessage> told_meanwhile_;  // since the first registration without an answer
   ClusterSettings settings_;
+  std::uint32_t protocol_ = 0;
   std::string head_signing_key_;
   std::optional<Time> heard_at_;
   std::optional<Time> register_at_;

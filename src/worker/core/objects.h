@@ -100,6 +100,8 @@ class Objects {
   // more is made free if need be.
   void finish_step();
   void tick();
+  // This process did not run meanwhile: nobody could make room, or return a place in time.
+  void shift_deadlines(Duration gap);
   std::optional<Time> next_deadline() const;
 
   struct Left {

@@ -97,6 +97,18 @@ Time Objects::patience_ends(const Waiting& waiting) const {
   return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_within));
 }
 
+void Objects::shift_deadlines(Duration gap) {
+  const auto shift = [&](Time& time) { time = std::min(time + gap, outbox_.now()); };
+  for (Waiting& each : waiting_) shift(each.since);
+  shift(progress_at_);
+  if (spill_.file != 0) shift(spill_.started);
+  for (auto& [object, entry] : entries_) {
+    for (auto& [process, use] : entry.in_place) {
+      if (use.asked) shift(*use.asked);
+    }
+  }
+}
+
 void Objects::refuse_overdue() {
   std::vector<ReserveRequest> overdue;
   std::erase_if(waiting_, [&](const Waiting& each) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/version.h"
 #include "protocol/void_keys.h"
 #include "worker/core/head_session.h"
 #include "worker/core/objects.h"
@@ -22,6 +23,8 @@ namespace mobula::internal::worker {
 
 struct WorkerCore::Parts {
   enum class Phase : unsigned char { created, running, stopping, ended };
+  enum class LastWords : unsigned char { none, due, said };
+  static constexpr std::uint64_t max_last_words = 1024;  // transfers
 
   explicit Parts(WorkerOptions options);
   Parts(const Parts&) = delete;
@@ -48,7 +51,7 @@ struct WorkerCore::Parts {
   void on(BulkServed& event) { transfers.served(event.offer); }
   void on(SpillFinished& event) { objects->spilled(event); }
   void on(RestoreFinished& event) { objects->restored(event); }
-  void on(Paused& event) { head.shift_deadlines(event.gap); }
+  void on(Paused& event);
   void on(Stop& event);
   void on(Tick& event);
   void on(MemorySampled& event);
@@ -57,6 +60,7 @@ struct WorkerCore::Parts {
   void on(LogsListed& event) { head.tell(std::move(event)); }
   void on(LogPart& event) { head.tell(std::move(event)); }
   void on(UsageTold& event);
+  void on(SpansTold& event);
 
   // ---- what the head says ----------------------------------------------------------------------
   void admitted(Registered& registered);
@@ -81,6 +85,9 @@ struct WorkerCore::Parts {
   void said(ListLogs& message) { outbox.emit(std::move(message)); }
   void said(ReadLog& message) { outbox.emit(std::move(message)); }
   void said(AskUsage& message) { outbox.emit(std::move(message)); }
+  void said(AskTransfers& message);
+  void said(AskSpans& message);
+  void tell_spans(const AskSpans& asked);
   void node_died(NodeId node);
   // Those of this node that drive the job.
   void tell_drivers(JobId job, const AgentToProcess& message);
@@ -118,6 +125,7 @@ struct WorkerCore::Parts {
   void end_if_stopped();
   void end_drain_if_due();
   bool gives_time_to_others();
+  bool has_last_words();
   void tell_head_status();
   void greet(ProcessId process);
   Facts facts() const;
@@ -139,6 +147,7 @@ struct WorkerCore::Parts {
   bool told_connected = false;
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;
+  LastWords last_words = LastWords::none;
   std::optional<Time> drain_until;   // stopping: the head moves the work away, until then
   std::optional<Time> others_told_by;  // likewise, until the head has told all nodes
   bool others_copy = false;            // likewise: what goes with this node

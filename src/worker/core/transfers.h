@@ -5,6 +5,8 @@
 // At most `max_offers` peers read here at once; others are told resource_exhausted, and ask again.
 // Of an object that is still being pulled a peer may read the chunks that are there, and is told of
 // more. Where such a pull fails its end is held back until nobody reads from its place any more.
+//
+// Of objects that came here, or did not, the latest are remembered, for lists and timelines.
 #pragma once
 
 #include <map>
@@ -15,6 +17,7 @@
 #include "base/table.h"
 #include "store/core/slab_space.h"
 #include "transfer/core/pull_queue.h"
+#include "transfer/core/transfer_books.h"
 #include "worker/core/outbox.h"
 #include "worker/core/peers.h"
 
@@ -54,6 +57,11 @@ class Transfers {
   void offered(const BulkOffered& offered);
   void over(NodeId reader, std::uint64_t ask);
   void served(std::uint64_t offer);
+
+  // ---- what has come ---------------------------------------------------------------------------
+  void remember(const transfer::PullDone& done, JobId job);
+  TransfersTold told(const AskTransfers& asked) const { return books_.told(outbox_.now(), asked); }
+  bool remembers() const { return !books_.empty(); }
 
   void node_dead(NodeId node);
   void tick();
@@ -105,6 +113,7 @@ class Transfers {
   std::vector<transfer::BeginPull> begun_;
   std::vector<transfer::PullDone> done_;
   std::vector<ObjectId> unread_;
+  transfer::TransferBooks books_;
 };
 
 }  // namespace mobula::internal::worker

@@ -218,6 +218,6 @@ using Command =
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
                  FinishFilePull, DropFilePull, WarnPeople, ReadJobLog, CutKeys,
-                 ListLogs, ReadLog, AskUsage>;
+                 ListLogs, ReadLog, AskUsage, SpansTold>;
 
 }  // namespace mobula::internal::worker

@@ -142,10 +142,16 @@ void WorkerCore::Parts::end_if_stopped() {
   end_drain_if_due();
   if (!slots.empty() || gives_time_to_others()) return;
   if (!farewell_by) farewell_by = outbox.now() + options.farewell_within;
+  if (*farewell_by > outbox.now() && has_last_words()) return;
   if (head.registered() && !head.drained() && *farewell_by > outbox.now()) return;
   head.farewell();
   outbox.emit(Exit{0, "stopped"});
   phase = Phase::ended;
+}
+
+void WorkerCore::Parts::on(Paused& event) {
+  head.shift_deadlines(event.gap);
+  if (objects) objects->shift_deadlines(event.gap);
 }
 
 void WorkerCore::Parts::on(Tick&) {
@@ -199,6 +205,8 @@ void WorkerCore::Parts::finish_step() {
     for (const transfer::PullDone& done : transfers.take_done()) {
       more = true;
       if (!done.key.object.empty()) {
+        const ObjectRow* row = objects->table().find(done.key.object);
+        transfers.remember(done, row == nullptr ? JobId{} : row->job);
         objects->pulled(done);
         continue;
       }

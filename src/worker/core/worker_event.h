@@ -234,6 +234,6 @@ using Event = std::variant<Started, HeadLink, HeadSaid, ProcessConnected, Proces
                            ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
                            SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
                            SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled, JobLogPart,
-                           LogsListed, LogPart, UsageTold>;
+                           LogsListed, LogPart, UsageTold, SpansTold>;
 
 }  // namespace mobula::internal::worker

@@ -45,7 +45,7 @@ class SpanAnswers : public testing::Test {
 };
 
 TEST_F(SpanAnswers, TheLatestOfEachKindUpToTheLimit) {
-  const SpansTold told = answer({1, 2, {}});
+  const SpansTold told = answer({1, 2, {}, {}});
   EXPECT_EQ(told.request, 1u);
   ASSERT_EQ(told.ran.size(), 2u);
   EXPECT_EQ(told.ran[1].task, TaskId::of(9));
@@ -56,13 +56,13 @@ TEST_F(SpanAnswers, TheLatestOfEachKindUpToTheLimit) {
 }
 
 TEST_F(SpanAnswers, OfATaskAloneAlsoWhatRanBesideIt) {
-  const SpansTold told = answer({1, 100, TaskId::of(3)});
+  const SpansTold told = answer({1, 100, TaskId::of(3), {}});
   ASSERT_EQ(told.ran.size(), 2u);
   EXPECT_EQ(told.ran[0].task, TaskId::of(3));
   EXPECT_EQ(told.ran[1].task, TaskId::of(9));
   ASSERT_EQ(told.owned.size(), 1u);
   EXPECT_EQ(told.owned[0].task, TaskId::of(3));
-  const SpansTold unknown = answer({1, 100, TaskId::of(77)});
+  const SpansTold unknown = answer({1, 100, TaskId::of(77), {}});
   EXPECT_TRUE(unknown.ran.empty());
   EXPECT_TRUE(unknown.owned.empty());
 }

@@ -166,6 +166,7 @@ void SmallCluster::register_agent(TestAgent& agent) {
   message.role = agent.role;
   message.shape = agent.shape;
   message.facts = agent.facts;
+  message.version = agent.protocol;
   raw(agent, std::move(message));
 }
 
@@ -232,6 +233,17 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
       agent.got.push_back(std::move(*taken));
     }
     send(agent, std::move(frames));
+    if (agent.tells_of_objects) tell_of_objects(agent);
+  }
+}
+
+void SmallCluster::tell_of_objects(TestAgent& agent) {
+  for (const auto& asked : take<AskTransfers>(agent)) says(agent, TransfersTold{asked.request, agent.stored, 0});
+  for (const auto& asked : take<AskSpans>(agent)) {
+    SpansTold told;
+    told.request = asked.request;
+    told.transfers = agent.stored;
+    says(agent, told);
   }
 }
 

@@ -36,6 +36,9 @@ struct TestAgent {
   bool lossy = false;       // every second frame to the head is lost, every third comes twice
   std::uint64_t frames = 0;
   std::string user_id{};  // what the table of keys calls its key
+  bool tells_of_objects = true;  // as `stored` says, when it is asked what came to it
+  std::vector<TransferFact> stored{};
+  std::uint32_t protocol = own_protocol.newest;
 };
 
 class SmallCluster {
@@ -137,6 +140,7 @@ class SmallCluster {
 
  private:
   void replay();
+  void tell_of_objects(TestAgent& agent);
   void carry_out(Command command);
   void deliver(TestAgent& agent, HeadToAgent message);
   void send(TestAgent& agent, std::vector<Frame<AgentMessage>> frames);

@@ -67,6 +67,43 @@ TEST_F(SpanQuestions, AllThatLiveAreAskedAndNamedBesideWhatTheySay) {
   EXPECT_TRUE(json["warnings"].empty());
 }
 
+TEST_F(SpanQuestions, ObjectsThatCameToNodesAreTold) {
+  TransferFact fact;
+  fact.object = ObjectId::of(8);
+  fact.job = JobId::of(2);
+  agent.stored = {fact};
+  ask();
+  answers(1, asked(1).request);
+  answers(2, asked(2).request);
+  ASSERT_EQ(spans().size(), 3u);
+  EXPECT_EQ(spans()[0].process, agent.incarnation);
+  EXPECT_EQ(spans()[0].spans.transfers, agent.stored);
+  EXPECT_EQ(document()["processes"][0]["role"], "agent");
+  EXPECT_EQ(document()["processes"][0]["node_id"], agent.node.hex());
+}
+
+TEST_F(SpanQuestions, WhatAnAgentHasToldLastIsKeptAndNarrowedToTheJob) {
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1), Role::driver_agent);
+  SpansTold last;
+  last.transfers.resize(3);
+  last.transfers[0].job = JobId::of(1);
+  last.transfers[1].job = JobId::of(2);
+  cluster.says(other, last);
+  cluster.raw(other, Farewell{other.incarnation});
+  ask();
+  answers(1, asked(1).request);
+  answers(2, asked(2).request);
+  ASSERT_EQ(spans().size(), 3u);
+  EXPECT_EQ(spans()[2].process, other.incarnation);
+  EXPECT_EQ(spans()[2].spans.transfers.size(), 3u);
+  EXPECT_EQ(document()["processes"][2]["ended"], true);
+  EXPECT_EQ(document()["processes"][2]["role"], "driver-agent");
+  ask(JobId::of(2).hex());
+  answers(2, asked(2).request);
+  ASSERT_EQ(spans().size(), 2u);
+  EXPECT_EQ(spans()[1].spans.transfers.size(), 2u) << "of the job, and one of which it is not known";
+}
+
 TEST_F(SpanQuestions, OfAJobAloneOnlyItsProcessesAreAsked) {
   ask(JobId::of(2).hex());
   EXPECT_TRUE(cluster.heard<AskSpans>(agent, SmallCluster::driver(1)).empty());

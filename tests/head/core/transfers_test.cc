@@ -74,6 +74,58 @@ TEST_F(TransferQuestions, AreGatheredFromAllProcessesLatestFirst) {
   EXPECT_NE(list["warnings"].dump().find("4 more"), std::string::npos) << list["warnings"];
 }
 
+TransferFact stored_object(JobId job, Duration ago) {
+  TransferFact fact;
+  fact.object = ObjectId::of(8);
+  fact.size_bytes = 1 << 20;
+  fact.ago = ago;
+  fact.holder_node = NodeId::of(9);
+  fact.job = job;
+  return fact;
+}
+
+TEST_F(TransferQuestions, AgentsSayWhichObjectsCameToTheirNodes) {
+  agent.stored = {stored_object(JobId::of(2), 2s)};
+  ask("list", "transfers");
+  answers(1, {1s});
+  answers(2, {});
+  const Json items = document()["items"];
+  ASSERT_EQ(items.size(), 2u) << document();
+  EXPECT_EQ(items[1]["path"], "store");
+  EXPECT_EQ(items[1]["object_id"], ObjectId::of(8).hex());
+  EXPECT_EQ(items[1]["process_id"], agent.incarnation.hex());
+  EXPECT_EQ(items[1]["node_id"], agent.node.hex());
+  EXPECT_EQ(items[1]["peer_node_id"], NodeId::of(9).hex());
+  EXPECT_EQ(items[1]["peer"], "");
+  EXPECT_EQ(items[1]["job_id"], JobId::of(2).hex());
+  EXPECT_TRUE(document()["warnings"].empty()) << document()["warnings"];
+}
+
+TEST_F(TransferQuestions, AgentsThatCannotSayAreNamedAndThoseThatDieNotWaitedFor) {
+  TestAgent& older = cluster.node_joins(2, SmallCluster::shape(1));
+  older.protocol = version_with_stored_transfers - 1;
+  cluster.comes_back_as(older, 777);
+  TestAgent& silent = cluster.node_joins(3, SmallCluster::shape(1));
+  silent.tells_of_objects = false;
+  ask("list", "transfers");
+  answers(1, {});
+  answers(2, {});
+  EXPECT_TRUE(cluster.replies.empty()) << "one agent has not answered";
+  EXPECT_EQ(cluster.take<AskTransfers>(silent).size(), 1u);
+  EXPECT_TRUE(cluster.take<AskTransfers>(older).empty()) << "it could not read the question";
+  cluster.comes_back_as(silent, 778);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_NE(document()["warnings"].dump().find("1 nodes have an older Mobula"), std::string::npos) << document();
+
+  silent.tells_of_objects = false;
+  ask("list", "transfers");
+  answers(1, {});
+  answers(2, {});
+  cluster.pass(3s);
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_NE(document()["warnings"].dump().find("the agent of node " + silent.node.brief()), std::string::npos) << document();
+}
+
 TEST_F(TransferQuestions, FiltersGoToTheProcessesOrAreRefused) {
   ask("list", "transfers", R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_EQ(asked(1).request, 0u) << "of another job";

@@ -122,8 +122,42 @@ TEST_F(PullQueueTest, PlacesThenAsksThenReadsEveryChunkOnceThenEnds) {
   for (const FetchChunk& each : chunks) arrived(each);
   EXPECT_EQ(take<ChunkThere>().size(), 3u);
   EXPECT_EQ(take<ReleaseSource>().at(0).from, node_a);
-  EXPECT_EQ(take<PullDone>().at(0), (PullDone{pull, object(7), std::nullopt}));
+  const PullDone done = take<PullDone>().at(0);
+  EXPECT_EQ(done.pull, pull);
+  EXPECT_EQ(done.key, object(7));
+  EXPECT_FALSE(done.failure);
   expect_idle();
+}
+
+TEST_F(PullQueueTest, TheEndSaysWhoGaveWhatAndWhen) {
+  const Time wanted = now_;
+  want(7, 800, {node_a, node_b, node_c});
+  now_ = now_ + 1s;
+  ready(node_a, 800);
+  const auto of_a = fetches();
+  now_ = now_ + 1s;
+  ready(node_b, 800);
+  const auto of_b = fetches();
+  ASSERT_FALSE(of_b.empty());
+  now_ = now_ + 1s;
+  for (const FetchChunk& each : of_a) arrived(each);
+  now_ = now_ + 1s;
+  while (!flying_.empty()) {
+    arrived(flying_.front());
+    fetches();
+  }
+  fetches();
+  while (!flying_.empty()) arrived(flying_.front());
+  const PullDone done = take<PullDone>().at(0);
+  EXPECT_EQ(done.wanted, wanted);
+  ASSERT_EQ(done.shares.size(), 2u) << "node c has given nothing, and was asked for nothing";
+  EXPECT_EQ(done.shares[0].from, node_a);
+  EXPECT_EQ(done.shares[0].began, wanted + 1s);
+  EXPECT_EQ(done.shares[1].from, node_b);
+  EXPECT_EQ(done.shares[1].began, wanted + 2s);
+  EXPECT_EQ(done.shares[1].ended, now_);
+  EXPECT_TRUE(done.shares[0].sealed);
+  EXPECT_EQ(done.shares[0].bytes + done.shares[1].bytes, 800u);
 }
 
 TEST_F(PullQueueTest, NothingIsReadAsOneEmptyChunk) {

@@ -54,6 +54,7 @@ void Agent::carry_out_head(AgentToHead message) {
     answer.incarnation = address_.incarnation;
     answer.ticket = "ticket";
     answer.settings.cluster_name = "test";
+    answer.protocol = world_.head_protocol;
     world_.post(*this, HeadSaid{answer});
   } else if (auto* frame = std::get_if<AgentFrame>(&message)) {
     if (!head_answers || frame->head_epoch != world_.epoch) return;
@@ -97,6 +98,9 @@ void Agent::carry_out(Command command) {
     } else {
       world_.post(*this, BulkServed{withdraw->offer});
     }
+  } else if (auto* spans = std::get_if<SpansTold>(&command)) {
+    spans->wall_us = wall_us;
+    world_.post(*this, *spans);
   } else if (auto* cut = std::get_if<CancelBulk>(&command)) {
     world_.cut_chunk(*this, cut->chunk);
   } else if (auto* spill = std::get_if<StartSpill>(&command)) {

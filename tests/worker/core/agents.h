@@ -16,6 +16,7 @@
 
 #include "protocol/codec.h"
 #include "protocol/scrub.h"
+#include "protocol/version.h"
 #include "session/session.h"
 #include "worker/core/worker_core.h"
 
@@ -62,6 +63,7 @@ class Agent {
   StartExecutor run_executor(LinkId link, std::int64_t pid = 100);
   void executor_exits(const StartExecutor& started, EndCause cause = {});
 
+  static constexpr std::int64_t wall_us = 1'700'000'000'000'000;
   bool alive = true;
   bool head_answers = true;
   bool serves_slowly = false;  // what is withdrawn ends at `end_serving`
@@ -128,6 +130,7 @@ class Agents {
 
   Time now = Time::from_ns(1'000'000'000);
   std::uint64_t epoch = 1;
+  std::uint32_t head_protocol = protocol_version;  // that it agrees with agents that join
   bool plain_against_orders = false;  // whoever offers bytes does not seal them
   bool bytes_flow = true;  // false: pulls stay unfinished until `finish_pulls`
   void finish_pulls(std::optional<Failure> failure = std::nullopt);

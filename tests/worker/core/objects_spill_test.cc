@@ -84,11 +84,46 @@ class SpillTest : public ::testing::Test {
     settle();
   }
 
+  // So many have a place, and the disk is not done with any; the next one waits.
+  void fill_while_the_disk_waits() {
+    home_.disk_waits = true;
+    put_many(1, 8);
+    ASSERT_TRUE(reserve(9, home_).empty());
+  }
+
   Agents world_;
   Agent& home_;
   Agent& other_;
   ProcessId owner_, borrower_;
 };
+
+TEST_F(SpillTest, WhoWaitsForRoomIsRefusedWhereTheDiskTakesTooLong) {
+  fill_while_the_disk_waits();
+  world_.now = world_.now + 100s;
+  home_.step(Tick{});
+  settle();
+  const auto reserved = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(reserved.size(), 1u);
+  ASSERT_TRUE(reserved[0].failure);
+  EXPECT_THAT(reserved[0].failure->text, HasSubstr("the disk takes too long"));
+  home_.disk_goes_on();
+}
+
+// As when the machine sleeps, or all of its processes are stopped for a while.
+TEST_F(SpillTest, APauseOfTheAgentItselfIsNoTimeInWhichRoomCouldCome) {
+  fill_while_the_disk_waits();
+  world_.now = world_.now + 100s;
+  home_.step(Paused{100s});
+  home_.step(Tick{});
+  settle();
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty()) << "it waits on";
+  home_.disk_goes_on();
+  settle();
+  return_places(home_);
+  const auto reserved = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(reserved.size(), 1u);
+  EXPECT_FALSE(reserved[0].failure);
+}
 
 TEST_F(SpillTest, MoreThanTheStoreHoldsIsKeptAndComesBack) {
   put_many(1, 20);

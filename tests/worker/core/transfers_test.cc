@@ -87,6 +87,119 @@ TEST_F(TransfersTest, AnObjectComesInChunksAndItsOfferEndsWithIt) {
   release_all();
 }
 
+TEST_F(TransfersTest, WhatHasComeIsToldWithWhoGaveIt) {
+  want(world_.at(1));
+  Agent& reader = world_.at(2);
+  want(reader);
+  reader.head_says(AskTransfers{.request = 3, .paths = {}, .limit = 10, .job = job});
+  world_.settle();
+  const auto told = reader.told<TransfersTold>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].request, 3u);
+  ASSERT_EQ(told[0].transfers.size(), 2u) << "two nodes had it";
+  std::int64_t bytes = 0;
+  std::set<NodeId> givers;
+  for (const TransferFact& fact : told[0].transfers) {
+    bytes += fact.size_bytes;
+    givers.insert(fact.holder_node);
+    EXPECT_EQ(fact.object, value);
+    EXPECT_EQ(fact.job, job);
+    EXPECT_EQ(fact.path, DirectPath::store);
+    EXPECT_TRUE(fact.encrypted);
+    EXPECT_FALSE(fact.failed);
+  }
+  EXPECT_EQ(bytes, size);
+  EXPECT_EQ(givers, (std::set{home_.node(), world_.at(1).node()}));
+  home_.head_says(AskTransfers{.request = 4, .paths = {}, .limit = 10, .job = {}});
+  reader.head_says(AskTransfers{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
+  reader.head_says(AskTransfers{.request = 6, .paths = {}, .limit = 1, .job = {}});
+  reader.head_says(AskTransfers{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
+  world_.settle();
+  EXPECT_TRUE(home_.told<TransfersTold>().at(0).transfers.empty()) << "nothing came to it";
+  const auto narrowed = reader.told<TransfersTold>();
+  ASSERT_EQ(narrowed.size(), 3u);
+  EXPECT_TRUE(narrowed[0].transfers.empty());
+  EXPECT_EQ(narrowed[1].transfers.size(), 1u);
+  EXPECT_EQ(narrowed[1].left_out, 1u);
+  EXPECT_TRUE(narrowed[2].transfers.empty());
+  release_all();
+}
+
+TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
+  world_.bytes_flow = false;
+  Agent& reader = world_.at(1);
+  want(reader);
+  world_.advance(2s);
+  world_.bytes_flow = true;
+  world_.settle();
+  world_.advance(1s);
+  reader.forget();
+  reader.head_says(AskSpans{4, 10, {}, {}});
+  world_.settle();
+  const auto told = reader.told<SpansTold>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].request, 4u);
+  EXPECT_EQ(told[0].wall_us, Agent::wall_us);
+  ASSERT_EQ(told[0].transfers.size(), 1u);
+  EXPECT_EQ(told[0].transfers[0].moved, Duration(2s));
+  EXPECT_EQ(told[0].transfers[0].ago, Duration(1s));
+  release_all();
+}
+
+TEST_F(TransfersTest, WhatDoesNotComeIsToldWithWhy) {
+  world_.bytes_flow = false;
+  Agent& reader = world_.at(1);
+  want(reader);
+  one_arrives(reader);
+  reader.step(SlabFailed{reader.core().objects().find(value)->place.slab, failure(ErrorCode::resource_exhausted, "no memory")});
+  world_.settle();
+  reader.head_says(AskTransfers{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
+  world_.settle();
+  const auto told = reader.told<TransfersTold>();
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_EQ(told[0].transfers.size(), 1u);
+  EXPECT_TRUE(told[0].transfers[0].failed);
+  EXPECT_EQ(told[0].transfers[0].size_bytes, 100) << "what had come by then";
+  EXPECT_FALSE(told[0].transfers[0].refusals.empty());
+  world_.bytes_flow = true;
+  world_.settle();
+}
+
+TEST_F(TransfersTest, WhatHasComeIsToldOnceMoreBeforeAPlannedEnd) {
+  want(world_.at(1));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) world_.at(i).step(Stop{false});
+  world_.settle();
+  const auto told = world_.at(1).told<SpansTold>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].request, 0u);
+  EXPECT_EQ(told[0].wall_us, Agent::wall_us);
+  EXPECT_EQ(told[0].transfers.size(), 1u);
+  EXPECT_EQ(world_.at(1).did<Exit>().size(), 1u) << "and then it ends";
+  EXPECT_TRUE(world_.at(2).told<SpansTold>().empty()) << "nothing came to it";
+  EXPECT_EQ(world_.at(2).did<Exit>().size(), 1u);
+}
+
+TEST(OlderHead, IsNotToldWhatItCouldNotRead) {
+  Agents world(small_chunks());
+  world.head_protocol = version_with_stored_transfers - 1;
+  Agent& home = world.add();
+  Agent& reader = world.add();
+  const ProcessId owner = home.driver(1, job);
+  reader.driver(1, job);
+  world.settle();
+  store(world, home, 1, value, size, owner, home.node());
+  home.say(1, ExportObject{value});
+  FetchObject fetch;
+  fetch.ref = ref_of(value, home, owner);
+  reader.say(1, fetch);
+  world.settle();
+  ASSERT_EQ(reader.heard<ObjectReadable>(1).size(), 1u);
+  reader.step(Stop{false});
+  world.settle();
+  EXPECT_TRUE(reader.told<SpansTold>().empty());
+  EXPECT_EQ(reader.did<Exit>().size(), 1u);
+}
+
 TEST_F(TransfersTest, WhoHasACopyServesOthers) {
   want(world_.at(1));
   want(world_.at(2));

@@ -1,11 +1,12 @@
-#include "client/transfer_books.h"
+#include "transfer/core/transfer_books.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace mobula::internal::client {
+namespace mobula::internal::transfer {
 namespace {
 
+// Of what is forgotten nobody knows whose it was.
 bool is_asked_for(const AskTransfers& asked, DirectPath path, bool failed) {
   if ((asked.failed_only && !failed) || (asked.arrived_only && failed)) return false;
   return asked.paths.empty() || std::ranges::find(asked.paths, path) != asked.paths.end();
@@ -43,6 +44,7 @@ TransfersTold TransferBooks::told(Time now, const AskTransfers& asked) const {
   for (auto at = latest_.rbegin(); at != latest_.rend(); ++at) {
     const TransferRecord& each = *at;
     if (!is_asked_for(asked, each.path, each.failed)) continue;
+    if (!asked.job.empty() && !each.job.empty() && each.job != asked.job) continue;
     if (told.transfers.size() >= asked.limit) {
       ++told.left_out;
       continue;
@@ -61,6 +63,8 @@ TransfersTold TransferBooks::told(Time now, const AskTransfers& asked) const {
     fact.group = each.group;
     fact.operation = each.operation;
     fact.sent_bytes = each.sent_bytes;
+    fact.holder_node = each.holder_node;
+    fact.job = each.job;
     const auto refusals = std::min(each.refusals.size(), TransferFact::max_refusals);
     fact.refusals.assign(each.refusals.begin(), each.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
   }
@@ -76,4 +80,4 @@ TransfersCounted TransferBooks::counted() const {
   return message;
 }
 
-}  // namespace mobula::internal::client
+}  // namespace mobula::internal::transfer

@@ -1,5 +1,5 @@
-// The tensors that have come to one process, and the operations of groups that it took part in: the latest of them,
-// and counts by path of all. Not thread-safe.
+// What has come to one process, or to the store of one node: tensors, operations of groups that it took part in,
+// objects. The latest of them, and counts by path of all. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 #include "base/time.h"
 #include "protocol/transfer_facts.h"
 
-namespace mobula::internal::client {
+namespace mobula::internal::transfer {
 
-// One tensor's way here, or one that ended without it.
+// One way here, or one that ended without what was to come.
 struct TransferRecord {
   ObjectId object{};
   DirectPath path = DirectPath::store;  // the store also where nothing was tried
@@ -32,6 +32,8 @@ struct TransferRecord {
   std::string group{};      // an operation of this one; empty: a tensor that was pulled
   std::string operation{};
   std::int64_t sent_bytes = 0;
+  NodeId holder_node{};  // as in TransferFact
+  JobId job{};
 };
 
 class TransferBooks {
@@ -52,4 +54,4 @@ class TransferBooks {
   std::map<std::pair<DirectPath, bool>, std::uint64_t> forgotten_;  // by path and whether they failed
 };
 
-}  // namespace mobula::internal::client
+}  // namespace mobula::internal::transfer
