@@ -259,7 +259,10 @@ class Rank {
         said = monotonic_now();
       }
       const auto note = meeting_->look();
-      if (!note) continue;
+      if (!note) {
+        if (!fs::exists(folder_)) come_again();
+        continue;
+      }
       if (note->over && place_.unique)
         end_with(exit_failed,
                  fmt::format("rank 0 has ended with code {} before all had joined", note->code));
@@ -267,6 +270,15 @@ class Rank {
       note_ = *note;
       return;
     }
+  }
+
+  // The folder has gone while this rank waited: whoever was first has ended.
+  void come_again() {
+    if (place_.unique)
+      end_with(exit_failed, fmt::format("rank 0 has ended before all had joined, and the folder {} has gone with it", folder_));
+    open_meeting();
+    holds_place_ = false;
+    take_place();
   }
 
   int stay() {
@@ -357,7 +369,7 @@ class Rank {
   }
 
   void say(const std::string& state, const std::string& why = {}) {
-    if (!meeting_) return;
+    if (!meeting_ || !fs::exists(folder_)) return;
     const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why});
     if (!said && state != "left")
       std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());
@@ -482,14 +494,15 @@ class Rank {
     const bool others_came = meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
     if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
     if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
-    if (place_.rank != 0 && meeting_ && fs::exists(folder_))
-      say(code == exit_done ? "left" : "failed", last_words_);
+    if (place_.rank != 0) say(code == exit_done ? "left" : "failed", last_words_);
   }
 
   bool others_have_left() const {
     for (int each = 1; each < place_.size; ++each) {
       const auto rank = meeting_->of_rank(each);
-      if (!rank || rank->token != note_.token) continue;  // it has never come, so it need not go
+      // One that has never come need not go; where it can only be of this launch, it is on its way.
+      if (!place_.unique && (!rank || rank->token != note_.token)) continue;
+      if (!rank) return false;
       if (rank->state != "left" && rank->state != "failed") return false;
     }
     return true;

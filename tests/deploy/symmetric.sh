@@ -114,6 +114,27 @@ check "the others end when rank 0 was killed" codes_are lost 137 3 3
 check "and say why" says lost 1 "does not answer any more"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
+# Rank 0 has ended before another has come, or while it was coming.
+alone() {
+  local name=$1 rank=$2; shift 2
+  on $((rank + 1)) env SLURM_JOB_ID=21 SLURM_PROCID=$rank SLURM_NTASKS=2 SLURM_STEP_ID=0 TMPDIR="$work/tmp" timeout 60 "$mobula" symmetric "$@" -- true \
+    >"$work/$name.$rank.out" 2>"$work/$name.$rank.err" </dev/null
+  echo $? >"$work/$name.$rank.code"
+}
+alone late 0 --no-such-flag
+alone late 1
+check "who comes too late is told so" codes_are late 2 1
+check "with rank 0's code" says late 1 "rank 0 has ended with code 2 before all had joined"
+rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
+alone coming 1 &
+coming=$!
+within 30 test -e "$MOBULA_SHARED_FOLDER/.mobula-21.0.0/rank-1.json"
+rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
+wait $coming
+check "who waits in a folder that goes ends" code_is coming 1 1
+check "and says why" says coming 1 "has gone with it"
+rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
+
 # A folder that others may write into takes no key.
 mkdir -m 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
 chmod 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
