@@ -76,7 +76,7 @@ class Releases(unittest.TestCase):
         joined = self.join(OLDER, "b")
         self.assertEqual(joined.returncode, 0, joined.stderr)
         agreed = self.agreed()
-        self.assertEqual((agreed["a"][0], agreed["b"]), (3, (2, "0.0.2")))
+        self.assertEqual((agreed["a"][0], agreed["b"]), (4, (2, "0.0.2")))
         for tool in (OLDER, MOBULA):
             self.job_on("b", tool)
             self.assertEqual(self.run_as(tool, "status").returncode, 0)
@@ -111,7 +111,7 @@ class Releases(unittest.TestCase):
         # Then a node, which gets its id back.
         self.assertEqual(self.run_as(OLDER, "stop", "--grace", "1", node="b").returncode, 0)
         self.assertEqual(self.join(MOBULA, "b").returncode, 0)
-        self.assertEqual(self.agreed()["b"][0], 3)
+        self.assertEqual(self.agreed()["b"][0], 4)
         self.assertEqual(self.agreed()["c"][0], 2)
         self.job_on("b", OLDER)
         # What has run all the while on the node that is of the version before.
@@ -155,7 +155,7 @@ exec sh -c "$script"
             self.eventually(lambda: nodes() == [("0.0.2", 2)] * 2)
             self.assertEqual(at_head("mobula", "run", "--name", "before", "--", "sh", "-c", "exit 3").returncode, 3)
             self.assertEqual(results(MOBULA, "up"), ["replaced", "replaced"])
-            self.eventually(lambda: [agreed for _, agreed in nodes()] == [3, 3])
+            self.eventually(lambda: [agreed for _, agreed in nodes()] == [4, 4])
             self.assertEqual(at_head("mobula", "run", "--", "sh", "-c", "exit 4").returncode, 4)
             self.assertIn("before", at_head("mobula", "job", "list").stdout)
             self.assertEqual(results(MOBULA, "up"), ["unchanged", "unchanged"])
@@ -167,7 +167,7 @@ exec sh -c "$script"
         key = os.path.join(self.state("a"), "default", "default.key")
         for ended in (self.run_as(STRANGER, "status"), self.run_as(STRANGER, "run", "--", "true"), self.join(STRANGER, "b")):
             self.assertNotEqual(ended.returncode, 0)
-            for part in ("protocol versions 9 to 11", "protocol versions 2 to 3", "install a newer release of Mobula for the head"):
+            for part in ("protocol versions 9 to 11", "protocol versions 2 to 4", "install a newer release of Mobula for the head"):
                 self.assertIn(part, ended.stderr)
             self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
         # The other way round it is this program that is too old.
