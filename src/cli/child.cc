@@ -14,20 +14,12 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/write_all.h"
+
 namespace mobula::internal::cli {
 namespace {
 
 constexpr off_t longest_words = 4096;
-
-void write_all(int fd, const std::string& text) {
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = ::write(fd, text.data() + written, text.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    written += static_cast<std::size_t>(count);
-  }
-}
 
 std::string last_part(int file) {
   const off_t size = ::lseek(file, 0, SEEK_END);
@@ -50,10 +42,10 @@ int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell
   return body([&](const std::string& message, bool last) {
     if (!tell) return;
     if (last) {
-      write_all(before.get(), last_part(words.get()));
+      (void)write_all(before.get(), last_part(words.get()));
       ::dup2(before.get(), STDERR_FILENO);
     }
-    write_all(tell.get(), message + "\n");
+    (void)write_all(tell.get(), message + "\n");
     if (last) tell.reset();
   });
 }

@@ -24,6 +24,7 @@
 #include "cli/state_commands.h"
 #include "cli/terminal_guard.h"
 #include "cli/tool_client.h"
+#include "cli/write_all.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -94,24 +95,18 @@ int exit_code_of_job(const Json& job) {
 class JobOutput {
  public:
   explicit JobOutput(const CommandLine& line) : guarded_(!line.raw && ::isatty(STDOUT_FILENO) == 1) {}
+  ~JobOutput() { end(); }
+  JobOutput(const JobOutput&) = delete;
+  JobOutput& operator=(const JobOutput&) = delete;
   // False: nobody takes it.
   bool write(const Output& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return guarded_ ? write_all(guard_.pass(text)) : write_all(text);
+    return guarded_ ? write_all(STDOUT_FILENO, guard_.pass(text)) : write_all(STDOUT_FILENO, text);
   }
-  void end() { (void)write_all(guard_.end()); }
+  // Before anything else is said.
+  void end() { (void)write_all(STDOUT_FILENO, guard_.end()); }
 
  private:
-  static bool write_all(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t size = ::write(STDOUT_FILENO, text.data(), text.size());
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) return false;
-      text.remove_prefix(static_cast<std::size_t>(size));
-    }
-    return true;
-  }
-
   const bool guarded_;
   TerminalGuard guard_;
 };
@@ -367,10 +362,10 @@ int print_log(JobClient& client, const CommandLine& line) {
     if (!end) end = part->end;
     if (part->bytes.empty() || next >= *end) break;
   }
-  if (line.tail < 0) return output.end(), exit_done;
+  if (line.tail < 0) return exit_done;
   kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
   if (!output.write(kept)) return exit_failed;
-  if (!line.follow) return output.end(), exit_done;
+  if (!line.follow) return exit_done;
   return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
 }
 

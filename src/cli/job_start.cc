@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "cli/tool_client.h"
+#include "cli/write_all.h"
 #include "deploy/job_files.h"
 #include "model/job_files_variable.h"
 #include "protocol/cluster_files.h"
@@ -47,16 +48,6 @@ struct JobStart {
   std::string folder;  // of this job alone
   std::vector<char*> program;
 };
-
-bool write_all(int file, const std::vector<std::byte>& bytes) {
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t size = ::write(file, bytes.data() + at, bytes.size() - at);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return false;
-    at += static_cast<std::size_t>(size);
-  }
-  return true;
-}
 
 // Packed files of a node: brought once, whoever wants what is not there waits.
 class FilesCache {
@@ -146,7 +137,7 @@ class FilesCache {
         const auto json = nlohmann::json::parse(*answer, nullptr, false);
         const auto size = json.is_object() ? json.value("size", std::uint64_t{0}) : 0;
         const auto bytes = client->bytes();
-        if (!write_all(file, bytes)) return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
+        if (!write_all(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
         at += bytes.size();
         if (at >= size) return {};
         if (bytes.empty()) return failure(ErrorCode::corrupt, "the job's files are cut short at the head");

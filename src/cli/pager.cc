@@ -18,6 +18,7 @@
 #include "cli/asker.h"
 #include "cli/colour.h"
 #include "cli/exit_code.h"
+#include "cli/write_all.h"
 
 extern "C" char** environ;
 
@@ -65,15 +66,6 @@ std::optional<pid_t> start_pager(const std::string& command, int input) {
   return failed == 0 ? std::optional(pid) : std::nullopt;
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t size = ::write(fd, text.data(), text.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return;  // the user has seen enough, or the pager's code says otherwise
-    text.remove_prefix(static_cast<std::size_t>(size));
-  }
-}
-
 // False: it has failed, and somebody still wants to see the text.
 bool show_by(const std::string& command, const std::string& text) {
   const KeysAreThePagers keys;
@@ -84,7 +76,7 @@ bool show_by(const std::string& command, const std::string& text) {
   const auto pid = start_pager(command, reads.get());
   reads.reset();
   if (!pid) return false;
-  write_all(writes.get(), text);
+  (void)write_all(writes.get(), text);  // the user has seen enough, or the pager's code says otherwise
   writes.reset();
   int status = 0;
   while (::waitpid(*pid, &status, 0) < 0) {

@@ -9,6 +9,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/watch_page.h"
+#include "cli/write_all.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -22,16 +23,6 @@ void take(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;  // without SA_RESTART: waits end
   ::sigaction(signal, &action, nullptr);
-}
-
-bool write_all(const std::string& text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t size = ::write(STDOUT_FILENO, text.data() + at, text.size() - at);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return false;
-    at += static_cast<std::size_t>(size);
-  }
-  return true;
 }
 
 }  // namespace
@@ -48,11 +39,11 @@ Screen::Screen() {
     input.c_cc[VTIME] = 0;
     ::tcsetattr(STDIN_FILENO, TCSANOW, &input);
   }
-  write_all("\x1b[?1049h\x1b[?25l");
+  (void)write_all(STDOUT_FILENO, "\x1b[?1049h\x1b[?25l");
 }
 
 Screen::~Screen() {
-  write_all("\x1b[?25h\x1b[?1049l");
+  (void)write_all(STDOUT_FILENO, "\x1b[?25h\x1b[?1049l");
   if (before_) ::tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
 }
 
@@ -72,7 +63,7 @@ bool Screen::draw(const std::string& page) {
     text += (from == 0 ? "" : "\r\n") + cut.substr(from, end - from) + "\x1b[K";
     from = end + 1;
   }
-  return write_all(text + "\x1b[J\x1b[?2026l");
+  return write_all(STDOUT_FILENO, text + "\x1b[J\x1b[?2026l");
 }
 
 bool Screen::wait(Duration span) {

@@ -16,13 +16,18 @@ namespace {
 
 constexpr std::string_view sealed_as_value = "it was read from an object, which others read as well";
 
+struct Known {
+  std::weak_ptr<TensorStorage> storage;
+  bool aliased = false;  // by its own program; values that others have written may claim it
+};
+
 // Of the process that it was begun in.
 struct Book {
   std::mutex mutex;
   pid_t of = 0;                 // guarded by mutex, as all that follows
   std::uint64_t process = 0;    // unlikely to be any other's
   std::uint64_t last = 0;
-  std::map<std::uint64_t, std::weak_ptr<TensorStorage>> storages;
+  std::map<std::uint64_t, Known> storages;
 };
 
 Book& book() {
@@ -48,7 +53,7 @@ bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset, s
 
 }  // namespace
 
-Origin origin_of(const TensorParts& parts) {
+Origin origin_of(const TensorParts& parts, bool aliased) {
   Book& all = book();
   const std::lock_guard lock(all.mutex);
   if (const pid_t now = ::getpid(); all.of != now) {
@@ -60,8 +65,9 @@ Origin origin_of(const TensorParts& parts) {
   if (const auto at = all.storages.find(number); number == 0 || at == all.storages.end()) {
     number = ++all.last;
     parts.storage->set_number(number);
-    all.storages.emplace(number, parts.storage);
+    all.storages.emplace(number, Known{parts.storage});
   }
+  if (aliased) all.storages[number].aliased = true;
   return {all.process, number, parts.byte_offset};
 }
 
@@ -79,7 +85,8 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
     if (all.of != ::getpid() || all.process != origin.process) return nullptr;
     const auto at = all.storages.find(origin.storage);
     if (at == all.storages.end()) return nullptr;
-    storage = at->second.lock();
+    storage = at->second.storage.lock();
+    aliased = aliased && at->second.aliased;
   }
   if (!storage || origin.byte_offset < 0) return nullptr;
   const auto end = static_cast<std::int64_t>(storage->size_bytes());

@@ -18,12 +18,12 @@ struct Origin {
   std::int64_t byte_offset = 0;
 };
 
-// Of the first element. The parts have a storage.
-Origin origin_of(const TensorParts& parts);
+// Of the first element. The parts have a storage. `aliased`: from now on it may be found again changed.
+Origin origin_of(const TensorParts& parts, bool aliased);
 // For the storage's end.
 void forget_origin(std::uint64_t storage);
 
-// That memory, where it is of this process and still there. Unless it was `aliased`: only if it holds these bytes, and
+// That memory, where it is of this process and still there. Unless it is to be `aliased`, and was written so: only if it holds these bytes, and
 // for as long as it is looked at nobody may write there. Null: it is not to be had.
 std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes, bool aliased);
 

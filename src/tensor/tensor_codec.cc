@@ -229,7 +229,7 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   }
   write_device(out, of_device);
   if (told) {
-    const Origin origin = out.is_counting() ? Origin() : origin_of(parts);
+    const Origin origin = out.is_counting() ? Origin() : origin_of(parts, aliased);
     out.write_bytes(&origin, sizeof origin);
   }
   const auto sum_room = out.claim(checked ? sizeof(std::uint64_t) : 0);

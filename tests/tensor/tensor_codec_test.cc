@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <variant>
 
 #include <mobula/errors.h>
@@ -117,6 +118,30 @@ TEST(TensorOrigin, ThatIsAliasedIsTheTensorWhateverHasBecomeOfIt) {
   seen.mutable_view<int>()[1] = 8;
   EXPECT_EQ(tensor.view<int>()[0], 7);
   EXPECT_EQ(tensor.view<int>()[1], 8);
+}
+
+TEST(TensorOrigin, IsNotAliasedBecauseAValueSaysSo) {
+  const Tensor tensor = counted({20});
+  const detail::OutgoingValue<Tensor> outgoing(tensor);
+  outgoing.set_apart(Writer::all_inside, detail::Origins::told);
+  const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
+  ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
+  // Each byte before the elements with the bit that says so in one of them.
+  int found = 0;
+  for (std::size_t i = 0; i < bytes->size_bytes() - 20 * sizeof(int); ++i) {
+    std::byte& each = bytes->bytes()[i];
+    const std::byte before = std::exchange(each, each | std::byte{32});
+    try {
+      Tensor seen = detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
+      if (before != each && seen.data() == tensor.data()) {
+        EXPECT_THROW((void)seen.mutable_view<int>(), TensorSharedError) << i;
+        ++found;
+      }
+    } catch (const Error&) {
+    }
+    each = before;
+  }
+  EXPECT_GE(found, 1);
 }
 
 TEST(TensorOrigin, OfAnotherProcessOrThatLiesIsWhatWasWritten) {
