@@ -158,8 +158,7 @@ void ProcessEngine::step(Event event) {
   commands_.clear();
   follow_ups_.clear();
   stepping_ = false;
-  const auto deadline = core_.next_deadline();
-  if (something_waits() || (deadline && (!armed_ || *deadline < *armed_))) schedule_flush();
+  if (sooner_than_armed(core_.next_deadline()) || something_waits()) schedule_flush();
 }
 
 void ProcessEngine::step_one(Event&& event) {
@@ -259,9 +258,15 @@ std::optional<Time> ProcessEngine::next_deadline() const {
 }
 
 void ProcessEngine::rearm() {
-  if (flush_scheduled_) return;
-  const auto deadline = next_deadline();
-  if (deadline && (!armed_ || *deadline < *armed_)) schedule_flush();
+  if (!flush_scheduled_ && sooner_than_armed(next_deadline())) schedule_flush();
+}
+
+// What is asked for here is armed by the next flush, whether it is still due by then or not: what comes and goes
+// with each call, as acknowledgements that ride on the next message do, would wake the loop for each call.
+bool ProcessEngine::sooner_than_armed(std::optional<Time> deadline) {
+  if (!deadline || (armed_ && *armed_ <= *deadline)) return false;
+  if (!to_arm_ || *deadline < *to_arm_) to_arm_ = deadline;
+  return true;
 }
 
 // ---- what comes in -----------------------------------------------------------------------------

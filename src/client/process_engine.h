@@ -196,7 +196,8 @@ class ProcessEngine {
   void move_gathered(std::vector<Outgoing>& outbox);
   bool something_waits() const { return !outbox_.empty() || gathered_bytes_ > 0; }
   bool worth_sending(bool at_once) const;
-  bool flush_due() const;
+  bool flush_due();
+  bool sooner_than_armed(std::optional<Time> deadline);
   void schedule_flush();
   void turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most);
   void loop_let_go();
@@ -265,8 +266,7 @@ class ProcessEngine {
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
   bool leader_sleeps_ = false;    // the waiter that leads, without the lock
-  std::uint64_t times_led_ = 0;   // by waiters
-  std::uint64_t guard_saw_ = 0;
+  std::uint64_t times_led_ = 0, guard_saw_ = 0;  // by waiters; when the guard looked last
   bool guarded_ = false;          // the loop will look whether somebody leads
   int followers_ = 0;             // threads that wait and do not lead
   std::shared_ptr<const SpinPage> spin_page_;  // of the node; shared with who looks while it is replaced
@@ -281,7 +281,7 @@ class ProcessEngine {
   bool stepping_ = false;
   bool flush_scheduled_ = false;
   bool stopping_ = false;
-  std::optional<Time> armed_;
+  std::optional<Time> armed_, to_arm_;  // the timer; and sooner, by the next flush
   std::map<ObjectId, RoomMade> rooms_;
   std::map<ObjectId, bool> sealed_;            // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;

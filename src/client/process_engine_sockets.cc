@@ -42,10 +42,7 @@ bool ProcessEngine::worth_sending(bool at_once) const {
   return at_once || first || !outbox_.empty() || gathered_bytes_ >= bytes_worth_sending;
 }
 
-bool ProcessEngine::flush_due() const {
-  const auto deadline = next_deadline();
-  return something_waits() || (deadline && (!armed_ || *deadline < *armed_));
-}
+bool ProcessEngine::flush_due() { return sooner_than_armed(next_deadline()) || something_waits(); }
 
 // While nobody has the loop nobody is woken for a few frames: who attends or waits next sends them,
 // else the loop's own thread when it comes back.
@@ -101,10 +98,10 @@ void ProcessEngine::flush() {
     outbox.swap(outbox_);
     move_gathered(outbox);
     // One that has become later is found when the timer rings for nothing: rarer than calls begin and end.
-    const auto deadline = next_deadline();
-    if (deadline && (!armed_ || *deadline < *armed_)) {
-      timer_->arm(*deadline);
-      armed_ = deadline;
+    (void)sooner_than_armed(next_deadline());
+    if (to_arm_) {
+      timer_->arm(*to_arm_);
+      armed_ = std::exchange(to_arm_, std::nullopt);
     }
   }
   for (auto& each : outbox) {
