@@ -1,13 +1,15 @@
 // Memory of what comes and goes with each call: small blocks that are given back stay with the thread that
 // gave them, for the next of their size, so that a call costs no trip to the heap. A thread keeps up to
 // `most_kept_bytes`; what is beyond, and what is large, goes to the heap as always. Blocks may be given back
-// on any thread. With `RecycledVector` and `make_recycled`, not by hand.
+// on any thread. With `RecycledVector`, `RecycledMap` and `make_recycled`, not by hand.
 //
 // Not for rows of tables, which keep their own memory (table.h), nor for what users hold.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
 #include <new>
 #include <utility>
@@ -50,6 +52,9 @@ class Recycled {
 
 template <class T>
 using RecycledVector = std::vector<T, Recycled<T>>;
+
+template <class K, class V>
+using RecycledMap = std::map<K, V, std::less<K>, Recycled<std::pair<const K, V>>>;
 
 template <class T, class... Args>
 std::shared_ptr<T> make_recycled(Args&&... args) {

@@ -347,7 +347,7 @@ void ProcessEngine::retire_slab(std::uint64_t slab) {
   tell_agent(SlabUnmapped{slab});
 }
 
-HandedOver ProcessEngine::hand_over(std::vector<RefRecord> refs, ProcessId owner, NodeId home) {
+HandedOver ProcessEngine::hand_over(RefRecords refs, ProcessId owner, NodeId home) {
   handed_over_ = {};
   step(HandOver{std::move(refs), owner, home});
   return std::exchange(handed_over_, {});
@@ -377,7 +377,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
   return bytes;
 }
 
-void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, std::vector<RefRecord> contained,
+void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
                          bool wait_sealed) {
   if (wait_sealed) sealed_[object] = false;
   step(ValueWritten{object, is_error, std::move(contained)});

@@ -313,8 +313,8 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
 }
 
 // Of values that are there: the elements that stand apart from them.
-std::vector<RefRecord> ProcessRuntime::tensors_of(std::span<const RawId> objects) {
-  std::vector<RefRecord> tensors;
+RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
+  RefRecords tensors;
   for (const RawId each : objects) {
     const auto* row = engine_->core().object(ObjectId(bits(each)));
     if (row == nullptr) continue;

@@ -38,7 +38,7 @@ struct RuntimeOptions {
 };
 
 // Refs on results of tasks given to `owner` name it as their owner.
-void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home);
+void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home);
 
 class ProcessRuntime final : public detail::Runtime,
                              public std::enable_shared_from_this<ProcessRuntime> {
@@ -104,22 +104,22 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done put_large(std::span<const detail::Argument> given, Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
                                       const Puts& puts);
-  std::vector<RefRecord> tensors_of(std::span<const detail::RawId> objects);
+  RefRecords tensors_of(std::span<const detail::RawId> objects);
   TensorDesk::Callbacks desk_callbacks();
-  Result<std::vector<RefRecord>> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
-  void release_kept(const std::vector<RefRecord>& kept);
-  std::vector<RefRecord> records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
+  Result<RefRecords> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
+  void release_kept(const RefRecords& kept);
+  RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
                                     std::span<const RefRecord> tensors = {});
   detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish = {});
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        std::span<const RefRecord> tensors);
   Result<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors, ObjectId object,
                                     ProcessId owner, NodeId home, HandedOver& given);
-  std::shared_ptr<const detail::ErrorRecord> find_tensors(const std::vector<RefRecord>& contained,
+  std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
                                                           std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
   // One more of each in this process's hands; it may not have known them.
-  void adopt(ProcessEngine::Lock& lock, const std::vector<RefRecord>& refs);
+  void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
                      const std::function<bool()>& ready);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;

@@ -45,7 +45,7 @@ Origins origins_of(ElementSharing sharing) {
 
 bool is_tensor(const RefRecord& record) { return !record.tensor.is_empty(); }
 
-std::vector<ContainedRef> contained_of(const std::vector<RefRecord>& records) {
+std::vector<ContainedRef> contained_of(const RefRecords& records) {
   std::vector<ContainedRef> refs;
   refs.reserve(records.size());
   for (const auto& record : records) {
@@ -92,8 +92,8 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
 // Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept
 // has one ref each, for the caller to give back when the value has its own. Those that are written say where they
 // are: who reads them here finds the same memory.
-Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
-  std::vector<RefRecord> kept;
+Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
+  RefRecords kept;
   if (!wish.direct) return kept;
   const Origins origins = origins_of(wish.sharing);
   const bool small = value.size_bytes() <= inline_value_limit;
@@ -135,16 +135,16 @@ Result<std::vector<RefRecord>> ProcessRuntime::keep_tensors(const detail::Outgoi
   return kept;
 }
 
-void ProcessRuntime::release_kept(const std::vector<RefRecord>& kept) {
+void ProcessRuntime::release_kept(const RefRecords& kept) {
   if (kept.empty()) return;
   const auto lock = engine_->lock();
   for (const RefRecord& each : kept) engine_->release(each.object);
 }
 
 // `tensors` are those of the value, in order.
-std::vector<RefRecord> ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
+RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
                                                   std::span<const RefRecord> tensors) {
-  std::vector<RefRecord> records;
+  RefRecords records;
   records.reserve(refs.size());
   std::size_t next = 0;
   for (const auto& ref : refs) {
@@ -203,7 +203,7 @@ Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::P
   return raw(stored.value().bits());
 }
 
-void redirect(std::vector<RefRecord>& refs, const HandedOver& given, ProcessId owner, NodeId home) {
+void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home) {
   for (auto& ref : refs) {
     if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
     ref.owner = owner;
@@ -259,7 +259,7 @@ Result<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   return record;
 }
 
-void ProcessRuntime::adopt(ProcessEngine::Lock&, const std::vector<RefRecord>& refs) {
+void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
   for (const auto& ref : refs) {
     if (is_tensor(ref)) continue;
     if (engine_->core().object(ref.object) == nullptr) {
@@ -271,7 +271,7 @@ void ProcessRuntime::adopt(ProcessEngine::Lock&, const std::vector<RefRecord>& r
 }
 
 // The elements that stand apart from a value, which have been pulled before; or why one is not there.
-std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const std::vector<RefRecord>& contained,
+std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const RefRecords& contained,
                                                                         std::vector<detail::ApartTensor>& apart) {
   if (std::ranges::none_of(contained, is_tensor)) return nullptr;
   for (const RefRecord& each : contained) {

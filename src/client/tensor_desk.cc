@@ -50,9 +50,10 @@ void set_share(TransferRecord& record, const exchange::Share& share) {
 struct Publication {
   std::shared_ptr<detail::TensorStorage> storage;
   detail::TensorStorage::Hold hold;
-  std::function<void()> gone;
+  std::shared_ptr<const std::function<void()>> gone;
 
-  Publication(std::shared_ptr<detail::TensorStorage> of, detail::TensorStorage::Hold by, std::function<void()> then)
+  Publication(std::shared_ptr<detail::TensorStorage> of, detail::TensorStorage::Hold by,
+              std::shared_ptr<const std::function<void()>> then)
       : storage(std::move(of)), hold(std::move(by)), gone(std::move(then)) {}
   Publication(const Publication&) = delete;
   Publication& operator=(const Publication&) = delete;
@@ -60,7 +61,7 @@ struct Publication {
   void end() {
     if (!gone) return;
     hold = {};
-    std::exchange(gone, nullptr)();
+    (*std::exchange(gone, nullptr))();
   }
 };
 
@@ -127,6 +128,7 @@ TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::Exchange
       engine_(*shared_engine_),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
+      freed_(std::make_shared<const std::function<void()>>(callbacks_.freed)),
       left_(std::make_shared<Left>()) {
   if (options_.gpus) set_device_memory(options_.gpus->memory());
   detail::on_landing([this](const detail::Landing& landing) { landed(landing); });
@@ -261,7 +263,7 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
   kept_bytes_ += ref.tensor->size_bytes;
-  exchange_->publish(object, elements, std::make_shared<Publication>(parts.storage, std::move(hold), callbacks_.freed));
+  exchange_->publish(object, elements, make_recycled<Publication>(parts.storage, std::move(hold), freed_));
   engine_.step(KeepTensor{ref});
   return ref;
 }
@@ -342,11 +344,16 @@ detail::ApartTensor TensorDesk::find(ObjectId object) {
   return {std::move(storage), 0};
 }
 
-TensorDesk::PullPtr TensorDesk::pull(const std::vector<RefRecord>& tensors, bool arguments,
+TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
                                      const std::optional<DirectWish>& wish, std::optional<int> device) {
-  const auto pull = std::make_shared<Pull>();
-  std::vector<RefRecord> wanted;
+  const auto pull = make_recycled<Pull>();
+  RefRecords wanted;
   for (RefRecord ref : tensors) {
+    // Who says that they are wanted refers to them until they are read.
+    if (const auto own = kept_.find(ref.object); own != kept_.end()) {
+      pull->got.push_back(own->second.storage);
+      continue;
+    }
     if (arguments) {
       engine_.step(LendRefs{{ref}});
       pull->lent.push_back(ref.object);

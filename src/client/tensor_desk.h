@@ -78,19 +78,19 @@ class TensorDesk {
   struct Pull {
     std::uint64_t wish = 0;
     std::size_t due = 0;                             // at the exchange
-    std::vector<RefRecord> in_store;                 // to be read from there
+    RefRecords in_store;                             // to be read from there
     std::map<ObjectId, TransferRecord> records;      // of these
-    std::vector<RefRecord> wanted;                   // at the exchange
-    std::vector<ObjectId> held;                      // by a ref each, until it is dropped
-    std::vector<ObjectId> lent;                      // for arguments: by the caller, until EndLoans is said
-    std::vector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
+    RefRecords wanted;                               // at the exchange
+    RecycledVector<ObjectId> held;                   // by a ref each, until it is dropped
+    RecycledVector<ObjectId> lent;                   // for arguments: by the caller, until EndLoans is said
+    RecycledVector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
 
   // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and
   // let go of without it.
   // Those of devices come to `device` (as DeviceMemory counts), without it where each belongs.
-  PullPtr pull(const std::vector<RefRecord>& tensors, bool arguments, const std::optional<DirectWish>& wish = {},
+  PullPtr pull(const RefRecords& tensors, bool arguments, const std::optional<DirectWish>& wish = {},
                std::optional<int> device = {});
   // Whether all has come or failed; what has come is then here.
   bool ready(Pull& pull);
@@ -127,7 +127,7 @@ class TensorDesk {
   // Waits for the devices to be open.
   struct Early {
     std::uint64_t wish = 0;
-    std::vector<RefRecord> tensors;
+    RefRecords tensors;
     bool arguments = false;
     std::optional<int> device;
   };
@@ -159,11 +159,12 @@ class TensorDesk {
   ProcessEngine& engine_;
   exchange::ExchangeOptions options_;  // what it shows and whom it honours may change
   const Callbacks callbacks_;
+  const std::shared_ptr<const std::function<void()>> freed_;  // what all that is published calls
   std::uint64_t made_ = 0;
   std::uint64_t claims_ = 0;
   std::uint64_t wishes_ = 0;
-  std::map<ObjectId, Kept> kept_;
-  std::map<std::uint64_t, ObjectId> kept_by_age_;
+  RecycledMap<ObjectId, Kept> kept_;
+  RecycledMap<std::uint64_t, ObjectId> kept_by_age_;
   std::int64_t kept_bytes_ = 0;
   std::map<std::uint64_t, PullPtr> pulls_;
   std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled

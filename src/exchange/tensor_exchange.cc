@@ -16,7 +16,7 @@ using transfer::RegionsInStore;
 Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
 
 // Who has the elements is who made them.
-bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder.process == ref.owner; }
+bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder->process == ref.owner; }
 
 // Transports see for themselves whether a peer still sends, and end what does not go on.
 transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
@@ -264,7 +264,7 @@ void TensorExchange::carry_out(const transfer::StoreRegions& command) {
 
 // ---- what it wants -----------------------------------------------------------------------------
 
-void TensorExchange::want(std::uint64_t number, std::vector<RefRecord> tensors, bool arguments, std::optional<int> device) {
+void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments, std::optional<int> device) {
   post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
     if (!paths_) return;
     Wish& wish = wishes_[number];
@@ -277,7 +277,7 @@ void TensorExchange::want(std::uint64_t number, std::vector<RefRecord> tensors, 
     for (const RefRecord& each : wish.tensors) {
       if (!is_sound(each)) continue;
       unreachable_.erase(each.owner);
-      links_->meet(each.tensor->holder);
+      links_->meet(*each.tensor->holder);
     }
     begin_wishes();
   });
@@ -333,7 +333,7 @@ void TensorExchange::carry_out(const transfer::Part& command) {
     const bool waits = std::ranges::find(waiting_, number) != waiting_.end();
     if (!waits && !command.again) continue;
     for (const RefRecord& each : wish.tensors) {
-      if (is_sound(each) && each.owner == command.holder) return links_->meet(each.tensor->holder);
+      if (is_sound(each) && each.owner == command.holder) return links_->meet(*each.tensor->holder);
     }
   }
   if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again) links_->meet(keeper->second, true);

@@ -82,7 +82,7 @@ class TensorExchange {
   ~TensorExchange();
 
   // Where others ask for what it has.
-  const Endpoint& self() const { return self_; }
+  const CopyOnWrite<Endpoint>& self() const { return self_; }
   // Memory that processes of this machine read in place; null where there is none.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
@@ -96,7 +96,7 @@ class TensorExchange {
   std::shared_ptr<const void> retire(ObjectId object);
   // All of them have room together; each arrives. Numbers are the caller's, and never used again. Those of
   // devices come to `device`, or on_host; without it where each one belongs.
-  void want(std::uint64_t wish, std::vector<RefRecord> tensors, bool arguments, std::optional<int> device = {});
+  void want(std::uint64_t wish, RefRecords tensors, bool arguments, std::optional<int> device = {});
   // Nothing arrives any more.
   void unwant(std::uint64_t wish);
   // Into the store with everything.
@@ -152,7 +152,7 @@ class TensorExchange {
     std::uint64_t gathering = 0;
   };
   struct Wish {
-    std::vector<RefRecord> tensors;
+    RefRecords tensors;
     bool arguments = false;
     std::optional<int> device;
     std::map<transfer::RegionPullId, Wanted> pulls;
@@ -222,7 +222,7 @@ class TensorExchange {
 
   const ExchangeOptions options_;
   const Callbacks callbacks_;
-  Endpoint self_;
+  CopyOnWrite<Endpoint> self_;
   std::shared_ptr<Arena> arena_;  // shared with the tensors in it
 
   std::mutex mutex_;
@@ -234,7 +234,7 @@ class TensorExchange {
   transfer::RegionExchange core_;
   std::vector<transfer::RegionCommand> commands_;  // to be carried out, in order
   bool carrying_out_ = false;
-  std::map<ObjectId, Published> published_;
+  RecycledMap<ObjectId, Published> published_;
   std::map<std::uint64_t, Wish> wishes_;
   std::vector<std::uint64_t> waiting_;  // for holders to say what they can
   std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for

@@ -37,7 +37,7 @@ bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole, const tr
   gathering.wish = wish;
   gathering.whole = whole;
   gathering.began = monotonic_now();
-  gathering.keeps = !self_.address.empty() && !published_.contains(one.object);
+  gathering.keeps = !self_->address.empty() && !published_.contains(one.object);
   if (gathering.keeps) published_[one.object].copy = number;
   Wanted part = whole;
   part.refusals.clear();

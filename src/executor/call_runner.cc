@@ -51,20 +51,26 @@ std::int64_t own_pid() {
   return pid;
 }
 
-void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
+void append(RefRecords& to, const RefRecords& refs) {
   to.insert(to.end(), refs.begin(), refs.end());
 }
 
-// Everything the arguments let user code get hold of.
-std::vector<RefRecord> reachable(const CallRecord& call, client::ProcessEngine& engine) {
-  std::vector<RefRecord> refs;
+// Everything the arguments let user code get hold of that others have to know of: not tensors that this process
+// has made itself, whose memory user code holds.
+RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
+  RefRecords refs;
+  const ProcessId self = engine.core().options().process;
+  const auto add = [&](const RefRecords& contained) {
+    std::ranges::copy_if(contained, std::back_inserter(refs),
+                         [&](const RefRecord& each) { return each.tensor.is_empty() || each.owner != self; });
+  };
   for (const auto& argument : *call.arguments) {
     if (!argument.is_ref) {
-      append(refs, argument.value.contained);
+      add(argument.value.contained);
       continue;
     }
     refs.push_back(argument.ref);
-    if (const auto* row = engine.core().object(argument.ref.object)) append(refs, row->value->contained);
+    if (const auto* row = engine.core().object(argument.ref.object)) add(row->value->contained);
   }
   return refs;
 }
@@ -72,7 +78,7 @@ std::vector<RefRecord> reachable(const CallRecord& call, client::ProcessEngine& 
 // What inline results refer to leaves this process: unfinished tasks behind it go to the caller, and the
 // refs stay pinned until the caller holds them.
 void hand_over_contents(CallFinished& finished, const RunCall& run, client::ProcessEngine& engine) {
-  std::vector<RefRecord> contents;
+  RefRecords contents;
   for (const auto& result : finished.results) {
     if (!result.in_store) append(contents, result.contained);
   }
@@ -89,7 +95,7 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
 }  // namespace
 
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock) {
+                 ArgumentRefs arguments, client::ProcessEngine::Lock& lock) {
   const auto& refs = arguments.reachable;
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
                               std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
@@ -97,9 +103,9 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   auto& engine = runtime.engine();
   runtime.tensors().take_back(lock);
   finished.kept = engine.core().passed_on(refs);
-  if (!arguments.lent.empty()) engine.step(client::EndLoans{arguments.lent});
+  if (!arguments.lent.empty()) engine.step(client::EndLoans{std::move(arguments.lent)});
   hand_over_contents(finished, run, engine);
-  std::vector<RefRecord> leaving = finished.pinned;
+  RefRecords leaving = finished.pinned;
   for (const auto& result : finished.results) {
     if (result.in_store) append(leaving, result.contained);
   }

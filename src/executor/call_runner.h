@@ -18,7 +18,7 @@ struct ActorInstance {
 
 struct RanCall {
   CallFinished finished;             // to be settled
-  std::vector<RefRecord> reachable;  // everything that the arguments let user code get hold of
+  RefRecords reachable;  // everything that the arguments let user code get hold of
 };
 
 // `assignment` and `runtime` outlive the call. The context is the one that current() shows inside.
@@ -27,13 +27,13 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                  const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
 // What the arguments of a call have brought.
 struct ArgumentRefs {
-  std::vector<RefRecord> reachable;
-  std::vector<ObjectId> lent;  // of these
+  RefRecords reachable;
+  RecycledVector<ObjectId> lent;  // of these
 };
 // Once the call's own refs on its arguments are gone: waits until what it keeps is held, and what leaves in
 // its results is stored. Gives the lock up meanwhile.
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-                 const ArgumentRefs& arguments, client::ProcessEngine::Lock& lock);
+                 ArgumentRefs arguments, client::ProcessEngine::Lock& lock);
 
 // What current() shows in all calls of this process, and in this one.
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);

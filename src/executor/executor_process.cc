@@ -59,7 +59,7 @@ class ExecutorProcess {
  private:
   struct Fetch {
     std::vector<ObjectId> objects;
-    std::vector<RefRecord> tensors;  // of arguments that came as values; from when the objects are here, of all
+    RefRecords tensors;  // of arguments that came as values; from when the objects are here, of all
     bool has_all_tensors = false;
     client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
     bool told = false;
@@ -78,7 +78,7 @@ class ExecutorProcess {
   void tensors_changed();
   void tell_held();
   void find_tensors(Fetch& fetch) const;
-  std::uint64_t bytes_to_hold(const std::vector<RefRecord>& tensors) const;
+  std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
   void agent_said(const AgentToProcess& message);
   void cut_callers(const std::vector<std::string>& void_keys);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
@@ -113,7 +113,7 @@ class ExecutorProcess {
   Queue<RunCall> to_run_beside_;
   std::thread beside_;             // from the first such call on
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
-  std::map<std::uint64_t, Fetch> fetches_;
+  RecycledMap<std::uint64_t, Fetch> fetches_;
   PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
   bool room_ahead_ = false;  // perhaps: since fetches were looked at last
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
@@ -326,7 +326,7 @@ void ExecutorProcess::carry_out(FetchArguments& command) {
 
 // A step may drop fetches: all are looked at before the core hears of any.
 void ExecutorProcess::check_fetches() {
-  std::vector<ArgumentsFetched> fetched;
+  RecycledVector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
     if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
@@ -365,10 +365,10 @@ void ExecutorProcess::find_tensors(Fetch& fetch) const {
 }
 
 // What is read where it lies takes no memory here.
-std::uint64_t ExecutorProcess::bytes_to_hold(const std::vector<RefRecord>& tensors) const {
+std::uint64_t ExecutorProcess::bytes_to_hold(const RefRecords& tensors) const {
   std::uint64_t bytes = 0;
   for (const RefRecord& each : tensors) {
-    const bool in_place = each.tensor->in_shared_memory && each.tensor->holder.node == assignment_.node;
+    const bool in_place = each.tensor->in_shared_memory && each.tensor->holder->node == assignment_.node;
     if (!in_place) bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, each.tensor->size_bytes));
   }
   return bytes;
@@ -515,7 +515,7 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
     std::fflush(stdout);
     lock.lock();
-    std::vector<ObjectId> lent;
+    RecycledVector<ObjectId> lent;
     if (auto pull = drop_fetched(run.token)) {
       lent = std::move(pull->lent);
       runtime_->tensors().let_go(std::move(pull), lock);

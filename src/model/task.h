@@ -38,7 +38,7 @@ struct TensorRecord {
   std::int64_t size_bytes = 0;
   bool in_shared_memory = false;  // until nobody refers to them: they may be read there, in place
   DirectWish wish;
-  Endpoint holder;  // where the process that has them is asked for them
+  CopyOnWrite<Endpoint> holder;  // where the process that has them is asked for them
   // In shared memory: of the holder's blocks of it the one they lie in, which never gets its number again,
   // and where in it; 0: not known. Who has mapped the block finds them there without asking.
   std::uint64_t block = 0;
@@ -70,6 +70,8 @@ struct RefRecord {
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
 };
 
+using RefRecords = RecycledVector<RefRecord>;  // come and go with calls
+
 // A value on its way: inline bytes, or an object in some node's store. An error is a value too.
 struct ValueRecord {
   bool is_error = false;
@@ -77,7 +79,7 @@ struct ValueRecord {
   Payload bytes;                     // inline value or encoded error
   std::int64_t size_bytes = 0;       // of the encoded value
   NodeId location;                   // in_store: a node whose store has it
-  std::vector<RefRecord> contained;  // refs inside the value
+  RefRecords contained;  // refs inside the value
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(

@@ -153,7 +153,7 @@ struct ObjectReadable {
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   bool is_error = false;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
   std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
   std::uint64_t fetch = 0;         // which one this answers
   template <class Visit>

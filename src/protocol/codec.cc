@@ -1,20 +1,48 @@
 #include "protocol/codec.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace mobula::internal {
 namespace {
 
 constexpr int max_skip_depth = 64;
 
+std::uint64_t big_endian(std::uint64_t value) {
+  return std::endian::native == std::endian::little ? __builtin_bswap64(value) : value;
+}
+
+void store(std::byte* to, std::uint64_t value) {
+  value = big_endian(value);
+  std::memcpy(to, &value, sizeof value);
+}
+
+std::uint64_t load(const std::byte* from) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return big_endian(value);
+}
+
 }  // namespace
 
 // ---- Writer ------------------------------------------------------------------------------------
 
-void Writer::big_endian(std::uint64_t value, int width) {
-  std::byte bytes[8];
-  for (int i = 0; i < width; ++i) bytes[i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
-  bytes_.insert(bytes_.end(), bytes, bytes + width);
+// The `width` low bytes of the value, after a byte that says what it is.
+void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
+  std::byte* const to = room(static_cast<std::size_t>(width) + 1);
+  to[0] = static_cast<std::byte>(tag);
+  for (int i = 0; i < width; ++i) to[1 + i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
+}
+
+void Writer::raw(const void* data, std::size_t size) {
+  if (size == 0) return;
+  if (size <= bytes_.size() - written_) return void(std::memcpy(room(size), data, size));
+  // No memory is cleared for what is long.
+  const auto* const from = static_cast<const std::byte*>(data);
+  bytes_.resize(written_);
+  bytes_.insert(bytes_.end(), from, from + size);
+  written_ = bytes_.size();
 }
 
 void Writer::nil() { byte(0xc0); }
@@ -25,17 +53,13 @@ void Writer::unsigned_integer(std::uint64_t value) {
   if (value < 0x80) {
     byte(static_cast<unsigned>(value));
   } else if (value <= 0xff) {
-    byte(0xcc);
-    big_endian(value, 1);
+    tagged(0xcc, value, 1);
   } else if (value <= 0xffff) {
-    byte(0xcd);
-    big_endian(value, 2);
+    tagged(0xcd, value, 2);
   } else if (value <= 0xffffffff) {
-    byte(0xce);
-    big_endian(value, 4);
+    tagged(0xce, value, 4);
   } else {
-    byte(0xcf);
-    big_endian(value, 8);
+    tagged(0xcf, value, 8);
   }
 }
 
@@ -45,17 +69,13 @@ void Writer::integer(std::int64_t value) {
   if (value >= -32) {
     byte(static_cast<unsigned>(bits & 0xff));
   } else if (value >= INT8_MIN) {
-    byte(0xd0);
-    big_endian(bits, 1);
+    tagged(0xd0, bits, 1);
   } else if (value >= INT16_MIN) {
-    byte(0xd1);
-    big_endian(bits, 2);
+    tagged(0xd1, bits, 2);
   } else if (value >= INT32_MIN) {
-    byte(0xd2);
-    big_endian(bits, 4);
+    tagged(0xd2, bits, 4);
   } else {
-    byte(0xd3);
-    big_endian(bits, 8);
+    tagged(0xd3, bits, 8);
   }
 }
 
@@ -63,51 +83,41 @@ void Writer::text(std::string_view value) {
   if (value.size() < 32) {
     byte(0xa0u | static_cast<unsigned>(value.size()));
   } else if (value.size() <= 0xff) {
-    byte(0xd9);
-    big_endian(value.size(), 1);
+    tagged(0xd9, value.size(), 1);
   } else if (value.size() <= 0xffff) {
-    byte(0xda);
-    big_endian(value.size(), 2);
+    tagged(0xda, value.size(), 2);
   } else {
-    byte(0xdb);
-    big_endian(value.size(), 4);
+    tagged(0xdb, value.size(), 4);
   }
-  const auto* data = reinterpret_cast<const std::byte*>(value.data());
-  bytes_.insert(bytes_.end(), data, data + value.size());
+  raw(value.data(), value.size());
 }
 
 void Writer::binary(std::span<const std::byte> value) {
   if (value.size() <= 0xff) {
-    byte(0xc4);
-    big_endian(value.size(), 1);
+    tagged(0xc4, value.size(), 1);
   } else if (value.size() <= 0xffff) {
-    byte(0xc5);
-    big_endian(value.size(), 2);
+    tagged(0xc5, value.size(), 2);
   } else {
-    byte(0xc6);
-    big_endian(value.size(), 4);
+    tagged(0xc6, value.size(), 4);
   }
-  bytes_.insert(bytes_.end(), value.begin(), value.end());
+  raw(value.data(), value.size());
 }
 
 void Writer::id(std::uint64_t high, std::uint64_t low) {
-  std::byte bytes[18] = {std::byte{0xc4}, std::byte{16}};
-  for (int i = 0; i < 8; ++i) {
-    bytes[2 + i] = static_cast<std::byte>(high >> (56 - 8 * i));
-    bytes[10 + i] = static_cast<std::byte>(low >> (56 - 8 * i));
-  }
-  bytes_.insert(bytes_.end(), bytes, bytes + sizeof bytes);
+  std::byte* const to = room(2 + 2 * sizeof(std::uint64_t));
+  to[0] = std::byte{0xc4};
+  to[1] = std::byte{16};
+  store(to + 2, high);
+  store(to + 2 + sizeof high, low);
 }
 
 void Writer::array(std::size_t count) {
   if (count < 16) {
     byte(0x90u | static_cast<unsigned>(count));
   } else if (count <= 0xffff) {
-    byte(0xdc);
-    big_endian(count, 2);
+    tagged(0xdc, count, 2);
   } else {
-    byte(0xdd);
-    big_endian(count, 4);
+    tagged(0xdd, count, 4);
   }
 }
 
@@ -115,11 +125,9 @@ void Writer::map(std::size_t count) {
   if (count < 16) {
     byte(0x80u | static_cast<unsigned>(count));
   } else if (count <= 0xffff) {
-    byte(0xde);
-    big_endian(count, 2);
+    tagged(0xde, count, 2);
   } else {
-    byte(0xdf);
-    big_endian(count, 4);
+    tagged(0xdf, count, 4);
   }
 }
 
@@ -143,8 +151,8 @@ unsigned Reader::next_byte() {
 
 std::uint64_t Reader::big_endian(int width) {
   std::uint64_t value = 0;
-  for (int i = 0; i < width; ++i) value = (value << 8) | next_byte();
-  return failed() ? 0 : value;
+  for (const std::byte each : raw(static_cast<std::size_t>(width))) value = (value << 8) | static_cast<std::uint64_t>(each);
+  return value;
 }
 
 std::span<const std::byte> Reader::raw(std::size_t size) {
@@ -222,6 +230,11 @@ std::int64_t Reader::integer() {
 }
 
 std::string Reader::text() {
+  const auto part = text_bytes();
+  return {reinterpret_cast<const char*>(part.data()), part.size()};
+}
+
+std::span<const std::byte> Reader::text_bytes() {
   const unsigned tag = next_byte();
   if (failed()) return {};
   std::size_t size = 0;
@@ -233,8 +246,7 @@ std::string Reader::text() {
     fail("expected text");
     return {};
   }
-  const auto part = raw(size);
-  return {reinterpret_cast<const char*>(part.data()), part.size()};
+  return raw(size);
 }
 
 std::span<const std::byte> Reader::binary() {
@@ -267,7 +279,11 @@ std::size_t Reader::map() {
   return 0;
 }
 
-void Reader::skip() { skip_nested(0); }
+std::span<const std::byte> Reader::skip() {
+  const std::size_t first = at_;
+  skip_nested(0);
+  return failed() ? std::span<const std::byte>() : bytes_.subspan(first, at_ - first);
+}
 
 void Reader::skip_nested(int depth) {
   if (depth > max_skip_depth) return fail("is nested too deeply");
@@ -280,7 +296,7 @@ void Reader::skip_nested(int depth) {
     for (std::size_t i = 0; i < values && !failed(); ++i) skip_nested(depth + 1);
     return;
   }
-  if ((tag & 0xe0) == 0xa0 || (tag >= 0xd9 && tag <= 0xdb)) return void(text());
+  if ((tag & 0xe0) == 0xa0 || (tag >= 0xd9 && tag <= 0xdb)) return void(text_bytes());
   if (tag >= 0xc4 && tag <= 0xc6) return void(binary());
   ++at_;
   if (tag < 0x80 || tag >= 0xe0 || tag == 0xc0 || tag == 0xc2 || tag == 0xc3) return;
@@ -306,11 +322,7 @@ void write(Writer& out, Hash128 value) { out.id(value.high, value.low); }
 void read(Reader& in, Hash128& value) {
   const auto bytes = in.binary();
   if (bytes.size() != 16) return in.fail("an id has 16 bytes");
-  value = {};
-  for (std::size_t i = 0; i < 8; ++i) {
-    value.high = (value.high << 8) | static_cast<std::uint64_t>(bytes[i]);
-    value.low = (value.low << 8) | static_cast<std::uint64_t>(bytes[8 + i]);
-  }
+  value = {load(bytes.data()), load(bytes.data() + sizeof(std::uint64_t))};
 }
 
 void write(Writer& out, const ResourceSet& value) {

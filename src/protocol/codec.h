@@ -26,6 +26,7 @@
 namespace mobula::internal {
 
 struct CallForm;
+struct Endpoint;
 struct TensorRecord;
 
 // ---- writing -----------------------------------------------------------------------------------
@@ -76,6 +77,7 @@ void write(Writer& out, const std::variant<T...>& value);
 void write(Writer& out, const CopyOnWrite<CallForm>& value);
 // Few refs are tensors: one byte where there is none.
 void write(Writer& out, const CopyOnWrite<TensorRecord>& value);
+void write(Writer& out, const CopyOnWrite<Endpoint>& value);
 template <class T>
 void write(Writer& out, const CopyOnWrite<T>& value) {
   write(out, *value);
@@ -173,6 +175,7 @@ void read(Reader& in, std::variant<T...>& value);
 
 void read(Reader& in, CopyOnWrite<CallForm>& value);
 void read(Reader& in, CopyOnWrite<TensorRecord>& value);
+void read(Reader& in, CopyOnWrite<Endpoint>& value);
 template <class T>
 void read(Reader& in, CopyOnWrite<T>& value) {
   T whole{};

@@ -5,6 +5,7 @@
 // makes the whole message `corrupt`. No padding is ever encoded. Values; no thread rules.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,8 +40,7 @@ class Writer {
   Writer() : Writer(Bytes()) {}
   // Writes where these bytes were.
   explicit Writer(Bytes memory) : bytes_(std::move(memory)) {
-    bytes_.clear();
-    bytes_.reserve(most_are_smaller);
+    if (bytes_.size() < most_are_smaller) bytes_.resize(most_are_smaller);
   }
 
   void nil();
@@ -52,16 +52,30 @@ class Writer {
   void id(std::uint64_t high, std::uint64_t low);  // as binary of 16 bytes
   void array(std::size_t count);
   void map(std::size_t count);
+  void encoded(std::span<const std::byte> value) { raw(value.data(), value.size()); }  // one, as encode() made it
 
-  const Bytes& bytes() const { return bytes_; }
-  Bytes take() { return std::move(bytes_); }
+  // What has been written; the writer is of no more use.
+  Bytes take() {
+    bytes_.resize(written_);
+    return std::move(bytes_);
+  }
 
  private:
   static constexpr std::size_t most_are_smaller = 320;  // a call without arguments, for one
 
-  void byte(unsigned value) { bytes_.push_back(static_cast<std::byte>(value)); }
-  void big_endian(std::uint64_t value, int width);
-  Bytes bytes_;
+  // So many bytes more, for the caller to fill.
+  std::byte* room(std::size_t size) {
+    if (size > bytes_.size() - written_) bytes_.resize(written_ + std::max(size, most_are_smaller));
+    std::byte* const place = bytes_.data() + written_;
+    written_ += size;
+    return place;
+  }
+  void byte(unsigned value) { *room(1) = static_cast<std::byte>(value); }
+  void tagged(unsigned tag, std::uint64_t value, int width);
+  void raw(const void* data, std::size_t size);
+
+  Bytes bytes_;  // those written, and room for more
+  std::size_t written_ = 0;
 };
 
 // Reads what it expects in order. After the first fault every read returns a default and `failed`
@@ -78,7 +92,7 @@ class Reader {
   std::span<const std::byte> binary();
   std::size_t array();
   std::size_t map();
-  void skip();  // one value of any kind
+  std::span<const std::byte> skip();  // one value of any kind; its bytes
   // Counts memory that decoded elements will take, and fails where it is over the limit: an empty
   // struct is one byte on the wire and hundreds in memory.
   bool claim(std::size_t elements, std::size_t bytes_each);
@@ -90,6 +104,7 @@ class Reader {
 
  private:
   unsigned next_byte();
+  std::span<const std::byte> text_bytes();
   std::uint64_t big_endian(int width);
   std::span<const std::byte> raw(std::size_t size);
   std::size_t count(std::size_t elements, std::size_t per_element);

@@ -22,7 +22,7 @@ struct ResultStored {
   ProcessId owner;
   std::int64_t size_bytes = 0;
   bool is_error = false;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -89,7 +89,7 @@ struct ObjectStatus {
   ObjectId object;
   std::int64_t size_bytes = 0;
   bool is_error = false;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
   std::vector<NodeId> locations;  // nodes that have the bytes; empty with `failure`
   std::optional<Failure> failure;
   std::vector<NodeId> fetching;  // nodes that are bringing them to themselves, the latest first

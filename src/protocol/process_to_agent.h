@@ -94,7 +94,7 @@ struct SealObject {
   ProcessId owner;
   NodeId home;
   bool is_error = false;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &SealObject::object), field("owner", &SealObject::owner),

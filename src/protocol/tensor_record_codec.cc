@@ -1,6 +1,7 @@
-// Of the many refs that travel few are tensors: those take one byte for what they are not.
+// Of the many refs that travel few are tensors: those take one byte for what they are not. Those that are come
+// from few processes: a thread keeps the last ends it met.
 #include "model/task.h"
-#include "protocol/codec.h"
+#include "protocol/recent_values.h"
 
 namespace mobula::internal {
 
@@ -15,6 +16,16 @@ void read(Reader& in, CopyOnWrite<TensorRecord>& value) {
   TensorRecord record;
   read(in, record);
   value = std::move(record);
+}
+
+void write(Writer& out, const CopyOnWrite<Endpoint>& value) { out.encoded(recent_values<Endpoint>().bytes_of(value)); }
+
+void read(Reader& in, CopyOnWrite<Endpoint>& value) {
+  const auto bytes = in.skip();
+  if (in.failed() || !in.claim(1, sizeof(Endpoint) + bytes.size())) return;
+  auto known = recent_values<Endpoint>().value_of(bytes);
+  if (!known) return in.fail(known.error().text);
+  value = std::move(*known);
 }
 
 }  // namespace mobula::internal

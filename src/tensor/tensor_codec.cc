@@ -121,7 +121,7 @@ Numbers read_numbers(Reader& in, std::size_t count) {
 
 // All but the elements; `size_bytes` is what they take. Bytes that are left bound nothing yet.
 TensorParts read_layout(Reader& in, const Head& head, std::size_t& size_bytes) {
-  TensorParts parts;
+  TensorParts parts{.shape = {}, .strides = {}};
   parts.dtype = static_cast<DType>(head.dtype);
   const std::size_t item = item_bytes(parts.dtype);
   if (item == 0) throw_corrupt("a tensor has elements of no known type");

@@ -64,7 +64,7 @@ TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
     Process one(folder.path(), first);
     Process two(folder.path(), second);
     const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
-    std::vector<RefRecord> from_one, from_two;
+    RefRecords from_one, from_two;
     for (std::uint64_t object = 7; object < 10; ++object) {
       from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
       from_two.push_back(two.publish_on_gpu(object + 10, bytes_of_one, by_nccl));
@@ -90,7 +90,7 @@ TEST(DeviceExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
     Process one(folder.path(), large);
     Process two(folder.path(), small);
     for (const auto way : {DirectPath::nccl, DirectPath::cuda_ipc}) {
-      std::vector<RefRecord> refs;
+      RefRecords refs;
       const std::uint64_t first = way == DirectPath::nccl ? 7 : 17;
       for (std::uint64_t object = first; object < first + 3; ++object) {
         refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = way}));
@@ -181,7 +181,7 @@ TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
     const Folder folder;
     const auto holds = with_gpu(1, 0, "a", true);
     Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)), three(folder.path(), with_gpu(3, 0, "a", true));
-    std::vector<RefRecord> refs;
+    RefRecords refs;
     for (std::uint64_t object = 7; object < 13; ++object) {
       const auto path = object % 2 == 0 ? DirectPath::tcp : DirectPath::nccl;
       refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = path}));
@@ -308,7 +308,7 @@ TEST_P(PluginExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   Member small = member(2, true);
   small.receive_bytes = 1'000'000;
   Process two(folder_.path(), small);
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, bytes_of_one, true, wish_));
   for (const Arrival& each : two.pull_all(refs)) {
     EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));

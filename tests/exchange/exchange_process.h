@@ -188,7 +188,7 @@ class Process {
     std::vector<Arrival> all = pull_all({ref});
     return std::move(all.front());
   }
-  std::vector<Arrival> pull_all(std::vector<RefRecord> refs) {
+  std::vector<Arrival> pull_all(RefRecords refs) {
     const std::size_t count = refs.size();
     exchange_->want(++wishes_, std::move(refs), false);
     return wait_for(count);

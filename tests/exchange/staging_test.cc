@@ -61,7 +61,7 @@ TEST(SimulatedStaging, BothWaysAtOnceWithOneSliceEachWayDoesNotWaitInACircle) {
     const Folder folder;
     Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
     constexpr std::uint64_t size = 18 * mib + 1;
-    std::vector<RefRecord> from_one, from_two;
+    RefRecords from_one, from_two;
     for (std::uint64_t i = 0; i < 4; ++i) {
       from_one.push_back(one.publish_on_gpu(10 + i, size, by_tcp));
       from_two.push_back(two.publish_on_gpu(20 + i, size, by_tcp));

@@ -52,7 +52,7 @@ TEST_F(TensorExchangeTest, ByTcpItIsSealed) {
 TEST_F(TensorExchangeTest, BothDirectionsAtOnceAndManyTogether) {
   Process one = process({1});
   Process two = process({2});
-  std::vector<RefRecord> from_one, from_two;
+  RefRecords from_one, from_two;
   for (std::uint64_t i = 0; i < 20; ++i) {
     from_one.push_back(one.publish(100 + i, 10'000 + i, i % 2 == 0));
     from_two.push_back(two.publish(200 + i, 20'000 + i, i % 2 == 0));
@@ -88,7 +88,7 @@ TEST_F(TensorExchangeTest, WhereTheSocketIsGoneTheAddressStands) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, false);
-  std::filesystem::remove(ref.tensor->holder.local);
+  std::filesystem::remove(ref.tensor->holder->local);
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
 }
 
@@ -114,7 +114,7 @@ TEST_F(TensorExchangeTest, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
     for (const auto way : {DirectPath::shm, DirectPath::tcp}) {
       Process two = process({.number = 2, .receive_bytes = budget});
       const DirectWish wish{.direct = true, .named = way};
-      std::vector<RefRecord> refs;
+      RefRecords refs;
       for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, size, false, wish));
       two.exchange().want(1000, {one.publish(20, size, false, wish)}, false);
       two.exchange().want(1001, refs, true);
@@ -206,8 +206,8 @@ TEST_F(TensorExchangeTest, WhoAnswersInAnothersPlaceIsNotBelieved) {
   Process three = process({3});
   auto ref = one.publish(7, size, true);
   (void)impostor.publish(7, size, true);  // the same name, other bytes in other hands
-  ref.tensor.edit().holder.local = impostor.exchange().self().local;
-  ref.tensor.edit().holder.address.clear();
+  ref.tensor.edit().holder.edit().local = impostor.exchange().self()->local;
+  ref.tensor.edit().holder.edit().address.clear();
   const auto arrival = three.pull(ref);
   EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
   EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("not who was meant")));
@@ -239,7 +239,7 @@ TEST_F(TensorExchangeTest, BetweenNodesThatNameTheSameFabricItIsNotSealed) {
 TEST_F(TensorExchangeTest, NonsenseEndsAConnectionAndNoMore) {
   Process one = process({1});
   const auto ref = one.publish(7, size, true);
-  auto socket = connect_local(ref.tensor->holder.local);
+  auto socket = connect_local(ref.tensor->holder->local);
   ASSERT_TRUE(socket.ok());
   auto thread = LoopThread::start();
   ASSERT_TRUE(thread.ok());

@@ -48,7 +48,7 @@ TEST(Codec, MissingFieldsAreDefaulted) {
       for_each_field(value, [&](std::string_view, const auto& member) {
         if (written++ < given) write(out, member);
       });
-      const auto back = decode<T>(out.bytes());
+      const auto back = decode<T>(out.take());
       ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
       [[maybe_unused]] const T standard{};
       std::size_t at = 0;
@@ -75,7 +75,7 @@ TEST(Codec, UnknownTrailingFieldsAreSkipped) {
     out.nil();
     out.integer(-70'000);
     out.text("a field of a later version");
-    const auto back = decode<T>(out.bytes());
+    const auto back = decode<T>(out.take());
     ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
     EXPECT_TRUE(*back == value) << type_name<T>();
   });
@@ -86,7 +86,7 @@ TEST(Codec, AnAlternativeOfALaterVersionIsRefused) {
   out.array(2);
   out.unsigned_integer(std::variant_size_v<AgentMessage>);
   out.array(0);
-  const auto back = decode<AgentMessage>(out.bytes());
+  const auto back = decode<AgentMessage>(out.take());
   ASSERT_FALSE(back.ok());
   EXPECT_EQ(back.error().code, ErrorCode::corrupt);
   EXPECT_NE(back.error().text.find("this version does not know"), std::string::npos);

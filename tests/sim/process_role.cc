@@ -357,7 +357,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
     step_client(client::WantObject{argument.ref.object, true});
   }
   fetches_[command.token].tensors = command.tensors;
-  if (!command.tensors.empty()) step_client(client::LendRefs{command.tensors});
+  if (const auto lent = lent_tensors(command.tensors); !lent.empty()) step_client(client::LendRefs{lent});
   check_fetches();
 }
 
@@ -382,9 +382,16 @@ void Process::check_fetches() {
   for (auto& news : ready) step_executor(std::move(news));
 }
 
+// Its own are not lent to it: it has the memory.
+RefRecords Process::lent_tensors(const RefRecords& tensors) const {
+  RefRecords lent;
+  std::ranges::copy_if(tensors, std::back_inserter(lent), [this](const RefRecord& each) { return each.owner != id(); });
+  return lent;
+}
+
 // What a process had that was killed is nowhere.
 std::vector<ObjectId> Process::lost_elements(const Fetch& fetch) {
-  std::vector<RefRecord> refs = fetch.tensors;
+  RefRecords refs = fetch.tensors;
   for (const ObjectId object : fetch.objects) {
     const auto* row = client_.object(object);
     if (row != nullptr) refs.insert(refs.end(), row->value->contained.begin(), row->value->contained.end());
@@ -404,13 +411,15 @@ void Process::drop_fetched(std::uint64_t token) {
   const auto objects = std::move(at->second.objects);
   const auto tensors = std::move(at->second.tensors);
   fetches_.erase(at);
-  for (const auto& tensor : tensors) step_client(client::ReleaseRef{tensor.object});
+  RecycledVector<ObjectId> lent;
+  for (const auto& tensor : lent_tensors(tensors)) {
+    step_client(client::ReleaseRef{tensor.object});
+    lent.push_back(tensor.object);
+  }
   for (const ObjectId object : objects) {
     step_client(client::UnwantObject{object});
     step_client(client::ReleaseRef{object});
   }
-  std::vector<ObjectId> lent;
-  for (const auto& tensor : tensors) lent.push_back(tensor.object);
   if (!lent.empty()) step_client(client::EndLoans{std::move(lent)});
 }
 

@@ -65,7 +65,7 @@ class Process final : public Role {
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
   void write(const PlaceRecord& place, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
-  std::vector<RefRecord>& kept() { return kept_; }
+  RefRecords& kept() { return kept_; }
   // The refs that a call has by its arguments alone.
   void drop_fetched(std::uint64_t token);
   DemandClass demand_class(const Plan& plan) const;
@@ -104,7 +104,7 @@ class Process final : public Role {
 
   struct Fetch {
     std::vector<ObjectId> objects;
-    std::vector<RefRecord> tensors;
+    RefRecords tensors;
     bool told = false;
   };
 
@@ -115,6 +115,7 @@ class Process final : public Role {
   void tell_executor(const client::TellExecutor& command);
   void fetch_arguments(const executor::FetchArguments& command);
   std::vector<ObjectId> lost_elements(const Fetch& fetch);
+  RefRecords lent_tensors(const RefRecords& tensors) const;
   void check_fetches();
   void start_call(const executor::RunCall& run);
   void poll_threads();
@@ -145,7 +146,7 @@ class Process final : public Role {
   std::map<ProcessId, CallWirePointer> callers_;  // by caller
   std::map<std::uint64_t, std::unique_ptr<Thread>> threads_;
   std::map<std::uint64_t, Fetch> fetches_;
-  std::vector<RefRecord> kept_;
+  RefRecords kept_;
   std::map<ObjectId, client::RoomMade> rooms_;
   std::set<ObjectId> sealed_;
   std::map<std::uint64_t, HeadToProcess> answers_;

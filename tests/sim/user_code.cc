@@ -12,7 +12,7 @@ constexpr std::int64_t large_bytes = 200'000;  // over the limit for values that
 
 Payload payload_of(std::uint64_t number) { return Payload(encode(number)); }
 
-void append(std::vector<RefRecord>& to, const std::vector<RefRecord>& refs) {
+void append(RefRecords& to, const RefRecords& refs) {
   to.insert(to.end(), refs.begin(), refs.end());
 }
 
@@ -220,8 +220,8 @@ Expected Thread::expected_of(ObjectId object) const {
   return process_.outside().checkers().expected(object);
 }
 
-std::vector<RefRecord> Thread::records_of(const std::vector<int>& vars) const {
-  std::vector<RefRecord> records;
+RefRecords Thread::records_of(const std::vector<int>& vars) const {
+  RefRecords records;
   for (const int var : vars) {
     const ObjectId object = vars_.at(static_cast<std::size_t>(var)).object;
     if (process_.client().object(object) != nullptr) records.push_back(process_.client().ref_of(object));
@@ -540,7 +540,7 @@ void Thread::let_go() {
   leases_.clear();
   for (const auto& tensor : std::exchange(tensors_, {})) process_.step_client(client::ReleaseRef{tensor.object});
   if (!is_call()) return;
-  std::vector<RefRecord> contents;
+  RefRecords contents;
   for (const auto& result : finished_.results) {
     if (!result.in_store) append(contents, result.contained);
   }
@@ -564,7 +564,7 @@ void Thread::settle() {
     finished_.kept = process_.client().passed_on(reachable_);
     process_.drop_fetched(run_.token);
   }
-  std::vector<RefRecord> contents = finished_.pinned;
+  RefRecords contents = finished_.pinned;
   for (const auto& result : finished_.results) append(contents, result.contained);
   const auto settled = [this, contents] {
     return !process_.client().holds_unconfirmed(reachable_) && !process_.client().storing(contents);

@@ -20,7 +20,7 @@ class Process;
 struct Reading {
   std::optional<ErrorRecord> error;
   std::uint64_t number = 0;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
 };
 
 class Thread {
@@ -58,7 +58,7 @@ class Thread {
   void work();
   bool take(const Step& step);  // false: it waits
   bool get(ObjectId object, bool mixes, bool tolerant);
-  bool get_each(const std::vector<RefRecord>& refs, bool mixes);
+  bool get_each(const RefRecords& refs, bool mixes);
   bool put(const Step& step);
   bool wait_any(const Step& step);
   bool find_actor(const Step& step);
@@ -69,7 +69,7 @@ class Thread {
   void call_refs(const Step& step);
   void keep_refs();
   Arguments arguments_of(const Step& step, std::vector<Expected>& expected) const;
-  std::vector<RefRecord> records_of(const std::vector<int>& vars) const;
+  RefRecords records_of(const std::vector<int>& vars) const;
   Expected expected_of(ObjectId object) const;
   Expected expected_put(const Step& step) const;
   void store_result();
@@ -96,9 +96,9 @@ class Thread {
   std::size_t inner_ = 0;        // within a step that reads several
   bool began_ = false;           // the step has done what it does once
   std::vector<Var> vars_;
-  std::vector<RefRecord> refs_;  // inside the arguments
-  std::vector<RefRecord> tensors_;  // of the result, made here
-  std::vector<RefRecord> given_tensors_;  // by arguments
+  RefRecords refs_;  // inside the arguments
+  RefRecords tensors_;  // of the result, made here
+  RefRecords given_tensors_;  // by arguments
   bool dropped_ = false;         // what the call was given
   std::vector<ObjectId> leases_; // adopted: refs and contents of values read
   std::vector<ObjectId> wanted_; // waited for, or looked at
@@ -117,7 +117,7 @@ class Thread {
   bool told_blocked_ = false;
 
   executor::CallFinished finished_;
-  std::vector<RefRecord> reachable_;  // by the call's arguments
+  RefRecords reachable_;  // by the call's arguments
 };
 
 }  // namespace mobula::internal::sim

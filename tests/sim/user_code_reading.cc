@@ -46,7 +46,7 @@ bool Thread::get(ObjectId object, bool mixes, bool tolerant) {
   return true;
 }
 
-bool Thread::get_each(const std::vector<RefRecord>& refs, bool mixes) {
+bool Thread::get_each(const RefRecords& refs, bool mixes) {
   for (; inner_ < refs.size(); ++inner_) {
     if (!refs[inner_].actor.empty()) continue;
     if (!get(refs[inner_].object, mixes, !mixes)) {

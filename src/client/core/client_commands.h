@@ -65,7 +65,7 @@ struct RoomMade {
   ObjectId object;
   PlaceRecord place;
   Payload payload;
-  std::vector<RefRecord> contained;  // of the payload
+  RefRecords contained;  // of the payload
   bool is_error = false;
   std::optional<Failure> failure;
   PlaceRecord copy_of;  // in the store of an agent that has died
@@ -118,7 +118,7 @@ struct Warn {
 struct HandedOver {
   std::vector<Handover> tasks;    // those whose results others of them need come first
   std::vector<ObjectId> objects;  // their results, which are the new owner's now
-  std::vector<RefRecord> pinned;  // what their arguments refer to, until the new owner holds it
+  RefRecords pinned;  // what their arguments refer to, until the new owner holds it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),

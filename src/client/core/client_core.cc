@@ -208,21 +208,21 @@ std::int64_t ClientCore::pending_calls(ActorId actor) const {
   return row ? row->calls : 0;
 }
 
-bool ClientCore::holds_unconfirmed(const std::vector<RefRecord>& refs) const {
+bool ClientCore::holds_unconfirmed(const RefRecords& refs) const {
   return std::ranges::any_of(refs, [&](const RefRecord& ref) {
     const auto* row = objects_.find(ref.object);
     return row && !row->owned && (row->refs > 0 || row->pins > 0) && row->hold == HoldState::asked;
   });
 }
 
-bool ClientCore::storing(const std::vector<RefRecord>& refs) const {
+bool ClientCore::storing(const RefRecords& refs) const {
   return std::ranges::any_of(refs, [&](const RefRecord& ref) {
     const auto* row = objects_.find(ref.object);
     return row && row->storing;
   });
 }
 
-std::vector<ObjectId> ClientCore::held(const std::vector<RefRecord>& refs) const {
+std::vector<ObjectId> ClientCore::held(const RefRecords& refs) const {
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {
     const auto* row = object(ref.object);

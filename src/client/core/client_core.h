@@ -57,12 +57,12 @@ class ClientCore : ClientTables {
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
-  bool holds_unconfirmed(const std::vector<RefRecord>& refs) const;
+  bool holds_unconfirmed(const RefRecords& refs) const;
   // True while a value among `refs` that others may ask for is not in the store yet.
-  bool storing(const std::vector<RefRecord>& refs) const;
-  std::vector<ObjectId> held(const std::vector<RefRecord>& refs) const;
+  bool storing(const RefRecords& refs) const;
+  std::vector<ObjectId> held(const RefRecords& refs) const;
   // Those that are lent, and that others may have got from here meanwhile.
-  std::vector<ObjectId> passed_on(const std::vector<RefRecord>& refs) const;
+  std::vector<ObjectId> passed_on(const RefRecords& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
   bool writing() const { return !writes_.empty(); }
@@ -166,7 +166,7 @@ class ClientCore : ClientTables {
   void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { emit(ObjectChanged{object}); }
   void content_settled(ObjectId object, bool held);
-  void hold_contents(ProcessId executor, std::uint64_t number, const std::vector<RefRecord>& refs);
+  void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
 
   // loans.cc

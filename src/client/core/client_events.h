@@ -91,7 +91,7 @@ struct ReserveRoom {
 struct ValueWritten {
   ObjectId object;
   bool is_error = false;
-  std::vector<RefRecord> contained;
+  RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ValueWritten::object), field("is_error", &ValueWritten::is_error),
@@ -204,7 +204,7 @@ struct AskHead {
 // These refs leave in results of a call of `owner`, whose home is `home`, and this process may end
 // soon: its unfinished tasks that make them are given away. Answered by HandedOver, at once.
 struct HandOver {
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   ProcessId owner;
   NodeId home;
   template <class Visit>

@@ -46,7 +46,7 @@ void ClientCore::forget_loan(ObjectId object, const ObjectRow& row) {
   if (!row.lent && !row.unsaid) loans_.erase(object);
 }
 
-std::vector<ObjectId> ClientCore::passed_on(const std::vector<RefRecord>& refs) const {
+std::vector<ObjectId> ClientCore::passed_on(const RefRecords& refs) const {
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {
     const auto* row = objects_.find(ref.object);
@@ -161,9 +161,9 @@ void ClientCore::content_settled(ObjectId object, bool held) {
 }
 
 void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
-                               const std::vector<RefRecord>& refs) {
+                               const RefRecords& refs) {
   if (refs.empty()) return;
-  std::vector<ObjectId> missing;
+  RecycledVector<ObjectId> missing;
   bool held = false;
   for (const auto& ref : refs) {
     const auto* row = objects_.find(ref.object);

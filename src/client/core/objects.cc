@@ -272,7 +272,7 @@ void ClientCore::unshare() {
   for (const ObjectId object : shared) {
     const auto* write = writes_.find(object);
     const bool copying = write != nullptr && write->escaping && write->copy_of.slab != 0;
-    const auto contained = copying ? objects_.at(object).value->contained : std::vector<RefRecord>{};
+    const auto contained = copying ? objects_.at(object).value->contained : RefRecords{};
     if (write != nullptr && write->escaping) writes_.erase(object);
     drop_if_unused(object);
     for (const auto& ref : contained) unpin(ref.object);
@@ -333,7 +333,7 @@ void ClientCore::heard(const ObjectSealed& message) {
   changed(message.object);  // a call may wait to leave until it is stored
   const bool copied = done.copy_of.slab != 0;
   if (copied && !row->readable) row->reading.edit().place = done.place;
-  const auto contained = copied ? row->value->contained : std::vector<RefRecord>{};
+  const auto contained = copied ? row->value->contained : RefRecords{};
   if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);

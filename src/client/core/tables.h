@@ -27,7 +27,7 @@ struct ClientTables {
   Table<ObjectId, WriteRow> writes_;
   EndedTasks ended_;
   OwnedCalls owned_calls_;
-  Table<ObjectId, std::vector<TaskId>> waiting_tasks_;    // object -> tasks missing it
+  Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
   UnheldReplies unheld_;

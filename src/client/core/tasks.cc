@@ -408,7 +408,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
 
   for (const ObjectId kept : message.kept) hold_now(kept);
   if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;
-  std::vector<RefRecord> contents;
+  RefRecords contents;
   for (const auto& result : message.results) {
     if (!result.in_store) contents.insert(contents.end(), result.contained.begin(), result.contained.end());
   }
@@ -528,7 +528,7 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
       single.arguments.edit().push_back(argument);
       argument = resolved(single).arguments->front();
     }
-    const auto refs = argument.is_ref ? std::vector<RefRecord>{argument.ref} : argument.value.contained;
+    const auto refs = argument.is_ref ? RefRecords{argument.ref} : argument.value.contained;
     for (const auto& ref : refs) {
       escape(ref.object);
       pin(ref);

@@ -33,7 +33,7 @@ struct ElementsLost {
 // Elements that the arguments of a call refer to: one more ref on each, for the call, in whose place its
 // caller holds them until EndLoans.
 struct LendRefs {
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("refs", &LendRefs::refs));
@@ -44,7 +44,7 @@ struct LendRefs {
 // The call is over, and its own refs are released: what is referred to still is held by this process, which
 // is confirmed before the call is answered.
 struct EndLoans {
-  std::vector<ObjectId> objects;
+  RecycledVector<ObjectId> objects;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("objects", &EndLoans::objects));
@@ -54,7 +54,7 @@ struct EndLoans {
 
 // Results of a finished call leave with refs in them: they stay held until the caller holds them.
 struct PinRefs {
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("refs", &PinRefs::refs));
@@ -62,7 +62,7 @@ struct PinRefs {
   friend bool operator==(const PinRefs&, const PinRefs&) = default;
 };
 struct UnpinRefs {
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   bool unheld = false;  // nobody has made anything of what left in that result, nor will
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/recycled.h"
 
 namespace mobula::internal::client {
 
@@ -20,12 +21,12 @@ class UnheldReplies {
   };
 
   // `missing` is not empty.
-  void add(Reply reply, std::vector<ObjectId> missing) { waiting_.push_back({reply, std::move(missing)}); }
+  void add(Reply reply, RecycledVector<ObjectId> missing) { waiting_.push_back({reply, std::move(missing)}); }
 
   // This object is held now, or wanted no more (not held: nobody here ever held it): the replies that
   // waited for nothing else, oldest first.
-  std::vector<Reply> settle(ObjectId object, bool is_held) {
-    std::vector<Reply> held;
+  RecycledVector<Reply> settle(ObjectId object, bool is_held) {
+    RecycledVector<Reply> held;
     std::erase_if(waiting_, [&](Waiting& each) {
       if (std::erase(each.missing, object) > 0) each.reply.held |= is_held;
       if (each.missing.empty()) held.push_back(each.reply);
@@ -46,7 +47,7 @@ class UnheldReplies {
  private:
   struct Waiting {
     Reply reply;
-    std::vector<ObjectId> missing;
+    RecycledVector<ObjectId> missing;
   };
   std::vector<Waiting> waiting_;
 };

@@ -221,7 +221,7 @@ void ExecutorCore::start(CallRow row) {
 // In order of arrival; a call whose arguments are not here holds up its own caller's later calls only.
 void ExecutorCore::start_ready() {
   if (leaving_) return;
-  std::vector<ProcessId> held_up;
+  RecycledVector<ProcessId> held_up;
   for (auto at = queue_.begin(); at != queue_.end() && running_.size() - beside_ < max_running();) {
     const CallRow& next = at->second;
     const bool constructor = next.call.form->kind == CallKind::construct_actor;

@@ -56,7 +56,7 @@ class ExecutorCore {
     std::uint64_t last_number = 0;                           // highest call number seen
     std::uint64_t round = 1;                                 // what comes of rounds before goes back
     bool knows_rounds = false;
-    std::map<std::uint64_t, std::vector<RefRecord>> pinned;  // replies not yet held
+    RecycledMap<std::uint64_t, RefRecords> pinned;  // replies not yet held
   };
   struct CallRow {
     std::uint64_t token = 0;
@@ -119,7 +119,7 @@ class ExecutorCore {
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
   std::size_t beside_ = 0;                 // of those that run, beside the actor's calls
   bool beside_waits_ = false;              // one may be among those that wait
-  std::deque<std::pair<Time, std::vector<RefRecord>>> orphans_;  // pinned for callers that have died, until then
+  std::deque<std::pair<Time, RefRecords>> orphans_;  // pinned for callers that have died, until then
   std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
   std::optional<Time> blocked_since_;  // every running call waits
   bool lent_ = false;

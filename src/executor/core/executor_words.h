@@ -63,7 +63,7 @@ struct CallFinished {
   Results results;
   std::vector<ObjectId> kept;
   std::vector<Handover> handovers;
-  std::vector<RefRecord> pinned;  // inside the results, until the caller holds them
+  RefRecords pinned;  // inside the results, until the caller holds them
   Duration run_time{};
   std::int64_t pid = 0;
   bool leave = false;  // exit_actor was called
@@ -155,7 +155,7 @@ struct TellAgent {
 struct FetchArguments {
   std::uint64_t token = 0;
   std::vector<Argument> refs;  // those with is_ref
-  std::vector<RefRecord> tensors;  // of the others: elements that are not in their values
+  RefRecords tensors;  // of the others: elements that are not in their values
   ProcessId caller;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -204,7 +204,7 @@ struct CancelRunning {
   friend bool operator==(const CancelRunning&, const CancelRunning&) = default;
 };
 struct ReleasePins {
-  std::vector<RefRecord> refs;
+  RefRecords refs;
   bool unheld = false;  // nobody has held them, nor will
   template <class Visit>
   static constexpr auto fields(Visit visit) {

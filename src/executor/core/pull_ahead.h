@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 
 #include "base/id.h"
+#include "base/recycled.h"
 
 namespace mobula::internal::executor {
 
@@ -33,7 +33,7 @@ class PullAhead {
 
   const std::uint64_t max_bytes_;
   std::uint64_t ahead_ = 0;
-  std::map<std::uint64_t, Waiting> waiting_;
+  RecycledMap<std::uint64_t, Waiting> waiting_;
 };
 
 }  // namespace mobula::internal::executor

@@ -24,7 +24,7 @@ struct ObjectEntry {
   ProcessId owner{};
   std::uint64_t size_bytes = 0;
   bool is_error = false;
-  std::vector<RefRecord> contained{};
+  RefRecords contained{};
   std::vector<ObjectId> pinned{};    // those of them that are held, while the bytes are here
   std::optional<Failure> failure{};  // it will not come
 

@@ -60,7 +60,7 @@ bool Objects::pin(ObjectId object) {
 
 void Objects::pin_contained(ObjectId object) {
   if (!entries_.at(object).pinned.empty()) return;
-  const std::vector<RefRecord> refs = entries_.at(object).contained;
+  const RefRecords refs = entries_.at(object).contained;
   for (const RefRecord& ref : refs) {
     if (!pin(ref.object)) continue;
     entries_.at(object).pinned.push_back(ref.object);

@@ -29,7 +29,7 @@ class Objects : public SmallClient {
     return record;
   }
   // A large value put by a thread, written and sealed.
-  ObjectId put_large(std::uint64_t number, std::uint64_t slab, std::vector<RefRecord> contained = {}) {
+  ObjectId put_large(std::uint64_t number, std::uint64_t slab, RefRecords contained = {}) {
     const ObjectId object = ObjectId::of(number);
     step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
     ObjectReserved room;
@@ -545,7 +545,7 @@ TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
   EXPECT_TRUE(to_agent<ReleaseObject>().empty());
   step(AgentSaid{ObjectReserved{outer, {9, 0, 1 << 20}, false, 0, {}}});
   step(ValueWritten{outer, false, {inner}});
-  EXPECT_EQ(to_agent<SealObject>().at(0).contained, std::vector<RefRecord>{inner});
+  EXPECT_EQ(to_agent<SealObject>().at(0).contained, RefRecords{inner});
   step(AgentSaid{ObjectSealed{outer}});
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }

@@ -73,7 +73,7 @@ class FakeAgent {
     std::int64_t size_bytes = 0;
     Fd file;
     bool sealed = false;
-    std::vector<RefRecord> contained;
+    RefRecords contained;
   };
 
   void heard(const ProcessToAgent& message);

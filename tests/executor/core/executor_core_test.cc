@@ -295,7 +295,7 @@ TEST_F(Executor, ElementsThatStandApartFromAnArgumentAreFetchedFirst) {
   say(owner, call);
   ASSERT_EQ(commanded<FetchArguments>().size(), 1u);
   EXPECT_TRUE(commanded<FetchArguments>()[0].refs.empty());
-  EXPECT_EQ(commanded<FetchArguments>()[0].tensors, (std::vector<RefRecord>{tensor}));
+  EXPECT_EQ(commanded<FetchArguments>()[0].tensors, (RefRecords{tensor}));
   EXPECT_TRUE(started().empty());
   step(ArgumentsFetched{commanded<FetchArguments>()[0].token, {}});
   EXPECT_EQ(started().size(), 1u);

@@ -76,7 +76,7 @@ class Executor : public testing::Test {
     }
     say(caller, push);
   }
-  void finish(std::uint64_t token, std::vector<RefRecord> pinned = {}) {
+  void finish(std::uint64_t token, RefRecords pinned = {}) {
     CallFinished finished;
     finished.token = token;
     finished.results.resize(1);

@@ -312,7 +312,7 @@ RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner) {
 }
 
 void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
-           ProcessId owner, NodeId home, std::vector<RefRecord> contained) {
+           ProcessId owner, NodeId home, RefRecords contained) {
   agent.say(link, ReserveObject{object, size});
   const auto reserved = agent.heard<ObjectReserved>(link);
   ASSERT_EQ(reserved.size(), 1u);

@@ -157,7 +157,7 @@ StartSlot actor_slot(std::uint64_t number, JobId job);
 RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner);
 // Reserves and seals; expects both to be answered.
 void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
-           ProcessId owner, NodeId home, std::vector<RefRecord> contained = {});
+           ProcessId owner, NodeId home, RefRecords contained = {});
 // All tables of all living agents are empty, but for `kept` links and processes.
 void expect_empty(Agents& world, std::size_t agents, std::size_t kept = 0);
 

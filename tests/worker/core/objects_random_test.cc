@@ -117,7 +117,7 @@ class RandomHistory {
     Process& process = processes_[who];
     const Process& owner = processes_[owners_[what]];
     const std::uint64_t inner = random_.below(object_count);
-    std::vector<RefRecord> contained;
+    RefRecords contained;
     // References point one way, so that nothing keeps itself.
     if (inner > what) contained.push_back(ref(inner));
     say(process, ReserveObject{object(what), 1000});

@@ -340,7 +340,7 @@ TEST_F(ObjectsTest, StoredValueHoldsTheReferencesInsideIt) {
   release(home_);
   EXPECT_EQ(home_.core().census().objects, 2u) << "the outer one, and the inner one held by it";
   const auto heard = fetch(home_, ref(outer));
-  EXPECT_EQ(heard.at(0).contained, (std::vector<RefRecord>{ref()}));
+  EXPECT_EQ(heard.at(0).contained, (RefRecords{ref()}));
   release(home_, outer);
   expect_empty(world_, 3, 1);
 }

@@ -1,0 +1,62 @@
+// Values that come again and again, each with its bytes: whoever keeps some of them neither writes nor reads
+// such a value anew, and has the same object each time. For one thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/copy_on_write.h"
+#include "protocol/codec.h"
+
+namespace mobula::internal {
+
+template <class T>
+class RecentValues {
+ public:
+  const Bytes& bytes_of(const CopyOnWrite<T>& value) {
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (entries_[i].value.is_same(value)) return entries_[i].bytes;
+    }
+    return keep(value, encode(*value)).bytes;
+  }
+
+  Result<CopyOnWrite<T>> value_of(std::span<const std::byte> bytes) {
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (std::ranges::equal(entries_[i].bytes, bytes)) return entries_[i].value;
+    }
+    auto value = decode<T>(bytes);
+    if (!value) return value.error();
+    return keep(std::move(*value), Bytes(bytes.begin(), bytes.end())).value;
+  }
+
+ private:
+  struct Entry {
+    CopyOnWrite<T> value;
+    Bytes bytes;
+  };
+
+  // In the place of the oldest.
+  const Entry& keep(CopyOnWrite<T> value, Bytes bytes) {
+    Entry& entry = entries_[next_];
+    entry = {std::move(value), std::move(bytes)};
+    next_ = (next_ + 1) % entries_.size();
+    used_ = std::max(used_, next_ == 0 ? entries_.size() : next_);
+    return entry;
+  }
+
+  std::array<Entry, 16> entries_;
+  std::size_t used_ = 0;
+  std::size_t next_ = 0;
+};
+
+// Those of the calling thread.
+template <class T>
+RecentValues<T>& recent_values() {
+  thread_local RecentValues<T> values;
+  return values;
+}
+
+}  // namespace mobula::internal
