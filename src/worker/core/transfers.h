@@ -66,6 +66,8 @@ class Transfers {
   using JobOf = std::function<JobId(ObjectId)>;
   TransfersTold told(const AskTransfers& asked, const JobOf& job_of) const;
   bool remembers() const { return !books_.empty(); }
+  // Of all that has come, since the agent started.
+  std::vector<TransferCount> counts() const { return books_.counted().counts; }
 
   void node_dead(NodeId node);
   void tick();

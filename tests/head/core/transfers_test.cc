@@ -254,5 +254,39 @@ TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
   EXPECT_EQ(nodes["items"][0]["transfers"][0]["transfers"], 10);
 }
 
+TEST_F(TransferQuestions, CountsOfStoresComeWithHeartbeatsAndTheLastOnesWithTheFarewell) {
+  const auto heartbeat = [&](TestAgent& of, std::uint64_t transfers) {
+    AgentFrame frame{of.registered->head_epoch, of.incarnation, 0, 0, {}};
+    frame.stored = {{.path = DirectPath::store, .transfers = transfers, .bytes = 100 * transfers, .encrypted = transfers}};
+    cluster.raw(of, frame);
+  };
+  const auto changes = [&] { return Json::parse(ask("changes", "").json, nullptr, false)["number"].get<std::uint64_t>(); };
+  heartbeat(agent, 3);
+  const auto before = changes();
+  heartbeat(agent, 3);
+  EXPECT_EQ(changes(), before) << "it says nothing new";
+  heartbeat(agent, 5);
+  EXPECT_GT(changes(), before) << "who watches the status looks again";
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
+  heartbeat(other, 7);
+  EXPECT_EQ(counted()[0]["path"], "store");
+  EXPECT_EQ(counted()[0]["transfers"], 12);
+  EXPECT_EQ(counted()[0]["bytes"], 1200);
+  const auto of_node = [&](const TestAgent& of) {
+    const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
+    for (const auto& each : nodes["items"]) {
+      if (each["node_id"] == of.node.hex()) return each["transfers"];
+    }
+    return Json();
+  };
+  EXPECT_EQ(of_node(other)[0]["transfers"], 7);
+  cluster.raw(other, Farewell{other.incarnation, {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
+  EXPECT_EQ(counted()[0]["transfers"], 13);
+  heartbeat(other, 100);
+  EXPECT_EQ(counted()[0]["transfers"], 13) << "of one that has left nothing is heard";
+  heartbeat(agent, 6);
+  EXPECT_EQ(counted()[0]["transfers"], 14);
+}
+
 }  // namespace
 }  // namespace mobula::internal::head

@@ -190,6 +190,27 @@ TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
   release_all();
 }
 
+TEST_F(TransfersTest, CountsOfWhatHasComeAreInHeartbeatsAndInTheFarewell) {
+  Agent& reader = world_.at(1);
+  want(reader);
+  world_.advance(2s);
+  ASSERT_TRUE(reader.heartbeat);
+  ASSERT_EQ(reader.heartbeat->stored.size(), 1u);
+  EXPECT_EQ(reader.heartbeat->stored[0].path, DirectPath::store);
+  EXPECT_EQ(reader.heartbeat->stored[0].transfers, 1u);
+  EXPECT_EQ(reader.heartbeat->stored[0].bytes, static_cast<std::uint64_t>(size));
+  EXPECT_EQ(reader.heartbeat->stored[0].encrypted, 1u);
+  EXPECT_TRUE(home_.heartbeat->stored.empty()) << "nothing came to it";
+  reader.step(Stop{false});
+  world_.settle();
+  std::vector<Farewell> farewells;
+  for (const SendHead& each : reader.did<SendHead>()) {
+    if (const auto* farewell = std::get_if<Farewell>(&each.message)) farewells.push_back(*farewell);
+  }
+  ASSERT_EQ(farewells.size(), 1u);
+  EXPECT_EQ(farewells[0].stored, reader.heartbeat->stored);
+}
+
 TEST_F(TransfersTest, WhatDoesNotComeIsToldWithWhy) {
   world_.bytes_flow = false;
   Agent& reader = world_.at(1);
